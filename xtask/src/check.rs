@@ -1,0 +1,89 @@
+//! `cargo xtask check`: what a change must look like, beyond passing its tests.
+
+use crate::process;
+use crate::steps::{Done, Steps};
+use crate::workspace::{Member, Workspace};
+use crate::{Result, deny, links, manifests, tree, words};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Also ask the advisory database about the locked dependencies, where it can be reached.
+    #[arg(long)]
+    advisories: bool,
+    /// Only steps whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+type Step<'w> = (&'static str, Box<dyn FnOnce() -> Result<Done> + 'w>);
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    // Quick ones first.
+    let all: Vec<Step<'_>> = vec![
+        ("pages", passed(|| links::pages(workspace))),
+        ("links", passed(|| links::links(workspace))),
+        ("words", passed(|| words::check(workspace))),
+        ("manifests", passed(|| manifests::check(workspace))),
+        ("floors", passed(|| tree::floors(workspace))),
+        ("formatting", passed(|| process::run(workspace.cargo().args(["fmt", "--all", "--check"])))),
+        ("dependency trees", passed(|| tree::feature_sets(workspace))),
+        ("lints", passed(|| clippy(workspace, &["--workspace", "--all-targets", "--all-features"]))),
+        ("documentation", passed(|| documentation(workspace))),
+        ("features", passed(|| features(workspace))),
+        ("licences, bans, sources", passed(|| deny::check(workspace))),
+        ("advisories", Box::new(|| deny::advisories(workspace, args.advisories))),
+    ];
+    let mut steps = Steps::new("check");
+    let only = |name: &str| args.only.as_deref().is_none_or(|text| name.contains(text));
+    for (name, work) in all.into_iter().filter(|(name, _)| only(name)) {
+        steps.step(name, work);
+    }
+    steps.finish()
+}
+
+fn passed<'w>(work: impl FnOnce() -> Result<()> + 'w) -> Box<dyn FnOnce() -> Result<Done> + 'w> {
+    Box::new(move || work().map(|()| Done::Passed))
+}
+
+fn clippy(workspace: &Workspace, what: &[&str]) -> Result<()> {
+    process::run(workspace.cargo().arg("clippy").args(what).args(["--", "-D", "warnings"]))
+}
+
+fn documentation(workspace: &Workspace) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    // Libraries only: the binary `memory` and the library `memory` would write the same pages.
+    cargo.args(["doc", "--no-deps", "--lib", "--all-features"]);
+    for member in workspace.members.iter().filter(|member| member.has_library()) {
+        cargo.args(["--package", &member.name]);
+    }
+    process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Every member with features, with none of them, with each alone, and as shipped; all together is what "lints" builds.
+fn features(workspace: &Workspace) -> Result<()> {
+    let mut failed = Vec::new();
+    for member in &workspace.members {
+        for set in feature_sets(member) {
+            let mut what = vec!["--package", &member.name];
+            what.extend(set.iter().map(String::as_str));
+            if let Err(error) = clippy(workspace, &what) {
+                failed.push(error.to_string());
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+fn feature_sets(member: &Member) -> Vec<Vec<String>> {
+    // Alone in each case: in a build of the whole workspace another member may turn a missing feature on.
+    let mut sets = vec![Vec::new()];
+    if member.features.is_empty() {
+        return sets;
+    }
+    sets.push(vec!["--no-default-features".to_owned()]);
+    sets.push(vec!["--all-features".to_owned()]);
+    for feature in member.features.keys().filter(|feature| *feature != "default") {
+        sets.push(vec!["--no-default-features".to_owned(), "--features".to_owned(), feature.clone()]);
+    }
+    sets
+}

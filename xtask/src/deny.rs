@@ -1,0 +1,64 @@
+//! cargo-deny: licences, banned crates, sources, advisories; its rules are in `deny.toml`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::steps::Done;
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+const VERSION: &str = "0.20.2";
+const ADVISORIES: &str = "https://github.com/rustsec/advisory-db";
+
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let mut deny = cargo_deny(workspace)?;
+    deny.args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
+    process::run(&mut deny)
+}
+
+/// Advisories are asked for, not part of every run: a commit must not fail for what was published after it. Lack of
+/// network never fails it either.
+pub(crate) fn advisories(workspace: &Workspace, wanted: bool) -> Result<Done> {
+    if !wanted {
+        return Ok(Done::Skipped("not asked for (--advisories)".to_owned()));
+    }
+    if !reachable() {
+        return Ok(Done::Skipped("the advisory database cannot be reached".to_owned()));
+    }
+    process::run(cargo_deny(workspace)?.args(["check", "advisories"]))?;
+    Ok(Done::Passed)
+}
+
+fn reachable() -> bool {
+    let mut git = Command::new("git");
+    // A connection that gives nothing for ten seconds is none; nor may git ask for a password.
+    git.args(["-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10", "ls-remote", ADVISORIES, "HEAD"]);
+    git.env("GIT_TERMINAL_PROMPT", "0");
+    process::capture(&mut git).is_ok()
+}
+
+/// The pinned cargo-deny: one on the path if it is this version, else one kept in the target folder, built there the
+/// first time.
+fn cargo_deny(workspace: &Workspace) -> Result<Command> {
+    let tools = workspace.target.join("tools");
+    let kept = tools.join("bin").join("cargo-deny").with_extension(std::env::consts::EXE_EXTENSION);
+    let found = [PathBuf::from("cargo-deny"), kept.clone()].into_iter().find(is_pinned);
+    let program = match found {
+        Some(program) => program,
+        None => {
+            let mut install = workspace.cargo();
+            install.args(["install", "cargo-deny", "--locked", "--quiet", "--version", VERSION, "--root"]);
+            process::run(install.arg(&tools))?;
+            kept
+        }
+    };
+    let mut deny = Command::new(program);
+    deny.current_dir(&workspace.root);
+    Ok(deny)
+}
+
+fn is_pinned(program: &PathBuf) -> bool {
+    let printed = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    printed
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == format!("cargo-deny {VERSION}"))
+}

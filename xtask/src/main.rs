@@ -1,0 +1,69 @@
+//! Developer commands: `cargo xtask test`, `check`, `soak`, `msrv`.
+//!
+//! They live here where a shell script would do worse: steps that need the workspace's own metadata, that must all be
+//! reported when one fails, or that prepare what a test needs and take it down again.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line program speaks to the person who runs it"
+)]
+
+mod check;
+mod deny;
+mod links;
+mod manifests;
+mod msrv;
+mod process;
+mod soak;
+mod steps;
+mod test;
+mod testbed;
+mod tree;
+mod words;
+mod workspace;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Developer commands of this workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Set up what the tests need and run them all.
+    Test(test::Args),
+    /// Formatting, lints, docs, features, dependency rules, licences, links.
+    Check(check::Args),
+    /// Run the kill and soak tests for as long as you say.
+    Soak(soak::Args),
+    /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
+    Msrv,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = Workspace::load().and_then(|workspace| match cli.command {
+        Command::Test(args) => test::run(&workspace, &args),
+        Command::Check(args) => check::run(&workspace, &args),
+        Command::Soak(args) => soak::run(&workspace, &args),
+        Command::Msrv => msrv::run(&workspace),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Running other programs: inherit their output, or capture it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// Print the command line and run it with this process's own output; a non-zero exit is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    println!("$ {}", line(command));
+    let status = command.status().map_err(|e| format!("cannot start `{}`: {e}", line(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", line(command)).into()) }
+}
+
+/// Which stream of a child [`watch`] reads. The other is inherited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// Like [`run`], but every line of one stream is also handed to `seen` as it passes through.
+pub(crate) fn watch(command: &mut Command, stream: Stream, mut seen: impl FnMut(&str)) -> Result<()> {
+    println!("$ {}", line(command));
+    match stream {
+        Stream::Stdout => command.stdout(Stdio::piped()),
+        Stream::Stderr => command.stderr(Stdio::piped()),
+    };
+    let mut child = command.spawn().map_err(|e| format!("cannot start `{}`: {e}", line(command)))?;
+    let pipe: Box<dyn Read> = match (child.stdout.take(), child.stderr.take()) {
+        (Some(stdout), _) => Box::new(stdout),
+        (_, Some(stderr)) => Box::new(stderr),
+        _ => return Err("the child's output is not a pipe".into()),
+    };
+    let mut lines = BufReader::new(pipe);
+    let mut bytes = Vec::new();
+    // By bytes: a test may print what is not UTF-8.
+    while lines.read_until(b'\n', &mut bytes)? > 0 {
+        let text = String::from_utf8_lossy(&bytes);
+        print!("{text}");
+        seen(text.trim_end());
+        bytes.clear();
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", line(command)).into()) }
+}
+
+/// Run quietly and return what it wrote to its standard output; on failure the error carries its standard error.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("cannot start `{}`: {e}", line(command)))?;
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout)?)
+    } else {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        Err(format!("`{}`: {}\n{}", line(command), output.status, stderr.trim_end()).into())
+    }
+}
+
+fn line(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            words.push(format!("{}={}", name.to_string_lossy(), quoted(&value.to_string_lossy())));
+        }
+    }
+    let program = command.get_program().to_string_lossy();
+    // Cargo hands its own full path to what it runs; the reader knows it as `cargo`.
+    let name = std::path::Path::new(program.as_ref()).file_name().unwrap_or_default();
+    words.push(name.to_string_lossy().into_owned());
+    words.extend(command.get_args().map(|arg| quoted(&arg.to_string_lossy())));
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains(char::is_whitespace) { format!("'{word}'") } else { word.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_shows_variables_and_quotes_what_has_spaces() {
+        let mut command = Command::new("/somewhere/bin/cargo");
+        command.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--no-deps"]);
+        assert_eq!(line(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+}

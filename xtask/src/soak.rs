@@ -1,0 +1,108 @@
+//! `cargo xtask soak`: tests that are short in `cargo test` and can be run for an hour here.
+//!
+//! They are found by name. An integration test called `kill` or `kill_*` kills a process as often as
+//! `MEMORY_KILL_ROUNDS` says; one called `soak` or `soak_*` goes on for `MEMORY_SOAK_MINUTES`. Without the variable each
+//! uses a default fit for an ordinary test run.
+
+use std::time::{Duration, Instant};
+
+use crate::steps::{Done, Steps, seconds};
+use crate::testbed::TestBed;
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Minutes to spend: soak tests share them, kill tests repeat until their share is used up.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    minutes: u64,
+    /// Kills in one run of a kill test.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    kill: u64,
+    /// Only tests whose `package/test` contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Kill,
+    Soak,
+}
+
+#[derive(Debug)]
+struct Long<'w> {
+    package: &'w str,
+    test: &'w str,
+    kind: Kind,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let tests = found(workspace, args.only.as_deref());
+    let count = u32::try_from(tests.len())?;
+    if count == 0 {
+        return Err("no kill or soak test matches".into());
+    }
+    let share = Duration::from_secs(args.minutes.saturating_mul(60)) / count;
+    println!("{count} tests, {} each", seconds(share));
+    let bed = TestBed::prepare(workspace)?;
+    let mut steps = Steps::new("soak");
+    for long in &tests {
+        steps.step(format!("{}/{}", long.package, long.test), || {
+            let started = Instant::now();
+            let mut runs = 0_u64;
+            loop {
+                let mut cargo = workspace.cargo();
+                cargo.args(["test", "--release", "--package", long.package, "--test", long.test]);
+                cargo.args(["--", "--nocapture"]);
+                cargo.env("MEMORY_KILL_ROUNDS", args.kill.to_string());
+                // Whole minutes, at least one: what is left of a share is not worth a unit of its own.
+                cargo.env("MEMORY_SOAK_MINUTES", (share.as_secs() / 60).max(1).to_string());
+                process::run(bed.apply(&mut cargo))?;
+                runs += 1;
+                if long.kind == Kind::Soak || started.elapsed() >= share {
+                    break;
+                }
+            }
+            if long.kind == Kind::Kill {
+                println!("{runs} runs of {} kills", args.kill);
+            }
+            Ok(Done::Passed)
+        });
+    }
+    steps.finish()
+}
+
+fn found<'w>(workspace: &'w Workspace, only: Option<&str>) -> Vec<Long<'w>> {
+    let mut tests = Vec::new();
+    for member in &workspace.members {
+        for test in member.tests() {
+            let Some(kind) = kind(test) else { continue };
+            if only.is_none_or(|only| format!("{}/{test}", member.name).contains(only)) {
+                tests.push(Long { package: &member.name, test, kind });
+            }
+        }
+    }
+    tests
+}
+
+fn kind(test: &str) -> Option<Kind> {
+    match test.split('_').next() {
+        Some("kill") => Some(Kind::Kill),
+        Some("soak") => Some(Kind::Soak),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_tests_are_known_by_the_first_word_of_their_name() {
+        assert_eq!(kind("kill"), Some(Kind::Kill));
+        assert_eq!(kind("soak_writers"), Some(Kind::Soak));
+        assert_eq!(kind("killer_whales"), None);
+        assert_eq!(kind("conformance"), None);
+    }
+}

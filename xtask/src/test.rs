@@ -1,0 +1,171 @@
+//! `cargo xtask test`: what a change must pass.
+
+use std::time::Instant;
+
+use crate::Result;
+use crate::process::{self, Stream};
+use crate::steps::{Done, Steps, seconds};
+use crate::testbed::TestBed;
+use crate::workspace::Workspace;
+
+/// Libraries whose tests also run on their own. In a run of the whole workspace Cargo unites the features of a shared
+/// dependency, so the binary's `serde_json` (key order, any number) would hide what these crates do without it.
+const ALSO_ALONE: &[&str] = &["memory-core", "memory"];
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Run the tests with cargo-nextest (doctests still run with cargo test).
+    #[arg(long)]
+    nextest: bool,
+    /// Only the workspace's tests: not the libraries alone, not the release-mode demo.
+    #[arg(long)]
+    quick: bool,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    println!(
+        "Builds the workspace and runs every test: unit, integration, conformance and documentation tests,"
+    );
+    println!(
+        "then the libraries on their own, then README's demo as a release build. Only local files are used."
+    );
+    let started = Instant::now();
+    let mut steps = Steps::new("test");
+    let mut tally = Tally::default();
+    let mut bed = None;
+    steps.step("set up", || {
+        bed = Some(TestBed::prepare(workspace)?);
+        Ok(Done::Passed)
+    });
+    let Some(bed) = bed else { return steps.finish() };
+
+    if args.nextest {
+        steps.step("workspace (nextest)", || {
+            let mut cargo = workspace.cargo();
+            cargo.args(["nextest", "run", "--workspace", "--no-fail-fast", "--color", "never"]);
+            process::watch(bed.apply(&mut cargo), Stream::Stderr, |line| tally.read(line))?;
+            Ok(Done::Passed)
+        });
+        steps.step("documentation tests", || {
+            cargo_test(workspace, &bed, &mut tally, &["--workspace", "--doc"])
+        });
+    } else {
+        steps.step("workspace", || cargo_test(workspace, &bed, &mut tally, &["--workspace"]));
+    }
+    if !args.quick {
+        steps.step("libraries alone", || {
+            let mut only = Vec::new();
+            for name in ALSO_ALONE {
+                workspace.member(name).ok_or_else(|| format!("no member named {name}"))?;
+                only.extend(["--package", name]);
+            }
+            cargo_test(workspace, &bed, &mut tally, &only)
+        });
+        steps.step("demo, release build", || {
+            let mut cargo = workspace.cargo();
+            cargo.args(["run", "--release", "--quiet", "--bin", "memory", "--", "demo"]);
+            process::run(bed.apply(&mut cargo))?;
+            Ok(Done::Passed)
+        });
+    }
+
+    let outcome = steps.finish();
+    for name in &tally.names_failed {
+        println!("  failed: {name}");
+    }
+    println!("\n{} in {}", tally.line(), seconds(started.elapsed()));
+    // Alone on its line, for programs that read how a test run closed.
+    println!("tests: {}", tally.line());
+    outcome?;
+    if tally.passed == 0 { Err("no test ran".into()) } else { Ok(()) }
+}
+
+fn cargo_test(workspace: &Workspace, bed: &TestBed, tally: &mut Tally, what: &[&str]) -> Result<Done> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["test", "--no-fail-fast"]).args(what);
+    process::watch(bed.apply(&mut cargo), Stream::Stdout, |line| tally.read(line))?;
+    Ok(Done::Passed)
+}
+
+/// Counts read from what the test runners print.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+    names_failed: Vec<String>,
+}
+
+impl Tally {
+    /// Read one line of libtest's, libtest-mimic's or nextest's output; any other line changes nothing.
+    fn read(&mut self, line: &str) {
+        let line = line.trim();
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            // `ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
+            let counts = counts.split_once(". ").map_or(counts, |(_, counts)| counts);
+            self.count(counts.split("; "));
+        } else if let Some(summary) = line.strip_prefix("Summary [") {
+            // `   0.120s] 5 tests run: 4 passed, 1 failed, 2 skipped`
+            if let Some((_, counts)) = summary.split_once("run: ") {
+                self.count(counts.split(", "));
+            }
+        } else if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            self.names_failed.push(name.to_owned());
+        }
+    }
+
+    fn count<'a>(&mut self, parts: impl Iterator<Item = &'a str>) {
+        for part in parts {
+            let mut words = part.split_whitespace();
+            let Some(number) = words.next().and_then(|n| n.parse::<u64>().ok()) else { continue };
+            match words.next() {
+                Some("passed") => self.passed += number,
+                Some("failed") => self.failed += number,
+                Some("ignored" | "skipped") => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+
+    fn line(&self) -> String {
+        format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally_of(output: &str) -> Tally {
+        let mut tally = Tally::default();
+        output.lines().for_each(|line| tally.read(line));
+        tally
+    }
+
+    #[test]
+    fn libtest_results_add_up_over_test_binaries() {
+        let tally = tally_of(
+            "running 4 tests\n\
+             test kv::gets ... ok\n\
+             test kv::sets ... FAILED\n\
+             test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.10s\n\
+             test result: ok. 30 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n",
+        );
+        assert_eq!(tally.line(), "32 passed, 1 failed, 1 skipped");
+        assert_eq!(tally.names_failed, ["kv::sets"]);
+    }
+
+    #[test]
+    fn a_nextest_summary_is_read() {
+        let tally =
+            tally_of("     Summary [   0.512s] 12 tests run: 11 passed (1 slow), 1 failed, 3 skipped\n");
+        assert_eq!(tally.line(), "11 passed, 1 failed, 3 skipped");
+    }
+
+    #[test]
+    fn what_a_test_prints_is_not_counted() {
+        assert_eq!(tally_of("3 passed, 4 failed\nthe test result: 9 passed\n"), Tally::default());
+    }
+}

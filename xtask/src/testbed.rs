@@ -1,0 +1,96 @@
+//! What the tests need around them: tools that must be present, variables they read, and services.
+//!
+//! A service (a database server, a stand-in for a remote API) is started in [`TestBed::prepare`], its address is handed
+//! to the tests in a variable, its handle is kept in [`TestBed`], and it stops when that is dropped.
+
+use std::process::{Command, Stdio};
+
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+/// Everything prepared for one run of the tests.
+#[derive(Debug)]
+pub(crate) struct TestBed {
+    variables: Vec<(&'static str, String)>,
+}
+
+impl TestBed {
+    /// Look for the tools the build needs, naming every one that is missing, and set the variables tests read.
+    pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
+        let mut missing = Vec::new();
+        match rust_is_recent_enough(workspace) {
+            Ok(version) => println!("Rust: {version}"),
+            Err(error) => missing.push(error.to_string()),
+        }
+        match c_compiler() {
+            Some(name) => println!("C compiler: {name}"),
+            None => missing.push(
+                "no C compiler: SQLite is compiled from its C source; install gcc or clang, or set CC"
+                    .to_owned(),
+            ),
+        }
+        if !missing.is_empty() {
+            return Err(missing.join("\n").into());
+        }
+        let mut variables = Vec::new();
+        if std::env::var_os("RUST_BACKTRACE").is_none() {
+            variables.push(("RUST_BACKTRACE", "1".to_owned()));
+        }
+        Ok(Self { variables })
+    }
+
+    /// Give a test command what was prepared.
+    pub(crate) fn apply<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+fn rust_is_recent_enough(workspace: &Workspace) -> Result<String> {
+    let wanted = workspace.rust_version()?;
+    let printed = process::capture(workspace.cargo().arg("--version"))?;
+    let found = printed.split_whitespace().nth(1).unwrap_or_default();
+    if release(found) < release(wanted) {
+        return Err(
+            format!("Rust {found} is too old: {wanted} or newer is needed; run `rustup update`").into()
+        );
+    }
+    Ok(found.to_owned())
+}
+
+/// `1.89.0-beta.2` as `(1, 89)`; what cannot be read counts as oldest.
+fn release(version: &str) -> (u32, u32) {
+    let mut numbers = version.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn c_compiler() -> Option<String> {
+    let chosen = std::env::var("CC").ok();
+    let candidates = chosen.iter().map(String::as_str).chain(["cc", "gcc", "clang", "cl"]);
+    candidates.into_iter().find(|name| starts(name)).map(str::to_owned)
+}
+
+fn starts(program: &str) -> bool {
+    // CC may carry arguments (`ccache gcc`).
+    let mut words = program.split_whitespace();
+    let Some(name) = words.next() else { return false };
+    Command::new(name)
+        .args(words)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_compare_by_number_and_ignore_patch_and_channel() {
+        assert!(release("1.100.0") > release("1.89"));
+        assert_eq!(release("1.89.0-nightly"), release("1.89"));
+        assert!(release("1.9.9") < release("1.89"));
+    }
+}

@@ -1,0 +1,145 @@
+//! What each crate may pull in: proofs with `cargo tree`, and the order of the workspace's own crates.
+
+use std::collections::BTreeSet;
+
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+/// One feature set of one package, and what its normal dependencies must and must not contain.
+struct Rule {
+    package: &'static str,
+    arguments: &'static [&'static str],
+    must: &'static [&'static str],
+    must_not: &'static [&'static str],
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        package: "memory-core",
+        arguments: &["--all-features"],
+        must: &[],
+        must_not: &[
+            "tokio",
+            "async-std",
+            "smol",
+            "rusqlite",
+            "tokio-postgres",
+            "reqwest",
+            "hyper",
+            "rand",
+            "uuid",
+        ],
+    },
+    Rule {
+        package: "memory-conformance",
+        arguments: &["--all-features"],
+        must: &["memory-core"],
+        must_not: &["memory", "memory-sqlite", "rusqlite", "tokio-postgres", "reqwest", "hyper"],
+    },
+    Rule {
+        package: "memory-sqlite",
+        arguments: &["--all-features"],
+        must: &["memory-core", "rusqlite"],
+        must_not: &["tokio-postgres", "reqwest", "hyper", "openssl", "openssl-sys", "native-tls"],
+    },
+    Rule {
+        package: "memory",
+        arguments: &["--no-default-features"],
+        must: &["memory-core"],
+        must_not: &["memory-sqlite", "rusqlite", "libsqlite3-sys", "tokio-postgres", "reqwest", "hyper"],
+    },
+    Rule {
+        package: "memory",
+        arguments: &[],
+        must: &["memory-core", "memory-sqlite", "rusqlite"],
+        must_not: &["tokio-postgres", "reqwest", "hyper", "openssl", "openssl-sys", "native-tls"],
+    },
+    Rule {
+        package: "memory-server",
+        arguments: &["--all-features"],
+        must: &["memory"],
+        must_not: &["openssl", "openssl-sys", "native-tls"],
+    },
+];
+
+/// The workspace's crates from the ground up. A crate may depend on those of lower floors only, so two backends never
+/// know each other.
+const FLOORS: &[&[&str]] = &[
+    &["memory-core"],
+    &["memory-conformance", "memory-sqlite"],
+    &["memory"],
+    &["memory-eval"],
+    &["memory-server"],
+    &["xtask"],
+];
+
+/// Show with `cargo tree` that each feature set pulls in what it needs and nothing it must not.
+pub(crate) fn feature_sets(workspace: &Workspace) -> Result<()> {
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let name = format!("{} {}", rule.package, rule.arguments.join(" "));
+        let name = name.trim_end();
+        if workspace.member(rule.package).is_none() {
+            wrong.push(format!("{}: no such member", rule.package));
+            continue;
+        }
+        let mut cargo = workspace.cargo();
+        cargo.args(["tree", "--package", rule.package, "--edges", "normal", "--target", "all"]);
+        cargo.args(["--prefix", "none", "--format", "{p}"]).args(rule.arguments);
+        let tree = process::capture(&mut cargo)?;
+        let names = names(&tree);
+        println!("{name}: {} crates", names.len());
+        let absent = rule.must.iter().filter(|crate_| !names.contains(*crate_));
+        wrong.extend(absent.map(|crate_| format!("{name}: does not pull in {crate_}")));
+        let present = rule.must_not.iter().filter(|crate_| names.contains(*crate_));
+        wrong.extend(present.map(|crate_| format!("{name}: pulls in {crate_}")));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// Crate names of `cargo tree --prefix none --format {p}`: the first word of each line.
+fn names(tree: &str) -> BTreeSet<&str> {
+    tree.lines().filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+/// Every dependency between members points down.
+pub(crate) fn floors(workspace: &Workspace) -> Result<()> {
+    let mut wrong = Vec::new();
+    for member in &workspace.members {
+        let Some(own) = floor(&member.name) else {
+            wrong.push(format!("{}: has no floor in xtask/src/tree.rs", member.name));
+            continue;
+        };
+        // Tests may look up: a backend's tests run the conformance suite.
+        let ours =
+            member.dependencies.iter().filter(|d| d.path.is_some() && d.kind.as_deref() != Some("dev"));
+        for dependency in ours {
+            if floor(&dependency.name).is_none_or(|floor| floor >= own) {
+                wrong.push(format!("{} depends on {}, which is not below it", member.name, dependency.name));
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+fn floor(name: &str) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_first_word_of_each_line() {
+        let tree = "memory v0.1.0 (/somewhere/memory)\nserde v1.0.0\nserde v1.0.0 (*)\nserde_derive v1.0.0 (proc-macro)\n";
+        assert_eq!(names(tree), BTreeSet::from(["memory", "serde", "serde_derive"]));
+    }
+
+    #[test]
+    fn backends_and_the_suite_share_a_floor() {
+        assert_eq!(floor("memory-sqlite"), floor("memory-conformance"));
+        assert!(floor("memory-core") < floor("memory-sqlite"));
+        assert_eq!(floor("stranger"), None);
+    }
+}
