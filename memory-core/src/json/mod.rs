@@ -1,0 +1,266 @@
+//! JSON values kept as the text they came in.
+//!
+//! A [`Json`] is validated once and never rewritten, so integers beyond 2^53, the order of members, the spelling of
+//! numbers and duplicate names survive storage. What compares, indexes or reduces values reads the text; nothing here
+//! goes through floating point, recurses, or depends on serde_json's `preserve_order` or `arbitrary_precision`.
+
+mod canonical;
+mod error;
+pub(crate) mod scan;
+mod search_text;
+pub(crate) mod string;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use canonical::semantic_eq;
+pub(crate) use canonical::write as write_canonical;
+pub use error::JsonError;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How many arrays and objects may be open at once: `[]` has depth 1, a number depth 0.
+pub const MAX_DEPTH: usize = 128;
+
+/// An immutable JSON text, valid by RFC 8259; cloning shares it.
+///
+/// Equality, ordering of members and hashing are those of the text: `1` is not `1.0`. See [`semantic_eq`] for equality
+/// of meaning.
+///
+/// # Serde
+/// The text passes unchanged through serde_json's text transports (`from_str`, `from_slice`, `from_reader`,
+/// `to_string`, …), also inside structs, and can be read from a [`serde_json::Value`]. It must not sit under
+/// `#[serde(flatten)]`, nor inside an untagged or internally tagged enum: serde buffers those, and the text would be lost;
+/// deserialising there fails. An `Option<Json>` reads `null` as `None`. Writing *into* a `Value` with
+/// [`serde_json::to_value`] is subject to what a `Value` can hold; prefer [`Json::to_value`].
+#[derive(Clone)]
+pub struct Json {
+    raw: Arc<RawValue>,
+}
+
+/// The six kinds of JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JsonKind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number of any size and precision.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl JsonKind {
+    /// The kind's name in JSON's own words: `null`, `boolean`, `number`, `string`, `array` or `object`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool => "boolean",
+            Self::Number => "number",
+            Self::String => "string",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+}
+
+impl fmt::Display for JsonKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl Json {
+    /// Validates a text and keeps it as it is, without outer white space.
+    ///
+    /// # Behavior
+    /// - Accepts exactly the grammar of RFC 8259, in one pass whose cost is proportional to the text.
+    /// - Refuses nesting beyond [`MAX_DEPTH`] and surrogate escapes without a partner, which the RFC leaves open.
+    /// - Sets no limit on size; see [`len_bytes`](Self::len_bytes).
+    pub fn parse(text: impl Into<String>) -> Result<Self, JsonError> {
+        let text = text.into();
+        scan::Scanner::new(&text).try_for_each(|event| event.map(drop))?;
+        let position = text.len();
+        // The one safe door to a `RawValue` checks the grammar again and trims outer white space.
+        let raw = RawValue::from_string(text)
+            .map_err(|_| JsonError::Syntax { position, expected: "what serde_json accepts" })?;
+        Ok(Self { raw: raw.into() })
+    }
+
+    /// The value `null`.
+    pub fn null() -> Self {
+        Self { raw: RawValue::NULL.to_owned().into() }
+    }
+
+    /// A JSON string with this content.
+    pub fn string(content: &str) -> Self {
+        Self::infallible(content)
+    }
+
+    /// Writes a Rust value as JSON. Floats that are not finite become `null`, as serde_json has it.
+    ///
+    /// # Errors
+    /// [`JsonError::Serialize`] if `value` has no JSON form; [`JsonError::TooDeep`] beyond [`MAX_DEPTH`].
+    pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonError> {
+        Self::parse(serde_json::to_string(value).map_err(JsonError::Serialize)?)
+    }
+
+    /// For types whose `Serialize` cannot fail and yields a scalar.
+    fn infallible<T: Serialize + ?Sized>(scalar: &T) -> Self {
+        match serde_json::value::to_raw_value(scalar) {
+            Ok(raw) => Self { raw: raw.into() },
+            Err(_) => unreachable!("strings and integers always have a JSON form"),
+        }
+    }
+
+    /// The text as serde_json's raw value.
+    pub fn as_raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.raw.get()
+    }
+
+    /// Length of the text in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.as_str().len()
+    }
+
+    /// Which kind of value this is; read off the first byte.
+    pub fn kind(&self) -> JsonKind {
+        kind_of(self.as_str())
+    }
+
+    /// The integer, if it is spelled as `-?digits` and fits; `None` for `1.0`, `1e3`, 2^63 and everything else.
+    pub fn as_i64_exact(&self) -> Option<i64> {
+        if self.kind() == JsonKind::Number { self.as_str().parse().ok() } else { None }
+    }
+
+    /// The value as a tree. Of members with the same name the last counts.
+    ///
+    /// # Errors
+    /// [`JsonError::Deserialize`] for a number beyond `f64` (`1e400`), unless serde_json's `arbitrary_precision` is on.
+    pub fn to_value(&self) -> Result<serde_json::Value, JsonError> {
+        value::to_value(self)
+    }
+
+    /// Reads the value as a Rust type.
+    ///
+    /// # Errors
+    /// [`JsonError::Deserialize`] if it has another shape, or if `T` follows it deeper than serde_json's own limit of
+    /// 127 levels.
+    pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        serde_json::from_str(self.as_str()).map_err(JsonError::Deserialize)
+    }
+
+    /// The text that full-text search indexes when the caller gives none, at most `max_bytes` long.
+    ///
+    /// # Behavior
+    /// - A string value is its decoded content.
+    /// - Of anything else: the names of members and the string and number leaves, in document order, joined by a space;
+    ///   booleans, `null` and empty strings are left out. Numbers keep their spelling.
+    /// - The limit cuts between characters, and before a number that does not fit whole.
+    /// - A NUL (`\u0000`) is written as a space, since text columns refuse it.
+    pub fn search_text(&self, max_bytes: usize) -> String {
+        let mut out = String::new();
+        self.write_search_text(&mut out, max_bytes);
+        out
+    }
+
+    /// Appends [`search_text`](Self::search_text) to `out`; `max_bytes` limits what is appended.
+    pub fn write_search_text(&self, out: &mut String, max_bytes: usize) {
+        search_text::write(self, out, max_bytes);
+    }
+}
+
+/// The kind of a valid text without leading white space.
+pub(crate) fn kind_of(text: &str) -> JsonKind {
+    match text.as_bytes().first() {
+        Some(b'{') => JsonKind::Object,
+        Some(b'[') => JsonKind::Array,
+        Some(b'"') => JsonKind::String,
+        Some(b't' | b'f') => JsonKind::Bool,
+        Some(b'-' | b'0'..=b'9') => JsonKind::Number,
+        _ => JsonKind::Null,
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Self { raw: if value { RawValue::TRUE } else { RawValue::FALSE }.to_owned().into() }
+    }
+}
+
+impl From<i64> for Json {
+    fn from(value: i64) -> Self {
+        Self::infallible(&value)
+    }
+}
+
+impl FromStr for Json {
+    type Err = JsonError;
+
+    fn from_str(text: &str) -> Result<Self, JsonError> {
+        Self::parse(text)
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.raw, &other.raw) || self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Json {}
+
+impl Hash for Json {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+/// The text, complete.
+impl fmt::Display for Json {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// The text, cut after 64 characters, then its length.
+impl fmt::Debug for Json {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.as_str();
+        match text.char_indices().nth(64).and_then(|(at, _)| text.get(..at)) {
+            Some(head) => write!(formatter, "Json({head}… {} bytes)", text.len()),
+            None => write!(formatter, "Json({text})"),
+        }
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde_json takes a raw value without checking depth or surrogates.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(String::from(Box::<str>::from(raw))).map_err(D::Error::custom)
+    }
+}
