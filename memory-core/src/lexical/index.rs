@@ -1,0 +1,448 @@
+//! An inverted index of one scope, in memory.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::hash::Hash;
+use std::mem::size_of;
+
+use super::bm25::{B, Bm25, K1};
+use super::query::{Hit, query_terms_with};
+use super::tokenizer::Analyzer;
+
+/// An inverted index over the documents of one scope: the same figures as [`rank`](super::rank), without reading the
+/// documents.
+///
+/// `K` names a document and breaks ties, so results do not depend on the order of insertion. It is held twice: pass
+/// something cheap to clone, such as `Arc<str>` for keys that are strings; look-ups then take a `&str`.
+///
+/// # Behavior
+/// - Statistics are those of the live documents after any sequence of operations; a removed document leaves no trace
+///   in them, though its postings stay until [compaction](Self::compact), which happens by itself once they outnumber
+///   a third of all.
+/// - Time stands still: a document is live until [`expire`](Self::expire) is told of its moment. Call it before a search
+///   or a look at the statistics; it costs nothing while none is due.
+/// - It keeps no text.
+///
+/// ```
+/// use memory_core::lexical::LexicalIndex;
+///
+/// let mut index = LexicalIndex::<String>::new();
+/// index.insert("k1".into(), "Ann moved to Lisbon in May", None);
+/// index.insert("k2".into(), "Bob moved to Oslo", Some(1_000));
+/// index.expire(1_000);
+/// let hits = index.search("who moved?", |_| true, 10);
+/// assert_eq!(hits.len(), 1);
+/// assert_eq!(hits[0].key, "k1");
+/// ```
+#[derive(Debug)]
+pub struct LexicalIndex<K> {
+    /// Term to its place in `postings`.
+    terms: HashMap<Box<str>, u32>,
+    postings: Vec<Postings>,
+    slots: Vec<Slot<K>>,
+    by_key: HashMap<K, u32>,
+    /// `(expires_at, slot)` of the live documents that expire.
+    expiries: BTreeSet<(i64, u32)>,
+    /// Tokens of the live documents.
+    tokens: u64,
+    /// Bytes of the keys of `terms`, and of the term lists of `slots`.
+    term_bytes: usize,
+    list_bytes: usize,
+    analyzer: Analyzer,
+    scratch: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Postings {
+    /// Live documents that have the term.
+    documents: u32,
+    /// By rising slot; those of dead slots remain until compaction.
+    list: Vec<Posting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    slot: u32,
+    frequency: u16,
+}
+
+#[derive(Debug)]
+struct Slot<K> {
+    /// `None` once the document is gone.
+    document: Option<Document<K>>,
+    length: u32,
+}
+
+#[derive(Debug)]
+struct Document<K> {
+    key: K,
+    expires_at: Option<i64>,
+    /// Its distinct terms.
+    terms: Box<[u32]>,
+}
+
+/// Dead slots that are tolerated whatever the size of the index.
+const SLACK: usize = 256;
+
+impl<K> Default for LexicalIndex<K> {
+    fn default() -> Self {
+        Self {
+            terms: HashMap::new(),
+            postings: Vec::new(),
+            slots: Vec::new(),
+            by_key: HashMap::new(),
+            expiries: BTreeSet::new(),
+            tokens: 0,
+            term_bytes: 0,
+            list_bytes: 0,
+            analyzer: Analyzer::new(),
+            scratch: Vec::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
+    /// An index without documents.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_analyzer(analyzer: Analyzer) -> Self {
+        Self { analyzer, ..Self::default() }
+    }
+
+    /// Number of live documents (`N`).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there is no live document.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Tokens in all live documents; divided by [`len`](Self::len), the mean length.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Live documents that have `token`, a token as [`Analyzer`] makes it.
+    #[must_use]
+    pub fn document_frequency(&self, token: &str) -> u32 {
+        self.terms.get(token).and_then(|&term| self.postings.get(place(term))).map_or(0, |term| term.documents)
+    }
+
+    /// Whether `key` is a live document.
+    #[must_use]
+    pub fn contains<Q: ?Sized + Eq + Hash>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.by_key.contains_key(key)
+    }
+
+    /// Adds a document, or replaces the one of that key. `expires_at` is in milliseconds of the caller's clock.
+    pub fn insert(&mut self, key: K, text: &str, expires_at: Option<i64>) {
+        self.remove(&key);
+        let slot = number(self.slots.len());
+        let Self { terms, postings, term_bytes, analyzer, scratch, .. } = self;
+        scratch.clear();
+        analyzer.analyze(text, &mut |token| {
+            let term = match terms.get(token) {
+                Some(&term) => term,
+                None => {
+                    let term = number(postings.len());
+                    terms.insert(token.into(), term);
+                    *term_bytes += token.len();
+                    postings.push(Postings::default());
+                    term
+                }
+            };
+            scratch.push(term);
+        });
+        let length = number(scratch.len());
+        scratch.sort_unstable();
+        let mut distinct = Vec::with_capacity(scratch.len());
+        for same in scratch.chunk_by(|a, b| a == b) {
+            let Some(&term) = same.first() else { continue };
+            distinct.push(term);
+            if let Some(postings) = postings.get_mut(place(term)) {
+                postings.documents += 1;
+                let frequency = u16::try_from(same.len()).unwrap_or(u16::MAX);
+                postings.list.push(Posting { slot, frequency });
+            }
+        }
+        // One huge document must not hold its buffer for ever.
+        scratch.shrink_to(4096);
+        self.tokens += u64::from(length);
+        self.list_bytes += distinct.len() * size_of::<u32>();
+        if let Some(at) = expires_at {
+            self.expiries.insert((at, slot));
+        }
+        self.by_key.insert(key.clone(), slot);
+        let document = Document { key, expires_at, terms: distinct.into_boxed_slice() };
+        self.slots.push(Slot { document: Some(document), length });
+    }
+
+    /// Changes when a document expires, and nothing else. Returns whether there is such a document.
+    pub fn set_expiry<Q: ?Sized + Eq + Hash>(&mut self, key: &Q, expires_at: Option<i64>) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        let Some(&slot) = self.by_key.get(key) else { return false };
+        let Some(document) = self.slots.get_mut(place(slot)).and_then(|slot| slot.document.as_mut()) else {
+            return false;
+        };
+        if let Some(at) = document.expires_at {
+            self.expiries.remove(&(at, slot));
+        }
+        document.expires_at = expires_at;
+        if let Some(at) = expires_at {
+            self.expiries.insert((at, slot));
+        }
+        true
+    }
+
+    /// Removes a document. Returns whether there was one.
+    pub fn remove<Q: ?Sized + Eq + Hash>(&mut self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        let Some(slot) = self.by_key.remove(key) else { return false };
+        self.bury(slot);
+        self.compact_if_due();
+        true
+    }
+
+    /// Removes the documents whose `expires_at` is `now` or before. Returns how many.
+    pub fn expire(&mut self, now: i64) -> usize {
+        let mut expired = 0;
+        while let Some(&(at, slot)) = self.expiries.first()
+            && at <= now
+        {
+            if let Some(key) = self.bury(slot) {
+                self.by_key.remove(&key);
+            }
+            expired += 1;
+        }
+        if expired > 0 {
+            self.compact_if_due();
+        }
+        expired
+    }
+
+    /// When the next document expires.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<i64> {
+        self.expiries.first().map(|&(at, _)| at)
+    }
+
+    /// Removes all documents and releases their memory.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The best `limit` documents that have a term of `query` and pass `filter`: exact, best first, ties by key.
+    ///
+    /// The statistics are those of all live documents, whatever the filter. The filter is asked only about documents
+    /// that would be among the best so far.
+    pub fn search(&self, query: &str, filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<Hit<K>> {
+        self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
+    }
+
+    pub(super) fn search_with(
+        &self,
+        analyzer: &mut Analyzer,
+        k1: f64,
+        b: f64,
+        query: &str,
+        mut filter: impl FnMut(&K) -> bool,
+        limit: usize,
+    ) -> Vec<Hit<K>> {
+        if limit == 0 || self.is_empty() {
+            return Vec::new();
+        }
+        let bm25 = Bm25::with_parameters(number(self.len()), self.tokens, k1, b);
+        let mut idf_sum = 0.0;
+        let mut sums = vec![0.0_f64; self.slots.len()];
+        let mut touched = Vec::new();
+        // Term by term in the query's order: each document's sum has the same rounding as `rank` gives it.
+        for term in query_terms_with(analyzer, query) {
+            let postings = self.terms.get(term.as_str()).and_then(|&term| self.postings.get(place(term)));
+            let idf = bm25.idf(postings.map_or(0, |postings| postings.documents));
+            idf_sum += idf;
+            for posting in postings.into_iter().flat_map(|postings| &postings.list) {
+                let at = place(posting.slot);
+                let (Some(slot), Some(sum)) = (self.slots.get(at), sums.get_mut(at)) else { continue };
+                if slot.document.is_none() {
+                    continue;
+                }
+                if *sum == 0.0 {
+                    touched.push(posting.slot);
+                }
+                *sum += bm25.weight(idf, posting.frequency, slot.length);
+            }
+        }
+        let ceiling = bm25.ceiling(idf_sum);
+
+        // The worst of the best on top.
+        let mut best: BinaryHeap<Candidate<'_, K>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
+        for slot in touched {
+            let Some(&sum) = sums.get(place(slot)) else { continue };
+            let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else { continue };
+            let candidate = Candidate(Hit { key: &document.key, bm25: sum, score: 0.0 });
+            let full = best.len() >= limit;
+            if full && best.peek().is_some_and(|worst| candidate >= *worst) || !filter(&document.key) {
+                continue;
+            }
+            if full {
+                best.pop();
+            }
+            best.push(candidate);
+        }
+        best.into_sorted_vec()
+            .into_iter()
+            .map(|Candidate(hit)| Hit {
+                key: hit.key.clone(),
+                bm25: hit.bm25,
+                score: bm25.saturate(hit.bm25, ceiling),
+            })
+            .collect()
+    }
+
+    /// Bytes held on the heap, estimated from capacities; what the keys themselves point to is not counted.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        // A hash table keeps a byte beside each place, and an eighth of the places free.
+        let table = |capacity: usize, entry: usize| capacity * 8 / 7 * (entry + 1);
+        let lists: usize = self.postings.iter().map(|term| term.list.capacity() * size_of::<Posting>()).sum();
+        table(self.terms.capacity(), size_of::<(Box<str>, u32)>())
+            + self.term_bytes
+            + self.postings.capacity() * size_of::<Postings>()
+            + lists
+            + self.slots.capacity() * size_of::<Slot<K>>()
+            + self.list_bytes
+            + table(self.by_key.capacity(), size_of::<(K, u32)>())
+            + self.expiries.len() * 2 * size_of::<(i64, u32)>()
+            + self.scratch.capacity() * size_of::<u32>()
+    }
+
+    /// Frees what removed documents left behind, and spare capacity. Linear in the size of the index.
+    pub fn compact(&mut self) {
+        let mut moved = Vec::with_capacity(self.slots.len());
+        let mut live = 0_u32;
+        for slot in &self.slots {
+            moved.push(slot.document.as_ref().map(|_| live));
+            live += u32::from(slot.document.is_some());
+        }
+        let new_slot = |slot: u32| moved.get(place(slot)).copied().flatten();
+
+        let mut terms_moved = Vec::with_capacity(self.postings.len());
+        let mut terms_live = 0_u32;
+        for term in &mut self.postings {
+            let alive = term.documents > 0;
+            terms_moved.push(alive.then_some(terms_live));
+            terms_live += u32::from(alive);
+            term.list.retain_mut(|posting| match new_slot(posting.slot) {
+                Some(slot) => {
+                    posting.slot = slot;
+                    true
+                }
+                None => false,
+            });
+            term.list.shrink_to_fit();
+        }
+        self.postings.retain(|term| term.documents > 0);
+        self.postings.shrink_to_fit();
+        let new_term = |term: u32| terms_moved.get(place(term)).copied().flatten();
+
+        let term_bytes = &mut self.term_bytes;
+        self.terms.retain(|name, term| match new_term(*term) {
+            Some(new) => {
+                *term = new;
+                true
+            }
+            None => {
+                *term_bytes -= name.len();
+                false
+            }
+        });
+        self.terms.shrink_to_fit();
+        self.slots.retain(|slot| slot.document.is_some());
+        self.slots.shrink_to_fit();
+        for document in self.slots.iter_mut().filter_map(|slot| slot.document.as_mut()) {
+            for term in &mut document.terms {
+                *term = new_term(*term).unwrap_or(*term);
+            }
+        }
+        for slot in self.by_key.values_mut() {
+            *slot = new_slot(*slot).unwrap_or(*slot);
+        }
+        self.by_key.shrink_to_fit();
+        self.expiries = std::mem::take(&mut self.expiries)
+            .into_iter()
+            .filter_map(|(at, slot)| Some((at, new_slot(slot)?)))
+            .collect();
+    }
+
+    /// Takes a document out of the statistics; its postings stay. Returns its key, which the caller takes out of `by_key`.
+    fn bury(&mut self, slot: u32) -> Option<K> {
+        let place_of_slot = self.slots.get_mut(place(slot))?;
+        let document = place_of_slot.document.take()?;
+        self.tokens -= u64::from(place_of_slot.length);
+        for &term in &document.terms {
+            if let Some(postings) = self.postings.get_mut(place(term)) {
+                postings.documents -= 1;
+            }
+        }
+        self.list_bytes -= document.terms.len() * size_of::<u32>();
+        if let Some(at) = document.expires_at {
+            self.expiries.remove(&(at, slot));
+        }
+        Some(document.key)
+    }
+
+    fn compact_if_due(&mut self) {
+        let dead = self.slots.len() - self.by_key.len();
+        if dead > SLACK && dead > self.by_key.len() / 2 {
+            self.compact();
+        }
+    }
+}
+
+/// A hit, ordered worst last, so that a max-heap has the worst on top.
+struct Candidate<'a, K>(Hit<&'a K>);
+
+impl<K: Ord> Ord for Candidate<'_, K> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.best_first(&other.0)
+    }
+}
+
+impl<K: Ord> PartialOrd for Candidate<'_, K> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K: Ord> PartialEq for Candidate<'_, K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<K: Ord> Eq for Candidate<'_, K> {}
+
+/// Documents and terms are numbered with 32 bits; memory ends long before they do.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn place(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
