@@ -108,7 +108,7 @@ fn within(path: &Path) -> Option<PathBuf> {
     Some(clean)
 }
 
-/// Page names such as `docs/spec/backend.md` in a line of text; a name that continues another path is not one.
+/// Page names such as `docs/adr/template.md` in a line of text; a name that continues another path is not one.
 fn pages_named(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices("docs/").filter_map(|(at, _)| {
         let before = line.get(..at)?.chars().next_back();
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn links_are_read_outside_code_only() {
         let page = Page::read(
-            "# A title\n[one](docs/a.md) and [two](b.md#part \"title\")\n`[no](code.md)`\n\
+            "# A title\n[one](sub/a.md) and [two](b.md#part \"title\")\n`[no](code.md)`\n\
              ```\n[no](fenced.md)\n```\n[three](<c.md>)\n",
         );
         let targets: Vec<&str> = page.links.iter().map(|(_, target)| target.as_str()).collect();
-        assert_eq!(targets, ["docs/a.md", "b.md#part", "c.md"]);
+        assert_eq!(targets, ["sub/a.md", "b.md#part", "c.md"]);
     }
 
     #[test]
@@ -222,15 +222,15 @@ mod tests {
 
     #[test]
     fn a_path_that_climbs_above_the_root_is_refused() {
-        assert_eq!(within(Path::new("docs/../README.md")), Some(PathBuf::from("README.md")));
-        assert_eq!(within(Path::new("docs/../../x.md")), None);
+        assert_eq!(within(Path::new("sub/../README.md")), Some(PathBuf::from("README.md")));
+        assert_eq!(within(Path::new("sub/../../x.md")), None);
         assert_eq!(within(Path::new("/x.md")), None);
     }
 
     #[test]
     fn pages_named_in_prose_or_source_are_found() {
         let named: Vec<&str> =
-            pages_named("see docs/spec/backend.md. Not ../docs/x.md, docs/, docs/….md").collect();
-        assert_eq!(named, ["docs/spec/backend.md"]);
+            pages_named("see docs/README.md. Not ../docs/x.md, docs/, docs/….md").collect();
+        assert_eq!(named, ["docs/README.md"]);
     }
 }
