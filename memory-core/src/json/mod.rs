@@ -12,7 +12,7 @@ pub(crate) mod string;
 mod value;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use canonical::semantic_eq;
 pub(crate) use canonical::write as write_canonical;

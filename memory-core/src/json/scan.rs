@@ -277,17 +277,16 @@ impl<'a> Scanner<'a> {
                 self.position += 1;
                 let lone = JsonError::LoneSurrogate { position: backslash };
                 match self.hex4()? {
-                    0xD800..=0xDBFF => {
-                        if self.bytes.get(self.position..self.position + 2) != Some(b"\\u") {
-                            return Err(if self.position + 1 >= self.bytes.len() {
-                                JsonError::UnexpectedEnd { position: self.bytes.len() }
-                            } else {
-                                lone
-                            });
+                    0xD800..=0xDBFF => match self.bytes.get(self.position..) {
+                        Some([b'\\', b'u', ..]) => {
+                            self.position += 2;
+                            if matches!(self.hex4()?, 0xDC00..=0xDFFF) { Ok(()) } else { Err(lone) }
                         }
-                        self.position += 2;
-                        if matches!(self.hex4()?, 0xDC00..=0xDFFF) { Ok(()) } else { Err(lone) }
-                    }
+                        None | Some([] | [b'\\']) => {
+                            Err(JsonError::UnexpectedEnd { position: self.bytes.len() })
+                        }
+                        Some(_) => Err(lone),
+                    },
                     0xDC00..=0xDFFF => Err(lone),
                     _ => Ok(()),
                 }

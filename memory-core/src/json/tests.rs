@@ -1,1 +1,0 @@
-//! The specification of the module, as tests.
