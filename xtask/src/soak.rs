@@ -65,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
                 }
             }
             if long.kind == Kind::Kill {
-                println!("{runs} runs of {} kills", args.kill);
+                println!("runs: {runs}, kills in each: {}", args.kill);
             }
             Ok(Done::Passed)
         });

@@ -42,7 +42,7 @@ impl Steps {
         match &outcome {
             Ok(Done::Passed) => println!("-- {name}: ok, {}", seconds(took)),
             Ok(Done::Skipped(why)) => println!("-- {name}: skipped: {why}"),
-            Err(error) => eprintln!("-- {name}: FAILED, {}\n{error}", seconds(took)),
+            Err(error) => println!("-- {name}: FAILED, {}\n{error}", seconds(took)),
         }
         self.records.push(Record { name, took, outcome });
     }

@@ -1,10 +1,8 @@
 //! `cargo xtask test`: what a change must pass.
 
-use std::time::Instant;
-
 use crate::Result;
 use crate::process::{self, Stream};
-use crate::steps::{Done, Steps, seconds};
+use crate::steps::{Done, Steps};
 use crate::testbed::TestBed;
 use crate::workspace::Workspace;
 
@@ -29,7 +27,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!(
         "then the libraries on their own, then README's demo as a release build. Only local files are used."
     );
-    let started = Instant::now();
     let mut steps = Steps::new("test");
     let mut tally = Tally::default();
     let mut bed = None;
@@ -73,9 +70,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for name in &tally.names_failed {
         println!("  failed: {name}");
     }
-    println!("\n{} in {}", tally.line(), seconds(started.elapsed()));
     // Alone on its line, for programs that read how a test run closed.
-    println!("tests: {}", tally.line());
+    println!("\ntests: {}", tally.line());
     outcome?;
     if tally.passed == 0 { Err("no test ran".into()) } else { Ok(()) }
 }
