@@ -1,10 +1,14 @@
 //! The weight of a term in a document.
 
 /// How soon further occurrences of a term in a document stop counting (`k1`).
-pub const K1: f64 = 1.2;
+///
+/// 0.9 and 0.4 are what Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR OSIR 2012)
+/// settled on, and Anserini's defaults. Memories are short: repeating a word says less there than in an article, and being
+/// longer costs less.
+pub const K1: f64 = 0.9;
 
 /// How much a document's length discounts its terms (`b`): 0 not at all, 1 in full.
-pub const B: f64 = 0.75;
+pub const B: f64 = 0.4;
 
 /// Inverse document frequency: `ln(1 + (N − df + 0.5) / (df + 0.5))`, positive for every `df ≤ N`.
 ///
@@ -67,7 +71,7 @@ impl Bm25 {
     /// The saturation that makes a score of a BM25 sum: its share of the query's [ceiling](Self::ceiling), in `[0, 1]`.
     ///
     /// It depends on the query, the document, and the scope's statistics, never on the other hits, and 1 is approached but not reached: with
-    /// `k1` = 1.2, a document of mean length that has every query term once scores 1 / 2.2 ≈ 0.45.
+    /// `k1` = 0.9, a document of mean length that has every query term once scores 1 / 1.9 ≈ 0.53.
     #[must_use]
     pub fn saturate(&self, bm25: f64, ceiling: f64) -> f64 {
         if ceiling > 0.0 { (bm25 / ceiling).clamp(0.0, 1.0) } else { 0.0 }

@@ -134,7 +134,10 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
     /// Live documents that have `token`, a token as [`Analyzer`] makes it.
     #[must_use]
     pub fn document_frequency(&self, token: &str) -> u32 {
-        self.terms.get(token).and_then(|&term| self.postings.get(place(term))).map_or(0, |term| term.documents)
+        self.terms
+            .get(token)
+            .and_then(|&term| self.postings.get(place(term)))
+            .map_or(0, |term| term.documents)
     }
 
     /// Whether `key` is a live document.
@@ -294,7 +297,9 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         let mut best: BinaryHeap<Candidate<'_, K>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
         for slot in touched {
             let Some(&sum) = sums.get(place(slot)) else { continue };
-            let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else { continue };
+            let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else {
+                continue;
+            };
             let candidate = Candidate(Hit { key: &document.key, bm25: sum, score: 0.0 });
             let full = best.len() >= limit;
             if full && best.peek().is_some_and(|worst| candidate >= *worst) || !filter(&document.key) {

@@ -28,21 +28,37 @@ impl<K: Ord> Hit<K> {
 }
 
 /// The distinct terms of a query, in order of first appearance, at most [`MAX_QUERY_TERMS`].
+///
+/// English function words (`what`, `did`, `the`) are left out, unless the query has nothing else: they are tokens of documents,
+/// so `The Who` still finds something, but in a question they say nothing of what is sought, and in a small scope
+/// they may well be rare enough to outweigh what does.
 #[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
     query_terms_with(&mut Analyzer::new(), query)
 }
 
 pub(super) fn query_terms_with(analyzer: &mut Analyzer, query: &str) -> Vec<String> {
-    let mut seen = HashSet::new();
-    let mut terms = Vec::new();
-    analyzer.analyze(query, &mut |token| {
-        if terms.len() < MAX_QUERY_TERMS && !seen.contains(token) {
-            seen.insert(token.to_owned());
-            terms.push(token.to_owned());
+    let mut terms = Distinct::default();
+    analyzer.analyze_content(query, &mut |token| terms.add(token));
+    if terms.list.is_empty() {
+        analyzer.analyze(query, &mut |token| terms.add(token));
+    }
+    terms.list
+}
+
+#[derive(Default)]
+struct Distinct {
+    seen: HashSet<String>,
+    list: Vec<String>,
+}
+
+impl Distinct {
+    fn add(&mut self, token: &str) {
+        if self.list.len() < MAX_QUERY_TERMS && !self.seen.contains(token) {
+            self.seen.insert(token.to_owned());
+            self.list.push(token.to_owned());
         }
-    });
-    terms
+    }
 }
 
 /// How often each term occurs in a document, and the document's length.

@@ -3,7 +3,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-use super::stem::{Stem, stem};
+use super::stem::{Stem, is_function_word, stem};
 
 /// Version of the token stream. It grows with every change that gives some text other tokens, so that a backend which
 /// stores tokens (or anything computed from them) knows when to build them anew.
@@ -89,8 +89,17 @@ impl Analyzer {
 
     /// Calls `token` with each token of `text`, in order.
     pub fn analyze(&mut self, text: &str, token: &mut impl FnMut(&str)) {
+        self.scan(text, false, token);
+    }
+
+    /// As [`analyze`](Self::analyze), without English function words.
+    pub(super) fn analyze_content(&mut self, text: &str, token: &mut impl FnMut(&str)) {
+        self.scan(text, true, token);
+    }
+
+    fn scan(&mut self, text: &str, content_only: bool, token: &mut impl FnMut(&str)) {
         let Self { compound, spaceless, scratch, stemming } = self;
-        let mut out = Out { token, left: MAX_TOKENS, scratch, stemming: *stemming };
+        let mut out = Out { token, left: MAX_TOKENS, scratch, stemming: *stemming, content_only };
         if text.is_ascii() {
             for byte in text.bytes() {
                 compound.push(char::from(byte), ascii_class(byte), &mut out);
@@ -131,6 +140,7 @@ struct Out<'a, F> {
     left: usize,
     scratch: &'a mut String,
     stemming: bool,
+    content_only: bool,
 }
 
 impl<F: FnMut(&str)> Out<'_, F> {
@@ -139,6 +149,9 @@ impl<F: FnMut(&str)> Out<'_, F> {
             return;
         }
         self.left -= 1;
+        if self.content_only && is_function_word(token) {
+            return;
+        }
         match if self.stemming { stem(token) } else { Stem::Same } {
             Stem::Same => (self.token)(token),
             Stem::Cut(kept) => (self.token)(kept),
@@ -197,19 +210,31 @@ fn class(c: char) -> Class {
         return ascii_class(byte);
     }
     match u32::from(c) {
-        0x00AD | 0x034F | 0x061C | 0x0640 | 0x200C..=0x200F | 0x2060..=0x2064 | 0xFE00..=0xFE0F | 0xFEFF => Class::Ignored,
+        0x00AD | 0x034F | 0x061C | 0x0640 | 0x200C..=0x200F | 0x2060..=0x2064 | 0xFE00..=0xFE0F | 0xFEFF => {
+            Class::Ignored
+        }
         0x1F3FB..=0x1F3FF | 0xE0000..=0xE0FFF => Class::Ignored,
         0x2018 | 0x2019 | 0x02BC | 0x05F3 | 0x05F4 => Class::Apostrophe,
         0x2010 | 0x00B7 => Class::Weak,
         0x1F1E6..=0x1F1FF => Class::Flag,
         0x2300..=0x23FF | 0x2600..=0x27BF | 0x2B00..=0x2BFF | 0x1F000..=0x1FAFF => Class::Emoji,
-        0x3005..=0x3007 | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF => Class::Ideograph,
-        0x3041..=0x3096 | 0x3099..=0x309F | 0x30A1..=0x30FA | 0x30FC..=0x30FF | 0x31F0..=0x31FF | 0x1B000..=0x1B16F => {
-            Class::Kana
+        0x3005..=0x3007 | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF => {
+            Class::Ideograph
         }
+        0x3041..=0x3096
+        | 0x3099..=0x309F
+        | 0x30A1..=0x30FA
+        | 0x30FC..=0x30FF
+        | 0x31F0..=0x31FF
+        | 0x1B000..=0x1B16F => Class::Kana,
         0x1100..=0x11FF | 0x3131..=0x318E | 0xA960..=0xA97F | 0xAC00..=0xD7FF => Class::Hangul,
         _ if digit(c).is_some() => Class::Digit,
-        0x0E01..=0x0E4E | 0x0E81..=0x0ECE | 0x0EDC..=0x0EDF | 0x1000..=0x109F | 0x1780..=0x17D3 | 0xA9E0..=0xA9FF
+        0x0E01..=0x0E4E
+        | 0x0E81..=0x0ECE
+        | 0x0EDC..=0x0EDF
+        | 0x1000..=0x109F
+        | 0x1780..=0x17D3
+        | 0xA9E0..=0xA9FF
         | 0xAA60..=0xAA7F
             if c != '\u{0E3F}' =>
         {
@@ -240,8 +265,8 @@ fn is_diacritic(c: char) -> bool {
 /// The ASCII form of a decimal digit (general category Nd) of the scripts in common use.
 fn digit(c: char) -> Option<char> {
     const ZEROS: [u32; 19] = [
-        0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0DE6, 0x0E50,
-        0x0ED0, 0x0F20, 0x1040, 0x17E0, 0x1810,
+        0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66,
+        0x0DE6, 0x0E50, 0x0ED0, 0x0F20, 0x1040, 0x17E0, 0x1810,
     ];
     let code = u32::from(c);
     if !(0x0660..=0x1819).contains(&code) {
@@ -375,7 +400,9 @@ impl Compound {
         if self.joiner != Joiner::None {
             self.join(class, out);
         }
-        if self.run.chars >= MAX_TOKEN_CHARS {
+        // A character folds to three at most.
+        let width = if c.is_ascii() { 1 } else { 3 };
+        if self.run.chars + width > MAX_TOKEN_CHARS {
             self.end_run(out);
             self.name.spoiled = true;
             self.whole.spoiled = true;
@@ -434,7 +461,10 @@ impl Compound {
             Joiner::Strong('#') => "#",
             _ => "",
         };
-        if !sign.is_empty() && self.run.last != Some(Class::Digit) {
+        if !sign.is_empty()
+            && self.run.last != Some(Class::Digit)
+            && self.run.chars + sign.len() <= MAX_TOKEN_CHARS
+        {
             self.run.emit_signed(sign, out);
         }
         self.end_run(out);
@@ -544,15 +574,17 @@ impl Run {
                 (Class::Digit, Class::Letter) if is_combining_mark(c) => {}
                 (Class::Digit, _) | (_, Class::Digit) => self.split(at, Why::Digit),
                 (_, Class::Upper) => self.split(at, Why::Word),
-                (Class::Upper, Class::Lower) if self.capitals > 1 => self.split(self.last_start, Why::Acronym),
+                (Class::Upper, Class::Lower) if self.capitals > 1 => {
+                    self.split(self.last_start, Why::Acronym)
+                }
                 _ => {}
             }
         }
         self.capitals = if class == Class::Upper { self.capitals + 1 } else { 0 };
         self.last = Some(class);
         self.last_start = at;
-        self.chars += 1;
         fold_into(c, &mut self.text);
+        self.chars += if c.is_ascii() { 1 } else { self.text.get(at..).unwrap_or_default().chars().count() };
     }
 
     fn split(&mut self, at: usize, why: Why) {

@@ -259,19 +259,19 @@ fn a_bounded_list_limit_has_a_range() {
 // ---- hostile sizes
 
 #[test]
-fn ten_megabytes_are_reduced_in_linear_time() {
-    let list = json(&format!("[{}0]", "[1],".repeat(10 << 18)));
+fn megabytes_are_reduced_in_linear_time() {
+    let list = json(&format!("[{}0]", "[1],".repeat(1 << 18)));
     assert_eq!(reduce(Some(&list), &Reducer::AppendDedupe(json("[2]"))).unwrap().appended, Some(true));
     let bounded = Reducer::BoundedList { item: json("1"), limit: 10 };
-    assert_eq!(reduce(Some(&list), &bounded).unwrap().dropped, (10 << 18) + 1 - 9);
+    assert_eq!(reduce(Some(&list), &bounded).unwrap().dropped, (1 << 18) + 1 - 9);
 
-    let members = |value: &str| -> String { (0..200_000).map(|i| format!("\"{i}\":{value},")).collect() };
+    let members = |value: &str| -> String { (0..30_000).map(|i| format!("\"{i}\":{value},")).collect() };
     let object = json(&format!("{{{}\"o\":{{{}\"e\":0}}}}", members("1"), members("1")));
     let patch = json(&format!("{{{}\"o\":{{{}\"n\":0}}}}", members("2"), members("3")));
     let expected = format!("{{{}\"o\":{{{}\"e\":0,\"n\":0}}}}", members("2"), members("3"));
     assert_eq!(reduce(Some(&object), &Reducer::Merge(patch)).unwrap().value.as_str(), expected);
 
-    let duplicates = json(&format!("{{{}\"k\":{{}}}}", "\"k\":{\"a\":0},".repeat(200_000)));
+    let duplicates = json(&format!("{{{}\"k\":{{}}}}", "\"k\":{\"a\":0},".repeat(30_000)));
     let reduced = reduce(Some(&duplicates), &Reducer::Merge(json(r#"{"k":{"b":1}}"#))).unwrap();
     assert_eq!(reduced.value.as_str(), r#"{"k":{"b":1}}"#);
 }

@@ -95,7 +95,8 @@ fn marker_names_of_serde_json_are_names_like_any_other() {
 fn a_number_that_a_tree_cannot_hold_is_an_error_not_infinity() {
     match json("[1e400]").to_value() {
         Err(JsonError::Deserialize(_)) => {}
-        Ok(tree) => assert_eq!(tree.to_string(), "[1e400]", "only arbitrary_precision can hold it"),
+        // With arbitrary_precision, which writes the exponent its own way.
+        Ok(tree) => assert_eq!(tree.to_string(), "[1e+400]"),
         Err(other) => panic!("{other:?}"),
     }
 }

@@ -111,7 +111,10 @@ fn finds_the_turns_that_answer_locomo_questions() {
         return;
     };
     let shipped = recall(&plain, Analyzer::new, K1, B);
-    println!("{} questions, recall@10 {:.4} (of known turns {:.4})", shipped.questions, shipped.all, shipped.known);
+    println!(
+        "{} questions, recall@10 {:.4} (of known turns {:.4})",
+        shipped.questions, shipped.all, shipped.known
+    );
     assert_eq!(shipped.questions, 1536);
     assert!(shipped.all >= 0.61, "recall@10 fell to {:.4}", shipped.all);
 }
@@ -121,13 +124,14 @@ fn finds_the_turns_that_answer_locomo_questions() {
 #[ignore = "a table to look at"]
 fn recall_by_parameters() {
     let (Some(plain), Some(captioned)) = (dialogues(false), dialogues(true)) else { return };
-    for (name, analyzer) in [("stemmed", Analyzer::new as fn() -> Analyzer), ("unstemmed", Analyzer::unstemmed)] {
-        for (k1, b) in [(0.9, 0.4), (1.2, 0.75), (1.5, 0.75), (1.2, 0.5), (1.2, 0.3), (0.8, 0.75), (2.0, 0.75)] {
+    for (name, analyzer) in
+        [("stemmed", Analyzer::new as fn() -> Analyzer), ("unstemmed", Analyzer::unstemmed)]
+    {
+        for (k1, b) in
+            [(0.9, 0.4), (1.2, 0.75), (1.5, 0.75), (1.2, 0.5), (1.2, 0.3), (0.8, 0.75), (2.0, 0.75)]
+        {
             let (turns, captions) = (recall(&plain, analyzer, k1, b), recall(&captioned, analyzer, k1, b));
-            println!(
-                "| {name} | {k1} | {b} | {:.4} | {:.4} | {:.4} |",
-                turns.all, turns.known, captions.all
-            );
+            println!("| {name} | {k1} | {b} | {:.4} | {:.4} | {:.4} |", turns.all, turns.known, captions.all);
         }
     }
 }

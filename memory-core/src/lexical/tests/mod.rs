@@ -1,1 +1,3 @@
 mod locomo;
+mod ranking;
+mod spec;

@@ -1,0 +1,159 @@
+//! What a provider serves, and within which limits.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{DEFAULT_MAX_TOP_K, DEFAULT_MAX_VALUE_BYTES, MAX_KEY_BYTES};
+
+/// When a write becomes visible to reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Consistency {
+    /// An acknowledged write is seen by every later read, search included.
+    #[default]
+    ReadYourWrites,
+    /// An acknowledged write is seen after an unbounded delay.
+    Eventual,
+}
+
+/// Who computes embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EmbeddingOwner {
+    /// Nobody: no vectors.
+    #[default]
+    None,
+    /// The provider, through the configured [`Embedder`](crate::Embedder).
+    Embedder,
+    /// The remote service, with a model of its own.
+    Remote,
+}
+
+/// The SQL dialect an agent writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SqlDialect {
+    /// SQLite's.
+    Sqlite,
+    /// PostgreSQL's.
+    Postgres,
+}
+
+/// What a provider serves: flags and limits. Nothing advertised is unserved and nothing
+/// unadvertised is served; the conformance suite proves both.
+///
+/// Built by changing [`Capabilities::none`]:
+/// ```
+/// use memory_core::Capabilities;
+/// let mut capabilities = Capabilities::none();
+/// capabilities.kv = true;
+/// capabilities.compare_and_set = true;
+/// assert!(!capabilities.sql);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Serves [`Backend`](crate::Backend): `get` to `bulk_insert`, `scopes`, `drop_scope`, export and import.
+    pub kv: bool,
+    /// Serves `search` by words.
+    pub lexical_search: bool,
+    /// Serves `search` by vectors, embedding on write, and `reembed`.
+    pub vector_search: bool,
+    /// Serves `stats`.
+    pub stats: bool,
+    /// Serves [`Expect`](crate::Expect) other than `Any`.
+    pub compare_and_set: bool,
+    /// Serves [`Quota`](crate::Quota) inside the write's own transaction.
+    pub quotas: bool,
+    /// Serves [`MemoryLayer`](crate::MemoryLayer).
+    pub memory_layer: bool,
+    /// What `add` stored is recallable when it returns.
+    pub layer_sync: bool,
+    /// Serves `event`.
+    pub layer_events: bool,
+    /// Serves `forget`.
+    pub layer_forget: bool,
+    /// Serves [`SqlFacet`](crate::SqlFacet).
+    pub sql: bool,
+    /// Its dialect, where `sql`.
+    pub sql_dialect: Option<SqlDialect>,
+    /// Serves `begin`, `commit`, `rollback`.
+    pub sql_transactions: bool,
+    /// Serves `{"$embed": …}` arguments and vector functions.
+    pub sql_vectors: bool,
+    /// The scope's entries are a read-only table of its SQL database.
+    pub sql_entries: bool,
+    /// Operator-provided read-only data is visible from every scope.
+    pub shared_schemas: bool,
+    /// When writes become visible.
+    pub consistency: Consistency,
+    /// Who embeds.
+    pub embedding: EmbeddingOwner,
+    /// Longest key, in bytes.
+    pub max_key_bytes: usize,
+    /// Longest value, in bytes of JSON text.
+    pub max_value_bytes: usize,
+    /// Most hits of one search.
+    pub max_top_k: usize,
+}
+
+impl Capabilities {
+    /// Nothing served, default limits.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            kv: false,
+            lexical_search: false,
+            vector_search: false,
+            stats: false,
+            compare_and_set: false,
+            quotas: false,
+            memory_layer: false,
+            layer_sync: false,
+            layer_events: false,
+            layer_forget: false,
+            sql: false,
+            sql_dialect: None,
+            sql_transactions: false,
+            sql_vectors: false,
+            sql_entries: false,
+            shared_schemas: false,
+            consistency: Consistency::ReadYourWrites,
+            embedding: EmbeddingOwner::None,
+            max_key_bytes: MAX_KEY_BYTES,
+            max_value_bytes: DEFAULT_MAX_VALUE_BYTES,
+            max_top_k: DEFAULT_MAX_TOP_K,
+        }
+    }
+
+    /// Contradictions between flags, in words; empty for a consistent set.
+    #[must_use]
+    pub fn contradictions(&self) -> Vec<&'static str> {
+        let rules = [
+            (self.lexical_search && !self.kv, "lexical_search without kv"),
+            (self.vector_search && !self.kv, "vector_search without kv"),
+            (self.stats && !self.kv, "stats without kv"),
+            (self.compare_and_set && !self.kv, "compare_and_set without kv"),
+            (self.quotas && !self.kv, "quotas without kv"),
+            (self.layer_sync && !self.memory_layer, "layer_sync without memory_layer"),
+            (self.layer_events && !self.memory_layer, "layer_events without memory_layer"),
+            (self.layer_forget && !self.memory_layer, "layer_forget without memory_layer"),
+            (self.sql != self.sql_dialect.is_some(), "sql and sql_dialect disagree"),
+            (self.sql_transactions && !self.sql, "sql_transactions without sql"),
+            (self.sql_vectors && !self.sql, "sql_vectors without sql"),
+            (self.sql_entries && !(self.sql && self.kv), "sql_entries without sql and kv"),
+            (self.shared_schemas && !self.sql, "shared_schemas without sql"),
+            (
+                self.kv && self.vector_search != (self.embedding != EmbeddingOwner::None),
+                "vector_search and embedding disagree",
+            ),
+        ];
+        rules.into_iter().filter_map(|(broken, rule)| broken.then_some(rule)).collect()
+    }
+}

@@ -1,0 +1,671 @@
+//! The wrapper that holds every provider to its word.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+
+use crate::backend::{
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, GetOptions, ImportOptions,
+    ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome,
+    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
+    UpdateOptions, UpdateOutcome,
+};
+use crate::capabilities::Capabilities;
+use crate::entry::{Entry, Expect, Quota, size_bytes};
+use crate::error::{Error, ErrorKind, Result};
+use crate::interposed::Op;
+use crate::json::Json;
+use crate::layer::{
+    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
+    MAX_MESSAGES, MAX_MESSAGES_BYTES, MemoryLayer, Message, RecallQuery,
+};
+use crate::limits::{
+    MAX_BULK_BYTES, MAX_BULK_ITEMS, MAX_GET_MANY, MAX_KEY_BYTES, MAX_PAGE, MAX_QUERY_BYTES, MAX_TEXT_BYTES,
+};
+use crate::provider::{Health, Provider};
+use crate::reduce::{MAX_LIST_LIMIT, Reducer};
+use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
+use crate::sql::{
+    DumpStream, ExecOutcome, MAX_ARGUMENTS, MAX_STATEMENT_BYTES, RestoreOutcome, Rows, SqlFacet,
+    SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
+};
+
+/// A provider whose every argument is validated once, and whose unadvertised operations are refused
+/// before the provider is reached.
+///
+/// It implements every facet itself, so its accessors return it. What it lets through is within
+/// [`crate::limits`] and within the provider's own advertised limits.
+#[derive(Debug)]
+pub struct Checked<P> {
+    inner: P,
+    capabilities: Capabilities,
+}
+
+impl<P: Provider> Checked<P> {
+    /// Wraps a provider.
+    ///
+    /// # Errors
+    /// `internal` where the provider contradicts itself: a facet flag without its accessor, an
+    /// accessor without its flag, or flags that exclude each other.
+    pub fn new(inner: P) -> Result<Self> {
+        let capabilities = inner.capabilities();
+        let mut contradictions: Vec<String> =
+            capabilities.contradictions().into_iter().map(str::to_owned).collect();
+        for (facet, advertised, served) in [
+            ("kv", capabilities.kv, inner.backend().is_some()),
+            ("memory_layer", capabilities.memory_layer, inner.layer().is_some()),
+            ("sql", capabilities.sql, inner.sql().is_some()),
+        ] {
+            if advertised != served {
+                contradictions.push(format!("`{facet}` is advertised {advertised} and served {served}"));
+            }
+        }
+        if contradictions.is_empty() {
+            Ok(Self { inner, capabilities })
+        } else {
+            Err(Error::internal(format!(
+                "provider `{}` contradicts itself: {}",
+                inner.name(),
+                contradictions.join("; ")
+            )))
+        }
+    }
+
+    /// The provider inside.
+    #[must_use]
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// Unwraps the provider.
+    #[must_use]
+    pub fn into_inner(self) -> P {
+        self.inner
+    }
+
+    fn unsupported(&self, op: Op) -> Error {
+        Error::unsupported(op.as_str(), self.inner.name())
+    }
+
+    fn require(&self, advertised: bool, op: Op) -> Result<()> {
+        if advertised { Ok(()) } else { Err(self.unsupported(op)) }
+    }
+
+    fn kv(&self, op: Op) -> Result<&dyn Backend> {
+        self.inner.backend().filter(|_| self.capabilities.kv).ok_or_else(|| self.unsupported(op))
+    }
+
+    fn checked_layer(&self, op: Op, run: &RunContext, scope: &Scope) -> Result<&dyn MemoryLayer> {
+        let layer = self
+            .inner
+            .layer()
+            .filter(|_| self.capabilities.memory_layer)
+            .ok_or_else(|| self.unsupported(op))?;
+        check_tenant(run, scope)?;
+        Ok(layer)
+    }
+
+    fn checked_sql(&self, op: Op) -> Result<&dyn SqlFacet> {
+        self.inner.sql().filter(|_| self.capabilities.sql).ok_or_else(|| self.unsupported(op))
+    }
+
+    fn transactions(&self, op: Op, run: &RunContext, scope: &Scope) -> Result<&dyn SqlFacet> {
+        let sql = self.checked_sql(op)?;
+        self.require(self.capabilities.sql_transactions, op)?;
+        check_tenant(run, scope)?;
+        Ok(sql)
+    }
+
+    fn check_key(&self, key: &Key) -> Result<()> {
+        let limit = self.capabilities.max_key_bytes;
+        if key.as_str().len() > limit {
+            return Err(Error::too_large("key", key.as_str().len(), limit, "bytes"));
+        }
+        Ok(())
+    }
+
+    fn check_value(&self, value: &Json) -> Result<()> {
+        let limit = self.capabilities.max_value_bytes;
+        if value.len_bytes() > limit {
+            return Err(Error::too_large("value", value.len_bytes(), limit, "bytes"));
+        }
+        Ok(())
+    }
+
+    fn check_expect(&self, expect: Expect, op: Op) -> Result<()> {
+        if expect != Expect::Any && !self.capabilities.compare_and_set {
+            return Err(self.unsupported(op).with_detail("option", "expect"));
+        }
+        Ok(())
+    }
+
+    fn check_quota(&self, quota: Quota, op: Op) -> Result<()> {
+        if !quota.is_unlimited() && !self.capabilities.quotas {
+            return Err(self.unsupported(op).with_detail("option", "quota"));
+        }
+        Ok(())
+    }
+
+    fn check_set(&self, key: &Key, value: &Json, options: &SetOptions, op: Op) -> Result<()> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        options.metadata.check()?;
+        if let Some(text) = &options.text {
+            if text.len() > MAX_TEXT_BYTES {
+                return Err(Error::too_large("search text", text.len(), MAX_TEXT_BYTES, "bytes"));
+            }
+            if text.contains('\0') {
+                return Err(Error::invalid("the search text has a NUL character; remove it"));
+            }
+        }
+        options.ttl.check()?;
+        self.check_expect(options.expect, op)?;
+        self.check_quota(options.quota, op)?;
+        if options.embed == Embed::Always && !self.capabilities.vector_search {
+            return Err(self.vector_unsupported(op));
+        }
+        Ok(())
+    }
+
+    fn vector_unsupported(&self, op: Op) -> Error {
+        Error::new(
+            ErrorKind::VectorUnsupported,
+            format!(
+                "provider `{}` serves no vectors; search by words, or configure an embedder where the backend takes one",
+                self.inner.name()
+            ),
+        )
+        .with_detail("operation", op.as_str())
+        .with_detail("provider", self.inner.name())
+    }
+
+    fn check_search(&self, query: &mut SearchQuery) -> Result<()> {
+        let capabilities = &self.capabilities;
+        match query.mode {
+            SearchMode::Auto if capabilities.vector_search && capabilities.lexical_search => {
+                query.mode = SearchMode::Hybrid;
+            }
+            SearchMode::Auto if capabilities.vector_search => query.mode = SearchMode::Vector,
+            SearchMode::Auto => {
+                self.require(capabilities.lexical_search, Op::Search)?;
+                query.mode = SearchMode::Lexical;
+            }
+            SearchMode::Lexical => self.require(capabilities.lexical_search, Op::Search)?,
+            SearchMode::Vector | SearchMode::Hybrid if !capabilities.vector_search => {
+                return Err(self.vector_unsupported(Op::Search));
+            }
+            SearchMode::Hybrid => self.require(capabilities.lexical_search, Op::Search)?,
+            SearchMode::Vector => {}
+        }
+        if query.text.len() > MAX_QUERY_BYTES {
+            return Err(Error::too_large("query", query.text.len(), MAX_QUERY_BYTES, "bytes"));
+        }
+        if query.text.trim().is_empty() {
+            return Err(Error::invalid("the query is blank; say what to look for, or use `list`"));
+        }
+        check_limit("top_k", query.top_k, capabilities.max_top_k)?;
+        check_prefix(&query.prefix)?;
+        if let Some(filter) = &query.filter {
+            filter.check()?;
+        }
+        if let Some(threshold) = query.threshold
+            && !(0.0..=1.0).contains(&threshold)
+        {
+            return Err(Error::invalid("threshold must be 0 to 1, as scores are"));
+        }
+        query.rank.check()?;
+        query.dedup.as_ref().map_or(Ok(()), crate::rank::Dedup::check)
+    }
+}
+
+fn check_tenant(run: &RunContext, scope: &Scope) -> Result<()> {
+    if run.tenant == scope.tenant {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::ScopeDenied,
+        "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
+    ))
+}
+
+fn check_limit(what: &'static str, limit: usize, max: usize) -> Result<()> {
+    match limit {
+        0 => Err(Error::invalid(format!("{what} is 0; ask for 1 to {max}"))),
+        limit if limit > max => Err(Error::too_large(what, limit, max, "rows")),
+        _ => Ok(()),
+    }
+}
+
+fn check_prefix(prefix: &str) -> Result<()> {
+    if prefix.len() > MAX_KEY_BYTES {
+        return Err(Error::too_large("prefix", prefix.len(), MAX_KEY_BYTES, "bytes"));
+    }
+    if prefix.contains('\0') {
+        return Err(Error::invalid("the prefix has a NUL character; no key has one"));
+    }
+    Ok(())
+}
+
+fn check_statement(sql: &str, args: &[SqlValue], options: &StatementOptions) -> Result<()> {
+    if sql.len() > MAX_STATEMENT_BYTES {
+        return Err(Error::too_large("statement", sql.len(), MAX_STATEMENT_BYTES, "bytes"));
+    }
+    if sql.trim().is_empty() {
+        return Err(Error::invalid("the statement is blank"));
+    }
+    if args.len() > MAX_ARGUMENTS {
+        return Err(Error::too_large("arguments", args.len(), MAX_ARGUMENTS, "values"));
+    }
+    if options.max_rows == 0 || options.max_bytes == 0 {
+        return Err(Error::invalid("a result cap of 0 returns nothing; ask for at least 1 row and 1 byte"));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl<P: Provider> Provider for Checked<P> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        self.capabilities.kv.then_some(self as _)
+    }
+
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        self.capabilities.memory_layer.then_some(self as _)
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        self.capabilities.sql.then_some(self as _)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        self.inner.health().await
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        self.inner.end_run(tenant, root_run).await
+    }
+}
+
+#[async_trait]
+impl<P: Provider> Backend for Checked<P> {
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        let kv = self.kv(Op::Get)?;
+        self.check_key(key)?;
+        kv.get(scope, key, options).await
+    }
+
+    async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
+        let kv = self.kv(Op::GetMany)?;
+        if keys.len() > MAX_GET_MANY {
+            return Err(Error::too_large("get_many", keys.len(), MAX_GET_MANY, "keys"));
+        }
+        keys.iter().try_for_each(|key| self.check_key(key))?;
+        kv.get_many(scope, keys, options).await
+    }
+
+    async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
+        let kv = self.kv(Op::Set)?;
+        self.check_set(key, &value, &options, Op::Set)?;
+        kv.set(scope, key, value, options).await
+    }
+
+    async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
+        let kv = self.kv(Op::Delete)?;
+        self.check_key(key)?;
+        self.check_expect(options.expect, Op::Delete)?;
+        kv.delete(scope, key, options).await
+    }
+
+    async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
+        let kv = self.kv(Op::List)?;
+        check_limit("limit", query.limit, MAX_PAGE)?;
+        check_prefix(&query.prefix)?;
+        if let Some(filter) = &query.filter {
+            filter.check()?;
+        }
+        if let Some(cursor) = &query.cursor {
+            cursor.key(scope, &query.prefix)?;
+        }
+        kv.list(scope, query).await
+    }
+
+    async fn increment(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        delta: i64,
+        options: UpdateOptions,
+    ) -> Result<IncrementOutcome> {
+        let kv = self.kv(Op::Increment)?;
+        self.check_key(key)?;
+        options.ttl.check()?;
+        self.check_quota(options.quota, Op::Increment)?;
+        kv.increment(scope, key, delta, options).await
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        reducer: Reducer,
+        options: UpdateOptions,
+    ) -> Result<UpdateOutcome> {
+        let kv = self.kv(Op::Update)?;
+        self.check_key(key)?;
+        match &reducer {
+            Reducer::BoundedList { limit, .. } if *limit == 0 || *limit > MAX_LIST_LIMIT => {
+                return Err(Error::invalid(format!("a bounded list holds 1 to {MAX_LIST_LIMIT} items")));
+            }
+            Reducer::Merge(operand)
+            | Reducer::AppendDedupe(operand)
+            | Reducer::BoundedList { item: operand, .. } => self.check_value(operand)?,
+        }
+        options.ttl.check()?;
+        self.check_quota(options.quota, Op::Update)?;
+        kv.update(scope, key, reducer, options).await
+    }
+
+    async fn bulk_insert(
+        &self,
+        scope: &Scope,
+        items: Vec<NewEntry>,
+        options: BulkOptions,
+    ) -> Result<Vec<SetOutcome>> {
+        let kv = self.kv(Op::BulkInsert)?;
+        if items.len() > MAX_BULK_ITEMS {
+            return Err(Error::too_large("bulk_insert", items.len(), MAX_BULK_ITEMS, "entries"));
+        }
+        self.check_quota(options.quota, Op::BulkInsert)?;
+        let mut bytes = 0_u64;
+        for (index, item) in items.iter().enumerate() {
+            self.check_set(&item.key, &item.value, &item.options, Op::BulkInsert)
+                .map_err(|error| error.with_detail("index", index))?;
+            let NewEntry { key, value, options } = item;
+            bytes +=
+                size_bytes(key, value, &options.metadata, options.source.as_ref(), options.text.as_deref());
+        }
+        if bytes > MAX_BULK_BYTES as u64 {
+            let actual = usize::try_from(bytes).unwrap_or(usize::MAX);
+            return Err(Error::too_large("bulk_insert", actual, MAX_BULK_BYTES, "bytes"));
+        }
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        kv.bulk_insert(scope, items, options).await
+    }
+
+    async fn search(&self, scope: &Scope, mut query: SearchQuery) -> Result<SearchResults> {
+        let kv = self.kv(Op::Search)?;
+        self.check_search(&mut query)?;
+        kv.search(scope, query).await
+    }
+
+    async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
+        let kv = self.kv(Op::Stats)?;
+        self.require(self.capabilities.stats, Op::Stats)?;
+        kv.stats(scope).await
+    }
+
+    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
+        let kv = self.kv(Op::Reembed)?;
+        if !self.capabilities.vector_search {
+            return Err(self.vector_unsupported(Op::Reembed));
+        }
+        check_limit("limit", options.limit, 10_000)?;
+        kv.reembed(scope, options).await
+    }
+
+    async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
+        let kv = self.kv(Op::Scopes)?;
+        check_limit("limit", query.limit, MAX_PAGE)?;
+        if let Some(cursor) = &query.cursor {
+            cursor.scope(tenant)?;
+        }
+        kv.scopes(tenant, query).await
+    }
+
+    async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
+        self.kv(Op::DropScope)?.drop_scope(scope).await
+    }
+
+    async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
+        self.kv(Op::ExportScope)?.export_scope(scope).await
+    }
+
+    async fn import_scope(
+        &self,
+        scope: &Scope,
+        records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        let kv = self.kv(Op::ImportScope)?;
+        self.check_quota(options.quota, Op::ImportScope)?;
+        let limits = RecordLimits {
+            max_key_bytes: self.capabilities.max_key_bytes,
+            max_value_bytes: self.capabilities.max_value_bytes,
+        };
+        kv.import_scope(scope, Box::pin(CheckedRecords { records, limits, seen: 0 }), options).await
+    }
+}
+
+#[derive(Clone, Copy)]
+struct RecordLimits {
+    max_key_bytes: usize,
+    max_value_bytes: usize,
+}
+
+/// Validates records as they pass; the first bad one ends the stream with its position.
+struct CheckedRecords {
+    records: RecordStream,
+    limits: RecordLimits,
+    seen: u64,
+}
+
+impl futures_core::Stream for CheckedRecords {
+    type Item = Result<crate::backend::Record>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        let item = std::task::ready!(self.records.as_mut().poll_next(context));
+        std::task::Poll::Ready(item.map(|record| {
+            let index = self.seen;
+            self.seen += 1;
+            let record = record?;
+            self.limits.check(&record).map_err(|error| error.with_detail("index", index))?;
+            Ok(record)
+        }))
+    }
+}
+
+impl RecordLimits {
+    fn check(self, record: &crate::backend::Record) -> Result<()> {
+        let entry = &record.entry;
+        if entry.key.as_str().len() > self.max_key_bytes {
+            return Err(Error::too_large("key", entry.key.as_str().len(), self.max_key_bytes, "bytes"));
+        }
+        if entry.value.len_bytes() > self.max_value_bytes {
+            return Err(Error::too_large("value", entry.value.len_bytes(), self.max_value_bytes, "bytes"));
+        }
+        if let Some(text) = &entry.text
+            && (text.len() > MAX_TEXT_BYTES || text.contains('\0'))
+        {
+            return Err(Error::invalid("a record's text is over 1 MiB or has a NUL character"));
+        }
+        // Version counters of the target follow the record's; a version near the end would wedge them.
+        if entry.version == 0 || entry.version > u64::MAX >> 2 {
+            return Err(Error::invalid("a record's version is 0 or beyond 2^62"));
+        }
+        if entry.updated_at < entry.created_at {
+            return Err(Error::invalid("a record was updated before it was created"));
+        }
+        for vector in &record.vectors {
+            crate::embed::check_embeddings(&vector.model, 1, std::slice::from_ref(&vector.vector))?;
+        }
+        entry.metadata.check()
+    }
+}
+
+#[async_trait]
+impl<P: Provider> MemoryLayer for Checked<P> {
+    async fn add(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> Result<AddOutcome> {
+        let layer = self.checked_layer(Op::Add, run, scope)?;
+        if messages.is_empty() || messages.iter().all(|message| message.content.trim().is_empty()) {
+            return Err(Error::invalid(
+                "there is nothing to add: give at least one message that is not blank",
+            ));
+        }
+        if messages.len() > MAX_MESSAGES {
+            return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));
+        }
+        let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+        if bytes > MAX_MESSAGES_BYTES {
+            return Err(Error::too_large("messages", bytes, MAX_MESSAGES_BYTES, "bytes"));
+        }
+        options.metadata.check()?;
+        layer.add(run, scope, messages, options).await
+    }
+
+    async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let layer = self.checked_layer(Op::Recall, run, scope)?;
+        if query.text.len() > MAX_QUERY_BYTES {
+            return Err(Error::too_large("query", query.text.len(), MAX_QUERY_BYTES, "bytes"));
+        }
+        if query.text.trim().is_empty() {
+            return Err(Error::invalid("the query is blank; say what to recall, or use `facts`"));
+        }
+        check_limit("top_k", query.top_k, self.capabilities.max_top_k)?;
+        if let Some(threshold) = query.threshold
+            && !(0.0..=1.0).contains(&threshold)
+        {
+            return Err(Error::invalid("threshold must be 0 to 1, as scores are"));
+        }
+        layer.recall(run, scope, query).await
+    }
+
+    async fn event(&self, run: &RunContext, scope: &Scope, id: &EventId) -> Result<EventStatus> {
+        let layer = self.checked_layer(Op::Event, run, scope)?;
+        self.require(self.capabilities.layer_events, Op::Event)?;
+        layer.event(run, scope, id).await
+    }
+
+    async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
+        let layer = self.checked_layer(Op::Forget, run, scope)?;
+        self.require(self.capabilities.layer_forget, Op::Forget)?;
+        if let Forget::Ids(ids) = &what {
+            check_limit("ids", ids.len(), MAX_PAGE)?;
+            let distinct: BTreeSet<_> = ids.iter().collect();
+            if distinct.len() != ids.len() {
+                return Err(Error::invalid("an id is named twice"));
+            }
+        }
+        layer.forget(run, scope, what).await
+    }
+
+    async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        let layer = self.checked_layer(Op::Facts, run, scope)?;
+        check_limit("limit", query.limit, MAX_PAGE)?;
+        layer.facts(run, scope, query).await
+    }
+}
+
+#[async_trait]
+impl<P: Provider> SqlFacet for Checked<P> {
+    async fn exec(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> Result<ExecOutcome> {
+        let facet = self.checked_sql(Op::Exec)?;
+        check_tenant(run, scope)?;
+        self.check_sql_call(Op::Exec, sql, args, &options)?;
+        facet.exec(run, scope, sql, args, options).await
+    }
+
+    async fn query(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> Result<Rows> {
+        let facet = self.checked_sql(Op::Query)?;
+        check_tenant(run, scope)?;
+        self.check_sql_call(Op::Query, sql, args, &options)?;
+        facet.query(run, scope, sql, args, options).await
+    }
+
+    async fn begin(&self, run: &RunContext, scope: &Scope, parent: Option<&TxId>) -> Result<TxState> {
+        self.transactions(Op::Begin, run, scope)?.begin(run, scope, parent).await
+    }
+
+    async fn commit(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
+        self.transactions(Op::Commit, run, scope)?.commit(run, scope, tx).await
+    }
+
+    async fn rollback(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
+        self.transactions(Op::Rollback, run, scope)?.rollback(run, scope, tx).await
+    }
+
+    async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
+        let facet = self.checked_sql(Op::DescribeTables)?;
+        check_tenant(run, scope)?;
+        facet.describe_tables(run, scope).await
+    }
+
+    async fn sql_scopes(&self, tenant: &TenantId, query: SqlScopesQuery) -> Result<SqlScopePage> {
+        let facet = self.checked_sql(Op::SqlScopes)?;
+        check_limit("limit", query.limit, MAX_PAGE)?;
+        if let Some(cursor) = &query.cursor {
+            cursor.scope(tenant)?;
+        }
+        facet.sql_scopes(tenant, query).await
+    }
+
+    async fn drop_sql_scope(&self, scope: &Scope) -> Result<bool> {
+        self.checked_sql(Op::DropSqlScope)?.drop_sql_scope(scope).await
+    }
+
+    async fn sql_usage(&self, scope: &Scope) -> Result<SqlUsage> {
+        self.checked_sql(Op::SqlUsage)?.sql_usage(scope).await
+    }
+
+    async fn dump(&self, scope: &Scope) -> Result<DumpStream> {
+        self.checked_sql(Op::Dump)?.dump(scope).await
+    }
+
+    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
+        self.checked_sql(Op::Restore)?.restore(scope, dump).await
+    }
+}
+
+impl<P: Provider> Checked<P> {
+    fn check_sql_call(&self, op: Op, sql: &str, args: &[SqlValue], options: &StatementOptions) -> Result<()> {
+        check_statement(sql, args, options)?;
+        if options.tx.is_some() {
+            self.require(self.capabilities.sql_transactions, op)?;
+        }
+        if args.iter().any(|arg| matches!(arg, SqlValue::Embed(_))) && !self.capabilities.sql_vectors {
+            return Err(self.vector_unsupported(op));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Text to vector.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The identity of an embedding model. Vectors of different identities never meet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EmbeddingModel {
+    /// Who computes it (`openai`, `static`).
+    pub provider: String,
+    /// Which model (`text-embedding-3-small`).
+    pub model: String,
+    /// Length of its vectors: 1 to 16,384.
+    pub dimensions: usize,
+}
+
+/// What a text is embedded for; some models treat the two differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EmbedRole {
+    /// To be stored and found.
+    Document,
+    /// To find with.
+    Query,
+}
+
+/// Computes embeddings. Implementations live in other crates; a backend only calls.
+///
+/// # Behavior
+/// - Returns exactly one vector per text, in order, each of `model().dimensions` finite numbers, not
+///   all zero; anything else is the implementation's error, never the caller's surprise.
+/// - Bounded in time; errors are typed (`unavailable`, `rate_limited`, `timeout`, `too_large`, …).
+#[async_trait]
+pub trait Embedder: Send + Sync + fmt::Debug {
+    /// The model, constant for the life of the embedder.
+    fn model(&self) -> &EmbeddingModel;
+
+    /// Embeds `texts`.
+    ///
+    /// # Errors
+    /// As the model's service fails; never partially.
+    async fn embed(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>>;
+}
+
+/// Checks a reply of an embedder against what was asked.
+///
+/// # Errors
+/// `dimension_mismatch` for a vector of the wrong length; `unavailable` for a wrong count, a
+/// non-finite or an all-zero vector.
+pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32>]) -> Result<()> {
+    if vectors.len() != asked {
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("the embedder returned {} vectors for {asked} texts", vectors.len()),
+        ));
+    }
+    for vector in vectors {
+        if vector.len() != model.dimensions {
+            return Err(Error::new(
+                ErrorKind::DimensionMismatch,
+                format!(
+                    "the embedder returned {} dimensions where its model says {}; correct the model's configuration",
+                    vector.len(),
+                    model.dimensions
+                ),
+            )
+            .with_detail("expected", model.dimensions)
+            .with_detail("actual", vector.len()));
+        }
+        if vector.iter().any(|x| !x.is_finite()) || vector.iter().all(|x| *x == 0.0) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the embedder returned a vector that is zero or not finite",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Cosine similarity in [-1, 1]; 0 where a vector is zero or the lengths differ.
+#[must_use]
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    if a.len() != b.len() {
+        return 0.0;
+    }
+    let (mut dot, mut aa, mut bb) = (0.0_f64, 0.0_f64, 0.0_f64);
+    for (x, y) in a.iter().zip(b) {
+        let (x, y) = (f64::from(*x), f64::from(*y));
+        dot += x * y;
+        aa += x * x;
+        bb += y * y;
+    }
+    let norm = aa.sqrt() * bb.sqrt();
+    if norm > 0.0 { (dot / norm).clamp(-1.0, 1.0) } else { 0.0 }
+}

@@ -1,0 +1,371 @@
+//! The one error type of every facet.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::json::JsonError;
+use crate::reduce::ReduceError;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// What went wrong, in the few words a caller can act on.
+///
+/// [`ErrorKind::code`] is the stable wire code; codes are never renamed or reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument is malformed or outside its documented range.
+    InvalidArgument,
+    /// A named thing that must exist does not.
+    NotFound,
+    /// A precondition did not hold; `details.current_version` tells what is stored now.
+    Conflict,
+    /// The store changed behind this caller's back.
+    DriftDetected,
+    /// The stored value has another JSON type than the operation needs.
+    WrongType,
+    /// An input exceeds a size limit; `details.limit` and `details.actual` are in `details.unit`.
+    TooLarge,
+    /// The write would grow the scope past its quota.
+    QuotaExceeded,
+    /// The provider does not advertise this operation.
+    #[serde(rename = "capability_unsupported")]
+    Unsupported,
+    /// Vectors were asked of a provider that serves none.
+    VectorUnsupported,
+    /// Vectors were asked for but no embedder is configured.
+    EmbedderNotConfigured,
+    /// The embedder's dimension differs from what the scope or the store holds.
+    DimensionMismatch,
+    /// Policy does not let this caller use this scope.
+    ScopeDenied,
+    /// The SQL statement is not one an agent may run.
+    StatementRefused,
+    /// A write was attempted on a read-only path.
+    ReadOnly,
+    /// A deadline passed before the operation had an effect.
+    Timeout,
+    /// The answer exceeds the result cap.
+    ResultTooLarge,
+    /// The named transaction is no longer open.
+    TransactionLost,
+    /// Too many open transactions or savepoints.
+    TransactionLimit,
+    /// Credentials are missing or wrong.
+    Unauthenticated,
+    /// Credentials are right but do not allow this.
+    Forbidden,
+    /// The remote asks to slow down.
+    RateLimited,
+    /// The store cannot be reached or is busy; nothing was written.
+    Unavailable,
+    /// A write may or may not have happened.
+    OutcomeUnknown,
+    /// The network policy does not allow this connection.
+    EgressDenied,
+    /// Stored data is damaged, foreign, or of a newer format.
+    Corrupt,
+    /// A bug in this library or its backend.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Every kind, in declaration order.
+    pub const ALL: [Self; 26] = [
+        Self::InvalidArgument,
+        Self::NotFound,
+        Self::Conflict,
+        Self::DriftDetected,
+        Self::WrongType,
+        Self::TooLarge,
+        Self::QuotaExceeded,
+        Self::Unsupported,
+        Self::VectorUnsupported,
+        Self::EmbedderNotConfigured,
+        Self::DimensionMismatch,
+        Self::ScopeDenied,
+        Self::StatementRefused,
+        Self::ReadOnly,
+        Self::Timeout,
+        Self::ResultTooLarge,
+        Self::TransactionLost,
+        Self::TransactionLimit,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::RateLimited,
+        Self::Unavailable,
+        Self::OutcomeUnknown,
+        Self::EgressDenied,
+        Self::Corrupt,
+        Self::Internal,
+    ];
+
+    /// The stable wire code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::DriftDetected => "drift_detected",
+            Self::WrongType => "wrong_type",
+            Self::TooLarge => "too_large",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::Unsupported => "capability_unsupported",
+            Self::VectorUnsupported => "vector_unsupported",
+            Self::EmbedderNotConfigured => "embedder_not_configured",
+            Self::DimensionMismatch => "dimension_mismatch",
+            Self::ScopeDenied => "scope_denied",
+            Self::StatementRefused => "statement_refused",
+            Self::ReadOnly => "read_only",
+            Self::Timeout => "timeout",
+            Self::ResultTooLarge => "result_too_large",
+            Self::TransactionLost => "transaction_lost",
+            Self::TransactionLimit => "transaction_limit",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
+            Self::RateLimited => "rate_limited",
+            Self::Unavailable => "unavailable",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::EgressDenied => "egress_denied",
+            Self::Corrupt => "corrupt",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// Whether the same call may be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Retry {
+    /// The same call will fail the same way.
+    #[default]
+    Never,
+    /// The same call may succeed at once (after a fresh read, for a conflict).
+    Now,
+    /// The same call may succeed after this long.
+    After(Duration),
+}
+
+impl Retry {
+    /// True unless [`Retry::Never`].
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        !matches!(self, Self::Never)
+    }
+}
+
+/// The error of every facet: a kind to match on, a message for a person, details for a program.
+///
+/// Neither `Display` nor `Debug` shows secrets, connection strings, stored values or another
+/// tenant's text; whoever builds an error keeps that promise.
+///
+/// ```
+/// use memory_core::{Error, ErrorKind};
+/// let error = Error::new(ErrorKind::TooLarge, "the key has 1,025 bytes; at most 1,024 are allowed")
+///     .with_detail("limit", 1_024)
+///     .with_detail("actual", 1_025);
+/// assert_eq!(error.kind().code(), "too_large");
+/// assert!(!error.retry().is_retryable());
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    details: Map<String, Value>,
+    retry: Retry,
+    source: Option<Source>,
+}
+
+impl Error {
+    /// An error of `kind`; the message says what is wrong and what to do next.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        let retry = match kind {
+            ErrorKind::Conflict | ErrorKind::DriftDetected | ErrorKind::TransactionLost => Retry::Now,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::TransactionLimit => {
+                Retry::After(Duration::from_millis(100))
+            }
+            ErrorKind::RateLimited => Retry::After(Duration::from_secs(1)),
+            _ => Retry::Never,
+        };
+        Self(Box::new(Inner { kind, message: message.into(), details: Map::new(), retry, source: None }))
+    }
+
+    /// [`ErrorKind::InvalidArgument`].
+    #[must_use]
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// [`ErrorKind::TooLarge`], with `details.what`, `limit`, `actual` and `unit`.
+    #[must_use]
+    pub fn too_large(what: &'static str, actual: usize, limit: usize, unit: &'static str) -> Self {
+        Self::new(ErrorKind::TooLarge, format!("{what}: {actual} {unit}; at most {limit} {unit} are allowed"))
+            .with_detail("what", what)
+            .with_detail("actual", actual)
+            .with_detail("limit", limit)
+            .with_detail("unit", unit)
+    }
+
+    /// [`ErrorKind::Unsupported`], naming the operation and the provider.
+    #[must_use]
+    pub fn unsupported(operation: &str, provider: &str) -> Self {
+        Self::new(
+            ErrorKind::Unsupported,
+            format!(
+                "provider `{provider}` does not serve `{operation}`; ask its capabilities before calling, \
+                 or choose a provider that serves it"
+            ),
+        )
+        .with_detail("operation", operation)
+        .with_detail("provider", provider)
+    }
+
+    /// [`ErrorKind::Conflict`], with the version stored now (`None`: no live entry).
+    #[must_use]
+    pub fn conflict(current_version: Option<u64>) -> Self {
+        let message = match current_version {
+            Some(version) => {
+                format!(
+                    "the precondition does not hold: version {version} is stored; read it and decide again"
+                )
+            }
+            None => {
+                "the precondition does not hold: no entry is stored; read the key and decide again".to_owned()
+            }
+        };
+        Self::new(ErrorKind::Conflict, message).with_detail("current_version", current_version)
+    }
+
+    /// [`ErrorKind::Internal`]: a bug, not the caller's fault.
+    #[must_use]
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Adds one machine-readable detail.
+    #[must_use]
+    pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Overrides the retry advice that follows from the kind.
+    #[must_use]
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.0.retry = retry;
+        self
+    }
+
+    /// Keeps the cause. Its `Display` must be free of secrets: it is shown in `Debug` and in logs.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The text for a person.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The facts for a program.
+    #[must_use]
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.0.details
+    }
+
+    /// Whether the same call may be made again.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        self.0.retry
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Error");
+        debug.field("kind", &self.0.kind).field("message", &self.0.message);
+        if !self.0.details.is_empty() {
+            debug.field("details", &self.0.details);
+        }
+        if self.0.retry.is_retryable() {
+            debug.field("retry", &self.0.retry);
+        }
+        if let Some(source) = &self.0.source {
+            debug.field("source", &format_args!("{source}"));
+        }
+        debug.finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Self {
+        Self::invalid(format!("the value is not acceptable JSON: {error}")).with_source(error)
+    }
+}
+
+impl From<ReduceError> for Error {
+    fn from(error: ReduceError) -> Self {
+        let kind = match &error {
+            ReduceError::WrongType { .. } => ErrorKind::WrongType,
+            ReduceError::LimitOutOfRange { .. } => ErrorKind::InvalidArgument,
+            _ => ErrorKind::TooLarge,
+        };
+        Self::new(kind, error.to_string()).with_source(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_equal_their_serde_names() {
+        let mut seen = std::collections::BTreeSet::new();
+        for kind in ErrorKind::ALL {
+            assert!(seen.insert(kind.code()), "{} twice", kind.code());
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.code());
+        }
+    }
+
+    #[test]
+    fn the_source_chain_is_kept() {
+        let error = Error::internal("outer").with_source(std::io::Error::other("inner"));
+        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "inner");
+    }
+}
