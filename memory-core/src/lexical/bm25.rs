@@ -2,9 +2,9 @@
 
 /// How soon further occurrences of a term in a document stop counting (`k1`).
 ///
-/// 0.9 and 0.4 are what Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR OSIR 2012)
-/// settled on, and Anserini's defaults. Memories are short: repeating a word says less there than in an article, and being
-/// longer costs less.
+/// 0.9 and 0.4 are what Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR
+/// OSIR 2012) settled on, and Anserini's defaults. Memories are short: repeating a word says less there than
+/// in an article, and being longer costs less.
 pub const K1: f64 = 0.9;
 
 /// How much a document's length discounts its terms (`b`): 0 not at all, 1 in full.
@@ -12,17 +12,17 @@ pub const B: f64 = 0.4;
 
 /// Inverse document frequency: `ln(1 + (N − df + 0.5) / (df + 0.5))`, positive for every `df ≤ N`.
 ///
-/// The form of Lucene's `BM25Similarity`, after Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
-/// Beyond" (Foundations and Trends in Information Retrieval 3(4), 2009), with 1 added so that a term in more than half
-/// of the documents does not count against them.
+/// The form of Lucene's `BM25Similarity`, after Robertson and Zaragoza, "The Probabilistic Relevance
+/// Framework: BM25 and Beyond" (Foundations and Trends in Information Retrieval 3(4), 2009), with 1 added so
+/// that a term in more than half of the documents does not count against them.
 #[must_use]
 pub fn idf(documents: u32, document_frequency: u32) -> f64 {
     let (n, df) = (f64::from(documents), f64::from(document_frequency));
     (1.0 + (n - df + 0.5) / (df + 0.5)).ln()
 }
 
-/// BM25 (Robertson and Zaragoza, 2009) over one scope:
-/// `Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · length / mean length))`, over the distinct terms of the query.
+/// BM25 (Robertson and Zaragoza, 2009) over one scope: `Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b ·
+/// length / mean length))`, over the distinct terms of the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bm25 {
     k1: f64,
@@ -51,8 +51,8 @@ impl Bm25 {
         idf(self.documents, document_frequency)
     }
 
-    /// What one query term adds to a document's BM25: the term occurs `frequency` times (at least once) in a document of
-    /// `length` tokens.
+    /// What one query term adds to a document's BM25: the term occurs `frequency` times (at least once) in a
+    /// document of `length` tokens.
     #[must_use]
     pub fn weight(&self, idf: f64, frequency: u16, length: u32) -> f64 {
         let frequency = f64::from(frequency);
@@ -60,18 +60,21 @@ impl Bm25 {
         idf * frequency * (self.k1 + 1.0) / (frequency + self.k1 * (1.0 - self.b + self.b * relative_length))
     }
 
-    /// The query's ceiling, `Σ idf(t) · (k1 + 1)`: what BM25 approaches for a document that consists of the query's terms,
-    /// each repeated without end. `idf_sum` runs over all distinct query terms, those the scope lacks included (with a
-    /// document frequency of 0), so half the score cannot be had for half the words.
+    /// The query's ceiling, `Σ idf(t) · (k1 + 1)`: what BM25 approaches for a document that consists of the
+    /// query's terms, each repeated without end. `idf_sum` runs over all distinct query terms, those the
+    /// scope lacks included (with a document frequency of 0), so half the score cannot be had for half the
+    /// words.
     #[must_use]
     pub fn ceiling(&self, idf_sum: f64) -> f64 {
         idf_sum * (self.k1 + 1.0)
     }
 
-    /// The saturation that makes a score of a BM25 sum: its share of the query's [ceiling](Self::ceiling), in `[0, 1]`.
+    /// The saturation that makes a score of a BM25 sum: its share of the query's [ceiling](Self::ceiling), in
+    /// `[0, 1]`.
     ///
-    /// It depends on the query, the document, and the scope's statistics, never on the other hits, and 1 is approached but not reached: with
-    /// `k1` = 0.9, a document of mean length that has every query term once scores 1 / 1.9 ≈ 0.53.
+    /// It depends on the query, the document, and the scope's statistics, never on the other hits, and 1 is
+    /// approached but not reached: with `k1` = 0.9, a document of mean length that has every query term once
+    /// scores 1 / 1.9 ≈ 0.53.
     #[must_use]
     pub fn saturate(&self, bm25: f64, ceiling: f64) -> f64 {
         if ceiling > 0.0 { (bm25 / ceiling).clamp(0.0, 1.0) } else { 0.0 }

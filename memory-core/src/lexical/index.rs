@@ -6,21 +6,22 @@ use std::hash::Hash;
 use std::mem::size_of;
 
 use super::bm25::{B, Bm25, K1};
-use super::query::{Hit, query_terms_with};
+use super::query::{LexicalHit, query_terms_with};
 use super::tokenizer::Analyzer;
 
-/// An inverted index over the documents of one scope: the same figures as [`rank`](super::rank), without reading the
-/// documents.
+/// An inverted index over the documents of one scope: the same figures as [`rank`](super::rank), without
+/// reading the documents.
 ///
-/// `K` names a document and breaks ties, so results do not depend on the order of insertion. It is held twice: pass
-/// something cheap to clone, such as `Arc<str>` for keys that are strings; look-ups then take a `&str`.
+/// `K` names a document and breaks ties, so results do not depend on the order of insertion. It is held
+/// twice: pass something cheap to clone, such as `Arc<str>` for keys that are strings; look-ups then take a
+/// `&str`.
 ///
 /// # Behavior
-/// - Statistics are those of the live documents after any sequence of operations; a removed document leaves no trace
-///   in them, though its postings stay until [compaction](Self::compact), which happens by itself once they outnumber
-///   a third of all.
-/// - Time stands still: a document is live until [`expire`](Self::expire) is told of its moment. Call it before a search
-///   or a look at the statistics; it costs nothing while none is due.
+/// - Statistics are those of the live documents after any sequence of operations; a removed document leaves
+///   no trace in them, though its postings stay until [compaction](Self::compact), which happens by itself
+///   once they outnumber a third of all.
+/// - Time stands still: a document is live until [`expire`](Self::expire) is told of its moment. Call it
+///   before a search or a look at the statistics; it costs nothing while none is due.
 /// - It keeps no text.
 ///
 /// ```
@@ -149,7 +150,8 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.by_key.contains_key(key)
     }
 
-    /// Adds a document, or replaces the one of that key. `expires_at` is in milliseconds of the caller's clock.
+    /// Adds a document, or replaces the one of that key. `expires_at` is in milliseconds of the caller's
+    /// clock.
     pub fn insert(&mut self, key: K, text: &str, expires_at: Option<i64>) {
         self.remove(&key);
         let slot = number(self.slots.len());
@@ -250,11 +252,12 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         *self = Self::default();
     }
 
-    /// The best `limit` documents that have a term of `query` and pass `filter`: exact, best first, ties by key.
+    /// The best `limit` documents that have a term of `query` and pass `filter`: exact, best first, ties by
+    /// key.
     ///
-    /// The statistics are those of all live documents, whatever the filter. The filter is asked only about documents
-    /// that would be among the best so far.
-    pub fn search(&self, query: &str, filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<Hit<K>> {
+    /// The statistics are those of all live documents, whatever the filter. The filter is asked only about
+    /// documents that would be among the best so far.
+    pub fn search(&self, query: &str, filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
         self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
     }
 
@@ -266,7 +269,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         query: &str,
         mut filter: impl FnMut(&K) -> bool,
         limit: usize,
-    ) -> Vec<Hit<K>> {
+    ) -> Vec<LexicalHit<K>> {
         if limit == 0 || self.is_empty() {
             return Vec::new();
         }
@@ -300,7 +303,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else {
                 continue;
             };
-            let candidate = Candidate(Hit { key: &document.key, bm25: sum, score: 0.0 });
+            let candidate = Candidate(LexicalHit { key: &document.key, bm25: sum, score: 0.0 });
             let full = best.len() >= limit;
             if full && best.peek().is_some_and(|worst| candidate >= *worst) || !filter(&document.key) {
                 continue;
@@ -312,7 +315,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         }
         best.into_sorted_vec()
             .into_iter()
-            .map(|Candidate(hit)| Hit {
+            .map(|Candidate(hit)| LexicalHit {
                 key: hit.key.clone(),
                 bm25: hit.bm25,
                 score: bm25.saturate(hit.bm25, ceiling),
@@ -395,7 +398,8 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             .collect();
     }
 
-    /// Takes a document out of the statistics; its postings stay. Returns its key, which the caller takes out of `by_key`.
+    /// Takes a document out of the statistics; its postings stay. Returns its key, which the caller takes out
+    /// of `by_key`.
     fn bury(&mut self, slot: u32) -> Option<K> {
         let place_of_slot = self.slots.get_mut(place(slot))?;
         let document = place_of_slot.document.take()?;
@@ -421,7 +425,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
 }
 
 /// A hit, ordered worst last, so that a max-heap has the worst on top.
-struct Candidate<'a, K>(Hit<&'a K>);
+struct Candidate<'a, K>(LexicalHit<&'a K>);
 
 impl<K: Ord> Ord for Candidate<'_, K> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {

@@ -1,13 +1,13 @@
 //! Text search, defined once: every backend cuts text into the same tokens and ranks by the same figures.
 //!
 //! - [`Analyzer`] turns text into tokens.
-//! - [`Bm25`] weighs a token in a document; a hit's [`score`](Hit::score) is BM25 as a share of the most the query could
-//!   earn, so it lies in `[0, 1]` and a threshold means the same in every scope.
+//! - [`Bm25`] weighs a token in a document; a hit's [`score`](LexicalHit::score) is BM25 as a share of the
+//!   most the query could earn, so it lies in `[0, 1]` and a threshold means the same in every scope.
 //! - [`LexicalIndex`] holds one scope's documents for a backend to keep in memory and maintain.
 //! - [`rank`] reads every document: slow, and right by inspection. The index is tested against it.
 //!
-//! Statistics (number of documents, document frequencies, mean length) are always those of one scope's live documents:
-//! no scope influences the scores of another.
+//! Statistics (number of documents, document frequencies, mean length) are always those of one scope's live
+//! documents: no scope influences the scores of another.
 
 mod bm25;
 mod index;
@@ -17,7 +17,7 @@ mod tokenizer;
 
 pub use bm25::{B, Bm25, K1, idf};
 pub use index::LexicalIndex;
-pub use query::{Hit, MAX_QUERY_TERMS, TermCounts, query_terms, rank};
+pub use query::{LexicalHit, MAX_QUERY_TERMS, TermCounts, query_terms, rank};
 pub use tokenizer::{ANALYZER_VERSION, Analyzer, MAX_TOKEN_CHARS, MAX_TOKENS, analyze, tokens};
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 use super::bm25::Bm25;
 use super::tokenizer::Analyzer;
 
-/// Most distinct terms taken from a query, in order of appearance; further ones neither match nor raise the ceiling.
+/// Most distinct terms taken from a query, in order of appearance; further ones neither match nor raise the
+/// ceiling.
 pub const MAX_QUERY_TERMS: usize = 1024;
 
 /// A document found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hit<K> {
+pub struct LexicalHit<K> {
     /// The document's key.
     pub key: K,
     /// BM25 as it is: comparable within one query and scope only.
@@ -20,7 +21,7 @@ pub struct Hit<K> {
     pub score: f64,
 }
 
-impl<K: Ord> Hit<K> {
+impl<K: Ord> LexicalHit<K> {
     /// Best first: by falling BM25, ties by rising key.
     pub(super) fn best_first(&self, other: &Self) -> Ordering {
         other.bm25.total_cmp(&self.bm25).then_with(|| self.key.cmp(&other.key))
@@ -29,9 +30,9 @@ impl<K: Ord> Hit<K> {
 
 /// The distinct terms of a query, in order of first appearance, at most [`MAX_QUERY_TERMS`].
 ///
-/// English function words (`what`, `did`, `the`) are left out, unless the query has nothing else: they are tokens of documents,
-/// so `The Who` still finds something, but in a question they say nothing of what is sought, and in a small scope
-/// they may well be rare enough to outweigh what does.
+/// English function words (`what`, `did`, `the`) are left out, unless the query has nothing else: they are
+/// tokens of documents, so `The Who` still finds something, but in a question they say nothing of what is
+/// sought, and in a small scope they may well be rare enough to outweigh what does.
 #[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
     query_terms_with(&mut Analyzer::new(), query)
@@ -92,16 +93,17 @@ impl TermCounts {
     }
 }
 
-/// The best `limit` of one scope's `documents` for `query`, best first, ties by key, by reading every document.
+/// The best `limit` of one scope's `documents` for `query`, best first, ties by key, by reading every
+/// document.
 ///
-/// `documents` are all live documents of the scope, for the statistics are theirs; `filter` then decides which may be
-/// hits. A document is a hit if it has a term of the query.
+/// `documents` are all live documents of the scope, for the statistics are theirs; `filter` then decides
+/// which may be hits. A document is a hit if it has a term of the query.
 pub fn rank<K: Ord, T: AsRef<str>>(
     query: &str,
     documents: impl IntoIterator<Item = (K, T)>,
     mut filter: impl FnMut(&K) -> bool,
     limit: usize,
-) -> Vec<Hit<K>> {
+) -> Vec<LexicalHit<K>> {
     let terms = query_terms(query);
     let documents: Vec<(K, TermCounts)> =
         documents.into_iter().map(|(key, text)| (key, TermCounts::of(text.as_ref()))).collect();
@@ -116,7 +118,7 @@ pub fn rank<K: Ord, T: AsRef<str>>(
         .collect();
     let ceiling = bm25.ceiling(idfs.iter().sum());
 
-    let mut hits: Vec<Hit<K>> = documents
+    let mut hits: Vec<LexicalHit<K>> = documents
         .into_iter()
         .filter(|(key, _)| filter(key))
         .filter_map(|(key, document)| {
@@ -130,10 +132,10 @@ pub fn rank<K: Ord, T: AsRef<str>>(
                 .peekable();
             found.peek()?;
             let sum = found.sum();
-            Some(Hit { key, bm25: sum, score: bm25.saturate(sum, ceiling) })
+            Some(LexicalHit { key, bm25: sum, score: bm25.saturate(sum, ceiling) })
         })
         .collect();
-    hits.sort_by(Hit::best_first);
+    hits.sort_by(LexicalHit::best_first);
     hits.truncate(limit);
     hits
 }

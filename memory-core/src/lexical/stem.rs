@@ -1,8 +1,8 @@
-//! A light English stemmer: plurals, `-ing`, `-ed`, irregular forms. It aims at one token for the forms of a word, not at a
-//! dictionary's form. Derivations (`-ation`, `-ment`) stay words of their own.
+//! A light English stemmer: plurals, `-ing`, `-ed`, irregular forms. It aims at one token for the forms of a
+//! word, not at a dictionary's form. Derivations (`-ation`, `-ment`) stay words of their own.
 //!
-//! On LoCoMo this recalls .620 at 10, Snowball's English stemmer .617, the two together .624, no stemming .580: not worth a
-//! dependency.
+//! On LoCoMo this recalls .620 at 10, Snowball's English stemmer .617, the two together .624, no stemming
+//! .580: not worth a dependency.
 
 const VOWELS: [char; 5] = ['a', 'e', 'i', 'o', 'u'];
 
@@ -85,12 +85,14 @@ fn irregular(word: &str) -> Option<&'static str> {
     IRREGULAR.get(at).map(|&(_, base)| base)
 }
 
-/// Whether an unstemmed token is an English function word: it says how a question is put, not what it is about.
+/// Whether an unstemmed token is an English function word: it says how a question is put, not what it is
+/// about.
 pub(super) fn is_function_word(token: &str) -> bool {
     token.len() <= 10 && FUNCTION_WORDS.binary_search(&token).is_ok()
 }
 
-/// Irregular verbs and plurals in common use, without forms that are as common as names or other words (`rose`).
+/// Irregular verbs and plurals in common use, without forms that are as common as names or other words
+/// (`rose`).
 #[rustfmt::skip]
 const IRREGULAR: &[(&str, &str)] = &[
     ("am", "be"), ("are", "be"), ("ate", "eat"), ("became", "become"), ("been", "be"), ("began", "begin"),

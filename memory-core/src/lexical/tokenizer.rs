@@ -5,39 +5,41 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::stem::{Stem, is_function_word, stem};
 
-/// Version of the token stream. It grows with every change that gives some text other tokens, so that a backend which
-/// stores tokens (or anything computed from them) knows when to build them anew.
+/// Version of the token stream. It grows with every change that gives some text other tokens, so that a
+/// backend which stores tokens (or anything computed from them) knows when to build them anew.
 pub const ANALYZER_VERSION: u32 = 1;
 
-/// Longest token, in characters. A longer run of letters is split into pieces of this length (so it is still found
-/// whole, by all its pieces); the joined form of a longer compound is left out (its parts are tokens anyway).
+/// Longest token, in characters. A longer run of letters is split into pieces of this length (so it is still
+/// found whole, by all its pieces); the joined form of a longer compound is left out (its parts are tokens
+/// anyway).
 pub const MAX_TOKEN_CHARS: usize = 64;
 
 /// Most tokens taken from one text (about 1.3 MB of English). What follows is not searchable.
 pub const MAX_TOKENS: usize = 1 << 18;
 
-/// Characters of one unit (a base and its marks) in scripts written without spaces; more marks than this start
-/// another unit.
+/// Characters of one unit (a base and its marks) in scripts written without spaces; more marks than this
+/// start another unit.
 const MAX_UNIT_CHARS: usize = 8;
 
 /// Turns text into tokens.
 ///
 /// # Behavior
-/// - Width, ligatures and other compatibility variants fold (NFKC), case folds (`Straße` = `STRASSE`), diacritics fold
-///   (`café` = `cafe`, `Łódź` = `lodz`), also Arabic and Hebrew vowel points; marks that spell (Devanagari, Thai, kana
-///   voicing) stay. Decimal digits of every script become ASCII digits.
+/// - Width, ligatures and other compatibility variants fold (NFKC), case folds (`Straße` = `STRASSE`),
+///   diacritics fold (`café` = `cafe`, `Łódź` = `lodz`), also Arabic and Hebrew vowel points; marks that
+///   spell (Devanagari, Thai, kana voicing) stay. Decimal digits of every script become ASCII digits.
 /// - A run of letters and digits is a token. Runs joined by `-`, `_`, `.` or `/ : @ # & = + ~ ? \ %` are one
-///   compound: every part is a token, and so is the compound with its joiners dropped, at both levels: `e-mail` gives `e`,
-///   `mail`, `email`; `bob@example.com` gives `bob`, `example`, `com`, `examplecom`, `bobexamplecom`. A joiner between
-///   two digits is kept (`v1.2.3`, `2023-05-08`, `10:30`), so that numbers do not run together; the comma of `1,000`
-///   is not (`1000`).
-/// - A run is split where its case turns (`AuthService`, `HTTPServer`) and between letters and digits if at least two
-///   letters stand on that side (`user42`, not `4o`); the pieces are tokens beside the run.
-/// - `'s` and other English contractions are dropped (`Ann's` = `ann`), `don't` is `dont`, `O'Brien` is `obrien`, `o`,
-///   `brien`. `C++` and `C#` give `c++` and `c#` beside `c`.
+///   compound: every part is a token, and so is the compound with its joiners dropped, at both levels:
+///   `e-mail` gives `e`, `mail`, `email`; `bob@example.com` gives `bob`, `example`, `com`, `examplecom`,
+///   `bobexamplecom`. A joiner between two digits is kept (`v1.2.3`, `2023-05-08`, `10:30`), so that numbers
+///   do not run together; the comma of `1,000` is not (`1000`).
+/// - A run is split where its case turns (`AuthService`, `HTTPServer`) and between letters and digits if at
+///   least two letters stand on that side (`user42`, not `4o`); the pieces are tokens beside the run.
+/// - `'s` and other English contractions are dropped (`Ann's` = `ann`), `don't` is `dont`, `O'Brien` is
+///   `obrien`, `o`, `brien`. `C++` and `C#` give `c++` and `c#` beside `c`.
 /// - Han, Hangul, kana, Thai, Lao, Khmer and Myanmar give overlapping pairs of characters (units, for the
 ///   last four: a base with its marks), and the single ones too (kana only where it stands alone).
-/// - An emoji is a token, without skin tone and variation selector; a flag is one; a joined sequence is its members.
+/// - An emoji is a token, without skin tone and variation selector; a flag is one; a joined sequence is its
+///   members.
 /// - Tokens of ASCII letters alone are stemmed lightly, as English.
 /// - Time is linear in the text. At most [`MAX_TOKENS`] tokens of at most [`MAX_TOKEN_CHARS`] characters.
 ///
@@ -117,7 +119,8 @@ impl Analyzer {
                     scanner.push(c, &mut out);
                 }
             } else {
-                // A run of marks is cut by U+034F every 30 of them, which bounds what normalisation holds back.
+                // A run of marks is cut by U+034F every 30 of them, which bounds what normalisation holds
+                // back.
                 let folded = word.chars().stream_safe().nfkd().filter(|&c| !is_diacritic(c)).nfc();
                 for c in folded {
                     scanner.push(c, &mut out);
@@ -247,13 +250,14 @@ fn class(c: char) -> Class {
     }
 }
 
-/// ASCII and the typographic dashes and quotes: what normalisation leaves alone and every second chat message contains.
+/// ASCII and the typographic dashes and quotes: what normalisation leaves alone and every second chat message
+/// contains.
 fn is_plain(c: char) -> bool {
     c.is_ascii() || matches!(c, '\u{2013}' | '\u{2014}' | '\u{2018}' | '\u{2019}' | '\u{201C}' | '\u{201D}')
 }
 
-/// Marks that vary a letter without spelling another word's letter: Latin, Greek and Cyrillic accents, Hebrew points,
-/// Arabic vowel signs. U+034F stays: it bounds runs of marks while they are normalised.
+/// Marks that vary a letter without spelling another word's letter: Latin, Greek and Cyrillic accents, Hebrew
+/// points, Arabic vowel signs. U+034F stays: it bounds runs of marks while they are normalised.
 fn is_diacritic(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x034E | 0x0350..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x05BF | 0x05C1 | 0x05C2 | 0x05C4
@@ -275,8 +279,8 @@ fn digit(c: char) -> Option<char> {
     ZEROS.iter().find_map(|&zero| char::from_digit(code.checked_sub(zero).filter(|&d| d < 10)?, 10))
 }
 
-/// Appends `c` with case, digits and undecomposable Latin letters folded. `lower(upper(c))` is Unicode's full case
-/// folding (ß = ss, ς = σ), and folds dotless ı with i too, as suits a search.
+/// Appends `c` with case, digits and undecomposable Latin letters folded. `lower(upper(c))` is Unicode's full
+/// case folding (ß = ss, ς = σ), and folds dotless ı with i too, as suits a search.
 fn fold_into(c: char, out: &mut String) {
     if c.is_ascii() {
         out.push(c.to_ascii_lowercase());
@@ -383,7 +387,8 @@ impl Compound {
                 self.joiner = match self.joiner {
                     Joiner::Strong('+') if c == '+' => Joiner::Increment,
                     Joiner::None => Joiner::Strong(c),
-                    // A second joiner: `://`, `::`, `./`. No longer a sign that belongs to the run, as in `C#`.
+                    // A second joiner: `://`, `::`, `./`. No longer a sign that belongs to the run, as in
+                    // `C#`.
                     Joiner::Weak(_) | Joiner::Strong(_) => Joiner::Strong('/'),
                     _ => return self.end(out),
                 }
@@ -642,7 +647,8 @@ impl Run {
         }
     }
 
-    /// Whether each piece of letters next to digits has at least two of them: `user42`, but not `4o`, `v1` or `e29b`.
+    /// Whether each piece of letters next to digits has at least two of them: `user42`, but not `4o`, `v1` or
+    /// `e29b`.
     fn digits_stand_alone(&self) -> bool {
         let mut from = Split { at: 0, why: Why::Word };
         let end = Split { at: self.text.len(), why: Why::Word };
@@ -667,7 +673,8 @@ impl Run {
     }
 }
 
-/// A run of characters in a script written without spaces (or, for Hangul, with particles glued on): overlapping pairs.
+/// A run of characters in a script written without spaces (or, for Hangul, with particles glued on):
+/// overlapping pairs.
 #[derive(Debug, Default)]
 struct Spaceless {
     class: Option<Class>,
@@ -676,8 +683,8 @@ struct Spaceless {
     start: usize,
     unit_chars: usize,
     units: usize,
-    /// The unit under way waits for the next character whatever it is: a vowel written before its consonant, or a
-    /// sign that stacks consonants.
+    /// The unit under way waits for the next character whatever it is: a vowel written before its consonant,
+    /// or a sign that stacks consonants.
     open: bool,
     /// The unit under way is a token by itself.
     single: bool,

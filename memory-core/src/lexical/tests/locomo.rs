@@ -1,4 +1,5 @@
-//! Recall on LoCoMo (Maharana et al., 2024): ten long dialogues with questions and the turns that answer them.
+//! Recall on LoCoMo (Maharana et al., 2024): ten long dialogues with questions and the turns that answer
+//! them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::lexical::{Bm25, Hit, LexicalIndex, TermCounts, idf, rank};
+use crate::lexical::{Bm25, LexicalHit, LexicalIndex, TermCounts, idf, rank};
 
 #[test]
 fn idf_is_as_lucene_has_it() {
@@ -153,7 +153,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn same(found: &[Hit<u8>], expected: &[Hit<u8>]) {
+fn same(found: &[LexicalHit<u8>], expected: &[LexicalHit<u8>]) {
     assert_eq!(
         found.iter().map(|hit| hit.key).collect::<Vec<_>>(),
         expected.iter().map(|hit| hit.key).collect::<Vec<_>>()

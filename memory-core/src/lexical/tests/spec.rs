@@ -91,7 +91,7 @@ fn a_compound_ranks_before_its_scattered_parts() {
 fn compounds_spelled_out() {
     assert_eq!(spelled("user_id-42"), "user id 42 userid42");
     assert_eq!(spelled("AuthService.login"), "authservic auth servic login authservicelogin");
-    assert_eq!(spelled("bob@example.com"), "bob example com examplecom bobexamplecom");
+    assert_eq!(spelled("bob@example.com"), "bob exampl com examplecom bobexamplecom");
     assert_eq!(spelled("v1.2.3"), "v1 2 3 v1.2.3");
     assert_eq!(spelled("2023-05-08"), "2023 05 08 2023-05-08");
     assert_eq!(spelled("1,000"), "1 000 1000");
