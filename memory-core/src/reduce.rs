@@ -25,7 +25,8 @@ pub enum Reducer {
     /// - Without a current value the result is the patch.
     /// - The text of members that are not touched stays byte for byte. Touched members keep their place, new ones follow
     ///   in the patch's order.
-    /// - Of members with the same name the last counts, in both; touching one removes its earlier duplicates.
+    /// - Of members with the same name the last counts, in both; touching one removes its earlier duplicates. A value
+    ///   taken from the patch whole keeps its text, duplicates included.
     Merge(Json),
     /// Appends an item to the current array unless an element is [`semantic_eq`](crate::json::semantic_eq) to it.
     ///
@@ -124,7 +125,18 @@ impl From<JsonError> for ReduceError {
 ///
 /// # Behavior
 /// - Pure: equal inputs give equal results on every backend.
-/// - Cost is proportional to the length of both texts.
+/// - Cost is proportional to the length of both texts, but for the logarithm of looking up names.
+///
+/// ```
+/// use memory_core::json::Json;
+/// use memory_core::reduce::{Reducer, reduce};
+///
+/// let current = Json::parse(r#"{ "id": 9007199254740993, "seen": 1 }"#)?;
+/// let patch = Json::parse(r#"{"seen":2,"last":null}"#)?;
+/// let reduced = reduce(Some(&current), &Reducer::Merge(patch))?;
+/// assert_eq!(reduced.value.as_str(), r#"{ "id": 9007199254740993, "seen": 2,"last":null }"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`ReduceError::WrongType`], [`ReduceError::LimitOutOfRange`], [`ReduceError::TooDeep`]; nothing is to be written then.

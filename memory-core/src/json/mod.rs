@@ -31,8 +31,16 @@ pub const MAX_DEPTH: usize = 128;
 
 /// An immutable JSON text, valid by RFC 8259; cloning shares it.
 ///
-/// Equality, ordering of members and hashing are those of the text: `1` is not `1.0`. See [`semantic_eq`] for equality
-/// of meaning.
+/// Equality and hashing are those of the text: `1` is not `1.0`. See [`semantic_eq`] for equality of meaning.
+///
+/// ```
+/// use memory_core::json::{Json, semantic_eq};
+///
+/// let value = Json::parse(r#" {"id": 9007199254740993, "price": 1.50} "#)?;
+/// assert_eq!(value.as_str(), r#"{"id": 9007199254740993, "price": 1.50}"#);
+/// assert!(semantic_eq(&value, &Json::parse(r#"{"price":1.5,"id":9007199254740993}"#)?));
+/// # Ok::<(), memory_core::json::JsonError>(())
+/// ```
 ///
 /// # Serde
 /// The text passes unchanged through serde_json's text transports (`from_str`, `from_slice`, `from_reader`,
@@ -158,7 +166,8 @@ impl Json {
         value::to_value(self)
     }
 
-    /// Reads the value as a Rust type.
+    /// Reads the value as a Rust type. For a tree prefer [`to_value`](Self::to_value): serde_json takes an object whose
+    /// first name is one of its private markers for something else.
     ///
     /// # Errors
     /// [`JsonError::Deserialize`] if it has another shape, or if `T` follows it deeper than serde_json's own limit of

@@ -28,11 +28,6 @@ fn a_text_100_000_levels_deep_is_refused_without_recursion() {
 fn the_deepest_text_allowed_is_fully_served() {
     on_a_small_stack(|| {
         for (open, close) in [("[", "]"), (r#"{"b":0,"a":"#, "}")] {
-            exercise(&json(
-                &(open.repeat(MAX_DEPTH) + "null" + &close.repeat(MAX_DEPTH))
-                    .replace(":null", ":[]")
-                    .replacen("[]}", "0}", 1),
-            ));
             let value = json(&(open.repeat(MAX_DEPTH) + "1" + &close.repeat(MAX_DEPTH)));
             assert!(value.to_value().is_ok());
             exercise(&value);
