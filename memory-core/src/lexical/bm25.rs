@@ -21,8 +21,8 @@ pub fn idf(documents: u32, document_frequency: u32) -> f64 {
     (1.0 + (n - df + 0.5) / (df + 0.5)).ln()
 }
 
-/// BM25 (Robertson and Zaragoza, 2009) over one scope: `Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b ·
-/// length / mean length))`, over the distinct terms of the query.
+/// BM25 (Robertson and Zaragoza, 2009) over one scope: a sum over the distinct terms of the query,
+/// `Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · length / mean length))`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bm25 {
     k1: f64,
@@ -39,8 +39,7 @@ impl Bm25 {
     }
 
     pub(super) fn with_parameters(documents: u32, tokens: u64, k1: f64, b: f64) -> Self {
-        // Token totals stay far below 2^53.
-        #[allow(clippy::cast_precision_loss)]
+        // Exact: token totals stay far below 2^53.
         let tokens = tokens as f64;
         Self { k1, b, documents, mean_length: tokens / f64::from(documents.max(1)) }
     }
@@ -60,10 +59,10 @@ impl Bm25 {
         idf * frequency * (self.k1 + 1.0) / (frequency + self.k1 * (1.0 - self.b + self.b * relative_length))
     }
 
-    /// The query's ceiling, `Σ idf(t) · (k1 + 1)`: what BM25 approaches for a document that consists of the
-    /// query's terms, each repeated without end. `idf_sum` runs over all distinct query terms, those the
-    /// scope lacks included (with a document frequency of 0), so half the score cannot be had for half the
-    /// words.
+    /// The query's ceiling, `Σ idf(t) · (k1 + 1)`: what BM25 approaches for a short document in which every
+    /// term of the query is repeated without end. `idf_sum` runs over all distinct query terms. Those the scope
+    /// lacks count too, with a document frequency of 0, so that a document which has all the words the scope
+    /// knows, and none of the others, does not score as if it answered the query.
     #[must_use]
     pub fn ceiling(&self, idf_sum: f64) -> f64 {
         idf_sum * (self.k1 + 1.0)

@@ -117,11 +117,12 @@ impl Analyzer {
             if word.chars().all(is_plain) {
                 for c in word.chars() {
                     scanner.push(c, &mut out);
+                    if out.left == 0 {
+                        break;
+                    }
                 }
             } else {
-                // A run of marks is cut by U+034F every 30 of them, which bounds what normalisation holds
-                // back.
-                let folded = word.chars().stream_safe().nfkd().filter(|&c| !is_diacritic(c)).nfc();
+                let folded = normalized(word);
                 for c in folded {
                     scanner.push(c, &mut out);
                     if out.left == 0 {
@@ -250,10 +251,22 @@ fn class(c: char) -> Class {
     }
 }
 
-/// ASCII and the typographic dashes and quotes: what normalisation leaves alone and every second chat message
-/// contains.
+/// Characters that normalisation leaves alone, unless a mark follows (none is among them): ASCII, typographic
+/// dashes and quotes, Russian, kana, Han, Hangul. A word of these alone need not be normalised.
 fn is_plain(c: char) -> bool {
-    c.is_ascii() || matches!(c, '\u{2013}' | '\u{2014}' | '\u{2018}' | '\u{2019}' | '\u{201C}' | '\u{201D}')
+    c.is_ascii()
+        || match u32::from(c) {
+            0x0419 | 0x0439 => false,
+            0x0410..=0x044F
+            | 0x3001
+            | 0x3002
+            | 0x3041..=0x3096
+            | 0x30A1..=0x30FE
+            | 0x4E00..=0x9FFF
+            | 0xAC00..=0xD7A3 => true,
+            0x2013 | 0x2014 | 0x2018 | 0x2019 | 0x201C | 0x201D => true,
+            _ => false,
+        }
 }
 
 /// Marks that vary a letter without spelling another word's letter: Latin, Greek and Cyrillic accents, Hebrew
@@ -264,6 +277,12 @@ fn is_diacritic(c: char) -> bool {
         | 0x05C5 | 0x05C7 | 0x0610..=0x061A | 0x064B..=0x065F | 0x0670 | 0x06D6..=0x06DC | 0x06DF..=0x06E4
         | 0x06E7 | 0x06E8 | 0x06EA..=0x06ED | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF
         | 0xFE20..=0xFE2F)
+}
+
+/// NFKC without diacritics. A run of marks is cut by U+034F every 30 of them, which bounds what normalisation
+/// holds back.
+fn normalized(word: &str) -> impl Iterator<Item = char> {
+    word.chars().stream_safe().nfkd().filter(|&c| !is_diacritic(c)).nfc()
 }
 
 /// The ASCII form of a decimal digit (general category Nd) of the scripts in common use.
@@ -580,7 +599,7 @@ impl Run {
                 (Class::Digit, _) | (_, Class::Digit) => self.split(at, Why::Digit),
                 (_, Class::Upper) => self.split(at, Why::Word),
                 (Class::Upper, Class::Lower) if self.capitals > 1 => {
-                    self.split(self.last_start, Why::Acronym)
+                    self.split(self.last_start, Why::Acronym);
                 }
                 _ => {}
             }
@@ -747,4 +766,27 @@ impl Spaceless {
 /// Thai and Lao vowels written after their consonant, and the repetition sign.
 fn follows(c: char) -> bool {
     matches!(u32::from(c), 0x0E30 | 0x0E32 | 0x0E33 | 0x0E45 | 0x0E46 | 0x0EB0 | 0x0EB2 | 0x0EB3 | 0x0EC6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalisation_leaves_plain_characters_alone() {
+        for c in ('\0'..=char::MAX).filter(|&c| is_plain(c)) {
+            assert!(normalized(c.encode_utf8(&mut [0; 4])).eq([c]), "{c:?}");
+            assert!(!is_combining_mark(c), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn a_character_folds_to_three_at_most() {
+        let mut folded = String::new();
+        for c in '\0'..=char::MAX {
+            folded.clear();
+            fold_into(c, &mut folded);
+            assert!((1..=3).contains(&folded.chars().count()), "{c:?}");
+        }
+    }
 }
