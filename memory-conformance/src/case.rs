@@ -1,0 +1,166 @@
+//! One entry of the table: a behaviour, what it needs, and the sentences it proves.
+
+use std::fmt;
+
+use memory_core::Capabilities;
+use serde::Serialize;
+
+use crate::check::CaseResult;
+use crate::cx::Cx;
+use crate::executor::BoxFuture;
+
+/// What a case needs of a provider. Where it is not advertised, the case proves the refusal instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Need {
+    /// `Capabilities::kv`
+    Kv,
+    /// `Capabilities::lexical_search`
+    Lexical,
+    /// `Capabilities::vector_search`
+    Vector,
+    /// `Capabilities::compare_and_set`
+    Cas,
+    /// `Capabilities::quotas`
+    Quotas,
+    /// `Capabilities::stats`
+    Stats,
+}
+
+impl Need {
+    /// Every need.
+    pub const ALL: [Self; 6] = [Self::Kv, Self::Lexical, Self::Vector, Self::Cas, Self::Quotas, Self::Stats];
+
+    /// Whether it is advertised.
+    #[must_use]
+    pub fn is_met(self, capabilities: &Capabilities) -> bool {
+        match self {
+            Self::Kv => capabilities.kv,
+            Self::Lexical => capabilities.lexical_search,
+            Self::Vector => capabilities.vector_search,
+            Self::Cas => capabilities.compare_and_set,
+            Self::Quotas => capabilities.quotas,
+            Self::Stats => capabilities.stats,
+        }
+    }
+}
+
+/// What passing all cases of a kind lets a runtime rely on; each level includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Level {
+    /// What is stored comes back, in its own scope, as long as it lives.
+    Store,
+    /// It is found by words or by meaning.
+    Find,
+    /// Many writers and tight limits do it no harm.
+    Share,
+}
+
+impl Level {
+    /// Every level, the first first.
+    pub const ALL: [Self; 3] = [Self::Store, Self::Find, Self::Share];
+
+    /// `store`, `find` or `share`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Find => "find",
+            Self::Share => "share",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The body of a case.
+pub type CaseFn = for<'a> fn(&'a Cx) -> BoxFuture<'a, CaseResult>;
+
+/// One behaviour that a provider must show.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Case {
+    /// `area.subject.what-holds`, stable: reports and expected failures name it.
+    pub id: &'static str,
+    /// What must be advertised.
+    pub needs: &'static [Need],
+    /// The sentences of `docs/spec/backend.md` that it proves.
+    pub proves: &'static [&'static str],
+    /// How often it runs, each time in fresh scopes of the same provider.
+    pub repeat: u32,
+    pub(crate) run: CaseFn,
+}
+
+impl Case {
+    /// A case that runs once.
+    pub(crate) const fn new(
+        id: &'static str,
+        needs: &'static [Need],
+        proves: &'static [&'static str],
+        run: CaseFn,
+    ) -> Self {
+        Self { id, needs, proves, repeat: 1, run }
+    }
+
+    pub(crate) const fn repeated(mut self, repeat: u32) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
+    /// The first part of the id (`kv`).
+    #[must_use]
+    pub fn area(&self) -> &'static str {
+        self.id.split('.').next().unwrap_or(self.id)
+    }
+
+    /// The level it belongs to.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        let needs = |need| self.needs.contains(&need);
+        if self.area() == "con" || needs(Need::Cas) || needs(Need::Quotas) || needs(Need::Stats) {
+            Level::Share
+        } else if needs(Need::Lexical) || needs(Need::Vector) {
+            Level::Find
+        } else {
+            Level::Store
+        }
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case")
+            .field("id", &self.id)
+            .field("needs", &self.needs)
+            .field("proves", &self.proves)
+            .field("repeat", &self.repeat)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes `pub(crate) fn cases() -> Vec<Case>` of lines
+/// `"id": [Need, …], ["SENTENCE-1", …] => function;`, with `* n` after the sentences for a case that
+/// runs n times.
+macro_rules! cases {
+    ($($id:literal : [$($need:ident),*], [$($proves:literal),+ $(,)?] $(* $repeat:literal)? => $run:path;)+) => {
+        pub(crate) fn cases() -> Vec<$crate::case::Case> {
+            vec![$(
+                $crate::case::Case::new(
+                    $id,
+                    &[$($crate::case::Need::$need),*],
+                    &[$($proves),+],
+                    |cx| Box::pin($run(cx)),
+                )$(.repeated($repeat))?,
+            )+]
+        }
+    };
+}
+
+pub(crate) use cases;

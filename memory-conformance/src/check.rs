@@ -1,0 +1,182 @@
+//! How a case says what is wrong: a reason a person can act on, never a panic.
+
+use std::fmt;
+use std::panic::Location;
+
+use memory_core::json::JsonError;
+use memory_core::{Error, ErrorKind};
+
+/// Why a case ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The provider does not do what it must.
+    Failed(String),
+    /// The case does not apply to this provider.
+    Skipped(String),
+}
+
+/// How a case ends; `Ok` where everything held.
+pub type CaseResult<T = ()> = Result<T, Stop>;
+
+impl Stop {
+    /// A failure, with the place in the suite that found it.
+    #[track_caller]
+    pub fn failed(why: impl fmt::Display) -> Self {
+        let place = Location::caller();
+        let file = place.file().rsplit_once("src/").map_or(place.file(), |(_, file)| file);
+        Self::Failed(format!("{why} ({file}:{})", place.line()))
+    }
+
+    /// Not applicable, and why.
+    pub fn skipped(why: impl Into<String>) -> Self {
+        Self::Skipped(why.into())
+    }
+}
+
+/// An error where the case expected none.
+impl From<Error> for Stop {
+    #[track_caller]
+    fn from(error: Error) -> Self {
+        Self::failed(format_args!("failed with {}: {error}", error.kind()))
+    }
+}
+
+impl From<JsonError> for Stop {
+    #[track_caller]
+    fn from(error: JsonError) -> Self {
+        Self::failed(format_args!("the value that came back is not acceptable JSON: {error}"))
+    }
+}
+
+impl From<serde_json::Error> for Stop {
+    #[track_caller]
+    fn from(error: serde_json::Error) -> Self {
+        Self::failed(format_args!("JSON does not pass: {error}"))
+    }
+}
+
+/// A value as a reason shows it: cut where it is long.
+pub fn shown(value: &dyn fmt::Debug) -> String {
+    const LONGEST: usize = 300;
+    let text = format!("{value:?}");
+    match text.char_indices().nth(LONGEST).and_then(|(at, _)| text.get(..at)) {
+        Some(head) => format!("{head}…"),
+        None => text,
+    }
+}
+
+/// The error of a result that must be one of this kind.
+///
+/// # Errors
+/// A failure where it is not.
+#[track_caller]
+pub fn error_of_kind<T: fmt::Debug>(
+    result: Result<T, Error>,
+    kind: ErrorKind,
+    what: &str,
+) -> CaseResult<Error> {
+    match result {
+        Err(error) if error.kind() == kind => Ok(error),
+        Err(error) => Err(Stop::failed(format_args!(
+            "{what}: failed with {} where {kind} was due: {error}",
+            error.kind()
+        ))),
+        Ok(value) => {
+            Err(Stop::failed(format_args!("{what}: succeeded where {kind} was due, with {}", shown(&value))))
+        }
+    }
+}
+
+/// Fails the case unless the condition holds: `check!(cond)`, `check!(cond, "why {}", x)`.
+macro_rules! check {
+    ($condition:expr $(,)?) => {
+        if !$condition {
+            return Err($crate::check::Stop::failed(concat!("does not hold: ", stringify!($condition))));
+        }
+    };
+    ($condition:expr, $($why:tt)+) => {
+        if !$condition {
+            return Err($crate::check::Stop::failed(format_args!($($why)+)));
+        }
+    };
+}
+
+/// Fails the case unless both are equal: `expect_eq!(actual, expected)`, with a context to say more.
+macro_rules! expect_eq {
+    ($actual:expr, $expected:expr $(,)?) => { $crate::check::expect_eq!($actual, $expected, "{}", stringify!($actual)) };
+    ($actual:expr, $expected:expr, $($context:tt)+) => {
+        match (&$actual, &$expected) {
+            (actual, expected) => if !(*actual == *expected) {
+                return Err($crate::check::Stop::failed(format_args!(
+                    "{}: {} where {} was due",
+                    format_args!($($context)+), $crate::check::shown(actual), $crate::check::shown(expected),
+                )));
+            }
+        }
+    };
+}
+
+/// Fails the case unless the result is an error of the kind; gives the error:
+/// `let error = expect_kind!(result, ErrorKind::Conflict, "a stale version");`
+macro_rules! expect_kind {
+    ($result:expr, $kind:expr $(,)?) => { $crate::check::expect_kind!($result, $kind, "{}", stringify!($result)) };
+    ($result:expr, $kind:expr, $($context:tt)+) => {
+        $crate::check::error_of_kind($result, $kind, &format!($($context)+))?
+    };
+}
+
+/// Fails the case where the option is `None`; gives what is in it: `expect_some!(option, "why")`.
+macro_rules! expect_some {
+    ($option:expr $(,)?) => { $crate::check::expect_some!($option, "{}", stringify!($option)) };
+    ($option:expr, $($context:tt)+) => {
+        match $option {
+            Some(value) => value,
+            None => return Err($crate::check::Stop::failed(format_args!(
+                "{}: nothing where something was due", format_args!($($context)+)
+            ))),
+        }
+    };
+}
+
+/// Fails the case: `fail!("why {}", x)`.
+macro_rules! fail {
+    ($($why:tt)+) => { return Err($crate::check::Stop::failed(format_args!($($why)+))) };
+}
+
+pub(crate) use {check, expect_eq, expect_kind, expect_some, fail};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failing(result: CaseResult) -> String {
+        match result {
+            Err(Stop::Failed(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn reasons_say_what_came_what_was_due_and_where() {
+        let why = failing((|| {
+            expect_eq!(1 + 1, 3, "the sum of {}", "ones");
+            Ok(())
+        })());
+        assert!(why.starts_with("the sum of ones: 2 where 3 was due (check.rs:"), "{why}");
+        let why = failing((|| {
+            expect_kind!(Err::<(), _>(Error::conflict(None)), ErrorKind::TooLarge, "a key");
+            Ok(())
+        })());
+        assert!(why.starts_with("a key: failed with conflict where too_large was due"), "{why}");
+    }
+
+    #[test]
+    fn an_unexpected_error_names_the_line_of_its_question_mark() {
+        fn failed() -> CaseResult {
+            Err::<(), _>(Error::internal("x"))?;
+            Ok(())
+        }
+        let why = failing(failed());
+        assert!(why.contains("(check.rs:"), "{why}");
+    }
+}

@@ -1,0 +1,58 @@
+//! What a vendor writes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Provider, Result};
+
+use crate::executor::{self, BoxFuture};
+use crate::fixture::Fixture;
+
+/// Opens the provider under test.
+///
+/// # Behavior
+/// - Each case calls [`open`](Harness::open) once, with a fixture of its own; cases run at the same
+///   time. Whether they share one store is the harness's choice: every case works in tenants of its
+///   own and deletes nothing else.
+/// - The provider lives by the fixture's clock, takes ids from it, and embeds with its embedder
+///   where it embeds at all.
+#[async_trait]
+pub trait Harness: Send + Sync + 'static {
+    /// What reports call the provider.
+    fn name(&self) -> &str;
+
+    /// Opens a provider that holds nothing in the tenants named after [`Harness::namespace`].
+    ///
+    /// # Errors
+    /// Whatever opening fails with; the case then fails with it.
+    async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>>;
+
+    /// Opens a further handle on the store that `open` made for this fixture: while that one is
+    /// open, and after it was dropped. `None`: the store cannot be opened twice, or ends with its
+    /// handle; cases that need it are skipped then.
+    ///
+    /// # Errors
+    /// As [`Harness::open`].
+    async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
+        let _ = fixture;
+        Ok(None)
+    }
+
+    /// The beginning of every tenant's name. A store that outlives the run needs another for every
+    /// run, or cases meet what an earlier run left; at most 64 bytes that a tenant id may hold.
+    fn namespace(&self) -> &str {
+        "conformance"
+    }
+
+    /// Runs a future to its end on the calling thread. Several threads call at the same time.
+    /// Default: inside one multi-threaded tokio runtime (feature `tokio`), else on a plain executor.
+    fn block_on(&self, future: BoxFuture<'_, ()>) {
+        executor::block_on(future);
+    }
+
+    /// What cases call in place of the checked provider; mutants stand here.
+    #[doc(hidden)]
+    fn door(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        checked
+    }
+}
