@@ -1,0 +1,272 @@
+//! `memory.toml`: named backends, agents and the operator's rules. Every field is described in
+//! `docs/configuration.md`.
+
+mod discover;
+mod error;
+mod file;
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, ErrorKind, Quota, Result, RunContext, ScopeId, ScopeKind, TenantId};
+
+pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
+pub use file::{AgentSection, BackendSection, ConfigFile, DefaultSection, LimitsSection, SqlSection};
+
+use crate::memory::Memory;
+use crate::policy::Policy;
+use crate::registry::Registry;
+use crate::url::BackendUrl;
+
+/// Longest `memory.toml`, in bytes.
+pub const MAX_CONFIG_BYTES: usize = 1 << 20;
+
+/// A checked `memory.toml`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    origin: PathBuf,
+    file: ConfigFile,
+}
+
+/// What a configuration says of one agent: its backend and its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgentBinding {
+    /// The name under `[backends]`.
+    pub backend: String,
+    /// The agent's rules, within `[limits]`.
+    pub policy: Policy,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden` or `unavailable` where it cannot be read, `too_large` over 1 MiB,
+    /// else as [`Config::parse`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let shown = path.display();
+        let failed = |error: std::io::Error| {
+            let (kind, advice) = match error.kind() {
+                std::io::ErrorKind::NotFound => (ErrorKind::NotFound, "create it or name another"),
+                std::io::ErrorKind::PermissionDenied => (ErrorKind::Forbidden, "make it readable"),
+                _ => (ErrorKind::Unavailable, "see the cause"),
+            };
+            Error::new(kind, format!("the configuration {shown} cannot be read: {error}; {advice}"))
+                .with_retry(memory_core::Retry::Never)
+                .with_source(error)
+        };
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let limit = u64::try_from(MAX_CONFIG_BYTES).unwrap_or(u64::MAX);
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() > MAX_CONFIG_BYTES {
+            return Err(Error::too_large("configuration", bytes.len(), MAX_CONFIG_BYTES, "bytes"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::invalid(format!("the configuration {shown} is not UTF-8; save it as UTF-8"))
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// Checks the text of a file; `origin` is named in errors, and relative paths in URLs are
+    /// relative to its folder.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming file, line and what is allowed there. Values are never quoted.
+    pub fn parse(text: &str, origin: impl Into<PathBuf>) -> Result<Self> {
+        let origin = origin.into();
+        if text.len() > MAX_CONFIG_BYTES {
+            return Err(Error::too_large("configuration", text.len(), MAX_CONFIG_BYTES, "bytes"));
+        }
+        let file: ConfigFile = toml::from_str(text).map_err(|error| error::explain(&error, text, &origin))?;
+        let config = Self { origin, file };
+        config.check().map_err(|error| error::in_file(error, &config.origin))?;
+        Ok(config)
+    }
+
+    /// Looks where [`Discovery`] says and reads the first file found; `None` where there is none.
+    ///
+    /// # Errors
+    /// `not_found` where a file was named explicitly or by `MEMORY_CONFIG` and is not there; else as
+    /// [`Config::load`].
+    pub fn discover(explicit: Option<&Path>) -> Result<Option<Self>> {
+        Discovery::from_environment(explicit).find()?.map(Self::load).transpose()
+    }
+
+    /// The file this came from.
+    #[must_use]
+    pub fn origin(&self) -> &Path {
+        &self.origin
+    }
+
+    /// The contents, URLs redacted by their `Debug`.
+    #[must_use]
+    pub fn file(&self) -> &ConfigFile {
+        &self.file
+    }
+
+    /// Names of the backends, in order.
+    pub fn backends(&self) -> impl Iterator<Item = &str> {
+        self.file.backends.keys().map(String::as_str)
+    }
+
+    /// The URL of a backend.
+    ///
+    /// # Errors
+    /// `not_found`, listing the names there are.
+    pub fn backend_url(&self, name: &str) -> Result<&BackendUrl> {
+        self.file.backends.get(name).map(|section| &section.url).ok_or_else(|| {
+            let names: Vec<&str> = self.backends().collect();
+            let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Error::new(
+                ErrorKind::NotFound,
+                format!("{} has no backend of that name; there are: {list}", self.origin.display()),
+            )
+            .with_detail("backends", names)
+        })
+    }
+
+    /// Opens a backend by name with the default [`Registry`].
+    ///
+    /// # Errors
+    /// As [`Config::backend_url`] and [`Registry::open`].
+    pub async fn open_backend(&self, name: &str) -> Result<Memory> {
+        self.open_backend_with(&Registry::default(), name).await
+    }
+
+    /// Opens a backend by name with a registry of one's own. Relative paths are relative to the file.
+    ///
+    /// # Errors
+    /// As [`Config::backend_url`] and [`Registry::open`].
+    pub async fn open_backend_with(&self, registry: &Registry, name: &str) -> Result<Memory> {
+        let base_dir = self.origin.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
+        registry.open_from(self.backend_url(name)?, base_dir).await
+    }
+
+    /// The backend of `[default]`, or the only one there is.
+    #[must_use]
+    pub fn default_backend(&self) -> Option<&str> {
+        match &self.file.default.backend {
+            Some(name) => Some(name),
+            None => {
+                let mut names = self.backends();
+                names.next().filter(|_| names.next().is_none())
+            }
+        }
+    }
+
+    /// What an agent is bound to: its own section, completed by `[default]`, within `[limits]`. An
+    /// agent without a section gets `[default]`.
+    ///
+    /// # Errors
+    /// `invalid_argument` where neither names a backend and there is more than one.
+    pub fn agent(&self, agent: &str) -> Result<AgentBinding> {
+        let section = self.file.agents.get(agent);
+        let default = &self.file.default;
+        let backend = section
+            .and_then(|section| section.backend.as_deref())
+            .or_else(|| self.default_backend())
+            .ok_or_else(|| {
+                error::in_file(
+                    Error::invalid("no backend is named for this agent; set `backend` under [default]"),
+                    &self.origin,
+                )
+            })?;
+        let own = section.map(AgentSection::rules).unwrap_or_default();
+        let limits = &self.file.limits;
+        let ceiling = Policy {
+            memory_scopes: ScopeKind::ALL.into(),
+            sql_scopes: if self.file.sql.enabled { ScopeKind::ALL.into() } else { BTreeSet::new() },
+            quota: limits.quota,
+            sql_max_bytes: limits.sql_max_bytes,
+            max_rows: limits.max_rows,
+            max_answer_bytes: limits.max_answer_bytes,
+            max_input_bytes: limits.max_input_bytes,
+        };
+        let policy = own.over(&default.rules()).policy(&ceiling).narrow(&ceiling);
+        Ok(AgentBinding { backend: backend.to_owned(), policy })
+    }
+
+    /// The identity of `[default]`, for a process that serves one agent; `run` is the caller's.
+    ///
+    /// # Errors
+    /// `invalid_argument` where tenant or agent is missing.
+    pub fn identity(&self, run: ScopeId) -> Result<RunContext> {
+        let default = &self.file.default;
+        let missing = |what: &str| {
+            error::in_file(Error::invalid(format!("`{what}` is missing under [default]")), &self.origin)
+        };
+        let tenant: TenantId = default.tenant.clone().ok_or_else(|| missing("tenant"))?;
+        let agent = default.agent.clone().ok_or_else(|| missing("agent"))?;
+        let context = RunContext::new(tenant, agent, run);
+        Ok(match &default.user {
+            Some(user) => context.with_user(user.clone()),
+            None => context,
+        })
+    }
+
+    /// What is allowed but looks unintended, in words; to be shown at start.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let sections = || {
+            std::iter::once(("[default]".to_owned(), self.file.default.rules())).chain(
+                self.file.agents.iter().map(|(name, agent)| (format!("[agents.{name}]"), agent.rules())),
+            )
+        };
+        let asks_for_sql =
+            |rules: &file::Rules| rules.sql_scopes.as_ref().is_some_and(|kinds| !kinds.is_empty());
+        if self.file.sql.enabled && !sections().any(|(_, rules)| asks_for_sql(&rules)) {
+            warnings.push("SQL is enabled, but no `sql_scopes` allow it to anyone".to_owned());
+        }
+        for (name, rules) in sections() {
+            if !self.file.sql.enabled && asks_for_sql(&rules) {
+                warnings.push(format!(
+                    "{name} has `sql_scopes`, but SQL is off; set `enabled = true` under [sql]"
+                ));
+            }
+        }
+        if !sections().any(|(_, rules)| rules.memory_scopes.is_some_and(|kinds| !kinds.is_empty())) {
+            warnings.push("no `memory_scopes` anywhere: every agent is denied everything".to_owned());
+        }
+        warnings
+    }
+
+    fn check(&self) -> Result<()> {
+        for (place, backend) in std::iter::once(("[default]".to_owned(), self.file.default.backend.as_ref()))
+            .chain(
+                self.file
+                    .agents
+                    .iter()
+                    .map(|(name, agent)| (format!("[agents.{name}]"), agent.backend.as_ref())),
+            )
+        {
+            if let Some(backend) = backend {
+                self.backend_url(backend).map_err(|error| {
+                    Error::invalid(format!("{place} binds to a backend that is not under [backends]"))
+                        .with_source(error)
+                })?;
+            }
+        }
+        self.file.limits.check()?;
+        self.file.default.rules().check("[default]", &self.file.limits)?;
+        for (name, agent) in &self.file.agents {
+            agent.rules().check(&format!("[agents.{name}]"), &self.file.limits)?;
+        }
+        Ok(())
+    }
+}
+
+/// A quota whose absent limits are `other`'s.
+fn complete(quota: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
+    match (quota, other) {
+        (Some(own), Some(other)) => Some(Quota {
+            max_entries: own.max_entries.or(other.max_entries),
+            max_bytes: own.max_bytes.or(other.max_bytes),
+        }),
+        (own, other) => own.or(other),
+    }
+}

@@ -1,0 +1,24 @@
+//! Memory for AI agents behind one seam: what the author of a runtime depends on.
+//!
+//! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
+//! - [`config`]: `memory.toml` with named backends, agents and limits;
+//! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
+//! - [`system`]: the real clock and ids.
+//!
+//! Everything of `memory-core` is exported here too. Cargo features choose backends: `sqlite` (on by
+//! default). Without features there is no database at all, and [`Registry::register`] takes yours.
+
+pub mod config;
+mod memory;
+pub mod policy;
+pub mod registry;
+pub mod system;
+pub mod url;
+
+pub use memory_core::*;
+
+pub use crate::config::Config;
+pub use crate::memory::Memory;
+pub use crate::policy::Policy;
+pub use crate::registry::{Factory, OpenContext, Registry, open};
+pub use crate::url::BackendUrl;

@@ -1,0 +1,104 @@
+//! An opened backend.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{
+    Backend, Capabilities, Checked, Health, MemoryLayer, Provider, Result, ScopeId, SqlFacet, TenantId,
+};
+
+/// An opened backend, always behind [`Checked`]: arguments are validated, and what the backend does
+/// not advertise is refused before it is reached. Cloning shares it.
+///
+/// It is itself a [`Provider`]; its methods are also inherent, so no trait need be imported.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    provider: Arc<Checked<Arc<dyn Provider>>>,
+}
+
+impl Memory {
+    /// Wraps a provider of one's own.
+    ///
+    /// # Errors
+    /// `internal` where the provider contradicts itself ([`Checked::new`]).
+    pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
+        Ok(Self { provider: Arc::new(Checked::new(provider)?) })
+    }
+
+    /// The provider's name (`sqlite`).
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.provider.name()
+    }
+
+    /// What is served.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.provider.capabilities()
+    }
+
+    /// The key/value facet.
+    #[must_use]
+    pub fn backend(&self) -> Option<&dyn Backend> {
+        self.provider.backend()
+    }
+
+    /// The conversational facet.
+    #[must_use]
+    pub fn layer(&self) -> Option<&dyn MemoryLayer> {
+        self.provider.layer()
+    }
+
+    /// The SQL facet.
+    #[must_use]
+    pub fn sql(&self) -> Option<&dyn SqlFacet> {
+        self.provider.sql()
+    }
+
+    /// Asks whether the backend can serve right now.
+    ///
+    /// # Errors
+    /// Where not even the question could be asked.
+    pub async fn health(&self) -> Result<Health> {
+        self.provider.health().await
+    }
+
+    /// Purges a run's scope in every facet and ends what the run left open.
+    ///
+    /// # Errors
+    /// `unavailable`, `outcome_unknown`: call again.
+    pub async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        self.provider.end_run(tenant, root_run).await
+    }
+}
+
+#[async_trait]
+impl Provider for Memory {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Self::capabilities(self)
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        Self::backend(self)
+    }
+
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        Self::layer(self)
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        Self::sql(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Self::health(self).await
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        Self::end_run(self, tenant, root_run).await
+    }
+}

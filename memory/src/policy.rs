@@ -1,0 +1,171 @@
+//! What the operator lets an agent do.
+
+use std::collections::BTreeSet;
+
+use memory_core::limits::{MAX_PAGE, MAX_PAGE_BYTES};
+use memory_core::sql::DEFAULT_MAX_ROWS;
+use memory_core::{Quota, ScopeKind};
+use serde::Serialize;
+
+/// Default cap of one call's input, in bytes.
+pub const DEFAULT_MAX_INPUT_BYTES: usize = 16 << 20;
+/// Default cap of one answer's rows.
+pub const DEFAULT_MAX_ANSWER_ROWS: usize = MAX_PAGE;
+/// Default cap of one answer, in bytes.
+pub const DEFAULT_MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The least an answer may be capped at: room for any refusal and for an entry without its value.
+pub const MIN_ANSWER_BYTES: usize = 16 << 10;
+/// The most an answer may be capped at.
+pub const MAX_ANSWER_BYTES: usize = 8 * MAX_PAGE_BYTES;
+/// The most that may be allowed of one call's input.
+pub const MAX_INPUT_BYTES: usize = 128 << 20;
+
+/// The operator's rules for one agent. The default denies everything.
+///
+/// Nothing that an agent sends widens it: [`Policy::narrow`] is the only way to combine two, and it
+/// takes the stricter of each rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Policy {
+    /// Kinds of scope whose entries and facts the agent may use.
+    pub memory_scopes: BTreeSet<ScopeKind>,
+    /// Kinds of scope on whose database the agent may run SQL.
+    pub sql_scopes: BTreeSet<ScopeKind>,
+    /// How much each of its scopes may hold; checked by the backend inside every write.
+    pub quota: Quota,
+    /// How many bytes the database of each of its scopes may hold; `None`: the provider's own limit.
+    pub sql_max_bytes: Option<u64>,
+    /// Most entries, hits, facts or rows of one answer: 1 to 10,000.
+    pub max_rows: usize,
+    /// Most bytes of one answer: 16 KiB to 64 MiB.
+    pub max_answer_bytes: usize,
+    /// Most bytes of one call's input: 16 KiB to 128 MiB.
+    pub max_input_bytes: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            memory_scopes: BTreeSet::new(),
+            sql_scopes: BTreeSet::new(),
+            quota: Quota::default(),
+            sql_max_bytes: None,
+            max_rows: DEFAULT_MAX_ANSWER_ROWS,
+            max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES,
+            max_input_bytes: DEFAULT_MAX_INPUT_BYTES,
+        }
+    }
+}
+
+impl Policy {
+    /// Nothing is allowed; the same as the default.
+    #[must_use]
+    pub fn deny_all() -> Self {
+        Self::default()
+    }
+
+    /// Sets the kinds of scope whose entries and facts may be used.
+    #[must_use]
+    pub fn with_memory_scopes(mut self, kinds: impl IntoIterator<Item = ScopeKind>) -> Self {
+        self.memory_scopes = kinds.into_iter().collect();
+        self
+    }
+
+    /// Sets the kinds of scope on whose database SQL may be run.
+    #[must_use]
+    pub fn with_sql_scopes(mut self, kinds: impl IntoIterator<Item = ScopeKind>) -> Self {
+        self.sql_scopes = kinds.into_iter().collect();
+        self
+    }
+
+    /// Sets the quota of each scope.
+    #[must_use]
+    pub fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
+    }
+
+    /// Sets the quota of each scope's database.
+    #[must_use]
+    pub fn with_sql_max_bytes(mut self, bytes: u64) -> Self {
+        self.sql_max_bytes = Some(bytes);
+        self
+    }
+
+    /// Caps the rows of an answer; clamped into 1 to 10,000.
+    #[must_use]
+    pub fn with_max_rows(mut self, rows: usize) -> Self {
+        self.max_rows = rows.clamp(1, DEFAULT_MAX_ROWS);
+        self
+    }
+
+    /// Caps the bytes of an answer; clamped into 16 KiB to 64 MiB.
+    #[must_use]
+    pub fn with_max_answer_bytes(mut self, bytes: usize) -> Self {
+        self.max_answer_bytes = bytes.clamp(MIN_ANSWER_BYTES, MAX_ANSWER_BYTES);
+        self
+    }
+
+    /// Caps the bytes of a call's input; clamped into 16 KiB to 128 MiB.
+    #[must_use]
+    pub fn with_max_input_bytes(mut self, bytes: usize) -> Self {
+        self.max_input_bytes = bytes.clamp(MIN_ANSWER_BYTES, MAX_INPUT_BYTES);
+        self
+    }
+
+    /// The stricter of both in every rule.
+    #[must_use]
+    pub fn narrow(&self, other: &Self) -> Self {
+        Self {
+            memory_scopes: self.memory_scopes.intersection(&other.memory_scopes).copied().collect(),
+            sql_scopes: self.sql_scopes.intersection(&other.sql_scopes).copied().collect(),
+            quota: Quota {
+                max_entries: tighter(self.quota.max_entries, other.quota.max_entries),
+                max_bytes: tighter(self.quota.max_bytes, other.quota.max_bytes),
+            },
+            sql_max_bytes: tighter(self.sql_max_bytes, other.sql_max_bytes),
+            max_rows: self.max_rows.min(other.max_rows),
+            max_answer_bytes: self.max_answer_bytes.min(other.max_answer_bytes),
+            max_input_bytes: self.max_input_bytes.min(other.max_input_bytes),
+        }
+    }
+}
+
+/// The lower of two limits, of which `None` is none.
+pub(crate) fn tighter(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (limit, None) | (None, limit) => limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_denies_every_scope() {
+        assert!(Policy::default().memory_scopes.is_empty() && Policy::default().sql_scopes.is_empty());
+    }
+
+    #[test]
+    fn narrowing_takes_the_stricter_rule_each_time_and_is_symmetric() {
+        let a = Policy::default()
+            .with_memory_scopes([ScopeKind::Agent, ScopeKind::User])
+            .with_sql_scopes([ScopeKind::Agent])
+            .with_quota(Quota { max_entries: Some(10), max_bytes: None })
+            .with_max_rows(50);
+        let b = Policy::default()
+            .with_memory_scopes(ScopeKind::ALL)
+            .with_quota(Quota { max_entries: Some(20), max_bytes: Some(5) })
+            .with_sql_max_bytes(7)
+            .with_max_answer_bytes(20_000);
+        let both = a.narrow(&b);
+        assert_eq!(both, b.narrow(&a));
+        assert_eq!(both.memory_scopes, a.memory_scopes);
+        assert!(both.sql_scopes.is_empty());
+        assert_eq!(both.quota, Quota { max_entries: Some(10), max_bytes: Some(5) });
+        assert_eq!(both.sql_max_bytes, Some(7));
+        assert_eq!((both.max_rows, both.max_answer_bytes), (50, 20_000));
+    }
+}

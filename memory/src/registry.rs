@@ -1,0 +1,165 @@
+//! From a URL to an opened backend.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Clock, Error, IdGen, Provider, Result};
+
+use crate::memory::Memory;
+use crate::system::{RandomIds, SystemClock};
+use crate::url::{BackendUrl, check_scheme};
+
+/// What every factory gets besides the URL.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenContext {
+    /// The source of "now".
+    pub clock: Arc<dyn Clock>,
+    /// The source of fresh ids.
+    pub ids: Arc<dyn IdGen>,
+    /// What relative paths are relative to; `None`: the working directory.
+    pub base_dir: Option<PathBuf>,
+}
+
+impl Default for OpenContext {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), base_dir: None }
+    }
+}
+
+/// Opens the URLs of one scheme.
+#[async_trait]
+pub trait Factory: Send + Sync + Debug {
+    /// Opens `url`; bounded in time. Parameters it does not know are refused by name.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a malformed URL; as the backend fails. No error shows credentials.
+    async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
+}
+
+/// Schemes that this project knows and a build may lack: scheme, cargo feature, whether this version has it.
+const KNOWN: &[(&str, &str, bool)] = &[
+    ("sqlite", "sqlite", true),
+    ("postgres", "postgres", false),
+    ("postgresql", "postgres", false),
+    ("mem0+https", "mem0", false),
+    ("mem9+https", "mem9", false),
+];
+
+/// Schemes and who opens them. [`Registry::default`] holds what the cargo features compiled in.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    factories: BTreeMap<String, Arc<dyn Factory>>,
+    context: OpenContext,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl Registry {
+    /// No schemes, system clock, random ids.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { factories: BTreeMap::new(), context: OpenContext::default() }
+    }
+
+    /// Sets the clock that backends get.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.context.clock = clock;
+        self
+    }
+
+    /// Sets the ids that backends get.
+    #[must_use]
+    pub fn with_ids(mut self, ids: Arc<dyn IdGen>) -> Self {
+        self.context.ids = ids;
+        self
+    }
+
+    /// Sets what relative paths are relative to.
+    #[must_use]
+    pub fn with_base_dir(mut self, base_dir: impl Into<PathBuf>) -> Self {
+        self.context.base_dir = Some(base_dir.into());
+        self
+    }
+
+    /// Adds a scheme.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a malformed scheme, `conflict` for one that is there already.
+    pub fn register(&mut self, scheme: &str, factory: Arc<dyn Factory>) -> Result<()> {
+        check_scheme(scheme)?;
+        if self.factories.contains_key(scheme) {
+            return Err(Error::new(
+                memory_core::ErrorKind::Conflict,
+                format!("the scheme `{scheme}` is registered already; choose another name for this factory"),
+            )
+            .with_retry(memory_core::Retry::Never));
+        }
+        self.factories.insert(scheme.to_owned(), factory);
+        Ok(())
+    }
+
+    /// The schemes that can be opened, in order.
+    pub fn schemes(&self) -> impl Iterator<Item = &str> {
+        self.factories.keys().map(String::as_str)
+    }
+
+    /// Opens a backend.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a malformed URL or an unknown scheme (those present are listed), else
+    /// as the backend fails. No error shows credentials.
+    pub async fn open(&self, url: &str) -> Result<Memory> {
+        self.open_url(&BackendUrl::parse(url)?).await
+    }
+
+    /// As [`Registry::open`].
+    ///
+    /// # Errors
+    /// As [`Registry::open`].
+    pub async fn open_url(&self, url: &BackendUrl) -> Result<Memory> {
+        self.open_from(url, self.context.base_dir.clone()).await
+    }
+
+    pub(crate) async fn open_from(&self, url: &BackendUrl, base_dir: Option<PathBuf>) -> Result<Memory> {
+        let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
+        let context = OpenContext { base_dir, ..self.context.clone() };
+        Memory::new(factory.open(url, &context).await?)
+    }
+
+    fn unknown(&self, scheme: &str) -> Error {
+        let present: Vec<&str> = self.schemes().collect();
+        let list = if present.is_empty() {
+            "none is compiled in; enable a cargo feature such as `sqlite`, or register a factory".to_owned()
+        } else {
+            format!("those present: {}", present.join(", "))
+        };
+        let message = match KNOWN.iter().find(|(known, ..)| *known == scheme) {
+            Some((_, feature, true)) => format!(
+                "the scheme `{scheme}` needs the cargo feature `{feature}` of the crate `memory`, which this build lacks; {list}"
+            ),
+            Some((_, _, false)) => format!(
+                "the scheme `{scheme}` is planned but not served by version {}; {list}",
+                env!("CARGO_PKG_VERSION")
+            ),
+            None => format!("no backend is registered for the scheme `{scheme}`; {list}"),
+        };
+        Error::invalid(message).with_detail("scheme", scheme).with_detail("schemes", present)
+    }
+}
+
+/// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`.
+///
+/// # Errors
+/// As [`Registry::open`].
+pub async fn open(url: &str) -> Result<Memory> {
+    Registry::default().open(url).await
+}
