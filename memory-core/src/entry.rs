@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
-use crate::json::Json;
+use crate::json::{Json, JsonKind};
 use crate::limits::{
     MAX_METADATA_MEMBERS, MAX_METADATA_NAME_BYTES, MAX_METADATA_STRING_BYTES, MAX_SOURCE_BYTES,
     MAX_TTL_MILLIS,
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 ///
 /// Numbers compare as numbers, exactly: `2^53 + 1` is greater than `2^53` also across the two
 /// number forms.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Scalar {
@@ -63,6 +63,27 @@ impl Scalar {
                 Err(Error::too_large("metadata string", text.len(), MAX_METADATA_STRING_BYTES, "bytes"))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Reads through [`Json`], so that numbers arrive whole whichever of serde_json's features are on.
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        use serde::de::Error as _;
+        let json = <Json as Deserialize>::deserialize(deserializer)?;
+        match json.kind() {
+            JsonKind::Bool => Ok(Self::Bool(json.as_str() == "true")),
+            JsonKind::String => json.deserialize().map(Self::Text).map_err(D::Error::custom),
+            JsonKind::Number => match (json.as_i64_exact(), json.as_str().parse::<f64>()) {
+                (Some(int), _) => Ok(Self::Int(int)),
+                (None, Ok(float)) if float.is_finite() => Ok(Self::Float(float)),
+                _ => Err(D::Error::custom("the number is beyond the range of a double; store it as text")),
+            },
+            JsonKind::Null => Err(D::Error::custom("null is no metadata value; leave the member out")),
+            JsonKind::Array | JsonKind::Object => {
+                Err(D::Error::custom("metadata is flat: a boolean, a number or a string"))
+            }
         }
     }
 }
@@ -557,7 +578,7 @@ mod tests {
 
     #[test]
     fn metadata_refuses_what_it_could_not_give_back() {
-        for bad in ["null", "[1]", r#"{"a":1}"#] {
+        for bad in ["null", "[1]", r#"{"a":1}"#, "1e400"] {
             assert!(serde_json::from_str::<Metadata>(&format!(r#"{{"m":{bad}}}"#)).is_err(), "{bad}");
         }
         let huge: Metadata = serde_json::from_str(r#"{"m":18446744073709551616}"#).unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
+use crate::json::Json;
 
 /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds; 0 to [`Timestamp::MAX`].
 ///
@@ -89,15 +90,10 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Millis(i64),
-            Text(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Millis(millis) => Self::from_millis(millis),
-            Form::Text(text) => text.parse(),
+        let json = <Json as Deserialize>::deserialize(deserializer)?;
+        match json.as_i64_exact() {
+            Some(millis) => Self::from_millis(millis),
+            None => json.deserialize::<String>().map_err(Error::from).and_then(|text| text.parse()),
         }
         .map_err(serde::de::Error::custom)
     }
