@@ -1,0 +1,39 @@
+//! What several targets need.
+
+use std::time::{Duration, Instant};
+
+/// How long half a megabyte may take. It takes milliseconds; work that grows with the square of the input takes minutes.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The input as text.
+#[must_use]
+pub fn text(data: &[u8]) -> Option<&str> {
+    std::str::from_utf8(data).ok()
+}
+
+/// True for one input in `n`, always the same ones: for checks too slow to make every time.
+#[must_use]
+pub fn one_in(n: u64, data: &[u8]) -> bool {
+    // FNV-1a.
+    let hash = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 7) % n == 0
+}
+
+/// The text over and over, with `between` in between, until it is half a megabyte.
+#[must_use]
+pub fn repeated(text: &str, between: &str) -> String {
+    let times = (512_usize << 10).checked_div(text.len() + between.len());
+    vec![text; times.unwrap_or(1).max(1)].join(between)
+}
+
+/// Runs work on a large input and panics if it takes so long that it cannot be linear. A real hang is libFuzzer's to
+/// notice.
+pub fn quickly<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = work();
+    let took = started.elapsed();
+    assert!(took < PATIENCE, "{what} took {took:?} on half a megabyte");
+    result
+}
