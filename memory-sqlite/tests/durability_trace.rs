@@ -1,0 +1,1 @@
+//! The system calls of a durable write: the log is synced after its last byte and before the acknowledgement.

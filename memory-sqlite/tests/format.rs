@@ -1,0 +1,1 @@
+//! The released file format is pinned: a file of every earlier release opens and says what it said.

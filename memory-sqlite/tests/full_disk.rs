@@ -1,0 +1,1 @@
+//! A full disk refuses writes with a typed error; nothing acknowledged is lost, reads and deletes go on.

@@ -1,0 +1,1 @@
+//! Random histories have the answers of the plain in-memory reference, search scores included.

@@ -1,0 +1,1 @@
+//! Files are private from the moment they exist, whatever the umask.
