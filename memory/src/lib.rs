@@ -3,6 +3,7 @@
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
+//! - [`MemoryTool`]: the one tool a runtime hands its model;
 //! - [`system`]: the real clock and ids.
 //!
 //! Everything of `memory-core` is exported here too. Cargo features choose backends: `sqlite` (on by
@@ -13,6 +14,7 @@ mod memory;
 pub mod policy;
 pub mod registry;
 pub mod system;
+pub mod tool;
 pub mod url;
 
 pub use memory_core::*;
@@ -21,4 +23,5 @@ pub use crate::config::Config;
 pub use crate::memory::Memory;
 pub use crate::policy::Policy;
 pub use crate::registry::{Factory, OpenContext, Registry, open};
+pub use crate::tool::{MemoryTool, ToolOp, tool_description, tool_schema};
 pub use crate::url::BackendUrl;

@@ -1,0 +1,183 @@
+//! From outcomes and errors to the answer's text, within the policy's bytes.
+
+use memory_core::{Entry, Error, ErrorKind, Key, Metadata, Result, Source, Timestamp};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::input::cut;
+use crate::policy::MIN_ANSWER_BYTES;
+
+/// What an answer needs besides its rows: brackets, flags, a cursor.
+const ENVELOPE_BYTES: usize = 4 << 10;
+
+/// One entry as the tool shows it.
+#[derive(Serialize)]
+pub(super) struct EntryAnswer<'a> {
+    key: &'a Key,
+    value: &'a memory_core::Json,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    version: u64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    access_count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank_score: Option<f64>,
+    #[serde(skip_serializing_if = "<[Key]>::is_empty")]
+    merged: &'a [Key],
+}
+
+/// An entry that alone would exceed the answer: without what makes it large.
+#[derive(Serialize)]
+struct LargeEntry<'a> {
+    key: &'a Key,
+    version: u64,
+    expires_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    omitted_bytes: u64,
+}
+
+impl<'a> EntryAnswer<'a> {
+    pub(super) fn new(entry: &'a Entry) -> Self {
+        Self {
+            key: &entry.key,
+            value: &entry.value,
+            metadata: &entry.metadata,
+            source: entry.source.as_ref(),
+            text: entry.text.as_deref(),
+            version: entry.version,
+            created_at: entry.created_at,
+            updated_at: entry.updated_at,
+            expires_at: entry.expires_at,
+            access_count: entry.access_count,
+            score: None,
+            rank_score: None,
+            merged: &[],
+        }
+    }
+
+    pub(super) fn hit(hit: &'a memory_core::Hit) -> Self {
+        Self {
+            score: Some(hit.score),
+            rank_score: Some(hit.rank_score),
+            merged: &hit.merged,
+            ..Self::new(&hit.entry)
+        }
+    }
+
+    /// The entry's text; where it alone exceeds `budget`, without value, metadata and text.
+    pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Box<RawValue>> {
+        let whole = raw(self)?;
+        if whole.get().len() <= budget.limit {
+            return Ok(whole);
+        }
+        raw(&LargeEntry {
+            key: self.key,
+            version: self.version,
+            expires_at: self.expires_at,
+            score: self.score,
+            omitted_bytes: size_bytes,
+        })
+    }
+}
+
+/// The bytes that rows of an answer may take.
+pub(super) struct Budget {
+    limit: usize,
+    used: usize,
+}
+
+impl Budget {
+    pub(super) fn new(max_answer_bytes: usize) -> Self {
+        Self { limit: max_answer_bytes.saturating_sub(ENVELOPE_BYTES), used: 0 }
+    }
+
+    /// Whether a row still fits; if so it counts.
+    pub(super) fn take(&mut self, row: &RawValue) -> bool {
+        let used = self.used.saturating_add(row.get().len() + 1);
+        let fits = used <= self.limit;
+        if fits {
+            self.used = used;
+        }
+        fits
+    }
+
+    /// As many leading rows as fit.
+    pub(super) fn fit<T: Serialize>(&mut self, rows: &[T]) -> Result<Vec<Box<RawValue>>> {
+        let mut kept = Vec::new();
+        for row in rows {
+            let row = raw(row)?;
+            if !self.take(&row) {
+                break;
+            }
+            kept.push(row);
+        }
+        Ok(kept)
+    }
+}
+
+pub(super) fn raw<T: Serialize>(value: &T) -> Result<Box<RawValue>> {
+    serde_json::value::to_raw_value(value)
+        .map_err(|error| Error::internal("an answer could not be written as JSON").with_source(error))
+}
+
+pub(super) fn text<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::internal("an answer could not be written as JSON").with_source(error))
+}
+
+/// Refuses an answer over the policy's bytes.
+pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
+    if answer.len() <= max_bytes {
+        return Ok(answer);
+    }
+    Err(Error::new(
+        ErrorKind::ResultTooLarge,
+        format!(
+            "the answer has {} bytes; at most {max_bytes} are allowed: ask for less, or have the operator raise `max_answer_bytes`",
+            answer.len()
+        ),
+    )
+    .with_detail("actual", answer.len())
+    .with_detail("limit", max_bytes))
+}
+
+/// `{"error": {"code", "message", "details", "retryable"}}`, never over 16 KiB.
+pub(super) fn refusal(error: &Error) -> String {
+    #[derive(Serialize)]
+    struct Refusal<'a> {
+        error: Body<'a>,
+    }
+    #[derive(Serialize)]
+    struct Body<'a> {
+        #[serde(serialize_with = "code")]
+        code: ErrorKind,
+        message: &'a str,
+        details: &'a Map<String, Value>,
+        retryable: bool,
+    }
+    fn code<S: Serializer>(kind: &ErrorKind, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(kind.code())
+    }
+    let write = |message: &str, details: &Map<String, Value>| {
+        serde_json::to_string(&Refusal {
+            error: Body { code: error.kind(), message, details, retryable: error.retry().is_retryable() },
+        })
+    };
+    match write(error.message(), error.details()) {
+        Ok(answer) if answer.len() <= MIN_ANSWER_BYTES => answer,
+        _ => write(&cut(error.message()), &Map::new()).unwrap_or_else(|_| {
+            json!({"error": {"code": "internal", "message": "an error could not be written as JSON", "details": {}, "retryable": false}})
+                .to_string()
+        }),
+    }
+}

@@ -1,0 +1,193 @@
+//! From text to one operation and its fields.
+
+use std::cell::Cell;
+use std::fmt;
+
+use memory_core::json::MAX_DEPTH;
+use memory_core::{Error, Result};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::ops::ToolOp;
+use super::schema;
+use super::suggest::nearest;
+
+/// A value may be nested 128 deep and stands at most three levels inside a call (`items`, item, `value`).
+const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
+/// Well above the fields of any operation.
+const MAX_FIELDS: usize = 64;
+/// Names and messages are cut here before they go into an answer.
+const MAX_SHOWN_BYTES: usize = 300;
+
+/// An operation with its fields, not yet read.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) op: ToolOp,
+    fields: Vec<(String, &'a RawValue)>,
+}
+
+impl<'a> Call<'a> {
+    /// Reads the outer object: size and depth first, then each field once, then `op`.
+    pub(super) fn parse(text: &'a str, max_bytes: usize) -> Result<Self> {
+        if text.len() > max_bytes {
+            return Err(Error::too_large("input", text.len(), max_bytes, "bytes"));
+        }
+        check_depth(text)?;
+        let Fields(mut fields) = serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!(
+                "the input is not one JSON object with `op` and its fields: {}",
+                cut(&error.to_string())
+            ))
+        })?;
+        let Some(at) = fields.iter().position(|(name, _)| name == "op") else {
+            return Err(Error::invalid(format!("`op` is missing; it is one of {}", names()))
+                .with_detail("ops", op_names()));
+        };
+        let (_, raw) = fields.remove(at);
+        let name: String = serde_json::from_str(raw.get())
+            .map_err(|_| Error::invalid(format!("`op` must be a string, one of {}", names())))?;
+        match ToolOp::ALL.iter().find(|op| op.as_str() == name) {
+            Some(op) => Ok(Self { op: *op, fields }),
+            None => Err(unknown("op", &name, &op_names(), "").with_detail("ops", op_names())),
+        }
+    }
+
+    /// Reads the fields as the operation's own.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        let known = schema::fields(self.op);
+        for (name, _) in &self.fields {
+            if !known.iter().any(|known| known == name) {
+                let of_op = format!(" of `{}`", self.op.as_str());
+                return Err(unknown("field", name, known, &of_op)
+                    .with_detail("field", cut(name))
+                    .with_detail("fields", known.to_vec()));
+            }
+        }
+        let at = Cell::new(None);
+        let map = FieldMap { rest: self.fields.iter(), value: None, at: &at };
+        T::deserialize(MapAccessDeserializer::new(map)).map_err(|error| {
+            let error = error.to_string();
+            // Line and column would be those inside the field.
+            let what = error.rsplit_once(" at line ").map_or(error.as_str(), |(what, _)| what);
+            match at.get() {
+                Some(name) => Error::invalid(format!("`{name}` of `{}`: {}", self.op.as_str(), cut(what)))
+                    .with_detail("field", name),
+                None => Error::invalid(format!(
+                    "`{}`: {}; fields: {}",
+                    self.op.as_str(),
+                    cut(what),
+                    known.join(", ")
+                ))
+                .with_detail("fields", known.to_vec()),
+            }
+        })
+    }
+}
+
+fn op_names() -> Vec<String> {
+    ToolOp::ALL.iter().map(|op| op.as_str().to_owned()).collect()
+}
+
+fn names() -> String {
+    op_names().join(", ")
+}
+
+fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {
+    let list = known.join(", ");
+    let shown = cut(name);
+    Error::invalid(match nearest(name, known) {
+        Some(near) => format!("unknown {what} `{shown}`{of}; did you mean `{near}`? {what}s: {list}"),
+        None => format!("unknown {what} `{shown}`{of}; {what}s: {list}"),
+    })
+}
+
+/// At most 300 bytes of a text that came from outside.
+pub(super) fn cut(text: &str) -> String {
+    if text.len() <= MAX_SHOWN_BYTES {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(MAX_SHOWN_BYTES);
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+/// Counts brackets outside strings, so that no parser is reached by what it could not hold.
+fn check_depth(text: &str) -> Result<()> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > MAX_CALL_DEPTH {
+                    return Err(Error::invalid(format!(
+                        "the input is nested too deeply; a value may have {MAX_DEPTH} levels"
+                    ))
+                    .with_detail("limit", MAX_DEPTH));
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The members of one object in order, each name once, the values as they stand.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                use serde::de::Error as _;
+                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(A::Error::custom(format!("the field `{}` is given twice", cut(&name))));
+                    }
+                    if fields.len() == MAX_FIELDS {
+                        return Err(A::Error::custom(format!("more than {MAX_FIELDS} fields")));
+                    }
+                    fields.push((name, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Hands the fields to an operation's own type and remembers which one it is reading.
+struct FieldMap<'a, 'b> {
+    rest: std::slice::Iter<'b, (String, &'a RawValue)>,
+    value: Option<&'a RawValue>,
+    at: &'b Cell<Option<&'b str>>,
+}
+
+impl<'a> MapAccess<'a> for FieldMap<'a, '_> {
+    type Error = serde_json::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Self::Error> {
+        self.at.set(None);
+        let Some((name, value)) = self.rest.next() else { return Ok(None) };
+        self.value = Some(value);
+        self.at.set(Some(name));
+        seed.deserialize(name.as_str().into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+        let value = self.value.take().unwrap_or(RawValue::NULL);
+        seed.deserialize(value)
+    }
+}

@@ -1,0 +1,258 @@
+//! The key/value operations.
+
+use std::time::Duration;
+
+use memory_core::limits::{DEFAULT_PAGE, DEFAULT_TOP_K, MAX_PAGE, MAX_TTL_MILLIS};
+use memory_core::{
+    Backend, BulkOptions, Cursor, DeleteOptions, Error, Expect, GetOptions, Key, ListQuery, NewEntry,
+    Reducer, Result, SearchQuery, SetOptions, Source, Ttl, UpdateOptions,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::MemoryTool;
+use super::answer::{Budget, EntryAnswer, capped, text};
+use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
+
+impl MemoryTool {
+    fn kv(&self, op: ToolOp) -> Result<&dyn Backend> {
+        self.memory.backend().ok_or_else(|| self.unsupported(op))
+    }
+
+    pub(super) async fn get(&self, op: Get) -> Result<String> {
+        #[derive(Serialize)]
+        struct Found<'a> {
+            found: bool,
+            #[serde(flatten)]
+            entry: EntryAnswer<'a>,
+        }
+        #[derive(Serialize)]
+        struct Missing {
+            found: bool,
+            value: (),
+        }
+        let scope = self.memory_scope(op.scope)?;
+        let key = Key::new(op.key)?;
+        match self.kv(ToolOp::Get)?.get(&scope, &key, GetOptions::default()).await? {
+            Some(entry) => text(&Found { found: true, entry: EntryAnswer::new(&entry) })
+                .and_then(|answer| capped(answer, self.policy.max_answer_bytes)),
+            None => text(&Missing { found: false, value: () }),
+        }
+    }
+
+    pub(super) async fn set(&self, op: Set) -> Result<String> {
+        let scope = self.memory_scope(op.scope)?;
+        let item = BulkItem {
+            key: op.key,
+            value: op.value,
+            ttl_seconds: op.ttl_seconds,
+            ttl: op.ttl,
+            metadata: op.metadata,
+            source: op.source,
+            text: op.text,
+            if_version: op.if_version,
+            if_absent: op.if_absent,
+        };
+        let NewEntry { key, value, options } = new_entry(item)?;
+        let options = options.with_quota(self.policy.quota);
+        text(&self.kv(ToolOp::Set)?.set(&scope, &key, value, options).await?)
+    }
+
+    pub(super) async fn delete(&self, op: Delete) -> Result<String> {
+        let scope = self.memory_scope(op.scope)?;
+        let key = Key::new(op.key)?;
+        let options = DeleteOptions::expecting(expect(op.if_version, None)?);
+        text(&self.kv(ToolOp::Delete)?.delete(&scope, &key, options).await?)
+    }
+
+    pub(super) async fn list(&self, op: List) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            entries: Vec<Box<RawValue>>,
+            truncated: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            next: Option<Cursor>,
+        }
+        let scope = self.memory_scope(op.scope)?;
+        let asked = op.limit.unwrap_or(DEFAULT_PAGE);
+        check_count("limit", asked, MAX_PAGE)?;
+        let prefix = op.prefix.unwrap_or_default();
+        let mut query = ListQuery::prefix(prefix.clone())
+            .with_limit(asked.min(self.policy.max_rows))
+            .with_cursor(op.cursor.map(Cursor::from_text));
+        query.filter = op.filter;
+        let page = self.kv(ToolOp::List)?.list(&scope, query).await?;
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let mut entries = Vec::new();
+        let mut next = page.next;
+        let mut last: Option<&Key> = None;
+        for entry in &page.entries {
+            let row = EntryAnswer::new(entry).within(&budget, entry.size_bytes())?;
+            if !budget.take(&row) {
+                // The first row always fits, so a page that is cut names where it goes on.
+                next = last.map(|key| Cursor::after_key(&scope, &prefix, key));
+                break;
+            }
+            entries.push(row);
+            last = Some(&entry.key);
+        }
+        text(&Answer { entries, truncated: next.is_some(), next })
+    }
+
+    pub(super) async fn search(&self, op: Search) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            hits: Vec<Box<RawValue>>,
+            mode: memory_core::SearchMode,
+            duplicates: usize,
+            truncated: bool,
+        }
+        let scope = self.memory_scope(op.scope)?;
+        let asked = op.top_k.unwrap_or(DEFAULT_TOP_K);
+        check_count("top_k", asked, self.memory.capabilities().max_top_k)?;
+        let top_k = asked.min(self.policy.max_rows);
+        let mut query = SearchQuery::new(op.query)
+            .with_mode(op.mode.unwrap_or_default())
+            .with_prefix(op.prefix.unwrap_or_default())
+            .with_top_k(top_k);
+        query.filter = op.filter;
+        query.threshold = op.threshold;
+        query.rank = op.rank.unwrap_or_default();
+        query.dedup = op.dedup;
+        let results = self.kv(ToolOp::Search)?.search(&scope, query).await?;
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let mut hits = Vec::new();
+        for hit in &results.hits {
+            let row = EntryAnswer::hit(hit).within(&budget, hit.entry.size_bytes())?;
+            if !budget.take(&row) {
+                break;
+            }
+            hits.push(row);
+        }
+        let truncated = hits.len() < results.hits.len() || (top_k < asked && hits.len() == top_k);
+        text(&Answer { hits, mode: results.mode, duplicates: results.duplicates, truncated })
+    }
+
+    pub(super) async fn incr(&self, op: Incr) -> Result<String> {
+        let scope = self.memory_scope(op.scope)?;
+        let key = Key::new(op.key)?;
+        let options = self.update_options(op.ttl_seconds, op.ttl)?;
+        text(&self.kv(ToolOp::Incr)?.increment(&scope, &key, op.by.unwrap_or(1), options).await?)
+    }
+
+    pub(super) async fn update(&self, op: Update) -> Result<String> {
+        let scope = self.memory_scope(op.scope)?;
+        let key = Key::new(op.key)?;
+        let options = self.update_options(op.ttl_seconds, op.ttl)?;
+        let reducer = match (op.merge, op.append, op.push, op.limit) {
+            (Some(patch), None, None, None) => Reducer::Merge(patch),
+            (None, Some(item), None, None) => Reducer::AppendDedupe(item),
+            (None, None, Some(item), Some(limit)) => Reducer::BoundedList { item, limit },
+            (None, None, Some(_), None) => {
+                return Err(Error::invalid(
+                    "`push` of `update` needs `limit`: how many elements the list keeps",
+                ));
+            }
+            (_, _, None, Some(_)) => {
+                return Err(Error::invalid("`limit` of `update` goes with `push` only; leave it out"));
+            }
+            _ => return Err(Error::invalid("`update` takes exactly one of `merge`, `append`, `push`")),
+        };
+        let mut outcome = self.kv(ToolOp::Update)?.update(&scope, &key, reducer, options).await?;
+        let answer = text(&outcome)?;
+        if answer.len() <= self.policy.max_answer_bytes {
+            return Ok(answer);
+        }
+        // The write stands, so this is no refusal.
+        #[derive(Serialize)]
+        struct Large {
+            #[serde(flatten)]
+            outcome: memory_core::UpdateOutcome,
+            omitted_bytes: usize,
+        }
+        let omitted_bytes = outcome.value.len_bytes();
+        outcome.value = memory_core::Json::null();
+        text(&Large { outcome, omitted_bytes })
+    }
+
+    pub(super) async fn bulk_insert(&self, op: BulkInsert) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            count: usize,
+            created: usize,
+            written: usize,
+            items: Vec<Box<RawValue>>,
+            truncated: bool,
+        }
+        let scope = self.memory_scope(op.scope)?;
+        let mut items = Vec::with_capacity(op.items.len());
+        for (index, item) in op.items.into_iter().enumerate() {
+            items.push(new_entry(item).map_err(|error| error.with_detail("index", index))?);
+        }
+        let options = BulkOptions::default().with_quota(self.policy.quota);
+        let outcomes = self.kv(ToolOp::BulkInsert)?.bulk_insert(&scope, items, options).await?;
+        let rows = Budget::new(self.policy.max_answer_bytes).fit(&outcomes)?;
+        text(&Answer {
+            count: outcomes.len(),
+            created: outcomes.iter().filter(|outcome| outcome.created).count(),
+            written: outcomes.iter().filter(|outcome| outcome.written).count(),
+            truncated: rows.len() < outcomes.len(),
+            items: rows,
+        })
+    }
+
+    fn update_options(&self, seconds: Option<f64>, word: Option<TtlWord>) -> Result<UpdateOptions> {
+        Ok(UpdateOptions::default().with_ttl(ttl(seconds, word)?).with_quota(self.policy.quota))
+    }
+}
+
+fn new_entry(item: BulkItem) -> Result<NewEntry> {
+    let mut options = SetOptions::default()
+        .with_metadata(item.metadata.unwrap_or_default())
+        .with_ttl(ttl(item.ttl_seconds, item.ttl)?)
+        .with_expect(expect(item.if_version, item.if_absent)?);
+    options.source = item.source.map(Source::new).transpose()?;
+    options.text = item.text;
+    let mut entry = NewEntry::new(Key::new(item.key)?, item.value);
+    entry.options = options;
+    Ok(entry)
+}
+
+fn expect(version: Option<u64>, absent: Option<bool>) -> Result<Expect> {
+    match (version, absent.unwrap_or_default()) {
+        (None, false) => Ok(Expect::Any),
+        (Some(version), false) => Ok(Expect::Version(version)),
+        (None, true) => Ok(Expect::Absent),
+        (Some(_), true) => {
+            Err(Error::invalid("`if_version` and `if_absent` contradict each other; give one"))
+        }
+    }
+}
+
+fn ttl(seconds: Option<f64>, word: Option<TtlWord>) -> Result<Ttl> {
+    match (seconds, word) {
+        (None, None | Some(TtlWord::Keep)) => Ok(Ttl::Keep),
+        (None, Some(TtlWord::Never)) => Ok(Ttl::Never),
+        (Some(_), Some(_)) => Err(Error::invalid("give `ttl_seconds` or `ttl`, not both")),
+        (Some(seconds), None) => {
+            let longest = Duration::from_millis(MAX_TTL_MILLIS);
+            if !(seconds > 0.0 && seconds <= longest.as_secs_f64()) {
+                return Err(Error::invalid(format!(
+                    "`ttl_seconds` must be above 0 and at most {} (100 years); use `ttl`: \"never\" to clear an expiry",
+                    longest.as_secs()
+                )));
+            }
+            let ttl = Ttl::After(Duration::try_from_secs_f64(seconds).unwrap_or(longest));
+            ttl.check().map(|()| ttl)
+        }
+    }
+}
+
+/// Refuses what the backend would refuse, before the policy lowers it.
+pub(super) fn check_count(name: &'static str, asked: usize, most: usize) -> Result<()> {
+    match asked {
+        0 => Err(Error::invalid(format!("`{name}` is 0; give 1 to {most}"))),
+        asked if asked > most => Err(Error::too_large(name, asked, most, "rows")),
+        _ => Ok(()),
+    }
+}

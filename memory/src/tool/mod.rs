@@ -1,0 +1,202 @@
+//! The Memory tool: one JSON object in, one JSON object out. Every operation, field and answer is
+//! described in `docs/tool.md`.
+
+mod answer;
+mod describe;
+mod input;
+mod kv;
+mod layer;
+mod ops;
+mod schema;
+mod sql;
+mod suggest;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Mutex;
+
+use memory_core::sql::TxId;
+use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
+
+pub use ops::ToolOp;
+pub use schema::{op_schema, tool_schema};
+
+use crate::memory::Memory;
+use crate::policy::Policy;
+use input::Call;
+
+/// The name under which a runtime offers the tool.
+pub const TOOL_NAME: &str = "memory";
+/// The scope of a call that names none.
+pub const DEFAULT_SCOPE: ScopeKind = ScopeKind::Agent;
+
+/// The tool of one run: a backend, the operator's policy, and who is calling.
+///
+/// What comes from the model is data; who it acts for comes from the [`RunContext`] alone, and a
+/// call names only the *kind* of scope. Keep one tool per run: it remembers the transaction that is
+/// open in each scope, so that statements need not carry it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> memory::Result<()> {
+/// # #[cfg(feature = "sqlite")] {
+/// use memory::{MemoryTool, Policy, RunContext, ScopeKind};
+///
+/// let memory = memory::open("sqlite::memory:").await?;
+/// let run = RunContext::new("acme".parse()?, "planner".parse()?, "run-1".parse()?);
+/// let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]);
+/// let tool = MemoryTool::new(memory, policy, run)?;
+/// let answer = tool.call(r#"{"op": "set", "key": "city", "value": "Lisbon"}"#).await;
+/// assert!(answer.starts_with(r#"{"version":1,"created":true"#), "{answer}");
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MemoryTool {
+    memory: Memory,
+    policy: Policy,
+    run: RunContext,
+    open_transactions: Mutex<BTreeMap<ScopeKind, TxId>>,
+}
+
+impl MemoryTool {
+    /// A tool for one run.
+    ///
+    /// # Errors
+    /// `capability_unsupported` where the policy has a quota and the backend serves key/value but no
+    /// quotas: it would not hold.
+    pub fn new(memory: Memory, policy: Policy, run: RunContext) -> Result<Self> {
+        let capabilities = memory.capabilities();
+        if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
+            return Err(Error::unsupported("quota", memory.name()).with_detail("option", "quota"));
+        }
+        Ok(Self { memory, policy, run, open_transactions: Mutex::default() })
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Who is calling.
+    #[must_use]
+    pub fn run(&self) -> &RunContext {
+        &self.run
+    }
+
+    /// Answers one call. Whatever comes in, one JSON object comes out: the operation's answer or
+    /// `{"error": {"code", "message", "details", "retryable"}}`.
+    pub async fn call(&self, input: &str) -> String {
+        match self.try_call(input).await {
+            Ok(answer) => answer,
+            Err(error) => answer::refusal(&error),
+        }
+    }
+
+    /// As [`MemoryTool::call`] for input that is not known to be UTF-8.
+    pub async fn call_bytes(&self, input: &[u8]) -> String {
+        match std::str::from_utf8(input) {
+            Ok(text) => self.call(text).await,
+            Err(_) => answer::refusal(&Error::invalid("the input is not UTF-8; send JSON as UTF-8")),
+        }
+    }
+
+    /// As [`MemoryTool::call`], with a refusal as an error.
+    ///
+    /// # Errors
+    /// As the operation fails; `invalid_argument` for malformed input; `scope_denied` by policy.
+    pub async fn try_call(&self, input: &str) -> Result<String> {
+        let call = Call::parse(input, self.policy.max_input_bytes)?;
+        match call.op {
+            ToolOp::Get => self.get(call.read()?).await,
+            ToolOp::Set => self.set(call.read()?).await,
+            ToolOp::Delete => self.delete(call.read()?).await,
+            ToolOp::List => self.list(call.read()?).await,
+            ToolOp::Search => self.search(call.read()?).await,
+            ToolOp::Incr => self.incr(call.read()?).await,
+            ToolOp::Update => self.update(call.read()?).await,
+            ToolOp::BulkInsert => self.bulk_insert(call.read()?).await,
+            ToolOp::Add => self.add(call.read()?).await,
+            ToolOp::Recall => self.recall(call.read()?).await,
+            ToolOp::Forget => self.forget(call.read()?).await,
+            ToolOp::SqlExec => self.sql_exec(call.read()?).await,
+            ToolOp::SqlQuery => self.sql_query(call.read()?).await,
+            ToolOp::SqlBegin => self.sql_begin(call.read()?).await,
+            ToolOp::SqlCommit => self.sql_commit(call.read()?).await,
+            ToolOp::SqlRollback => self.sql_rollback(call.read()?).await,
+            ToolOp::ListScopes => self.list_scopes(call.read()?).await,
+            ToolOp::Describe => self.describe(call.read()?).await,
+        }
+    }
+
+    fn unsupported(&self, op: ToolOp) -> Error {
+        Error::unsupported(op.as_str(), self.memory.name())
+    }
+
+    fn memory_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+        self.scope(asked, &self.policy.memory_scopes, "memory")
+    }
+
+    fn sql_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+        self.scope(asked, &self.policy.sql_scopes, "SQL")
+    }
+
+    fn any_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+        let either = self.policy.memory_scopes.union(&self.policy.sql_scopes).copied().collect();
+        self.scope(asked, &either, "memory")
+    }
+
+    /// The scope of that kind that belongs to this run, if the policy lets it be used.
+    fn scope(&self, asked: Option<ScopeKind>, allowed: &BTreeSet<ScopeKind>, what: &str) -> Result<Scope> {
+        let kind = asked.unwrap_or(DEFAULT_SCOPE);
+        let usable = self.usable(allowed);
+        if usable.contains(&kind)
+            && let Some(scope) = self.run.scope(kind)
+        {
+            return Ok(scope);
+        }
+        let names: Vec<&str> = usable.iter().map(|kind| kind.as_str()).collect();
+        let message = if allowed.contains(&kind) {
+            format!("this run has no {kind}, so it has no {kind} scope; use one of: {}", names.join(", "))
+        } else if names.is_empty() {
+            format!("the operator allows this agent no {what} scope; do without, or ask the operator")
+        } else {
+            format!(
+                "the operator does not allow {what} in the {kind} scope; use one of: {}",
+                names.join(", ")
+            )
+        };
+        Err(Error::new(ErrorKind::ScopeDenied, message)
+            .with_detail("scope", kind.as_str())
+            .with_detail("allowed", names))
+    }
+
+    /// The allowed kinds that this run has.
+    fn usable(&self, allowed: &BTreeSet<ScopeKind>) -> BTreeSet<ScopeKind> {
+        allowed.iter().copied().filter(|kind| self.run.scope(*kind).is_some()).collect()
+    }
+}
+
+/// What a model is told about the tool: every operation in a line, with its fields.
+#[must_use]
+pub fn tool_description() -> String {
+    let mut text = String::from(
+        "Memory that outlives this conversation: entries by key with search, remembered facts, SQL. \
+         Send `op` and its fields; `scope` says whose memory (agent, user, run; default agent). \
+         A refusal is {\"error\":{\"code\",\"message\"}}. `describe` tells what is served and allowed.\n",
+    );
+    for op in ToolOp::ALL {
+        let fields: Vec<&str> =
+            schema::fields(*op).iter().map(String::as_str).filter(|name| *name != "scope").collect();
+        let _ = writeln!(text, "- {}({}): {}", op.as_str(), fields.join(", "), op.summary());
+    }
+    text
+}

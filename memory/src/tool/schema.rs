@@ -1,0 +1,160 @@
+//! JSON Schema of the tool, generated from the operations' own types.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::ops::ToolOp;
+
+/// The schema of one operation: its `op`, its fields, which are required, nothing else.
+#[must_use]
+pub fn op_schema(op: ToolOp) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut generator = settings.into_generator();
+    let mut schema = op.fields_schema(&mut generator).to_value();
+    simplify(&mut schema);
+    let definitions: Map<String, Value> = generator
+        .take_definitions(true)
+        .into_iter()
+        .map(|(name, mut definition)| {
+            simplify(&mut definition);
+            (name, definition)
+        })
+        .collect();
+    if let Some(object) = schema.as_object_mut() {
+        let members = object.entry("properties").or_insert_with(|| json!({}));
+        if let Some(members) = members.as_object_mut() {
+            members.insert("op".to_owned(), json!({"const": op.as_str(), "description": op.summary()}));
+        }
+        let required = object.entry("required").or_insert_with(|| json!([]));
+        if let Some(required) = required.as_array_mut() {
+            required.insert(0, json!("op"));
+        }
+        if !definitions.is_empty() {
+            object.insert("$defs".to_owned(), Value::Object(definitions));
+        }
+    }
+    schema
+}
+
+/// The input schema of the whole tool: one flat object that any client accepts, without `oneOf`,
+/// references or type unions. Which fields belong to which operation is said in
+/// [`tool_description`](super::tool_description) and, exactly, by [`op_schema`].
+#[must_use]
+pub fn tool_schema() -> Value {
+    let mut properties = Map::new();
+    let ops: Vec<&str> = ToolOp::ALL.iter().map(|op| op.as_str()).collect();
+    properties.insert("op".to_owned(), json!({"type": "string", "enum": ops}));
+    for op in ToolOp::ALL {
+        for (name, field) in members(&op_schema(*op)) {
+            if name != "op" && !properties.contains_key(&name) {
+                properties.insert(name, flat(&field));
+            }
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": ["op"], "additionalProperties": false})
+}
+
+/// Names of an operation's fields, `op` left out.
+pub(super) fn fields(op: ToolOp) -> &'static [String] {
+    static FIELDS: OnceLock<BTreeMap<ToolOp, Vec<String>>> = OnceLock::new();
+    let all = FIELDS.get_or_init(|| {
+        let names =
+            |op| members(&op_schema(op)).into_iter().map(|(name, _)| name).filter(|name| name != "op");
+        ToolOp::ALL.iter().map(|op| (*op, names(*op).collect())).collect()
+    });
+    all.get(&op).map_or(&[], Vec::as_slice)
+}
+
+fn members(schema: &Value) -> Vec<(String, Value)> {
+    let members = schema.get("properties").and_then(Value::as_object);
+    members.into_iter().flatten().map(|(name, field)| (name.clone(), field.clone())).collect()
+}
+
+/// One level of a field: type, choices, element type and description.
+fn flat(field: &Value) -> Value {
+    let mut out = Map::new();
+    let kind = field.get("type").cloned();
+    // What is no plain type is an object here: the recursive filter, the choice between fusions.
+    let kind = match (&kind, field.get("$ref").or_else(|| field.get("oneOf")).or_else(|| field.get("anyOf")))
+    {
+        (None, Some(_)) if choices(field).is_some() => Some(json!("string")),
+        (None, Some(_)) => Some(json!("object")),
+        _ => kind,
+    };
+    if kind.as_ref() == Some(&json!("array")) {
+        let items = field.get("items").and_then(|items| items.get("type"));
+        out.insert("items".to_owned(), items.map_or_else(|| json!({}), |kind| json!({"type": kind})));
+    }
+    if let Some(kind) = kind {
+        out.insert("type".to_owned(), kind);
+    }
+    if let Some(choices) = choices(field) {
+        out.insert("enum".to_owned(), choices);
+    }
+    if let Some(description) = field.get("description") {
+        out.insert("description".to_owned(), description.clone());
+    }
+    Value::Object(out)
+}
+
+/// The words of an enum, whether they came as `enum` or as constants with a description each.
+fn choices(field: &Value) -> Option<Value> {
+    if let Some(words) = field.get("enum") {
+        return Some(words.clone());
+    }
+    let variants = field.get("oneOf")?.as_array()?;
+    variants
+        .iter()
+        .map(|variant| variant.get("const").filter(|word| word.is_string()).cloned())
+        .collect::<Option<Vec<Value>>>()
+        .map(Value::Array)
+}
+
+/// Removes what says nothing to a caller: Rust's number formats, titles, defaults, and `null` as an
+/// alternative (an absent field says the same).
+fn simplify(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            // Names of fields are not keywords.
+            if let Some(Value::Object(fields)) = object.get_mut("properties") {
+                fields.values_mut().for_each(simplify);
+            }
+            for keyword in ["format", "title", "default", "$schema"] {
+                object.remove(keyword);
+            }
+            if let Some(Value::Array(kinds)) = object.get_mut("type") {
+                kinds.retain(|kind| kind != "null");
+                if let [only] = kinds.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(words)) = object.get_mut("enum") {
+                words.retain(|word| !word.is_null());
+            }
+            if let Some(Value::Array(variants)) = object.get_mut("anyOf") {
+                variants.retain(|variant| variant.get("type") != Some(&json!("null")));
+                if let [Value::Object(only)] = variants.as_slice() {
+                    let only = only.clone();
+                    object.remove("anyOf");
+                    for (keyword, value) in only {
+                        object.entry(keyword).or_insert(value);
+                    }
+                }
+            }
+            for (keyword, value) in object.iter_mut() {
+                if !matches!(keyword.as_str(), "properties" | "enum" | "const") {
+                    simplify(value);
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(simplify),
+        _ => {}
+    }
+}
