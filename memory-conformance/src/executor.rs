@@ -29,7 +29,7 @@ pub(crate) use plain::block_on;
 mod plain {
     use std::pin::pin;
     use std::sync::Arc;
-    use std::task::{Context, Poll, Wake, Waker};
+    use std::task::{Context, Wake, Waker};
     use std::thread::{self, Thread};
 
     struct Unpark(Thread);
@@ -45,7 +45,7 @@ mod plain {
         let mut future = pin!(future);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut context = Context::from_waker(&waker);
-        while let Poll::Pending = future.as_mut().poll(&mut context) {
+        while future.as_mut().poll(&mut context).is_pending() {
             thread::park();
         }
     }

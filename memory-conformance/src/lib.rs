@@ -5,16 +5,21 @@ pub mod cases;
 pub mod check;
 pub mod cx;
 pub mod executor;
+pub mod expected;
 pub mod fixture;
 pub mod harness;
 pub mod random;
+pub mod reference;
 mod refusals;
 pub mod runner;
 pub mod stream;
+pub mod trials;
 
 pub use case::{Case, Level, Need};
+pub use expected::ExpectedFailures;
 pub use fixture::{EmbedFault, Fixture, TestClock, TestEmbedder, TestIds};
 pub use harness::Harness;
+pub use reference::{Reference, ReferenceHarness};
 pub use runner::{Outcome, Verdict, run_case};
 
 /// For harnesses: the macro that their `impl` needs.

@@ -15,6 +15,9 @@ use crate::fixture::Fixture;
 use crate::harness::Harness;
 use crate::refusals;
 
+/// How long a case may take unless the caller says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,0 +1,369 @@
+//! The facet: takes the time and the lock, asks the state, embeds afterwards.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::embed::check_embeddings;
+use memory_core::limits::MAX_PAGE_BYTES;
+use memory_core::{
+    Backend, BulkOptions, Cursor, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole, Embedder,
+    Embedding, EmbeddingModel, Entry, Error, ErrorKind, Expect, GetOptions, ImportOptions, ImportOutcome,
+    IncrementOutcome, Json, Key, ListQuery, ModelStats, NewEntry, Op, Page, Quota, RecordStream,
+    RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result, Scope, ScopeId, ScopeInfo, ScopeKind,
+    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
+    TenantId, Timestamp, UpdateOptions, UpdateOutcome,
+};
+
+use super::Reference;
+use super::search::{QueryVector, search};
+use super::state::{ScopeState, Stored};
+use super::transfer;
+use crate::stream;
+
+impl Reference {
+    fn read<T>(&self, scope: &Scope, read: impl FnOnce(&ScopeState, Timestamp) -> T) -> T {
+        let scopes = self.lock();
+        read(scopes.get(scope).unwrap_or(&ScopeState::default()), self.clock.now())
+    }
+
+    fn write<T>(&self, scope: &Scope, write: impl FnOnce(&mut ScopeState, Timestamp) -> T) -> T {
+        let mut scopes = self.lock();
+        write(scopes.entry(scope.clone()).or_default(), self.clock.now())
+    }
+
+    fn check_expect(&self, expect: Expect, op: Op) -> Result<()> {
+        self.require(expect == Expect::Any || self.capabilities.compare_and_set, op)
+    }
+
+    fn check_quota(&self, quota: Quota, op: Op) -> Result<()> {
+        self.require(quota.is_unlimited() || self.capabilities.quotas, op)
+    }
+
+    /// What would fail for ever is refused before anything is written.
+    fn check_embed(&self, scope: &Scope, embed: Embed, op: Op) -> Result<()> {
+        if embed == Embed::Always {
+            self.embedder(op)?;
+        }
+        match &self.embedder {
+            Some(embedder) if embed != Embed::Never => {
+                self.read(scope, |state, _| check_dimensions(state, embedder.model()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Embeds what a write stored, unless another write came between.
+    async fn embed_written(&self, scope: &Scope, key: &Key, version: u64, embed: Embed) -> Embedding {
+        let Some(embedder) = self.embedder.as_ref().filter(|_| embed != Embed::Never) else {
+            return Embedding::Skipped;
+        };
+        let is_written = |stored: &&Stored| stored.entry.version == version;
+        let text = self.read(scope, |state, now| {
+            state.live(key, now).filter(is_written).map(|stored| stored.entry.search_text().into_owned())
+        });
+        // A text without anything in it has no meaning to find.
+        let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Embedding::Skipped };
+        match embed_one(embedder, &text, EmbedRole::Document).await {
+            Err(error) => Embedding::Failed(error.message().to_owned()),
+            Ok(vector) => self.write(scope, |state, _| match state.entries.get_mut(key) {
+                Some(stored) if stored.entry.version == version => {
+                    let model = embedder.model().clone();
+                    stored.vectors = vec![RecordVector { model, vector, text: None }];
+                    Embedding::Stored
+                }
+                _ => Embedding::Skipped,
+            }),
+        }
+    }
+}
+
+async fn embed_one(embedder: &Arc<dyn Embedder>, text: &str, role: EmbedRole) -> Result<Vec<f32>> {
+    let vectors = embedder.embed(&[text], role).await?;
+    check_embeddings(embedder.model(), 1, &vectors)?;
+    vectors.into_iter().next().ok_or_else(|| Error::internal("the embedder's reply lost its vector"))
+}
+
+/// One model has one length of vectors in a scope.
+fn check_dimensions(state: &ScopeState, model: &EmbeddingModel) -> Result<()> {
+    let stored = state.entries.values().flat_map(|stored| &stored.vectors).map(|vector| &vector.model);
+    for other in stored {
+        if other.provider == model.provider
+            && other.model == model.model
+            && other.dimensions != model.dimensions
+        {
+            return Err(Error::new(
+                ErrorKind::DimensionMismatch,
+                "the scope holds vectors of this model with another length; configure the model's own dimensions",
+            )
+            .with_detail("expected", other.dimensions)
+            .with_detail("actual", model.dimensions));
+        }
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Backend for Reference {
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        let entries = self.get_many(scope, std::slice::from_ref(key), options).await?;
+        Ok(entries.into_iter().next().flatten())
+    }
+
+    async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
+        Ok(self.write(scope, |state, now| {
+            let entries: Vec<Option<Entry>> =
+                keys.iter().map(|key| state.live(key, now).map(|stored| stored.entry.clone())).collect();
+            for entry in entries.iter().flatten().filter(|_| options.count_access) {
+                state.count_access(&entry.key);
+            }
+            entries
+        }))
+    }
+
+    async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
+        self.check_expect(options.expect, Op::Set)?;
+        self.check_quota(options.quota, Op::Set)?;
+        self.check_embed(scope, options.embed, Op::Set)?;
+        let mut outcome = self.write(scope, |state, now| state.set(now, key, value, &options))?;
+        if outcome.written {
+            outcome.embedding = self.embed_written(scope, key, outcome.version, options.embed).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
+        self.check_expect(options.expect, Op::Delete)?;
+        self.write(scope, |state, now| state.delete(now, key, options.expect))
+    }
+
+    async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
+        let after = query.cursor.as_ref().map(|cursor| cursor.key(scope, &query.prefix)).transpose()?;
+        Ok(self.read(scope, |state, now| {
+            let mut matching = state
+                .all_live(now)
+                .map(|stored| &stored.entry)
+                .filter(|entry| after.as_ref().is_none_or(|after| entry.key > *after))
+                .filter(|entry| entry.key.as_str().starts_with(&query.prefix))
+                .filter(|entry| query.filter.as_ref().is_none_or(|filter| filter.matches(*entry)))
+                .peekable();
+            let mut entries = Vec::new();
+            let mut bytes = 0;
+            while entries.len() < query.limit && bytes < MAX_PAGE_BYTES {
+                let Some(entry) = matching.next() else { break };
+                bytes += entry.value.len_bytes()
+                    + entry.metadata.size_bytes()
+                    + entry.text.as_ref().map_or(0, String::len);
+                entries.push(entry.clone());
+            }
+            let more = matching.peek().is_some();
+            let next = entries
+                .last()
+                .filter(|_| more)
+                .map(|last| Cursor::after_key(scope, &query.prefix, &last.key));
+            Page::new(entries, next)
+        }))
+    }
+
+    async fn increment(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        delta: i64,
+        options: UpdateOptions,
+    ) -> Result<IncrementOutcome> {
+        self.check_quota(options.quota, Op::Increment)?;
+        self.check_embed(scope, Embed::Auto, Op::Increment)?;
+        let outcome = self.write(scope, |state, now| state.increment(now, key, delta, options))?;
+        self.embed_written(scope, key, outcome.version, Embed::Auto).await;
+        Ok(outcome)
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        reducer: Reducer,
+        options: UpdateOptions,
+    ) -> Result<UpdateOutcome> {
+        self.check_quota(options.quota, Op::Update)?;
+        self.check_embed(scope, Embed::Auto, Op::Update)?;
+        let max = self.capabilities.max_value_bytes;
+        let mut outcome = self.write(scope, |state, now| state.update(now, key, &reducer, options, max))?;
+        outcome.embedding = self.embed_written(scope, key, outcome.version, Embed::Auto).await;
+        Ok(outcome)
+    }
+
+    async fn bulk_insert(
+        &self,
+        scope: &Scope,
+        items: Vec<NewEntry>,
+        options: BulkOptions,
+    ) -> Result<Vec<SetOutcome>> {
+        self.check_quota(options.quota, Op::BulkInsert)?;
+        for (index, item) in items.iter().enumerate() {
+            self.check_expect(item.options.expect, Op::BulkInsert)
+                .and_then(|()| self.check_embed(scope, item.options.embed, Op::BulkInsert))
+                .map_err(|error| error.with_detail("index", index))?;
+        }
+        let mut outcomes = self.write(scope, |state, now| state.bulk_insert(now, &items, options.quota))?;
+        for (outcome, item) in outcomes.iter_mut().zip(&items).filter(|(outcome, _)| outcome.written) {
+            outcome.embedding =
+                self.embed_written(scope, &item.key, outcome.version, item.options.embed).await;
+        }
+        Ok(outcomes)
+    }
+
+    async fn search(&self, scope: &Scope, mut query: SearchQuery) -> Result<SearchResults> {
+        if query.mode == SearchMode::Auto {
+            query.mode = match (self.capabilities.vector_search, self.capabilities.lexical_search) {
+                (true, true) => SearchMode::Hybrid,
+                (true, false) => SearchMode::Vector,
+                (false, _) => SearchMode::Lexical,
+            };
+        }
+        let query_vector = if query.mode == SearchMode::Lexical {
+            None
+        } else {
+            let embedder = self.embedder(Op::Search)?;
+            let vector = embed_one(embedder, &query.text, EmbedRole::Query).await?;
+            Some(QueryVector { model: embedder.model().clone(), vector })
+        };
+        if query.mode != SearchMode::Vector {
+            self.require(self.capabilities.lexical_search, Op::Search)?;
+        }
+        Ok(self.write(scope, |state, now| {
+            let results = search(state, now, &query, query_vector.as_ref());
+            for hit in &results.hits {
+                state.count_access(&hit.entry.key);
+            }
+            results
+        }))
+    }
+
+    async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
+        self.require(self.capabilities.stats, Op::Stats)?;
+        Ok(self.read(scope, |state, now| {
+            let mut stats = ScopeStats::default();
+            (stats.entries, stats.bytes) = state.usage(now);
+            let mut models: BTreeMap<EmbeddingModel, u64> = BTreeMap::new();
+            if let Some(embedder) = self.embedder.as_ref().filter(|_| stats.entries > 0) {
+                models.insert(embedder.model().clone(), 0);
+            }
+            for stored in state.all_live(now) {
+                stats.expiring += u64::from(stored.entry.expires_at.is_some());
+                for vector in &stored.vectors {
+                    *models.entry(vector.model.clone()).or_default() += 1;
+                }
+            }
+            stats.models = models
+                .into_iter()
+                .map(|(model, rows)| {
+                    let bytes = rows * 4 * model.dimensions as u64;
+                    let mut stats_of = ModelStats::new(model, rows, bytes);
+                    stats_of.missing = stats.entries - rows;
+                    stats_of
+                })
+                .collect();
+            stats
+        }))
+    }
+
+    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
+        let embedder = self.embedder(Op::Reembed)?;
+        let model = embedder.model();
+        let missing: Vec<(Key, u64, String)> = self.read(scope, |state, now| {
+            state
+                .all_live(now)
+                .filter(|stored| stored.vector(model).is_none())
+                .map(|stored| (&stored.entry, stored.entry.search_text().into_owned()))
+                .filter(|(_, text)| !text.trim().is_empty())
+                .map(|(entry, text)| (entry.key.clone(), entry.version, text))
+                .collect()
+        });
+        let mut outcome = ReembedOutcome::default();
+        for (key, version, text) in missing.iter().take(options.limit) {
+            if options.dry_run {
+                outcome.embedded += 1;
+                continue;
+            }
+            match embed_one(embedder, text, EmbedRole::Document).await {
+                Ok(vector) => self.write(scope, |state, _| {
+                    if let Some(stored) =
+                        state.entries.get_mut(key).filter(|stored| stored.entry.version == *version)
+                    {
+                        stored.vectors = vec![RecordVector { model: model.clone(), vector, text: None }];
+                    }
+                    outcome.embedded += 1;
+                }),
+                // The text is at fault, not the service: others may still go.
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
+                    outcome.failed += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let done = if options.dry_run { 0 } else { outcome.embedded };
+        outcome.remaining = (missing.len() as u64).saturating_sub(done);
+        Ok(outcome)
+    }
+
+    async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
+        let after: Option<(ScopeKind, ScopeId)> =
+            query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;
+        let now = self.clock.now();
+        let scopes = self.lock();
+        let start = match &after {
+            Some((kind, id)) => Bound::Excluded(Scope::new(tenant.clone(), *kind, id.clone())),
+            None => Bound::Unbounded,
+        };
+        let mut matching = scopes
+            .range((start, Bound::Unbounded))
+            .filter(|(scope, _)| scope.tenant == *tenant)
+            .filter(|(scope, _)| query.kind.is_none_or(|kind| scope.kind == kind))
+            .map(|(scope, state)| (scope, state.usage(now)))
+            .filter(|(_, (entries, _))| *entries > 0)
+            .map(|(scope, (entries, bytes))| ScopeInfo::new(scope.clone(), entries, bytes))
+            .peekable();
+        let page: Vec<ScopeInfo> = matching.by_ref().take(query.limit).collect();
+        let more = matching.peek().is_some();
+        let next = page
+            .last()
+            .filter(|_| more)
+            .map(|last| Cursor::after_scope(tenant, last.scope.kind, &last.scope.id));
+        Ok(ScopePage::new(page, next))
+    }
+
+    async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
+        Ok(self.write(scope, |state, now| {
+            let (entries, _) = state.usage(now);
+            // Versions go on where they were: none is ever given twice.
+            state.entries.clear();
+            DropOutcome::new(entries)
+        }))
+    }
+
+    async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
+        let records = self.read(scope, transfer::export);
+        Ok(stream::records(records.into_iter().map(Ok).collect()))
+    }
+
+    async fn import_scope(
+        &self,
+        scope: &Scope,
+        mut records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        self.check_quota(options.quota, Op::ImportScope)?;
+        let mut outcome = ImportOutcome::default();
+        let mut index = 0_u64;
+        while let Some(record) = stream::next(&mut records).await {
+            let record = record?;
+            self.write(scope, |state, now| transfer::import(state, now, record, options, &mut outcome))
+                .map_err(|error| error.with_detail("index", index))?;
+            index += 1;
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,195 @@
+//! The oracle: a provider in memory that is obviously right rather than fast.
+
+mod backend;
+mod search;
+mod state;
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use memory_core::{
+    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus, Op,
+    Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+};
+
+use crate::case::Need;
+use crate::fixture::Fixture;
+use crate::harness::Harness;
+use state::ScopeState;
+
+/// All scopes, ordered by tenant, kind and id.
+type Scopes = BTreeMap<Scope, ScopeState>;
+
+/// A provider that keeps everything in one map under one lock and reads all of a scope for every
+/// search. Right by inspection; for tests and as the measure of other providers.
+///
+/// ```
+/// use memory_conformance::{Fixture, Reference};
+/// use memory_core::{Checked, Provider as _};
+///
+/// let fixture = Fixture::new("example");
+/// let memory = Checked::new(Reference::new(fixture.clock.clone()))?;
+/// assert!(memory.capabilities().lexical_search);
+/// # Ok::<(), memory_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Reference {
+    clock: Arc<dyn Clock>,
+    embedder: Option<Arc<dyn Embedder>>,
+    capabilities: Capabilities,
+    scopes: Arc<Mutex<Scopes>>,
+}
+
+impl Reference {
+    /// An empty store that lives by `clock`, without vectors.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let mut capabilities = Capabilities::none();
+        capabilities.kv = true;
+        capabilities.lexical_search = true;
+        capabilities.stats = true;
+        capabilities.compare_and_set = true;
+        capabilities.quotas = true;
+        Self { clock, embedder: None, capabilities, scopes: Arc::default() }
+    }
+
+    /// Embeds, and searches by vectors exactly.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
+        self.capabilities.vector_search = true;
+        self.capabilities.embedding = EmbeddingOwner::Embedder;
+        self
+    }
+
+    /// Advertises and serves less. Without `Kv` nothing is left.
+    #[must_use]
+    pub fn without(mut self, need: Need) -> Self {
+        match need {
+            Need::Kv => self.capabilities = Capabilities::none(),
+            Need::Lexical => self.capabilities.lexical_search = false,
+            Need::Vector => {
+                self.embedder = None;
+                self.capabilities.vector_search = false;
+                self.capabilities.embedding = EmbeddingOwner::None;
+            }
+            Need::Cas => self.capabilities.compare_and_set = false,
+            Need::Quotas => self.capabilities.quotas = false,
+            Need::Stats => self.capabilities.stats = false,
+        }
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Scopes> {
+        // A panic elsewhere leaves no half write: every write replaces at its end.
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn require(&self, advertised: bool, op: Op) -> Result<()> {
+        if advertised { Ok(()) } else { Err(Error::unsupported(op.as_str(), self.name())) }
+    }
+
+    /// The embedder; refused where there is none.
+    fn embedder(&self, op: Op) -> Result<&Arc<dyn Embedder>> {
+        self.embedder.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::VectorUnsupported,
+                "this store was opened without an embedder; search by words",
+            )
+            .with_detail("operation", op.as_str())
+            .with_detail("provider", self.name())
+        })
+    }
+}
+
+#[async_trait]
+impl Provider for Reference {
+    fn name(&self) -> &str {
+        "reference"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        self.capabilities.kv.then_some(self as _)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Ok(Health::new(HealthStatus::Ok, "in memory"))
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        self.lock().remove(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone()));
+        Ok(())
+    }
+}
+
+/// Opens the reference provider, one store for each fixture, with or without what it could serve.
+#[derive(Debug)]
+pub struct ReferenceHarness {
+    name: String,
+    embedder: bool,
+    without: Vec<Need>,
+    /// Stores by fixture, so that they can be opened again.
+    stores: Mutex<BTreeMap<String, Reference>>,
+}
+
+impl ReferenceHarness {
+    /// Everything but vectors.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { name: "reference".into(), embedder: false, without: Vec::new(), stores: Mutex::default() }
+    }
+
+    /// Everything.
+    #[must_use]
+    pub fn with_vectors() -> Self {
+        Self { name: "reference-vectors".into(), embedder: true, ..Self::new() }
+    }
+
+    /// Serves less.
+    #[must_use]
+    pub fn without(mut self, need: Need) -> Self {
+        self.without.push(need);
+        self
+    }
+
+    /// A handle on the store of this fixture.
+    pub(crate) fn reference(&self, fixture: &Fixture) -> Reference {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = stores.entry(fixture.name.clone()).or_insert_with(|| {
+            let clock: Arc<dyn Clock> = Arc::<crate::TestClock>::clone(&fixture.clock);
+            let mut reference = Reference::new(clock);
+            if self.embedder {
+                reference = reference.with_embedder(Arc::<crate::TestEmbedder>::clone(&fixture.embedder));
+            }
+            self.without.iter().fold(reference, |reference, need| reference.without(*need))
+        });
+        store.clone()
+    }
+}
+
+impl Default for ReferenceHarness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Harness for ReferenceHarness {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
+        Ok(Box::new(self.reference(&fixture)))
+    }
+
+    async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
+        Ok(Some(Box::new(self.reference(fixture))))
+    }
+}

@@ -1,0 +1,68 @@
+//! Export and import: records that keep versions, times and vectors.
+
+use memory_core::{Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
+
+use super::state::{ScopeState, Stored};
+
+/// Every live entry as a record, in key order.
+pub(crate) fn export(state: &ScopeState, now: Timestamp) -> Vec<Record> {
+    state
+        .all_live(now)
+        .map(|stored| {
+            let mut record = Record::from(stored.entry.clone());
+            record.vectors = stored.vectors.clone();
+            record
+        })
+        .collect()
+}
+
+/// Stores one record, whole or not at all.
+pub(crate) fn import(
+    state: &mut ScopeState,
+    now: Timestamp,
+    record: Record,
+    options: ImportOptions,
+    outcome: &mut ImportOutcome,
+) -> Result<()> {
+    let Record { mut entry, vectors, .. } = record;
+    if entry.is_expired(now) {
+        outcome.expired += 1;
+        return Ok(());
+    }
+    let live = state.live(&entry.key, now).map(|stored| &stored.entry);
+    let replaces = live.is_some();
+    if let Some(live) = live {
+        if options.on_existing == OnExisting::Skip || is_same(live, &entry) {
+            outcome.skipped += 1;
+            return Ok(());
+        }
+        if options.on_existing == OnExisting::Fail {
+            return Err(Error::conflict(Some(live.version)));
+        }
+    }
+    state.check_quota(options.quota, now, &entry.key, entry.size_bytes())?;
+    // A version that this key had, or one below it, never comes back.
+    if state.highest.get(&entry.key).is_some_and(|highest| entry.version <= *highest) {
+        entry.version = state.next_version();
+    }
+    state.note_version(&entry.key, entry.version);
+    state.entries.insert(entry.key.clone(), Stored { entry, vectors });
+    if replaces {
+        outcome.replaced += 1;
+    } else {
+        outcome.created += 1;
+    }
+    Ok(())
+}
+
+/// Whether a record says nothing new of a live entry. Versions differ once a record replaced one,
+/// and reading counts accesses.
+fn is_same(live: &Entry, record: &Entry) -> bool {
+    live.value == record.value
+        && live.metadata == record.metadata
+        && live.source == record.source
+        && live.text == record.text
+        && live.created_at == record.created_at
+        && live.updated_at == record.updated_at
+        && live.expires_at == record.expires_at
+}

@@ -1,0 +1,3 @@
+//! The reference provider without vectors passes the suite.
+
+memory_conformance::conformance_tests!(memory_conformance::ReferenceHarness::new());
