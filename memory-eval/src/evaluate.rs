@@ -124,7 +124,7 @@ async fn judge(
     answered: &(dyn Fn(usize) + Sync),
 ) -> Result<()> {
     let keys: Vec<(Key, &Turn)> =
-        dialogue.turns.iter().map(|turn| Ok((turn.key()?, turn))).collect::<Result<_>>()?;
+        dialogue.turns.iter().map(|turn| Ok((turn.key(&dialogue.id)?, turn))).collect::<Result<_>>()?;
     let turn_of: std::collections::HashMap<&Key, &Turn> =
         keys.iter().map(|(key, turn)| (key, *turn)).collect();
 

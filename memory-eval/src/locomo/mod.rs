@@ -4,7 +4,7 @@
 mod evidence;
 mod read;
 
-use memory_core::{Error, Json, Key, Metadata, NewEntry, Result, SetOptions, Source};
+use memory_core::{Json, Key, Metadata, NewEntry, Result, SetOptions, Source, Timestamp};
 
 pub use evidence::{Evidence, turn_ids};
 pub use read::{MAX_FILE_BYTES, load, parse};
@@ -38,8 +38,8 @@ pub struct Turn {
     pub text: String,
     /// Caption of a picture shared with it.
     pub caption: Option<String>,
-    /// When its session began, as `2023-05-08T13:56:00Z`; the data names no time zone.
-    pub time: Option<String>,
+    /// When its session began, read as UTC: the data names no time zone.
+    pub time: Option<Timestamp>,
 }
 
 /// One question about a dialogue.
@@ -73,27 +73,27 @@ pub struct Dialogue {
 }
 
 impl Turn {
-    /// The key a turn is stored under: `D03:012`, so that keys sort as turns were said, up to 99
-    /// sessions of 999 turns.
+    /// The key a turn is stored under: `locomo/conv-26/0003/0012/D3:12`, so that keys sort as turns were
+    /// said. A `/` or `%` in the dialogue's name is percent-encoded.
     ///
     /// # Errors
-    /// None that a valid turn can cause.
-    pub fn key(&self) -> Result<Key> {
-        Key::new(format!("D{:02}:{:03}", self.id.session, self.id.turn))
+    /// `invalid_argument` or `too_large` for a dialogue's name that no key can hold.
+    pub fn key(&self, dialogue: &str) -> Result<Key> {
+        let dialogue = dialogue.replace('%', "%25").replace('/', "%2F");
+        let TurnId { session, turn } = self.id;
+        Key::new(format!("locomo/{dialogue}/{session:04}/{turn:04}/{}", self.id))
     }
 
-    /// What search indexes: `speaker: text`.
+    /// What search indexes: `speaker: text`. NUL, which no search text may have, is a space.
     #[must_use]
     pub fn search_text(&self) -> String {
-        format!("{}: {}", self.speaker, self.text)
+        format!("{}: {}", self.speaker, self.text).replace('\0', " ")
     }
 
-    /// The entry a turn is stored as: value `{"speaker", "text", "caption"?}`, the text of
-    /// [`search_text`](Self::search_text), source `import:locomo`, and metadata `dialogue`, `session`, `turn`
-    /// (`D3:12`), `speaker` and, where the session has one, `time`.
+    /// The entry a turn is stored as: the one that `memory import` makes of it.
     ///
     /// # Errors
-    /// `invalid_argument` or `too_large` where a name is beyond what metadata holds.
+    /// `invalid_argument` or `too_large` where a part is beyond what an entry holds.
     pub fn entry(&self, dialogue: &str) -> Result<NewEntry> {
         #[derive(serde::Serialize)]
         struct Said<'a> {
@@ -101,21 +101,32 @@ impl Turn {
             text: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             caption: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            time: Option<Timestamp>,
+            session: u32,
+            conversation: &'a str,
         }
-        let said = Said { speaker: &self.speaker, text: &self.text, caption: self.caption.as_deref() };
+        let value = Json::from_serialize(&Said {
+            speaker: &self.speaker,
+            text: &self.text,
+            caption: self.caption.as_deref(),
+            time: self.time,
+            session: self.id.session,
+            conversation: dialogue,
+        })?;
         let mut metadata = Metadata::new()
-            .with("dialogue", dialogue)
+            .with("conversation", dialogue)
             .with("session", i64::from(self.id.session))
-            .with("turn", self.id.to_string())
+            .with("turn", i64::from(self.id.turn))
+            .with("dia_id", self.id.to_string())
             .with("speaker", self.speaker.as_str());
         if let Some(time) = &self.time {
-            metadata.insert("time", time.as_str());
+            metadata.insert("time", time.to_string());
         }
         metadata.check()?;
-        let value = Json::from_serialize(&said).map_err(Error::from)?;
-        let mut entry = NewEntry::new(self.key()?, value);
+        let mut entry = NewEntry::new(self.key(dialogue)?, value);
         entry.options = SetOptions::default()
-            .with_text(self.search_text().replace('\0', " "))
+            .with_text(self.search_text())
             .with_metadata(metadata)
             .with_source(Source::new("import:locomo")?);
         Ok(entry)
@@ -126,32 +137,35 @@ impl Turn {
 mod tests {
     use super::*;
 
+    fn turn(session: u32, turn: u32) -> Turn {
+        Turn {
+            id: TurnId { session, turn },
+            speaker: "Ann".into(),
+            text: "Look!\0".into(),
+            caption: Some("a red kite".into()),
+            time: Some("2023-05-08T13:56:00Z".parse().unwrap()),
+        }
+    }
+
     #[test]
     fn a_turn_becomes_an_entry_that_keeps_all_of_it() {
-        let turn = Turn {
-            id: TurnId { session: 3, turn: 12 },
-            speaker: "Ann".into(),
-            text: "Look!".into(),
-            caption: Some("a red kite".into()),
-            time: Some("2023-05-08T13:56:00Z".into()),
-        };
-        let entry = turn.entry("conv-1").unwrap();
-        assert_eq!(entry.key.as_str(), "D03:012");
-        assert_eq!(entry.value.as_str(), r#"{"speaker":"Ann","text":"Look!","caption":"a red kite"}"#);
-        assert_eq!(entry.options.text.as_deref(), Some("Ann: Look!"));
+        let entry = turn(3, 12).entry("a/1").unwrap();
+        assert_eq!(entry.key.as_str(), "locomo/a%2F1/0003/0012/D3:12");
+        assert_eq!(
+            entry.value.as_str(),
+            r#"{"speaker":"Ann","text":"Look!\u0000","caption":"a red kite","time":"2023-05-08T13:56:00.000Z","session":3,"conversation":"a/1"}"#
+        );
+        assert_eq!(entry.options.text.as_deref(), Some("Ann: Look! "));
         assert_eq!(entry.options.source.unwrap().as_str(), "import:locomo");
         assert_eq!(
             serde_json::to_string(&entry.options.metadata).unwrap(),
-            r#"{"dialogue":"conv-1","session":3,"speaker":"Ann","time":"2023-05-08T13:56:00Z","turn":"D3:12"}"#
+            r#"{"conversation":"a/1","dia_id":"D3:12","session":3,"speaker":"Ann","time":"2023-05-08T13:56:00.000Z","turn":12}"#
         );
     }
 
     #[test]
     fn keys_sort_as_turns_were_said() {
-        let key = |session, turn| {
-            let id = TurnId { session, turn };
-            Turn { id, speaker: String::new(), text: String::new(), caption: None, time: None }.key().unwrap()
-        };
+        let key = |session, number| turn(session, number).key("c").unwrap();
         assert!(key(1, 2) < key(1, 10) && key(1, 10) < key(2, 1) && key(9, 1) < key(10, 1));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::Path;
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, ErrorKind, Result, Timestamp};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
@@ -154,7 +154,7 @@ impl Sample {
         let mut seen = BTreeSet::new();
         let mut turns = Vec::new();
         for (session, said) in conversation.sessions {
-            let time = conversation.times.get(&session).and_then(|time| rfc_3339(time));
+            let time = conversation.times.get(&session).and_then(|time| instant(time));
             for Said { speaker, dia_id, text, blip_caption } in said {
                 let id = turn_id(&dia_id).ok_or_else(|| {
                     format!("session {session} has a turn whose `dia_id` {dia_id:?} is not like \"D1:2\"")
@@ -162,7 +162,7 @@ impl Sample {
                 if !seen.insert(id) {
                     return Err(format!("turn {id} occurs twice"));
                 }
-                turns.push(Turn { id, speaker, text, caption: blip_caption, time: time.clone() });
+                turns.push(Turn { id, speaker, text, caption: blip_caption, time });
             }
         }
         let questions = qa
@@ -178,10 +178,11 @@ impl Sample {
     }
 }
 
-/// `1:56 pm on 8 May, 2023` as `2023-05-08T13:56:00Z`; `None` for any other form.
-fn rfc_3339(time: &str) -> Option<String> {
-    let parsed = jiff::civil::DateTime::strptime("%I:%M %p on %d %B, %Y", time).ok()?;
-    Some(format!("{parsed}Z"))
+/// `1:56 pm on 8 May, 2023`, read as UTC; `None` for any other form.
+fn instant(time: &str) -> Option<Timestamp> {
+    let local = jiff::civil::DateTime::strptime("%I:%M %p on %d %B, %Y", time.trim()).ok()?;
+    let instant = local.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Timestamp::from_millis(instant.timestamp().as_millisecond()).ok()
 }
 
 #[cfg(test)]
@@ -215,7 +216,7 @@ mod tests {
         let [first, second] = &dialogue.turns[..] else { panic!("two turns") };
         assert_eq!((first.id, first.caption.as_deref()), (TurnId { session: 1, turn: 1 }, Some("a cat")));
         assert_eq!(first.time, None);
-        assert_eq!(second.time.as_deref(), Some("2023-05-25T13:14:00Z"));
+        assert_eq!(second.time, Some("2023-05-25T13:14:00Z".parse().unwrap()));
     }
 
     #[test]

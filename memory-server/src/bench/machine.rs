@@ -1,0 +1,88 @@
+//! What the figures were measured on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind};
+use serde::Serialize;
+
+pub(super) fn io(doing: &str, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
+}
+
+/// The machine, as far as it tells.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Machine {
+    pub(super) cores: usize,
+    /// Of the processor.
+    pub(super) model: Option<String>,
+    /// Of the file system that holds the files.
+    pub(super) file_system: Option<String>,
+}
+
+impl Machine {
+    pub(super) fn of(dir: &Path) -> Self {
+        let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+        let file_system = std::fs::read_to_string("/proc/self/mountinfo").ok().and_then(|mounts| {
+            let dir = dir.canonicalize().ok()?;
+            file_system(&mounts, &dir)
+        });
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { cores, model, file_system }
+    }
+
+    /// Whether a sync of the file system reaches no disk.
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self.file_system.as_deref(), Some("tmpfs" | "ramfs"))
+    }
+}
+
+/// Mean number of runnable processes over the last minute, where the system tells.
+pub(super) fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// Processor time of the threads that live now, where the system tells (Linux, to the nanosecond).
+pub(super) fn cpu_time() -> Option<Duration> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let mut nanos = 0_u64;
+    for thread in threads {
+        // A thread that ended meanwhile has no file any more; its time is lost to both readings alike.
+        let Ok(text) = std::fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
+        nanos += text.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(Duration::from_nanos(nanos))
+}
+
+/// The type of the file system mounted deepest above `dir`. Format of the list: proc_pid_mountinfo(5).
+fn file_system(mounts: &str, dir: &Path) -> Option<String> {
+    mounts
+        .lines()
+        .filter_map(|line| {
+            let (mount, kind) = line.split_once(" - ")?;
+            let point = mount.split(' ').nth(4)?;
+            dir.starts_with(point).then_some((point.len(), kind.split(' ').next()?))
+        })
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, kind)| kind.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deepest_mount_decides() {
+        let mounts = "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+                      30 22 0:25 / /dev/shm rw - tmpfs tmpfs rw\n\
+                      31 22 0:26 / /data rw - xfs /dev/vdb rw\n";
+        for (dir, kind) in
+            [("/dev/shm/x", "tmpfs"), ("/dev/shmx", "ext4"), ("/data", "xfs"), ("/home", "ext4")]
+        {
+            assert_eq!(file_system(mounts, Path::new(dir)).as_deref(), Some(kind), "{dir}");
+        }
+    }
+}
