@@ -194,8 +194,13 @@ pub fn tool_description() -> String {
          A refusal is {\"error\":{\"code\",\"message\"}}. `describe` tells what is served and allowed.\n",
     );
     for op in ToolOp::ALL {
-        let fields: Vec<&str> =
-            schema::fields(*op).iter().map(String::as_str).filter(|name| *name != "scope").collect();
+        let required = schema::required(*op);
+        let fields: Vec<String> = schema::fields(*op)
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| *name != "scope")
+            .map(|(index, name)| if index < required { name.clone() } else { format!("{name}?") })
+            .collect();
         let _ = writeln!(text, "- {}({}): {}", op.as_str(), fields.join(", "), op.summary());
     }
     text

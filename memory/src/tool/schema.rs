@@ -8,12 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::ops::ToolOp;
 
-/// The schema of one operation: its `op`, its fields, which are required, nothing else.
+/// The schema of one operation: its `op`, its fields, which are required, nothing else. Types that
+/// occur in several places are under `$defs`.
 #[must_use]
 pub fn op_schema(op: ToolOp) -> Value {
+    generate(op, false)
+}
+
+fn generate(op: ToolOp, inline: bool) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
-        settings.inline_subschemas = true;
+        settings.inline_subschemas = inline;
     });
     let mut generator = settings.into_generator();
     let mut schema = op.fields_schema(&mut generator).to_value();
@@ -51,7 +56,7 @@ pub fn tool_schema() -> Value {
     let ops: Vec<&str> = ToolOp::ALL.iter().map(|op| op.as_str()).collect();
     properties.insert("op".to_owned(), json!({"type": "string", "enum": ops}));
     for op in ToolOp::ALL {
-        for (name, field) in members(&op_schema(*op)) {
+        for (name, field) in members(&generate(*op, true)) {
             if name != "op" && !properties.contains_key(&name) {
                 properties.insert(name, flat(&field));
             }
@@ -60,15 +65,35 @@ pub fn tool_schema() -> Value {
     json!({"type": "object", "properties": properties, "required": ["op"], "additionalProperties": false})
 }
 
-/// Names of an operation's fields, `op` left out.
+/// Names of an operation's fields, `op` left out: those that are required, then the others.
 pub(super) fn fields(op: ToolOp) -> &'static [String] {
-    static FIELDS: OnceLock<BTreeMap<ToolOp, Vec<String>>> = OnceLock::new();
-    let all = FIELDS.get_or_init(|| {
-        let names =
-            |op| members(&op_schema(op)).into_iter().map(|(name, _)| name).filter(|name| name != "op");
-        ToolOp::ALL.iter().map(|op| (*op, names(*op).collect())).collect()
-    });
-    all.get(&op).map_or(&[], Vec::as_slice)
+    names(op).0.as_slice()
+}
+
+/// How many of [`fields`] are required: the first so many.
+pub(super) fn required(op: ToolOp) -> usize {
+    names(op).1
+}
+
+fn names(op: ToolOp) -> &'static (Vec<String>, usize) {
+    static NAMES: OnceLock<BTreeMap<ToolOp, (Vec<String>, usize)>> = OnceLock::new();
+    static NONE: (Vec<String>, usize) = (Vec::new(), 0);
+    let all = NAMES.get_or_init(|| ToolOp::ALL.iter().map(|op| (*op, read_names(*op))).collect());
+    all.get(&op).unwrap_or(&NONE)
+}
+
+fn read_names(op: ToolOp) -> (Vec<String>, usize) {
+    let schema = op_schema(op);
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let mut names: Vec<String> =
+        required.filter_map(Value::as_str).filter(|name| *name != "op").map(str::to_owned).collect();
+    let count = names.len();
+    for (name, _) in members(&schema) {
+        if name != "op" && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (names, count)
 }
 
 fn members(schema: &Value) -> Vec<(String, Value)> {

@@ -1,0 +1,128 @@
+//! `sqlite:PATH` and `sqlite::memory:`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Error, Provider, Result};
+use memory_sqlite::{SqliteConfig, SqliteProvider};
+use serde_json::{Map, Value};
+
+use crate::registry::{Factory, OpenContext};
+use crate::url::BackendUrl;
+
+/// What the path of a database in memory is.
+const IN_MEMORY: &str = ":memory:";
+
+/// Opens databases of `memory-sqlite`; every field of [`SqliteConfig`] is a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SqliteFactory;
+
+#[async_trait]
+impl Factory for SqliteFactory {
+    async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
+        let config = config(url)?;
+        let clock = Arc::clone(&context.clock);
+        let provider = match path(url)? {
+            None => SqliteProvider::open_in_memory(config, clock)?,
+            Some(path) => {
+                let path = context.base_dir.as_ref().map_or_else(|| path.clone(), |base| base.join(&path));
+                SqliteProvider::open(path, config, clock)?
+            }
+        };
+        Ok(Arc::new(provider))
+    }
+}
+
+/// The file; `None`: in memory.
+fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
+    let path = url.decoded_path()?;
+    if path == IN_MEMORY {
+        return Ok(None);
+    }
+    // `//name/…` would name a host; three slashes are an absolute path, as in `file:` URLs.
+    let path = match path.strip_prefix("//") {
+        Some(rest) if rest.starts_with('/') && !rest.starts_with("//") => rest,
+        Some(_) => {
+            return Err(Error::invalid(
+                "a file has no host: write `sqlite:relative/path.db`, `sqlite:/absolute/path.db` or `sqlite:///absolute/path.db`",
+            ));
+        }
+        None => path.as_str(),
+    };
+    if path.is_empty() {
+        return Err(Error::invalid("the URL names no file: write `sqlite:PATH`, or `sqlite::memory:` for none"));
+    }
+    // SQLite and its tools read more into such names than a path.
+    if path.starts_with(':') || path.starts_with("file:") {
+        return Err(Error::invalid(
+            "the file's name begins with `:` or `file:`; write `sqlite:./NAME` for a file of that name",
+        ));
+    }
+    Ok(Some(PathBuf::from(path)))
+}
+
+/// Each parameter is read by itself first, so that the refusal names it.
+fn config(url: &BackendUrl) -> Result<SqliteConfig> {
+    let mut fields = Map::new();
+    for (name, text) in url.parameters()? {
+        let value = text.parse::<u64>().map_or(Value::String(text), Value::from);
+        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        serde_json::from_value::<SqliteConfig>(Value::Object(alone)).map_err(|error| {
+            Error::invalid(format!("the parameter `{name}` of the sqlite URL is not accepted: {error}"))
+                .with_detail("parameter", name.as_str())
+        })?;
+        fields.insert(name, value);
+    }
+    let config: SqliteConfig = serde_json::from_value(Value::Object(fields))
+        .map_err(|error| Error::invalid("the parameters of the sqlite URL are not accepted").with_source(error))?;
+    config.check().map(|()| config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory_sqlite::Durability;
+
+    fn url(text: &str) -> BackendUrl {
+        BackendUrl::parse(text).unwrap()
+    }
+
+    #[test]
+    fn paths_are_files_relative_absolute_or_none() {
+        for (text, expected) in [
+            ("sqlite::memory:", None),
+            ("sqlite:a.db", Some("a.db")),
+            ("sqlite:dir/a%20b.db?durability=full", Some("dir/a b.db")),
+            ("sqlite:/var/a.db", Some("/var/a.db")),
+            ("sqlite:///var/a.db", Some("/var/a.db")),
+            ("sqlite:./:odd:", Some("./:odd:")),
+        ] {
+            assert_eq!(path(&url(text)).unwrap(), expected.map(PathBuf::from), "{text}");
+        }
+        for bad in ["sqlite:", "sqlite:?durability=full", "sqlite://a.db", "sqlite:////a.db", "sqlite::mem:", "sqlite:file:a"] {
+            assert!(path(&url(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_the_fields_of_the_configuration() {
+        let config = config(&url("sqlite:a.db?durability=normal&busy_timeout_ms=250")).unwrap();
+        assert_eq!(config.durability, Durability::Normal);
+        assert_eq!(config.busy_timeout_ms, 250);
+        assert_eq!(super::config(&url("sqlite:a.db")).unwrap(), SqliteConfig::default());
+    }
+
+    #[test]
+    fn an_unknown_or_unfit_parameter_is_named_with_what_is_allowed() {
+        for (bad, name, allowed) in [
+            ("sqlite:a.db?durablity=full", "durablity", "`durability`"),
+            ("sqlite:a.db?durability=fast", "durability", "`normal`"),
+            ("sqlite:a.db?readers=many", "readers", "usize"),
+            ("sqlite:a.db?readers=0", "readers", "1 to 64"),
+        ] {
+            let error = config(&url(bad)).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(allowed), "{bad}: {error}");
+        }
+    }
+}
