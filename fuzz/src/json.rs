@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
         return;
     };
     one(text);
-    if one_in(64, data) {
+    if one_in(512, data) {
         large(text);
     }
 }

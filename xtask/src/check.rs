@@ -3,7 +3,7 @@
 use crate::process;
 use crate::steps::{Done, Steps};
 use crate::workspace::{Member, Workspace};
-use crate::{Result, deny, links, manifests, tree, words};
+use crate::{Result, deny, fuzz, links, manifests, tree, words};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,9 +25,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("words", passed(|| words::check(workspace))),
         ("manifests", passed(|| manifests::check(workspace))),
         ("floors", passed(|| tree::floors(workspace))),
-        ("formatting", passed(|| process::run(workspace.cargo().args(["fmt", "--all", "--check"])))),
+        ("formatting", passed(|| formatting(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
         ("lints", passed(|| clippy(workspace, &["--workspace", "--all-targets", "--all-features"]))),
+        ("lints of the fuzz targets", passed(|| fuzz_lints(workspace))),
         ("documentation", passed(|| documentation(workspace))),
         ("features", passed(|| features(workspace))),
         ("licences, bans, sources", passed(|| deny::check(workspace))),
@@ -43,6 +44,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
 fn passed<'w>(work: impl FnOnce() -> Result<()> + 'w) -> Box<dyn FnOnce() -> Result<Done> + 'w> {
     Box::new(move || work().map(|()| Done::Passed))
+}
+
+fn formatting(workspace: &Workspace) -> Result<()> {
+    process::run(workspace.cargo().args(["fmt", "--all", "--check"]))?;
+    process::run(workspace.cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
+}
+
+fn fuzz_lints(workspace: &Workspace) -> Result<()> {
+    process::run(fuzz::stable(workspace, "clippy")?.args(["--all-targets", "--", "-D", "warnings"]))
 }
 
 fn clippy(workspace: &Workspace, what: &[&str]) -> Result<()> {

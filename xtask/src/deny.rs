@@ -1,11 +1,10 @@
 //! cargo-deny: licences, banned crates, sources, advisories; its rules are in `deny.toml`.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::steps::Done;
 use crate::workspace::Workspace;
-use crate::{Result, process};
+use crate::{Result, process, tools};
 
 const VERSION: &str = "0.20.2";
 const ADVISORIES: &str = "https://github.com/rustsec/advisory-db";
@@ -37,28 +36,8 @@ fn reachable() -> bool {
     process::capture(&mut git).is_ok()
 }
 
-/// The pinned cargo-deny: one on the path if it is this version, else one kept in the target folder, built there the
-/// first time.
 fn cargo_deny(workspace: &Workspace) -> Result<Command> {
-    let tools = workspace.target.join("tools");
-    let kept = tools.join("bin").join("cargo-deny").with_extension(std::env::consts::EXE_EXTENSION);
-    let found = [PathBuf::from("cargo-deny"), kept.clone()].into_iter().find(is_pinned);
-    let program = match found {
-        Some(program) => program,
-        None => {
-            let mut install = workspace.cargo();
-            install.args(["install", "cargo-deny", "--locked", "--quiet", "--version", VERSION, "--root"]);
-            process::run(install.arg(&tools))?;
-            kept
-        }
-    };
-    let mut deny = Command::new(program);
+    let mut deny = Command::new(tools::pinned(workspace, "cargo-deny", VERSION)?);
     deny.current_dir(&workspace.root);
     Ok(deny)
-}
-
-fn is_pinned(program: &PathBuf) -> bool {
-    let printed = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-    printed
-        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == format!("cargo-deny {VERSION}"))
 }

@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `check`, `soak`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `msrv`.
 //!
 //! They live here where a shell script would do worse: steps that need the workspace's own metadata, that must all be
 //! reported when one fails, or that prepare what a test needs and take it down again.
@@ -10,6 +10,7 @@
 
 mod check;
 mod deny;
+mod fuzz;
 mod links;
 mod manifests;
 mod msrv;
@@ -18,6 +19,7 @@ mod soak;
 mod steps;
 mod test;
 mod testbed;
+mod tools;
 mod tree;
 mod words;
 mod workspace;
@@ -45,7 +47,9 @@ enum Command {
     Test(test::Args),
     /// Formatting, lints, docs, features, dependency rules, licences, links.
     Check(check::Args),
-    /// Run the kill and soak tests for as long as you say.
+    /// Run the fuzz targets, each for a while, where nightly Rust is installed.
+    Fuzz(fuzz::Args),
+    /// Run the kill tests, soak tests and fuzz targets for as long as you say.
     Soak(soak::Args),
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
     Msrv,
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
     let outcome = Workspace::load().and_then(|workspace| match cli.command {
         Command::Test(args) => test::run(&workspace, &args),
         Command::Check(args) => check::run(&workspace, &args),
+        Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
         Command::Msrv => msrv::run(&workspace),
     });

@@ -21,6 +21,14 @@ pub(crate) enum Stream {
 
 /// Like [`run`], but every line of one stream is also handed to `seen` as it passes through.
 pub(crate) fn watch(command: &mut Command, stream: Stream, mut seen: impl FnMut(&str)) -> Result<()> {
+    sift(command, stream, |line| {
+        seen(line);
+        true
+    })
+}
+
+/// Like [`watch`], but a line passes through only where `seen` answers true.
+pub(crate) fn sift(command: &mut Command, stream: Stream, mut seen: impl FnMut(&str) -> bool) -> Result<()> {
     println!("$ {}", line(command));
     match stream {
         Stream::Stdout => command.stdout(Stdio::piped()),
@@ -37,8 +45,9 @@ pub(crate) fn watch(command: &mut Command, stream: Stream, mut seen: impl FnMut(
     // By bytes: a test may print what is not UTF-8.
     while lines.read_until(b'\n', &mut bytes)? > 0 {
         let text = String::from_utf8_lossy(&bytes);
-        print!("{text}");
-        seen(text.trim_end());
+        if seen(text.trim_end()) {
+            print!("{text}");
+        }
         bytes.clear();
     }
     let status = child.wait()?;

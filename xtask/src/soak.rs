@@ -2,24 +2,24 @@
 //!
 //! They are found by name. An integration test called `kill` or `kill_*` kills a process as often as
 //! `MEMORY_KILL_ROUNDS` says; one called `soak` or `soak_*` goes on for `MEMORY_SOAK_MINUTES`. Without the variable each
-//! uses a default fit for an ordinary test run.
+//! uses a default fit for an ordinary test run. The fuzz targets take part too, each for one share.
 
 use std::time::{Duration, Instant};
 
 use crate::steps::{Done, Steps, seconds};
 use crate::testbed::TestBed;
 use crate::workspace::Workspace;
-use crate::{Result, process};
+use crate::{Result, fuzz, process};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Minutes to spend: soak tests share them, kill tests repeat until their share is used up.
+    /// Minutes to spend: soak tests and fuzz targets share them, kill tests repeat until their share is used up.
     #[arg(long, value_name = "N", default_value_t = 60)]
     minutes: u64,
     /// Kills in one run of a kill test.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     kill: u64,
-    /// Only tests whose `package/test` contains this.
+    /// Only tests whose `package/test`, and fuzz targets whose `fuzz/target`, contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 }
@@ -39,12 +39,14 @@ struct Long<'w> {
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let tests = found(workspace, args.only.as_deref());
-    let count = u32::try_from(tests.len())?;
+    let mut targets = fuzz::targets(workspace)?;
+    targets.retain(|target| args.only.as_deref().is_none_or(|only| format!("fuzz/{target}").contains(only)));
+    let count = u32::try_from(tests.len() + targets.len())?;
     if count == 0 {
-        return Err("no kill or soak test matches".into());
+        return Err("no kill test, soak test or fuzz target matches".into());
     }
     let share = Duration::from_secs(args.minutes.saturating_mul(60)) / count;
-    println!("{count} tests, {} each", seconds(share));
+    println!("{} tests and {} fuzz targets, {} each", tests.len(), targets.len(), seconds(share));
     let bed = TestBed::prepare(workspace)?;
     let mut steps = Steps::new("soak");
     for long in &tests {
@@ -69,6 +71,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             }
             Ok(Done::Passed)
         });
+    }
+    if !targets.is_empty() {
+        fuzz::add(workspace, &mut steps, &targets, share, "none");
     }
     steps.finish()
 }

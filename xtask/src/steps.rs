@@ -8,6 +8,8 @@ use crate::Result;
 #[derive(Debug)]
 pub(crate) enum Done {
     Passed,
+    /// Passed, and something to know about it.
+    Noted(String),
     /// Not run, and why.
     Skipped(String),
 }
@@ -41,6 +43,7 @@ impl Steps {
         let took = started.elapsed();
         match &outcome {
             Ok(Done::Passed) => println!("-- {name}: ok, {}", seconds(took)),
+            Ok(Done::Noted(note)) => println!("-- {name}: ok, {}, {note}", seconds(took)),
             Ok(Done::Skipped(why)) => println!("-- {name}: skipped: {why}"),
             Err(error) => println!("-- {name}: FAILED, {}\n{error}", seconds(took)),
         }
@@ -55,6 +58,7 @@ impl Steps {
             let took = seconds(*took);
             match outcome {
                 Ok(Done::Passed) => println!("  {name:width$}  {took:>8}  ok"),
+                Ok(Done::Noted(note)) => println!("  {name:width$}  {took:>8}  ok, {note}"),
                 Ok(Done::Skipped(why)) => println!("  {name:width$}  {took:>8}  skipped: {why}"),
                 Err(error) => {
                     let first = error.lines().next().unwrap_or_default();

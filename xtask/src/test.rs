@@ -1,6 +1,7 @@
 //! `cargo xtask test`: what a change must pass.
 
 use crate::Result;
+use crate::fuzz;
 use crate::process::{self, Stream};
 use crate::steps::{Done, Steps};
 use crate::testbed::TestBed;
@@ -15,7 +16,7 @@ pub(crate) struct Args {
     /// Run the tests with cargo-nextest (doctests still run with cargo test).
     #[arg(long)]
     nextest: bool,
-    /// Only the workspace's tests: not the libraries alone, not the release-mode demo.
+    /// Only the workspace's tests: not the libraries alone, the fuzz seeds or the release-mode demo.
     #[arg(long)]
     quick: bool,
 }
@@ -25,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         "Builds the workspace and runs every test: unit, integration, conformance and documentation tests,"
     );
     println!(
-        "then the libraries on their own, then README's demo as a release build. Only local files are used."
+        "then the libraries on their own, the seeds of the fuzz targets, and README's demo as a release build."
     );
     let mut steps = Steps::new("test");
     let mut tally = Tally::default();
@@ -57,6 +58,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
                 only.extend(["--package", name]);
             }
             cargo_test(workspace, &bed, &mut tally, &only)
+        });
+        steps.step("fuzz seeds", || {
+            let mut cargo = fuzz::stable(workspace, "test")?;
+            cargo.args(["--no-fail-fast"]);
+            process::watch(bed.apply(&mut cargo), Stream::Stdout, |line| tally.read(line))?;
+            Ok(Done::Passed)
         });
         steps.step("demo, release build", || {
             let mut cargo = workspace.cargo();

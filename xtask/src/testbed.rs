@@ -69,7 +69,8 @@ fn c_compiler() -> Option<String> {
     candidates.into_iter().find(|name| starts(name)).map(str::to_owned)
 }
 
-fn starts(program: &str) -> bool {
+/// Whether there is such a program.
+pub(crate) fn starts(program: &str) -> bool {
     // CC may carry arguments (`ccache gcc`).
     let mut words = program.split_whitespace();
     let Some(name) = words.next() else { return false };

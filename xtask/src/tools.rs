@@ -1,0 +1,26 @@
+//! Cargo subcommands that are built at a pinned version into the target folder, the first time they are needed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+/// The program `name` of this version: the one on the path if it is that version, else one kept in `target/tools`.
+pub(crate) fn pinned(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
+    let tools = workspace.target.join("tools");
+    let kept = tools.join("bin").join(name).with_extension(std::env::consts::EXE_EXTENSION);
+    let found = [PathBuf::from(name), kept.clone()].into_iter().find(|p| is_version(p, name, version));
+    if let Some(program) = found {
+        return Ok(program);
+    }
+    let mut install = workspace.cargo();
+    install.args(["install", name, "--locked", "--quiet", "--version", version, "--root"]);
+    process::run(install.arg(&tools))?;
+    Ok(kept)
+}
+
+fn is_version(program: &Path, name: &str, version: &str) -> bool {
+    let printed = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    printed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == format!("{name} {version}"))
+}
