@@ -3,11 +3,27 @@
 use crate::case::Case;
 
 mod capabilities;
+mod delete;
+mod given;
+mod isolation;
+mod keys;
 mod kv;
+mod lifetime;
+mod values;
 mod versions;
 
 /// Every case, in the order of the table.
 #[must_use]
 pub fn all() -> Vec<Case> {
-    [capabilities::cases(), kv::cases(), versions::cases()].concat()
+    [
+        capabilities::cases(),
+        isolation::cases(),
+        keys::cases(),
+        values::cases(),
+        kv::cases(),
+        lifetime::cases(),
+        versions::cases(),
+        delete::cases(),
+    ]
+    .concat()
 }
