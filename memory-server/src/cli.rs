@@ -1,0 +1,153 @@
+//! The command line: options, dispatch, and how it ends.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::commands::{self, Context};
+use crate::failure::{EXIT_CODES, Exit, Failure};
+use crate::output::Out;
+use crate::progress::note;
+use crate::settings::Global;
+
+/// Memory for AI agents, from a terminal: key/value with versions and expiry, full-text search, and
+/// importers of real conversations.
+#[derive(Debug, Parser)]
+#[command(name = "memory", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the value of a key
+    Get(commands::GetArgs),
+    /// Store a value under a key
+    Set(commands::SetArgs),
+    /// Delete a key
+    Delete(commands::DeleteArgs),
+    /// List entries in the order of their keys
+    List(commands::ListArgs),
+    /// Add to an integer, atomically
+    Incr(commands::IncrArgs),
+    /// Change part of a value, atomically: merge, append or push
+    Update(commands::UpdateArgs),
+    /// Find entries by words
+    Search(commands::SearchArgs),
+    /// List the tenant's scopes that hold something
+    Scopes(commands::ScopesArgs),
+    /// Count what the scope holds
+    Stats,
+    /// Import conversations, or entries that `export` wrote
+    Import(commands::ImportArgs),
+    /// Write every entry of the scope as JSON Lines
+    Export(commands::ExportArgs),
+    /// Take a short tour on embedded SQLite
+    Demo(crate::demo::DemoArgs),
+    /// Say what the store serves, within which limits, and whether it is well
+    Describe,
+    /// Show the effective configuration, or write a commented memory.toml
+    Config(commands::ConfigArgs),
+    /// Measure the quality of retrieval
+    Eval(crate::eval_cmd::EvalArgs),
+    /// Measure speed beside raw SQLite, in the same run
+    Bench(crate::bench::BenchArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    ExitCode::from(run().code())
+}
+
+fn run() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let json = cli.global.json;
+    let mut out = Out::standard(json);
+    let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime.block_on(dispatch(cli, &mut out)),
+        Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
+    };
+    let result = result.and_then(|exit| out.flush().map(|()| exit));
+    match result {
+        Ok(exit) => exit,
+        Err(failure) if failure.is_broken_pipe() => Exit::Ok,
+        Err(failure) => {
+            // What was printed before the failure is still wanted; a second failure adds nothing.
+            let _ = out.flush();
+            note(&if json { failure.to_json() } else { format!("memory: {failure}") });
+            failure.exit()
+        }
+    }
+}
+
+/// Help and version go to standard output and are no failure.
+fn usage(error: &clap::Error) -> Exit {
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if wants_json && error.use_stderr() {
+        let text = error.render().to_string();
+        let text = text.trim().strip_prefix("error: ").unwrap_or(text.trim()).to_owned();
+        note(&Failure::invalid(text).to_json());
+    } else {
+        let _ = error.print();
+    }
+    if error.use_stderr() { Exit::Usage } else { Exit::Ok }
+}
+
+async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
+    let context = Context::new(cli.global);
+    match cli.command {
+        Command::Get(args) => commands::get(&context, &args, out).await,
+        Command::Set(args) => commands::set(&context, args, out).await,
+        Command::Delete(args) => commands::delete(&context, &args, out).await,
+        Command::List(args) => commands::list(&context, args, out).await,
+        Command::Incr(args) => commands::incr(&context, &args, out).await,
+        Command::Update(args) => commands::update(&context, args, out).await,
+        Command::Search(args) => commands::search(&context, args, out).await,
+        Command::Scopes(args) => commands::scopes(&context, args, out).await,
+        Command::Stats => commands::stats(&context, out).await,
+        Command::Import(args) => commands::import(&context, args, out).await,
+        Command::Export(args) => commands::export(&context, &args, out).await,
+        Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
+        Command::Describe => commands::describe(&context, out).await,
+        Command::Config(args) => commands::config(&context, &args, out),
+        Command::Eval(args) => commands::eval(&context, &args, out).await,
+        Command::Bench(args) => commands::bench(&args, out),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "memory", &mut script);
+            out.raw_line(String::from_utf8_lossy(&script).trim_end())?;
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_on_the_page() {
+        let page = include_str!("../../docs/cli.md");
+        for command in Cli::command().get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(page.contains(&format!("memory {}", command.get_name())), "{}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! One function a command.
+
+mod config;
+mod doors;
+mod entries;
+mod export;
+mod import;
+mod reading;
+mod scopes;
+mod search;
+mod writing;
+
+use memory::Memory;
+use memory_core::{Backend, Error, Key, Result, Scope};
+
+use crate::settings::{Global, Settings};
+
+pub(crate) use config::{ConfigArgs, run as config};
+pub(crate) use doors::{bench, eval};
+pub(crate) use export::{ExportArgs, run as export};
+pub(crate) use import::{ImportArgs, run as import};
+pub(crate) use reading::{GetArgs, ListArgs, get, list};
+pub(crate) use scopes::{ScopesArgs, describe, scopes, stats};
+pub(crate) use search::{SearchArgs, run as search};
+pub(crate) use writing::{DeleteArgs, IncrArgs, SetArgs, UpdateArgs, delete, incr, set, update};
+
+/// What every command is given.
+pub(crate) struct Context {
+    global: Global,
+}
+
+/// An opened store and the scope to work on.
+pub(crate) struct Opened {
+    pub(crate) memory: Memory,
+    pub(crate) settings: Settings,
+}
+
+impl Context {
+    pub(crate) fn new(global: Global) -> Self {
+        Self { global }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.global.quiet
+    }
+
+    /// Decides on store, tenant and scope; opens nothing.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`].
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        Settings::resolve(&self.global)
+    }
+
+    /// The URL of the command line or the environment.
+    pub(crate) fn explicit_url(&self) -> Option<&str> {
+        self.global.url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`] and [`Settings::open`].
+    pub(crate) async fn open(&self) -> Result<Opened> {
+        let settings = self.settings()?;
+        let memory = settings.open().await?;
+        Ok(Opened { memory, settings })
+    }
+}
+
+impl Opened {
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.settings.scope
+    }
+
+    /// The key/value facet.
+    ///
+    /// # Errors
+    /// `capability_unsupported` where the store has none.
+    pub(crate) fn backend(&self, operation: &str) -> Result<&dyn Backend> {
+        self.memory.backend().ok_or_else(|| Error::unsupported(operation, self.memory.name()))
+    }
+}
+
+/// A key of the command line.
+fn key(text: &str) -> Result<Key> {
+    Key::new(text)
+}
+
+/// A filter of the command line.
+fn filter(text: Option<&str>) -> Result<Option<memory_core::Filter>> {
+    text.map(|text| {
+        serde_json::from_str(text).map_err(|error| {
+            Error::invalid(
+                "the filter is JSON such as {\"eq\":[\"metadata.speaker\",\"Ada\"]}; see docs/cli.md",
+            )
+            .with_source(error)
+        })
+    })
+    .transpose()
+}

@@ -1,0 +1,151 @@
+//! `scopes`, `stats` and `describe`.
+
+use clap::Args;
+use memory_core::{Capabilities, Cursor, Health, ScopeKind, ScopeStats, ScopesQuery};
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Exit, Failure};
+use crate::output::{Out, bytes};
+
+/// Options of `scopes`.
+#[derive(Args, Debug)]
+pub(crate) struct ScopesArgs {
+    /// Scopes of this kind only: agent, user or run
+    #[arg(long)]
+    kind: Option<ScopeKind>,
+    /// Most scopes of a page: 1 to 1,000
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// Where the page begins, as the page before said
+    #[arg(long, conflicts_with = "all")]
+    cursor: Option<String>,
+    /// Every page; with --json one scope a line
+    #[arg(long)]
+    all: bool,
+}
+
+/// `memory scopes`.
+pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let backend = opened.backend("scopes")?;
+    let mut cursor = args.cursor.map(Cursor::from_text);
+    loop {
+        let mut query = ScopesQuery::default().with_limit(args.limit).with_cursor(cursor);
+        query.kind = args.kind;
+        let page = backend.scopes(&opened.settings.tenant, query).await?;
+        if out.is_json() {
+            if !args.all {
+                out.document(&page)?;
+                return Ok(Exit::Ok);
+            }
+            for scope in &page.scopes {
+                out.document(scope)?;
+            }
+        } else {
+            let rows: Vec<[String; 4]> = page
+                .scopes
+                .iter()
+                .map(|info| {
+                    let scope = &info.scope;
+                    [
+                        scope.kind.to_string(),
+                        info.entries.to_string(),
+                        bytes(info.bytes),
+                        scope.id.to_string(),
+                    ]
+                })
+                .collect();
+            out.table(["KIND", "ENTRIES", "SIZE", "ID"], &rows)?;
+        }
+        out.flush()?;
+        cursor = page.next;
+        match &cursor {
+            Some(next) if !args.all => {
+                crate::progress::note(&format!("more: --cursor {}", next.as_str()));
+                return Ok(Exit::Ok);
+            }
+            Some(_) => {}
+            None => return Ok(Exit::Ok),
+        }
+    }
+}
+
+/// `memory stats`.
+pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let stats = opened.backend("stats")?.stats(opened.scope()).await?;
+    if out.is_json() {
+        out.document(&stats)?;
+        return Ok(Exit::Ok);
+    }
+    let ScopeStats { entries, expiring, .. } = stats;
+    out.line(format!("scope     {}", opened.scope()))?;
+    out.line(format!("entries   {entries}"))?;
+    out.line(format!("size      {}", bytes(stats.bytes)))?;
+    out.line(format!("expiring  {expiring}"))?;
+    for model in &stats.models {
+        out.line(format!(
+            "vectors   {} {}: {} ({}), {} stale, {} missing",
+            model.model.provider,
+            model.model.model,
+            model.rows,
+            bytes(model.bytes),
+            model.stale,
+            model.missing
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+#[derive(Serialize)]
+struct Description<'a> {
+    provider: &'a str,
+    url: String,
+    health: Health,
+    capabilities: Capabilities,
+}
+
+/// `memory describe`.
+pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let description = Description {
+        provider: opened.memory.name(),
+        url: opened.settings.shown_url()?,
+        health: opened.memory.health().await?,
+        capabilities: opened.memory.capabilities(),
+    };
+    if out.is_json() {
+        out.document(&description)?;
+        return Ok(Exit::Ok);
+    }
+    let Description { provider, url, health, capabilities } = description;
+    out.line(format!("provider  {provider}"))?;
+    out.line(format!("url       {url}"))?;
+    // The words of these are those of the JSON form.
+    let word = |value: serde_json::Result<serde_json::Value>| match value {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    };
+    let state = word(serde_json::to_value(health.status));
+    out.line(format!("health    {state}: {}", health.message))?;
+    let capabilities = serde_json::to_value(&capabilities)
+        .map_err(|error| memory_core::Error::internal("capabilities have no JSON form").with_source(error))?;
+    let members = capabilities.as_object().into_iter().flatten();
+    let (mut serves, mut not, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, value) in members {
+        match value {
+            serde_json::Value::Bool(true) => serves.push(name.as_str()),
+            serde_json::Value::Bool(false) => not.push(name.as_str()),
+            serde_json::Value::Null => {}
+            other => rest.push((name, word(Ok(other.clone())))),
+        }
+    }
+    out.line(format!("serves    {}", serves.join(", ")))?;
+    out.line(format!("refuses   {}", not.join(", ")))?;
+    for (name, value) in rest {
+        out.line(format!("{name:<16} {value}"))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,139 @@
+//! Which format a file is in, told from its beginning.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use memory_core::{Error, ErrorKind};
+use serde_json::value::RawValue;
+
+use super::{EXPORT_FORMAT, Format};
+
+/// How much of a file is looked at.
+const HEAD_BYTES: u64 = 256 << 10;
+
+/// An input whose beginning has been looked at and is still to be read.
+pub(crate) struct Opened<'a> {
+    /// The whole input.
+    pub(crate) input: Box<dyn BufRead + Send + 'a>,
+    /// What it looks like, or what it is that cannot be told.
+    pub(crate) format: Result<Format, Unknown>,
+}
+
+/// Why a format cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    Empty,
+    Zip,
+    Other,
+}
+
+/// The refusal of a file whose format cannot be told.
+pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
+    let advice = match why {
+        Unknown::Empty => "it is empty",
+        Unknown::Zip => "it is a zip archive; unpack it and name the conversations.json in it",
+        Unknown::Other => "its format cannot be told from its beginning; name it with --format",
+    };
+    Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
+}
+
+/// Looks at the beginning of `input`.
+pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<'a>> {
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    let format = format_of(&String::from_utf8_lossy(&head)).ok_or(match head.as_slice() {
+        head if head.trim_ascii().is_empty() => Unknown::Empty,
+        [b'P', b'K', 3, 4, ..] => Unknown::Zip,
+        _ => Unknown::Other,
+    });
+    Ok(Opened {
+        input: Box::new(Cursor::new(head).chain(BufReader::with_capacity(256 << 10, input))),
+        format,
+    })
+}
+
+fn format_of(head: &str) -> Option<Format> {
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    if head.starts_with('[') {
+        return array(head);
+    }
+    head.lines().map(str::trim).filter(|line| line.starts_with('{')).find_map(line).or_else(|| array(head))
+}
+
+/// By names that only this format has; the first element may be far longer than the head.
+fn array(head: &str) -> Option<Format> {
+    if head.contains("\"mapping\"") {
+        Some(Format::Chatgpt)
+    } else if head.contains("\"dia_id\"") || head.contains("\"evidence\"") || head.contains("\"session_1\"") {
+        Some(Format::Locomo)
+    } else {
+        None
+    }
+}
+
+/// By the members of one whole line.
+fn line(line: &str) -> Option<Format> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(line).ok()?;
+    let has = |name: &str| members.contains_key(name);
+    let text = |name: &str| members.get(name).map_or("", |raw| raw.get().trim_matches('"'));
+    if text("format") == EXPORT_FORMAT {
+        Some(Format::Records)
+    } else if has("mapping") {
+        Some(Format::Chatgpt)
+    } else if has("type") && (has("sessionId") || has("leafUuid") || has("parentUuid") || has("snapshot")) {
+        Some(Format::ClaudeCode)
+    } else if has("messages")
+        || ((has("role") || has("speaker") || has("name")) && (has("content") || has("text")))
+    {
+        Some(Format::Jsonl)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_apart() {
+        for (head, format) in [
+            (r#"{"role":"user","content":"x"}"#, Some(Format::Jsonl)),
+            ("broken\n\n{\"speaker\":\"A\",\"text\":\"x\"}\n", Some(Format::Jsonl)),
+            (r#"{"messages":[]}"#, Some(Format::Jsonl)),
+            ("\u{feff}[ {\"title\":\"x\",\"mapping\":{", Some(Format::Chatgpt)),
+            (r#"[{"qa":[{"question":"?","evidence":["#, Some(Format::Locomo)),
+            ("{\n \"conversation\": {\n \"session_1\": [", Some(Format::Locomo)),
+            (r#"{"type":"summary","summary":"x","leafUuid":"y"}"#, Some(Format::ClaudeCode)),
+            (
+                r#"{"parentUuid":null,"type":"user","message":{"role":"user","content":"x"}}"#,
+                Some(Format::ClaudeCode),
+            ),
+            (r#"{"format":"memory-export","version":1}"#, Some(Format::Records)),
+            ("hello", None),
+            ("", None),
+            ("[1,2]", None),
+        ] {
+            assert_eq!(format_of(head), format, "{head}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_says_what_to_do() {
+        let unknown = |bytes: &'static [u8]| detect(bytes).unwrap().format.unwrap_err();
+        assert_eq!(unknown(b"PK\x03\x04rest"), Unknown::Zip);
+        assert_eq!(unknown(b" \n"), Unknown::Empty);
+        assert!(undetected("x", unknown(b"hello")).message().contains("--format"));
+    }
+
+    #[test]
+    fn what_was_looked_at_is_read_again() {
+        let mut text = String::new();
+        detect(&b"{\"role\":\"user\",\"content\":\"x\"}\nrest"[..])
+            .unwrap()
+            .input
+            .read_to_string(&mut text)
+            .unwrap();
+        assert!(text.ends_with("rest") && text.starts_with('{'));
+    }
+}

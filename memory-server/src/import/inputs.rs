@@ -1,0 +1,103 @@
+//! The files an import reads: those named, those in named folders, and standard input.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Deepest folder that is looked into.
+const MAX_DEPTH: usize = 16;
+/// Most files of one import.
+const MAX_FILES: usize = 1_000_000;
+
+/// One input of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Input {
+    /// The file; `None`: standard input.
+    pub(crate) path: Option<PathBuf>,
+    /// What messages call it.
+    pub(crate) shown: String,
+    /// What names a conversation that does not name itself: the file's name without its ending,
+    /// with the folders below the named one.
+    pub(crate) name: String,
+    /// Its size, where that is known.
+    pub(crate) bytes: u64,
+}
+
+/// Every input that `paths` name, folders by their `.jsonl` files, in order of their names.
+///
+/// # Errors
+/// The path that cannot be looked at, and why.
+pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, (PathBuf, io::Error)> {
+    let mut inputs = Vec::new();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            let stdin = "standard input".to_owned();
+            inputs.push(Input { path: None, shown: stdin, name: "stdin".to_owned(), bytes: 0 });
+            continue;
+        }
+        let about = path.metadata().map_err(|error| (path.clone(), error))?;
+        if about.is_dir() {
+            walk(path, path, 0, &mut inputs)?;
+        } else {
+            let name = path.file_stem().unwrap_or_default();
+            inputs.push(input(path.clone(), Path::new(name), about.len()));
+        }
+    }
+    Ok(inputs)
+}
+
+fn input(path: PathBuf, name: &Path, bytes: u64) -> Input {
+    Input {
+        shown: path.display().to_string(),
+        name: name.to_string_lossy().into_owned(),
+        bytes,
+        path: Some(path),
+    }
+}
+
+fn walk(
+    root: &Path,
+    folder: &Path,
+    depth: usize,
+    found: &mut Vec<Input>,
+) -> Result<(), (PathBuf, io::Error)> {
+    let failed = |error| (folder.to_path_buf(), error);
+    let mut entries =
+        std::fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        // Links are not followed: they may lead out of the folder, or around in circles.
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() && depth < MAX_DEPTH {
+            walk(root, &path, depth + 1, found)?;
+        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
+            if found.len() >= MAX_FILES {
+                return Err(failed(io::Error::other(format!("there are over {MAX_FILES} files in it"))));
+            }
+            let name = path.strip_prefix(root).unwrap_or(&path).with_extension("");
+            let bytes = entry.metadata().map_or(0, |about| about.len());
+            found.push(input(path, &name, bytes));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_read_in_order_without_following_links() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("b")).unwrap();
+        for file in ["b/z.jsonl", "b/notes.txt", "a.jsonl"] {
+            std::fs::write(folder.path().join(file), "x").unwrap();
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("round")).unwrap();
+        let found = inputs(&[folder.path().to_path_buf(), PathBuf::from("-")]).unwrap();
+        let names: Vec<_> = found.iter().map(|input| input.name.as_str()).collect();
+        assert_eq!(names, ["a", "b/z", "stdin"]);
+        assert!(inputs(&[folder.path().join("absent")]).is_err());
+    }
+}

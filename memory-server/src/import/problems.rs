@@ -1,0 +1,56 @@
+//! What could not be imported: the first few in words, all of them counted.
+
+use serde::Serialize;
+
+use super::Place;
+
+/// How many problems are kept in words.
+pub(crate) const SHOWN: usize = 20;
+
+/// One thing that could not be imported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Problem {
+    /// The file as it was named.
+    pub(crate) file: String,
+    /// Where in it.
+    #[serde(flatten)]
+    pub(crate) place: Place,
+    /// Why.
+    pub(crate) why: String,
+}
+
+/// Problems of an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Problems {
+    /// How many there are.
+    pub(crate) count: u64,
+    /// The first of them.
+    pub(crate) first: Vec<Problem>,
+}
+
+impl Problems {
+    pub(crate) fn add(&mut self, file: &str, place: Place, why: impl Into<String>) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            self.first.push(Problem { file: file.to_owned(), place, why: why.into() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_are_shown_and_all_are_counted() {
+        let mut problems = Problems::default();
+        for line in 1..=50 {
+            problems.add("chat.jsonl", Place::Line(line), "broken");
+        }
+        assert_eq!((problems.count, problems.first.len()), (50, SHOWN));
+        assert_eq!(
+            serde_json::to_string(&problems.first[1]).unwrap(),
+            r#"{"file":"chat.jsonl","line":2,"why":"broken"}"#
+        );
+    }
+}

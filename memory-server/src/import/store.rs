@@ -1,0 +1,267 @@
+//! Turns on their way into a store: in batches, each of them one transaction, and only what is not
+//! there yet. That alone makes an import resumable: what an interrupted one stored is found again.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+
+use clap::ValueEnum;
+use memory_core::{
+    Backend, BulkOptions, Capabilities, Entry, Error, ErrorKind, Expect, GetOptions, Key, NewEntry, Result,
+    Scope,
+};
+use serde::Serialize;
+
+use super::{Place, Problems};
+
+/// Entries of one transaction.
+pub(crate) const BATCH: usize = 500;
+/// Bytes of one transaction, about.
+const BATCH_BYTES: u64 = 8 << 20;
+/// Turns waiting for their transaction, over all scopes.
+const PENDING: usize = 4 * BATCH;
+/// How often a batch is decided anew when another writer was faster.
+const ATTEMPTS: usize = 10;
+
+/// What happens to a key that holds something else than what is imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnDifferent {
+    /// Keep what is stored
+    #[default]
+    Skip,
+    /// Store what is imported
+    Replace,
+    /// Stop
+    Fail,
+}
+
+/// What an import did with the turns it read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    /// Stored under a new key.
+    pub(crate) created: u64,
+    /// Stored over something different.
+    pub(crate) replaced: u64,
+    /// Stored already, and the same.
+    pub(crate) unchanged: u64,
+    /// Left as stored although it differs.
+    pub(crate) kept: u64,
+}
+
+impl Totals {
+    /// How many turns were decided.
+    pub(crate) fn decided(&self) -> u64 {
+        self.created + self.replaced + self.unchanged + self.kept
+    }
+}
+
+struct Waiting {
+    file: String,
+    place: Place,
+    entry: NewEntry,
+}
+
+#[derive(Default)]
+struct Batch {
+    entries: BTreeMap<Key, Waiting>,
+    bytes: u64,
+}
+
+/// Writes turns into any number of scopes of one backend.
+pub(crate) struct Store<'a> {
+    backend: &'a dyn Backend,
+    max_value_bytes: usize,
+    /// Whether the store can check a precondition; without it another writer's entry may be overwritten.
+    guarded: bool,
+    on_different: OnDifferent,
+    pending: BTreeMap<Scope, Batch>,
+    waiting: usize,
+    /// What was done so far, and in which scopes.
+    pub(crate) totals: BTreeMap<Scope, Totals>,
+    /// What could not be stored.
+    pub(crate) problems: Problems,
+}
+
+impl<'a> Store<'a> {
+    pub(crate) fn new(
+        backend: &'a dyn Backend,
+        capabilities: &Capabilities,
+        on_different: OnDifferent,
+    ) -> Self {
+        Self {
+            backend,
+            max_value_bytes: capabilities.max_value_bytes,
+            guarded: capabilities.compare_and_set,
+            on_different,
+            pending: BTreeMap::new(),
+            waiting: 0,
+            totals: BTreeMap::new(),
+            problems: Problems::default(),
+        }
+    }
+
+    /// Sum over all scopes.
+    pub(crate) fn total(&self) -> Totals {
+        self.totals.values().fold(Totals::default(), |sum, one| Totals {
+            created: sum.created + one.created,
+            replaced: sum.replaced + one.replaced,
+            unchanged: sum.unchanged + one.unchanged,
+            kept: sum.kept + one.kept,
+        })
+    }
+
+    /// Takes one entry; writes where enough are waiting.
+    ///
+    /// # Errors
+    /// As of writing.
+    pub(crate) async fn push(
+        &mut self,
+        scope: Scope,
+        file: &str,
+        place: Place,
+        entry: NewEntry,
+    ) -> Result<()> {
+        if entry.value.len_bytes() > self.max_value_bytes {
+            let actual = entry.value.len_bytes();
+            let why = Error::too_large("value", actual, self.max_value_bytes, "bytes").to_string();
+            self.problems.add(file, place, why);
+            return Ok(());
+        }
+        let batch = self.pending.entry(scope.clone()).or_default();
+        let options = &entry.options;
+        batch.bytes += memory_core::entry::size_bytes(
+            &entry.key,
+            &entry.value,
+            &options.metadata,
+            options.source.as_ref(),
+            options.text.as_deref(),
+        );
+        match batch.entries.entry(entry.key.clone()) {
+            Slot::Vacant(slot) => {
+                slot.insert(Waiting { file: file.to_owned(), place, entry });
+                self.waiting += 1;
+            }
+            Slot::Occupied(slot) => {
+                // Twice in one input, as where a resumed session repeats an earlier one.
+                let totals = self.totals.entry(scope.clone()).or_default();
+                if slot.get().entry == entry { totals.unchanged += 1 } else { totals.kept += 1 }
+            }
+        }
+        if batch.entries.len() >= BATCH || batch.bytes >= BATCH_BYTES {
+            self.write(&scope).await?;
+        } else if self.waiting >= PENDING {
+            self.finish().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything that waits.
+    ///
+    /// # Errors
+    /// `conflict` with `on_different` at `Fail`; else as [`Backend::bulk_insert`].
+    pub(crate) async fn finish(&mut self) -> Result<()> {
+        while let Some(scope) = self.pending.keys().next().cloned() {
+            self.write(&scope).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, scope: &Scope) -> Result<()> {
+        let Some(batch) = self.pending.remove(scope) else { return Ok(()) };
+        self.waiting -= batch.entries.len();
+        let mut waiting: Vec<Waiting> = batch.entries.into_values().collect();
+        let mut attempts = 0;
+        loop {
+            let (write, mut totals) = self.decide(scope, &waiting).await?;
+            let items: Vec<NewEntry> = write.iter().map(|(_, item)| item.clone()).collect();
+            if items.is_empty() {
+                self.count(scope, &totals);
+                return Ok(());
+            }
+            match self.backend.bulk_insert(scope, items, BulkOptions::default()).await {
+                Ok(outcomes) => {
+                    for outcome in outcomes {
+                        match (outcome.written, outcome.created) {
+                            (false, _) => totals.unchanged += 1,
+                            (true, true) => totals.created += 1,
+                            (true, false) => totals.replaced += 1,
+                        }
+                    }
+                    self.count(scope, &totals);
+                    return Ok(());
+                }
+                // Another writer was between the look and the write.
+                Err(error) if error.kind() == ErrorKind::Conflict && attempts < ATTEMPTS => attempts += 1,
+                // One entry that this provider cannot take must not keep the others out.
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
+                    let index = error.details().get("index").and_then(serde_json::Value::as_u64);
+                    let index = index.and_then(|index| usize::try_from(index).ok());
+                    match index.and_then(|index| write.get(index)).map(|(position, _)| *position) {
+                        Some(position) if position < waiting.len() => {
+                            let refused = waiting.remove(position);
+                            self.problems.add(&refused.file, refused.place, error.message());
+                        }
+                        _ => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Adds to the totals of a scope.
+    pub(crate) fn count(&mut self, scope: &Scope, totals: &Totals) {
+        let sum = self.totals.entry(scope.clone()).or_default();
+        sum.created += totals.created;
+        sum.replaced += totals.replaced;
+        sum.unchanged += totals.unchanged;
+        sum.kept += totals.kept;
+    }
+
+    /// What of a batch must be written, with its position in the batch, and what needs no writing.
+    async fn decide(&self, scope: &Scope, waiting: &[Waiting]) -> Result<(Vec<(usize, NewEntry)>, Totals)> {
+        let keys: Vec<Key> = waiting.iter().map(|waiting| waiting.entry.key.clone()).collect();
+        let stored = self.backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
+        let mut write = Vec::new();
+        let mut totals = Totals::default();
+        for (position, (waiting, stored)) in waiting.iter().zip(&stored).enumerate() {
+            let expect = match (stored, self.on_different) {
+                (None, _) => Expect::Absent,
+                (Some(stored), _) if same(stored, &waiting.entry) => {
+                    totals.unchanged += 1;
+                    continue;
+                }
+                (Some(_), OnDifferent::Skip) => {
+                    totals.kept += 1;
+                    continue;
+                }
+                (Some(stored), OnDifferent::Replace) => Expect::Version(stored.version),
+                (Some(stored), OnDifferent::Fail) => {
+                    return Err(Error::new(
+                        ErrorKind::Conflict,
+                        format!(
+                            "{}, {}: the key `{}` holds something else; \
+                             keep it with --on-different skip or overwrite it with --on-different replace",
+                            waiting.file, waiting.place, waiting.entry.key
+                        ),
+                    )
+                    .with_detail("key", waiting.entry.key.as_str())
+                    .with_detail("current_version", stored.version));
+                }
+            };
+            let mut item = waiting.entry.clone();
+            if self.guarded {
+                item.options.expect = expect;
+            }
+            write.push((position, item));
+        }
+        Ok((write, totals))
+    }
+}
+
+fn same(stored: &Entry, wanted: &NewEntry) -> bool {
+    stored.value == wanted.value
+        && stored.metadata == wanted.options.metadata
+        && stored.source == wanted.options.source
+        && stored.text == wanted.options.text
+}

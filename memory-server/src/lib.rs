@@ -1,0 +1,18 @@
+//! The command `memory`: agent memory from a terminal.
+//!
+//! What it does is in `docs/cli.md`, the formats it imports in `docs/importing.md`. The library holds
+//! all of it, so that tests reach the parts; it is no interface for other crates.
+
+mod bench;
+mod cli;
+mod commands;
+mod demo;
+mod eval_cmd;
+mod failure;
+mod import;
+mod output;
+mod progress;
+mod settings;
+mod values;
+
+pub use cli::main;

@@ -1,0 +1,5 @@
+//! The command `memory`.
+
+fn main() -> std::process::ExitCode {
+    memory_server::main()
+}

@@ -1,0 +1,146 @@
+//! How far a long command is, on standard error: a bar on a terminal, plain lines elsewhere.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::printable;
+
+/// How often a plain line is written.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Progress of one command.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    plain: bool,
+    last: Instant,
+}
+
+impl Progress {
+    /// Nothing where `quiet`.
+    pub(crate) fn new(quiet: bool) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let bar = (terminal && !quiet).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            // Without a length indicatif draws no bar, and the style cannot fail to parse: it is a constant.
+            if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3}%  {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { bar, plain: !terminal && !quiet, last: Instant::now() }
+    }
+
+    /// How much there is to do.
+    pub(crate) fn set_length(&self, length: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(length);
+        }
+    }
+
+    /// How much is done, and in words.
+    pub(crate) fn update(&mut self, position: u64, words: impl FnOnce() -> String) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+            bar.set_message(printable(&words(), "").into_owned());
+        } else if self.plain && self.last.elapsed() >= EVERY {
+            self.last = Instant::now();
+            note(&words());
+        }
+    }
+
+    /// A line that stays.
+    pub(crate) fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| note(text)),
+            None if self.plain => note(text),
+            None => {}
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A line on standard error; whoever closed it wants none.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", printable(text, "\n"));
+}
+
+/// Bytes read so far, shared with whoever shows them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts what is read from `inner`.
+    pub(crate) fn count<R>(&self, inner: R) -> Counted<R> {
+        Counted { inner, counter: self.clone() }
+    }
+}
+
+/// A reader that is counted.
+pub(crate) struct Counted<R> {
+    inner: R,
+    counter: Counter,
+}
+
+impl<R: io::Read> io::Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.counter.0.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Whether the user asked to stop, by SIGINT or SIGTERM.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// How long a command may take to end by itself once it was asked to.
+    const GRACE: Duration = Duration::from_secs(5);
+
+    /// Listens from now on: the first signal asks, the second one, or the end of the grace, ends the
+    /// process. What was acknowledged is stored by then.
+    pub(crate) fn listen() -> Self {
+        let stop = Self::default();
+        let asked = stop.clone();
+        tokio::spawn(async move {
+            signal().await;
+            asked.0.store(true, Ordering::SeqCst);
+            tokio::select! {
+                () = signal() => {}
+                () = tokio::time::sleep(Self::GRACE) => {}
+            }
+            std::process::exit(i32::from(crate::failure::Exit::Interrupted.code()));
+        });
+        stop
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+async fn signal() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

@@ -1,0 +1,266 @@
+//! Which store, tenant and scope a command works on, and where each of them was said.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use memory::{BackendUrl, Config, Memory, Registry};
+use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
+use serde::Serialize;
+
+/// The scope where nothing names one.
+const DEFAULT_ID: &str = "default";
+
+/// Options that every command takes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// The store, as `sqlite:PATH` or `sqlite::memory:` [default: memory.toml's, else a file in the data folder]
+    #[arg(long, global = true, value_name = "URL", env = "MEMORY_URL", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    /// The configuration [default: MEMORY_CONFIG, ./memory.toml, ~/.config/memory/memory.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The tenant [default: memory.toml's, else `default`]
+    #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// Work on the memory of this agent
+    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    pub(crate) agent: Option<String>,
+    /// Work on the memory of this user [default: memory.toml's, else `default`]
+    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    pub(crate) user: Option<String>,
+    /// Work on the memory of this run
+    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    pub(crate) run: Option<String>,
+    /// The scope in one word: `agent:ID`, `user:ID` or `run:ID`
+    #[arg(long, global = true, value_name = "KIND:ID", group = "which_scope")]
+    pub(crate) scope: Option<String>,
+    /// Print JSON: one document, or one a line for a stream
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print no progress
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// Where a setting came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Origin {
+    /// An option or an environment variable.
+    CommandLine,
+    /// `memory.toml`.
+    Configuration,
+    /// Nothing said otherwise.
+    Default,
+}
+
+impl Origin {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::CommandLine => "command line or environment",
+            Self::Configuration => "memory.toml",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// Where the store is.
+enum Store {
+    Url(String),
+    /// A name under `[backends]`; its relative paths are relative to the file.
+    Named(String),
+    /// A file in the user's data folder.
+    DataFile(PathBuf),
+}
+
+/// What the options, the environment and `memory.toml` come to.
+pub(crate) struct Settings {
+    pub(crate) config: Option<Config>,
+    store: Store,
+    pub(crate) store_origin: Origin,
+    pub(crate) tenant: TenantId,
+    pub(crate) tenant_origin: Origin,
+    pub(crate) scope: Scope,
+    pub(crate) scope_origin: Origin,
+}
+
+impl Settings {
+    /// Reads the configuration and decides; opens nothing.
+    ///
+    /// # Errors
+    /// As of `memory.toml`; `invalid_argument` for a malformed id or scope, or where no store is named
+    /// and there is no data folder.
+    pub(crate) fn resolve(global: &Global) -> Result<Self> {
+        let config = Config::discover(global.config.as_deref())?;
+        let default = config.as_ref().map(|config| &config.file().default);
+        let (store, store_origin) = store(global, config.as_ref())?;
+        let (tenant, tenant_origin) =
+            match (&global.tenant, default.and_then(|section| section.tenant.clone())) {
+                (Some(tenant), _) => (TenantId::new(tenant.as_str())?, Origin::CommandLine),
+                (None, Some(tenant)) => (tenant, Origin::Configuration),
+                (None, None) => (TenantId::new(DEFAULT_ID)?, Origin::Default),
+            };
+        let (scope, scope_origin) =
+            match (named_scope(global, &tenant)?, default.and_then(|section| section.user.clone())) {
+                (Some(scope), _) => (scope, Origin::CommandLine),
+                (None, Some(user)) => {
+                    (Scope::new(tenant.clone(), ScopeKind::User, user), Origin::Configuration)
+                }
+                (None, None) => {
+                    (Scope::new(tenant.clone(), ScopeKind::User, ScopeId::new(DEFAULT_ID)?), Origin::Default)
+                }
+            };
+        Ok(Self { config, store, store_origin, tenant, tenant_origin, scope, scope_origin })
+    }
+
+    /// Whether the command line names the scope.
+    pub(crate) fn scope_is_chosen(&self) -> bool {
+        self.scope_origin == Origin::CommandLine
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// As the registry and the backend fail.
+    pub(crate) async fn open(&self) -> Result<Memory> {
+        match (&self.store, &self.config) {
+            (Store::Named(name), Some(config)) => config.open_backend(name).await,
+            (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
+            (Store::Url(url), _) => Registry::default().open(url).await,
+            (Store::DataFile(file), _) => {
+                if let Some(folder) = file.parent() {
+                    create_private_folder(folder)?;
+                }
+                Registry::default().open(&sqlite_url(file)?).await
+            }
+        }
+    }
+
+    /// The store's URL without what it carries in secret.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a malformed URL.
+    pub(crate) fn shown_url(&self) -> Result<String> {
+        match (&self.store, &self.config) {
+            (Store::Url(url), _) => Ok(BackendUrl::parse(url)?.to_string()),
+            (Store::Named(name), Some(config)) => Ok(config.backend_url(name)?.to_string()),
+            (Store::Named(name), None) => Ok(name.clone()),
+            (Store::DataFile(file), _) => Ok(format!("sqlite:{}", file.display())),
+        }
+    }
+}
+
+fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
+    if let Some(url) = global.url.as_ref().filter(|url| !url.is_empty()) {
+        return Ok((Store::Url(url.clone()), Origin::CommandLine));
+    }
+    if let Some(name) = config.and_then(Config::default_backend) {
+        return Ok((Store::Named(name.to_owned()), Origin::Configuration));
+    }
+    if let Some(config) = config
+        && config.backends().next().is_some()
+    {
+        return Err(Error::invalid(format!(
+            "{} names several backends and no default; set `backend` under [default], or give --url",
+            config.origin().display()
+        )));
+    }
+    let folder = data_folder().ok_or_else(|| {
+        Error::invalid(
+            "there is no home folder to keep a database in; give --url, as in --url sqlite:memory.db",
+        )
+    })?;
+    Ok((Store::DataFile(folder.join("memory").join("memory.db")), Origin::Default))
+}
+
+/// `$XDG_DATA_HOME`, `~/.local/share` where unset (XDG Base Directory Specification: relative paths
+/// are ignored).
+fn data_folder() -> Option<PathBuf> {
+    let path = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    path("XDG_DATA_HOME").or_else(|| path("HOME").map(|home| home.join(".local").join("share")))
+}
+
+/// A folder that only its owner may enter, its parents included where they are made.
+pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder).map_err(|error| {
+        Error::new(
+            memory_core::ErrorKind::Unavailable,
+            format!("the folder {} cannot be made: {error}; make it, or give --url", folder.display()),
+        )
+        .with_retry(memory_core::Retry::Never)
+        .with_source(error)
+    })
+}
+
+/// The URL of a file, with what a URL reads otherwise percent-encoded.
+///
+/// # Errors
+/// `invalid_argument` for a path that is not UTF-8.
+pub(crate) fn sqlite_url(file: &Path) -> Result<String> {
+    use std::fmt::Write as _;
+    let text = file.to_str().ok_or_else(|| {
+        Error::invalid("the path of the database is not UTF-8; name one that is, with --url")
+    })?;
+    let mut url = "sqlite:".to_owned();
+    for character in text.chars() {
+        if matches!(character, '%' | '?' | '#') || character.is_control() {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                let _ = write!(url, "%{byte:02X}");
+            }
+        } else {
+            url.push(character);
+        }
+    }
+    Ok(url)
+}
+
+fn named_scope(global: &Global, tenant: &TenantId) -> Result<Option<Scope>> {
+    for (kind, id) in
+        [(ScopeKind::Agent, &global.agent), (ScopeKind::User, &global.user), (ScopeKind::Run, &global.run)]
+    {
+        if let Some(id) = id {
+            return Ok(Some(Scope::new(tenant.clone(), kind, ScopeId::new(id.as_str())?)));
+        }
+    }
+    global.scope.as_deref().map(|text| scope_of(text, tenant)).transpose()
+}
+
+/// `user:ada`.
+///
+/// # Errors
+/// `invalid_argument` for another form or a malformed id.
+pub(crate) fn scope_of(text: &str, tenant: &TenantId) -> Result<Scope> {
+    let (kind, id) = text
+        .split_once(':')
+        .ok_or_else(|| Error::invalid("a scope is given as agent:ID, user:ID or run:ID"))?;
+    Ok(Scope::new(tenant.clone(), kind.parse()?, ScopeId::new(id)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_survive_being_a_url() {
+        let path = Path::new("/data/50% off?/#1\n.db");
+        let url = sqlite_url(path).unwrap();
+        assert_eq!(BackendUrl::parse(&url).unwrap().decoded_path().unwrap(), path.to_str().unwrap());
+    }
+
+    #[test]
+    fn a_scope_is_a_kind_and_an_id() {
+        let tenant = TenantId::new("t").unwrap();
+        assert_eq!(scope_of("user:a:b", &tenant).unwrap(), Scope::user("t", "a:b").unwrap());
+        for bad in ["user", "user:", "team:x", "user:*", ":x"] {
+            assert!(scope_of(bad, &tenant).is_err(), "{bad}");
+        }
+    }
+}
