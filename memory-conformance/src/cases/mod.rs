@@ -2,13 +2,18 @@
 
 use crate::case::Case;
 
+mod bulk;
 mod capabilities;
 mod delete;
+mod filters;
 mod given;
+mod increment;
 mod isolation;
 mod keys;
 mod kv;
 mod lifetime;
+mod list;
+mod update;
 mod values;
 mod versions;
 
@@ -24,6 +29,11 @@ pub fn all() -> Vec<Case> {
         lifetime::cases(),
         versions::cases(),
         delete::cases(),
+        list::cases(),
+        filters::cases(),
+        increment::cases(),
+        update::cases(),
+        bulk::cases(),
     ]
     .concat()
 }
