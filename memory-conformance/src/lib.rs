@@ -8,6 +8,7 @@ pub mod executor;
 pub mod expected;
 pub mod fixture;
 pub mod harness;
+pub mod mutants;
 pub mod random;
 pub mod reference;
 mod refusals;
@@ -19,6 +20,7 @@ pub use case::{Case, Level, Need};
 pub use expected::ExpectedFailures;
 pub use fixture::{EmbedFault, Fixture, TestClock, TestEmbedder, TestIds};
 pub use harness::Harness;
+pub use mutants::{Mutant, MutantHarness};
 pub use reference::{Reference, ReferenceHarness};
 pub use runner::{Outcome, Verdict, run_case};
 

@@ -4,6 +4,7 @@ use crate::case::Case;
 
 mod bulk;
 mod capabilities;
+mod dedup;
 mod delete;
 mod filters;
 mod given;
@@ -11,8 +12,11 @@ mod increment;
 mod isolation;
 mod keys;
 mod kv;
+mod lexical;
 mod lifetime;
 mod list;
+mod ranking;
+mod search;
 mod update;
 mod values;
 mod versions;
@@ -34,6 +38,10 @@ pub fn all() -> Vec<Case> {
         increment::cases(),
         update::cases(),
         bulk::cases(),
+        lexical::cases(),
+        search::cases(),
+        ranking::cases(),
+        dedup::cases(),
     ]
     .concat()
 }

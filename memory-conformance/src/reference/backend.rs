@@ -17,6 +17,7 @@ use memory_core::{
 };
 
 use super::Reference;
+use super::fault::{Eyes, Fault};
 use super::search::{QueryVector, search};
 use super::state::{ScopeState, Stored};
 use super::transfer;
@@ -25,12 +26,44 @@ use crate::stream;
 impl Reference {
     fn read<T>(&self, scope: &Scope, read: impl FnOnce(&ScopeState, Timestamp) -> T) -> T {
         let scopes = self.lock();
-        read(scopes.get(scope).unwrap_or(&ScopeState::default()), self.clock.now())
+        read(scopes.get(scope).unwrap_or(&ScopeState::new(self.faults)), self.clock.now())
     }
 
     fn write<T>(&self, scope: &Scope, write: impl FnOnce(&mut ScopeState, Timestamp) -> T) -> T {
         let mut scopes = self.lock();
-        write(scopes.entry(scope.clone()).or_default(), self.clock.now())
+        write(scopes.entry(scope.clone()).or_insert_with(|| ScopeState::new(self.faults)), self.clock.now())
+    }
+
+    fn read_entries(
+        &self,
+        scope: &Scope,
+        keys: &[Key],
+        options: GetOptions,
+        eyes: Eyes,
+    ) -> Vec<Option<Entry>> {
+        self.write(scope, |state, now| {
+            let entries: Vec<Option<Entry>> = keys
+                .iter()
+                .map(|key| state.live(key, now, eyes).map(|stored| stored.entry.clone()))
+                .collect();
+            for entry in entries.iter().flatten().filter(|_| options.count_access) {
+                state.count_access(&entry.key);
+            }
+            entries
+        })
+    }
+
+    /// Texts of other scopes; none, unless the store is broken in this way.
+    fn strangers(&self, scope: &Scope) -> Vec<String> {
+        if !self.faults.has(Fault::StatisticsOfAllScopes) {
+            return Vec::new();
+        }
+        let scopes = self.lock();
+        let others = scopes.iter().filter(|(other, _)| *other != scope);
+        others
+            .flat_map(|(_, state)| state.entries.values())
+            .map(|stored| stored.entry.search_text().into_owned())
+            .collect()
     }
 
     fn check_expect(&self, expect: Expect, op: Op) -> Result<()> {
@@ -61,7 +94,10 @@ impl Reference {
         };
         let is_written = |stored: &&Stored| stored.entry.version == version;
         let text = self.read(scope, |state, now| {
-            state.live(key, now).filter(is_written).map(|stored| stored.entry.search_text().into_owned())
+            state
+                .live(key, now, Eyes::Set)
+                .filter(is_written)
+                .map(|stored| stored.entry.search_text().into_owned())
         });
         // A text without anything in it has no meaning to find.
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Embedding::Skipped };
@@ -107,19 +143,15 @@ fn check_dimensions(state: &ScopeState, model: &EmbeddingModel) -> Result<()> {
 #[async_trait]
 impl Backend for Reference {
     async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
-        let entries = self.get_many(scope, std::slice::from_ref(key), options).await?;
-        Ok(entries.into_iter().next().flatten())
+        Ok(self
+            .read_entries(scope, std::slice::from_ref(key), options, Eyes::Get)
+            .into_iter()
+            .next()
+            .flatten())
     }
 
     async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
-        Ok(self.write(scope, |state, now| {
-            let entries: Vec<Option<Entry>> =
-                keys.iter().map(|key| state.live(key, now).map(|stored| stored.entry.clone())).collect();
-            for entry in entries.iter().flatten().filter(|_| options.count_access) {
-                state.count_access(&entry.key);
-            }
-            entries
-        }))
+        Ok(self.read_entries(scope, keys, options, Eyes::GetMany))
     }
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
@@ -142,7 +174,7 @@ impl Backend for Reference {
         let after = query.cursor.as_ref().map(|cursor| cursor.key(scope, &query.prefix)).transpose()?;
         Ok(self.read(scope, |state, now| {
             let mut matching = state
-                .all_live(now)
+                .all_live(now, Eyes::List)
                 .map(|stored| &stored.entry)
                 .filter(|entry| after.as_ref().is_none_or(|after| entry.key > *after))
                 .filter(|entry| entry.key.as_str().starts_with(&query.prefix))
@@ -233,9 +265,11 @@ impl Backend for Reference {
         if query.mode != SearchMode::Vector {
             self.require(self.capabilities.lexical_search, Op::Search)?;
         }
+        let strangers = self.strangers(scope);
         Ok(self.write(scope, |state, now| {
-            let results = search(state, now, &query, query_vector.as_ref());
-            for hit in &results.hits {
+            let results = search(state, now, &query, query_vector.as_ref(), &strangers);
+            let counts = !state.faults.has(Fault::SearchDoesNotCount);
+            for hit in results.hits.iter().filter(|_| counts) {
                 state.count_access(&hit.entry.key);
             }
             results
@@ -246,12 +280,12 @@ impl Backend for Reference {
         self.require(self.capabilities.stats, Op::Stats)?;
         Ok(self.read(scope, |state, now| {
             let mut stats = ScopeStats::default();
-            (stats.entries, stats.bytes) = state.usage(now);
+            (stats.entries, stats.bytes) = state.usage(now, Eyes::Stats);
             let mut models: BTreeMap<EmbeddingModel, u64> = BTreeMap::new();
             if let Some(embedder) = self.embedder.as_ref().filter(|_| stats.entries > 0) {
                 models.insert(embedder.model().clone(), 0);
             }
-            for stored in state.all_live(now) {
+            for stored in state.all_live(now, Eyes::Stats) {
                 stats.expiring += u64::from(stored.entry.expires_at.is_some());
                 for vector in &stored.vectors {
                     *models.entry(vector.model.clone()).or_default() += 1;
@@ -275,7 +309,7 @@ impl Backend for Reference {
         let model = embedder.model();
         let missing: Vec<(Key, u64, String)> = self.read(scope, |state, now| {
             state
-                .all_live(now)
+                .all_live(now, Eyes::Search)
                 .filter(|stored| stored.vector(model).is_none())
                 .map(|stored| (&stored.entry, stored.entry.search_text().into_owned()))
                 .filter(|(_, text)| !text.trim().is_empty())
@@ -322,7 +356,7 @@ impl Backend for Reference {
             .range((start, Bound::Unbounded))
             .filter(|(scope, _)| scope.tenant == *tenant)
             .filter(|(scope, _)| query.kind.is_none_or(|kind| scope.kind == kind))
-            .map(|(scope, state)| (scope, state.usage(now)))
+            .map(|(scope, state)| (scope, state.usage(now, Eyes::Scopes)))
             .filter(|(_, (entries, _))| *entries > 0)
             .map(|(scope, (entries, bytes))| ScopeInfo::new(scope.clone(), entries, bytes))
             .peekable();
@@ -337,9 +371,12 @@ impl Backend for Reference {
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
         Ok(self.write(scope, |state, now| {
-            let (entries, _) = state.usage(now);
+            let (entries, _) = state.usage(now, Eyes::Drop);
             // Versions go on where they were: none is ever given twice.
             state.entries.clear();
+            if state.faults.has(Fault::VersionsEndWithDrop) {
+                *state = ScopeState::new(state.faults);
+            }
             DropOutcome::new(entries)
         }))
     }

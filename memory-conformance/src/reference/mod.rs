@@ -1,6 +1,7 @@
 //! The oracle: a provider in memory that is obviously right rather than fast.
 
 mod backend;
+pub(crate) mod fault;
 mod search;
 mod state;
 mod transfer;
@@ -17,6 +18,7 @@ use memory_core::{
 use crate::case::Need;
 use crate::fixture::Fixture;
 use crate::harness::Harness;
+use fault::{Fault, Faults};
 use state::ScopeState;
 
 /// All scopes, ordered by tenant, kind and id.
@@ -40,6 +42,7 @@ pub struct Reference {
     embedder: Option<Arc<dyn Embedder>>,
     capabilities: Capabilities,
     scopes: Arc<Mutex<Scopes>>,
+    faults: Faults,
 }
 
 impl Reference {
@@ -52,7 +55,7 @@ impl Reference {
         capabilities.stats = true;
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
-        Self { clock, embedder: None, capabilities, scopes: Arc::default() }
+        Self { clock, embedder: None, capabilities, scopes: Arc::default(), faults: Faults::default() }
     }
 
     /// Embeds, and searches by vectors exactly.
@@ -79,6 +82,12 @@ impl Reference {
             Need::Quotas => self.capabilities.quotas = false,
             Need::Stats => self.capabilities.stats = false,
         }
+        self
+    }
+
+    /// Breaks it in one way.
+    pub(crate) fn broken(mut self, fault: Fault) -> Self {
+        self.faults = Faults::only(fault);
         self
     }
 

@@ -8,6 +8,7 @@ use memory_core::{
     EmbeddingModel, Entry, Hit, Key, SearchMode, SearchQuery, SearchResults, Timestamp, lexical,
 };
 
+use super::fault::{Eyes, Fault};
 use super::state::{ScopeState, Stored};
 
 /// The query's vector, where the mode needs one.
@@ -23,20 +24,26 @@ impl Stored {
     }
 }
 
-/// Answers a query whose mode is not `Auto`; does not count accesses.
+/// Answers a query whose mode is not `Auto`; does not count accesses. `strangers` are texts of other
+/// scopes, of which a sound store knows nothing.
 pub(crate) fn search(
     state: &ScopeState,
     now: Timestamp,
     query: &SearchQuery,
     query_vector: Option<&QueryVector>,
+    strangers: &[String],
 ) -> SearchResults {
-    let live: Vec<&Stored> = state.all_live(now).collect();
+    let live: Vec<&Stored> = state.all_live(now, Eyes::Search).collect();
     let by_words: BTreeMap<&Key, f64> = if query.mode == SearchMode::Vector {
         BTreeMap::new()
     } else {
-        let documents = live.iter().map(|stored| (&stored.entry.key, stored.entry.search_text()));
-        let hits = lexical::rank(&query.text, documents, |_| true, usize::MAX);
-        hits.into_iter().map(|hit| (hit.key, hit.score)).collect()
+        let own = live
+            .iter()
+            .filter(|stored| !state.faults.has(Fault::StatisticsOfMatches) || matches(&stored.entry, query))
+            .map(|stored| (Some(&stored.entry.key), stored.entry.search_text()));
+        let documents = own.chain(strangers.iter().map(|text| (None, text.as_str().into())));
+        let hits = lexical::rank(&query.text, documents, Option::is_some, usize::MAX);
+        hits.into_iter().filter_map(|hit| Some((hit.key?, hit.score))).collect()
     };
     let matching: Vec<&Stored> = live.into_iter().filter(|stored| matches(&stored.entry, query)).collect();
     let vector_of = |stored: &'_ Stored| {
@@ -48,7 +55,11 @@ pub(crate) fn search(
             key: &stored.entry.key,
             lexical: by_words.get(&stored.entry.key).copied(),
             cosine: vector_of(stored),
-            updated_at: stored.entry.updated_at,
+            updated_at: if state.faults.has(Fault::AgeFromCreation) {
+                stored.entry.created_at
+            } else {
+                stored.entry.updated_at
+            },
             source: stored.entry.source.as_ref(),
             access_count: stored.entry.access_count,
         })

@@ -10,6 +10,8 @@ use memory_core::{
     UpdateOutcome,
 };
 
+use super::fault::{Eyes, Fault, Faults};
+
 /// An entry with its vectors.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
@@ -26,6 +28,7 @@ pub(crate) struct ScopeState {
     pub(crate) counter: u64,
     /// The greatest version each key ever had.
     pub(crate) highest: BTreeMap<Key, u64>,
+    pub(crate) faults: Faults,
 }
 
 /// What a write stores.
@@ -44,19 +47,32 @@ struct Written {
 }
 
 impl ScopeState {
+    pub(crate) fn new(faults: Faults) -> Self {
+        Self { faults, ..Self::default() }
+    }
+
+    fn is_live(&self, entry: &Entry, now: Timestamp, eyes: Eyes) -> bool {
+        let expired = if self.faults.has(Fault::ExpiryInclusive) {
+            entry.expires_at.is_some_and(|at| at < now)
+        } else {
+            entry.is_expired(now)
+        };
+        !expired || self.faults.has(Fault::Sees(eyes))
+    }
+
     /// The entry of a key, unless it has expired.
-    pub(crate) fn live(&self, key: &Key, now: Timestamp) -> Option<&Stored> {
-        self.entries.get(key).filter(|stored| !stored.entry.is_expired(now))
+    pub(crate) fn live(&self, key: &Key, now: Timestamp, eyes: Eyes) -> Option<&Stored> {
+        self.entries.get(key).filter(|stored| self.is_live(&stored.entry, now, eyes))
     }
 
     /// Live entries in key order.
-    pub(crate) fn all_live(&self, now: Timestamp) -> impl Iterator<Item = &Stored> {
-        self.entries.values().filter(move |stored| !stored.entry.is_expired(now))
+    pub(crate) fn all_live(&self, now: Timestamp, eyes: Eyes) -> impl Iterator<Item = &Stored> {
+        self.entries.values().filter(move |stored| self.is_live(&stored.entry, now, eyes))
     }
 
     /// Live entries and their bytes.
-    pub(crate) fn usage(&self, now: Timestamp) -> (u64, u64) {
-        self.all_live(now)
+    pub(crate) fn usage(&self, now: Timestamp, eyes: Eyes) -> (u64, u64) {
+        self.all_live(now, eyes)
             .fold((0, 0), |(entries, bytes), stored| (entries + 1, bytes + stored.entry.size_bytes()))
     }
 
@@ -82,11 +98,14 @@ impl ScopeState {
         if quota.is_unlimited() {
             return Ok(());
         }
-        let before = self.usage(now);
-        let after = match self.live(key, now) {
+        let before = self.usage(now, Eyes::Quota);
+        let after = match self.live(key, now, Eyes::Quota) {
             Some(stored) => (before.0, before.1 - stored.entry.size_bytes() + size),
             None => (before.0 + 1, before.1 + size),
         };
+        if self.faults.has(Fault::QuotaBlocksShrinking) {
+            return quota.check((0, 0), after);
+        }
         quota.check(before, after)
     }
 
@@ -96,28 +115,52 @@ impl ScopeState {
         now: Timestamp,
         key: &Key,
         content: Content,
-        ttl: Ttl,
-        quota: Quota,
+        options: UpdateOptions,
+        eyes: Eyes,
     ) -> Result<Written> {
         let Content { value, metadata, source, text } = content;
+        let UpdateOptions { ttl, quota, .. } = options;
         let size = size_bytes(key, &value, &metadata, source.as_ref(), text.as_deref());
         self.check_quota(quota, now, key, size)?;
-        let live = self.live(key, now).map(|stored| &stored.entry);
+        let live = self.live(key, now, eyes).map(|stored| &stored.entry);
         let created = live.is_none();
-        let expires_at = ttl.expiry(now, live.and_then(|entry| entry.expires_at))?;
-        let (created_at, access_count) =
-            live.map_or((now, 0), |entry| (entry.created_at, entry.access_count));
+        let stale = self.entries.get(key).map(|stored| &stored.entry);
+        let expiring = if self.faults.has(Fault::KeepRevivesExpiry) { stale } else { live };
+        let expires_at = ttl.expiry(now, expiring.and_then(|entry| entry.expires_at))?;
+        let ancestor = if self.faults.has(Fault::BirthSurvivesExpiry) { stale } else { live };
+        let (mut created_at, mut access_count) =
+            ancestor.map_or((now, 0), |entry| (entry.created_at, entry.access_count));
+        let mut updated_at = now;
+        if self.faults.has(Fault::CreatedAtMoves) {
+            created_at = now;
+        }
+        if self.faults.has(Fault::UpdatedAtStays) {
+            updated_at = live.map_or(now, |entry| entry.updated_at);
+        }
+        if self.faults.has(Fault::CountEndsWithWrite) {
+            access_count = 0;
+        }
+        let old_version = live.map(|entry| entry.version);
+        let vectors = match self.entries.get(key) {
+            Some(stored) if self.faults.has(Fault::StaleVectorStays) => stored.vectors.clone(),
+            _ => Vec::new(),
+        };
 
-        let version = self.next_version();
+        let version = match old_version {
+            Some(version) if self.faults.has(Fault::VersionStays) => version,
+            old if self.faults.has(Fault::VersionPerLife) => old.map_or(1, |version| version + 1),
+            _ => self.next_version(),
+        };
         self.note_version(key, version);
         let mut entry = Entry::new(key.clone(), value, version, now);
         entry.metadata = metadata;
         entry.source = source;
         entry.text = text;
         entry.created_at = created_at;
+        entry.updated_at = updated_at;
         entry.access_count = access_count;
         entry.expires_at = expires_at;
-        self.entries.insert(key.clone(), Stored { entry, vectors: Vec::new() });
+        self.entries.insert(key.clone(), Stored { entry, vectors });
         Ok(Written { version, created, expires_at })
     }
 
@@ -128,22 +171,23 @@ impl ScopeState {
         value: Json,
         options: &SetOptions,
     ) -> Result<SetOutcome> {
-        let live = self.live(key, now).map(|stored| &stored.entry);
+        let live = self.live(key, now, Eyes::Set).map(|stored| &stored.entry);
         if !holds(options.expect, live) {
             return match live {
-                Some(entry) if is_already(entry, &value, options) => {
+                Some(entry) if is_already(entry, &value, options, self.faults) => {
                     Ok(SetOutcome::new(entry.version, false, false, entry.expires_at))
                 }
                 live => Err(Error::conflict(live.map(|entry| entry.version))),
             };
         }
+        let limits = UpdateOptions::default().with_ttl(options.ttl).with_quota(options.quota);
         let content = Content {
             value,
             metadata: options.metadata.clone(),
             source: options.source.clone(),
             text: options.text.clone(),
         };
-        let written = self.put(now, key, content, options.ttl, options.quota)?;
+        let written = self.put(now, key, content, limits, Eyes::Set)?;
         Ok(SetOutcome::new(written.version, written.created, true, written.expires_at))
     }
 
@@ -163,13 +207,21 @@ impl ScopeState {
                 .map_err(|error| error.with_detail("index", index))?;
             outcomes.push(outcome);
         }
-        quota.check(self.usage(now), copy.usage(now))?;
+        let before = self.usage(now, Eyes::Quota);
+        if self.faults.has(Fault::QuotaPerItem) {
+            items.iter().try_for_each(|item| {
+                let size = size_bytes(&item.key, &item.value, &item.options.metadata, None, None);
+                quota.check(before, (before.0 + 1, before.1 + size))
+            })?;
+        } else {
+            quota.check(before, copy.usage(now, Eyes::Quota))?;
+        }
         *self = copy;
         Ok(outcomes)
     }
 
     pub(crate) fn delete(&mut self, now: Timestamp, key: &Key, expect: Expect) -> Result<DeleteOutcome> {
-        let live = self.live(key, now).map(|stored| &stored.entry);
+        let live = self.live(key, now, Eyes::Delete).map(|stored| &stored.entry);
         match live {
             None => Ok(DeleteOutcome::new(false)),
             Some(entry) if !holds(expect, live) => Err(Error::conflict(Some(entry.version))),
@@ -187,7 +239,7 @@ impl ScopeState {
         delta: i64,
         options: UpdateOptions,
     ) -> Result<IncrementOutcome> {
-        let live = self.live(key, now).map(|stored| &stored.entry);
+        let live = self.live(key, now, Eyes::Increment).map(|stored| &stored.entry);
         let before = match live {
             None => 0,
             Some(entry) => entry.value.as_i64_exact().ok_or_else(|| {
@@ -201,7 +253,7 @@ impl ScopeState {
             Error::invalid("the sum does not fit 64 bits; nothing was changed, use a smaller delta")
         })?;
         let content = keep(live, Json::from(value));
-        let written = self.put(now, key, content, options.ttl, options.quota)?;
+        let written = self.put(now, key, content, options, Eyes::Increment)?;
         Ok(IncrementOutcome::new(value, written.version, written.expires_at))
     }
 
@@ -213,13 +265,13 @@ impl ScopeState {
         options: UpdateOptions,
         max_value_bytes: usize,
     ) -> Result<UpdateOutcome> {
-        let live = self.live(key, now).map(|stored| &stored.entry);
+        let live = self.live(key, now, Eyes::Update).map(|stored| &stored.entry);
         let reduced = reduce(live.map(|entry| &entry.value), reducer)?;
         if reduced.value.len_bytes() > max_value_bytes {
             return Err(Error::too_large("value", reduced.value.len_bytes(), max_value_bytes, "bytes"));
         }
         let content = keep(live, reduced.value.clone());
-        let written = self.put(now, key, content, options.ttl, options.quota)?;
+        let written = self.put(now, key, content, options, Eyes::Update)?;
         let mut outcome = UpdateOutcome::new(reduced.value, written.version, written.expires_at);
         outcome.appended = reduced.appended;
         outcome.dropped = reduced.dropped;
@@ -232,17 +284,17 @@ fn holds(expect: Expect, live: Option<&Entry>) -> bool {
 }
 
 /// Whether what a set wants is what is stored, its lifetime included (VER-7).
-fn is_already(entry: &Entry, value: &Json, options: &SetOptions) -> bool {
+fn is_already(entry: &Entry, value: &Json, options: &SetOptions, faults: Faults) -> bool {
     let same_lifetime = match options.ttl {
         Ttl::Keep => true,
         Ttl::Never => entry.expires_at.is_none(),
         Ttl::After(duration) => entry.expires_at == entry.updated_at.checked_add(duration),
     };
-    same_lifetime
-        && entry.value == *value
-        && entry.metadata == options.metadata
-        && entry.source == options.source
-        && entry.text == options.text
+    let same_rest =
+        entry.metadata == options.metadata && entry.source == options.source && entry.text == options.text;
+    entry.value == *value
+        && (same_lifetime || faults.has(Fault::RetryIgnoresLifetime))
+        && (same_rest || faults.has(Fault::RetryLooksAtValueOnly))
 }
 
 /// A new value with the rest of the live entry.

@@ -2,12 +2,13 @@
 
 use memory_core::{Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
 
+use super::fault::{Eyes, Fault};
 use super::state::{ScopeState, Stored};
 
 /// Every live entry as a record, in key order.
 pub(crate) fn export(state: &ScopeState, now: Timestamp) -> Vec<Record> {
     state
-        .all_live(now)
+        .all_live(now, Eyes::Export)
         .map(|stored| {
             let mut record = Record::from(stored.entry.clone());
             record.vectors = stored.vectors.clone();
@@ -29,10 +30,12 @@ pub(crate) fn import(
         outcome.expired += 1;
         return Ok(());
     }
-    let live = state.live(&entry.key, now).map(|stored| &stored.entry);
+    let live = state.live(&entry.key, now, Eyes::Import).map(|stored| &stored.entry);
     let replaces = live.is_some();
     if let Some(live) = live {
-        if options.on_existing == OnExisting::Skip || is_same(live, &entry) {
+        if options.on_existing == OnExisting::Skip
+            || is_same(live, &entry) && !state.faults.has(Fault::ImportStoresSame)
+        {
             outcome.skipped += 1;
             return Ok(());
         }
@@ -42,7 +45,9 @@ pub(crate) fn import(
     }
     state.check_quota(options.quota, now, &entry.key, entry.size_bytes())?;
     // A version that this key had, or one below it, never comes back.
-    if state.highest.get(&entry.key).is_some_and(|highest| entry.version <= *highest) {
+    let had_it = state.highest.get(&entry.key).is_some_and(|highest| entry.version <= *highest);
+    if (had_it && !state.faults.has(Fault::ImportReusesVersions)) || state.faults.has(Fault::ImportRenumbers)
+    {
         entry.version = state.next_version();
     }
     state.note_version(&entry.key, entry.version);

@@ -1,0 +1,130 @@
+//! CON, VER-8: what goes wrong only when several things happen at once.
+
+use std::task::Poll;
+
+use memory_core::{Error, ErrorKind, Expect, Json, Next, Reply, Request, Result, SetOptions};
+
+use super::bend::{Memory, as_stored, dawdle, kv, mutants, peek};
+
+mutants! {
+    "concurrent.cas-in-two-steps": ["VER-8", "CON-1"], "reads, compares and writes in three steps" => around(cas_in_two_steps);
+    "concurrent.stale-reads": ["CON-1"], "the first read after a write shows what was before" => around(stale_reads);
+    "concurrent.lost-writes": ["CON-1"], "one of two writes at the same time is lost though acknowledged" => around(lost_writes);
+    "concurrent.handles-cache": ["CON-3"], "a handle does not see what another writes" => around(handles_cache);
+    "concurrent.dropped-half": ["CON-2"], "a dropped set has written its value without its metadata" => around(dropped_half);
+    "concurrent.dropped-wedges": ["CON-2"], "a dropped set leaves the store locked" => around(dropped_wedges);
+}
+
+async fn cas_in_two_steps(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
+    if options.expect != Expect::Any {
+        let live = peek(&next, &scope, &key).await?;
+        if options.expect.holds(live.as_ref().map(|entry| (entry.version, &entry.value))) {
+            options.expect = Expect::Any;
+        }
+        dawdle();
+    }
+    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+}
+
+async fn stale_reads(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Set { scope, key, value, options } => {
+            let old = peek(&next, &scope, &key).await?;
+            let outcome = kv(&next)?.set(&scope, &key, value, options).await?;
+            if let Some(old) = old {
+                memory.lock().entries.insert((scope, key), old);
+            }
+            Ok(Reply::Set(outcome))
+        }
+        Request::Get { scope, key, options } => {
+            let stale = memory.lock().entries.remove(&(scope.clone(), key.clone()));
+            match stale {
+                Some(stale) => Ok(Reply::Get(Some(stale))),
+                None => Ok(Reply::Get(kv(&next)?.get(&scope, &key, options).await?)),
+            }
+        }
+        request => next.run(request).await,
+    }
+}
+
+async fn lost_writes(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let others = std::mem::replace(&mut memory.lock().flag, true);
+    dawdle();
+    let old = peek(&next, &scope, &key).await?;
+    let outcome = kv(&next)?.set(&scope, &key, value, options).await;
+    if let (true, Ok(_), Some(old)) = (others, &outcome, old) {
+        // Last to arrive, first to be forgotten: the other's value comes back.
+        kv(&next)?.set(&scope, &key, old.value.clone(), as_stored(&old)).await?;
+    }
+    memory.lock().flag = false;
+    outcome.map(Reply::Set)
+}
+
+async fn handles_cache(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Get { scope, key, options } => {
+            let at = (scope.clone(), key.clone());
+            let cached = memory.lock().entries.get(&at).cloned();
+            if let Some(entry) = cached {
+                // The clock is still obeyed, and accesses are still counted.
+                let live = kv(&next)?.get(&scope, &key, options).await?;
+                let shown = live.map(|live| {
+                    let mut shown = entry;
+                    shown.access_count = live.access_count;
+                    shown
+                });
+                return Ok(Reply::Get(shown));
+            }
+            let entry = kv(&next)?.get(&scope, &key, options).await?;
+            if let Some(entry) = entry.clone() {
+                memory.lock().entries.insert(at, entry);
+            }
+            Ok(Reply::Get(entry))
+        }
+        request => {
+            // Its own writes it knows of.
+            memory.lock().entries.clear();
+            next.run(request).await
+        }
+    }
+}
+
+/// Pending once: here a caller may drop the future.
+async fn pause() {
+    let mut paused = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn dropped_half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    if options.expect == Expect::Any && options.quota.is_unlimited() && !options.metadata.is_empty() {
+        let half: Json = value.clone();
+        let outcome = kv(&next)?.set(&scope, &key, half, SetOptions::default().with_ttl(options.ttl)).await?;
+        pause().await;
+        let mut whole = kv(&next)?.set(&scope, &key, value, options).await?;
+        whole.created = outcome.created;
+        return Ok(Reply::Set(whole));
+    }
+    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+}
+
+async fn dropped_wedges(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let held = std::mem::replace(&mut memory.lock().flag, true);
+    if held {
+        return Err(Error::new(ErrorKind::Unavailable, "the store is busy; try again"));
+    }
+    pause().await;
+    let outcome = kv(&next)?.set(&scope, &key, value, options).await;
+    memory.lock().flag = false;
+    outcome.map(Reply::Set)
+}
