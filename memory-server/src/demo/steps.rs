@@ -219,7 +219,7 @@ impl Tour {
         }
         let sum = self.backend()?.value(&self.scope, &key).await?.and_then(|value| value.as_i64_exact());
         expect(sum == Some(TASKS * INCREMENTS), "no increment is lost")?;
-        Ok(vec![format!("{TASKS} tasks added 1 {INCREMENTS} times each: {}", TASKS * INCREMENTS)])
+        Ok(vec![format!("{TASKS} tasks each added 1, {INCREMENTS} times: {}", TASKS * INCREMENTS)])
     }
 
     async fn compare_and_set(&self) -> Result<Vec<String>> {

@@ -1,0 +1,72 @@
+//! `config` and how settings are chosen.
+
+use serde_json::json;
+
+use crate::command::User;
+
+#[test]
+fn every_setting_says_where_it_came_from() {
+    let user = User::new();
+    let shown = user.json(&["config"]);
+    assert_eq!(shown["file"], json!(null));
+    assert_eq!(shown["url"]["from"], "default");
+    assert!(shown["url"]["value"].as_str().unwrap().ends_with(".local/share/memory/memory.db"));
+    assert_eq!(
+        shown["scope"],
+        json!({"value": {"tenant": "default", "kind": "user", "id": "default"}, "from": "default"})
+    );
+
+    user.file(
+        "memory.toml",
+        concat!(
+            "[backends.main]\nurl = \"sqlite:data/agents.db\"\n",
+            "[default]\nbackend = \"main\"\ntenant = \"acme\"\nuser = \"ada\"\nmemory_scopes = [\"user\"]\n",
+        ),
+    );
+    let shown = user.json(&["config"]);
+    assert_eq!(shown["url"], json!({"value": "sqlite:data/agents.db", "from": "configuration"}));
+    assert_eq!(shown["tenant"], json!({"value": "acme", "from": "configuration"}));
+    assert_eq!(shown["scope"]["value"], json!({"tenant": "acme", "kind": "user", "id": "ada"}));
+
+    let shown = user.json(&["config", "--url", "sqlite::memory:", "--tenant", "t", "--agent", "a"]);
+    assert_eq!(shown["url"], json!({"value": "sqlite::memory:", "from": "command_line"}));
+    assert_eq!(shown["scope"]["value"], json!({"tenant": "t", "kind": "agent", "id": "a"}));
+    assert!(user.ok(&["config"]).contains("sqlite:data/agents.db"));
+}
+
+#[test]
+fn a_configured_store_is_used_and_relative_to_its_file() {
+    let user = User::new();
+    std::fs::create_dir(user.home().join("elsewhere")).unwrap();
+    user.file("elsewhere/memory.toml", "[backends.main]\nurl = \"sqlite:here.db\"\n");
+    user.ok(&["set", "k", "1", "--config", "elsewhere/memory.toml"]);
+    assert!(user.home().join("elsewhere/here.db").exists());
+    assert_eq!(user.run(&["get", "k"]).code, Some(1));
+    let mut command = user.command(&["get", "k"]);
+    command.env("MEMORY_CONFIG", "elsewhere/memory.toml");
+    assert_eq!(command.output().unwrap().stdout, b"1\n");
+}
+
+#[test]
+fn a_configuration_that_is_wrong_or_absent_is_refused() {
+    let user = User::new();
+    user.refused(&["config", "--config", "absent.toml"], 1, "not_found");
+    user.file("memory.toml", "[backends.main]\nurl = \"sqlite:a.db\"\nspeed = \"fast\"\n");
+    let error = user.refused(&["get", "k"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("speed"), "{error}");
+    user.file("memory.toml", "[backends.a]\nurl = \"sqlite:a.db\"\n[backends.b]\nurl = \"sqlite:b.db\"\n");
+    let error = user.refused(&["get", "k"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("[default]"), "{error}");
+}
+
+#[test]
+fn a_written_configuration_works_and_is_never_overwritten() {
+    let user = User::new();
+    assert_eq!(user.json(&["config", "init"]), json!({"file": "memory.toml"}));
+    user.ok(&["set", "k", "1"]);
+    assert!(user.home().join("memory.db").exists());
+    let before = std::fs::read(user.home().join("memory.toml")).unwrap();
+    user.refused(&["config", "init"], 4, "conflict");
+    assert_eq!(std::fs::read(user.home().join("memory.toml")).unwrap(), before);
+    user.refused(&["config", "init", "no/such/folder/memory.toml"], 74, "not_found");
+}
