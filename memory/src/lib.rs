@@ -13,6 +13,8 @@ pub mod config;
 mod memory;
 pub mod policy;
 pub mod registry;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 pub mod system;
 pub mod tool;
 pub mod url;

@@ -58,7 +58,11 @@ pub struct Registry {
 
 impl Default for Registry {
     fn default() -> Self {
-        Self::empty()
+        #[allow(unused_mut, reason = "without features there is nothing to add")]
+        let mut registry = Self::empty();
+        #[cfg(feature = "sqlite")]
+        registry.factories.insert("sqlite".to_owned(), Arc::new(crate::sqlite::SqliteFactory));
+        registry
     }
 }
 

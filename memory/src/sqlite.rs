@@ -51,7 +51,9 @@ fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
         None => path.as_str(),
     };
     if path.is_empty() {
-        return Err(Error::invalid("the URL names no file: write `sqlite:PATH`, or `sqlite::memory:` for none"));
+        return Err(Error::invalid(
+            "the URL names no file: write `sqlite:PATH`, or `sqlite::memory:` for none",
+        ));
     }
     // SQLite and its tools read more into such names than a path.
     if path.starts_with(':') || path.starts_with("file:") {
@@ -74,8 +76,9 @@ fn config(url: &BackendUrl) -> Result<SqliteConfig> {
         })?;
         fields.insert(name, value);
     }
-    let config: SqliteConfig = serde_json::from_value(Value::Object(fields))
-        .map_err(|error| Error::invalid("the parameters of the sqlite URL are not accepted").with_source(error))?;
+    let config: SqliteConfig = serde_json::from_value(Value::Object(fields)).map_err(|error| {
+        Error::invalid("the parameters of the sqlite URL are not accepted").with_source(error)
+    })?;
     config.check().map(|()| config)
 }
 
@@ -100,7 +103,14 @@ mod tests {
         ] {
             assert_eq!(path(&url(text)).unwrap(), expected.map(PathBuf::from), "{text}");
         }
-        for bad in ["sqlite:", "sqlite:?durability=full", "sqlite://a.db", "sqlite:////a.db", "sqlite::mem:", "sqlite:file:a"] {
+        for bad in [
+            "sqlite:",
+            "sqlite:?durability=full",
+            "sqlite://a.db",
+            "sqlite:////a.db",
+            "sqlite::mem:",
+            "sqlite:file:a",
+        ] {
             assert!(path(&url(bad)).is_err(), "{bad}");
         }
     }

@@ -28,14 +28,43 @@ pub(super) fn in_file(error: Error, origin: &Path) -> Error {
         .with_source(error)
 }
 
-/// serde quotes the text it met (`invalid type: string "…", expected …`); ours must not.
+/// serde quotes the text it met (`invalid type: string "…", expected …`, ``unknown variant `…`, expected …``); ours
+/// must not. Names of unknown fields stay: they are no values.
 fn without_values(message: &str) -> String {
-    match (message.find("string \""), message.rfind("\", expected")) {
-        (Some(start), Some(end)) if start < end => {
+    for (before, quote, after) in
+        [("string ", "\"", "\", expected"), ("unknown variant ", "`", "`, expected")]
+    {
+        let opening = format!("{before}{quote}");
+        if let (Some(start), Some(end)) = (message.find(&opening), message.rfind(after))
+            && start < end
+        {
             let head = message.get(..start).unwrap_or_default();
-            let tail = message.get(end + 1..).unwrap_or_default();
-            format!("{head}string{tail}")
+            let tail = message.get(end + quote.len()..).unwrap_or_default();
+            return format!("{head}{}{tail}", before.trim_end());
         }
-        _ => message.to_owned(),
+    }
+    message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_left_out_whatever_serde_says_of_it() {
+        for (message, kept) in [
+            (r#"invalid type: string "hunter2", expected u64"#, "invalid type: string, expected u64"),
+            (
+                r#"invalid type: string "a", expected "hunter2", expected u64"#,
+                "invalid type: string, expected u64",
+            ),
+            (
+                "unknown variant `hunter2`, expected `agent` or `run`",
+                "unknown variant, expected `agent` or `run`",
+            ),
+            ("unknown field `max_row`, expected `max_rows`", "unknown field `max_row`, expected `max_rows`"),
+        ] {
+            assert_eq!(without_values(message), kept);
+        }
     }
 }

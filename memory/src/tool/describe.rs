@@ -29,8 +29,8 @@ impl MemoryTool {
         }
         let mut scopes = Vec::new();
         for kind in ScopeKind::ALL.into_iter().filter(|kind| op.scope.is_none_or(|asked| asked == *kind)) {
-            let memory = self.usable(&self.policy.memory_scopes).contains(&kind);
-            let sql = self.usable(&self.policy.sql_scopes).contains(&kind);
+            let memory = self.memory_kinds().contains(&kind);
+            let sql = self.sql_kinds().contains(&kind);
             if !memory && !sql {
                 continue;
             }
@@ -81,7 +81,7 @@ impl MemoryTool {
         let mut truncated = false;
         let mut tables = None;
         if let Some(kind) = op.scope
-            && self.usable(&self.policy.sql_scopes).contains(&kind)
+            && self.sql_kinds().contains(&kind)
             && let (Some(sql), Some(scope)) = (self.memory.sql(), self.run.scope(kind))
         {
             let all = sql.describe_tables(&self.run, &scope).await?;
@@ -93,11 +93,8 @@ impl MemoryTool {
         }
         text(&Answer {
             provider: self.memory.name(),
-            ops: ToolOp::ALL.iter().copied().filter(|op| self.serves(*op, &capabilities)).collect(),
-            scopes: Scopes {
-                memory: self.usable(&self.policy.memory_scopes),
-                sql: self.usable(&self.policy.sql_scopes),
-            },
+            ops: self.ops(),
+            scopes: Scopes { memory: self.memory_kinds(), sql: self.sql_kinds() },
             default_scope: DEFAULT_SCOPE,
             limits: Limits {
                 max_input_bytes: self.policy.max_input_bytes,
@@ -113,10 +110,25 @@ impl MemoryTool {
         })
     }
 
+    /// Kinds of scope whose entries or facts this run may use and the backend serves.
+    pub(super) fn memory_kinds(&self) -> BTreeSet<ScopeKind> {
+        let capabilities = self.memory.capabilities();
+        if capabilities.kv || capabilities.memory_layer {
+            self.usable(&self.policy.memory_scopes)
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    /// Kinds of scope with a database that this run may use and the backend serves.
+    pub(super) fn sql_kinds(&self) -> BTreeSet<ScopeKind> {
+        if self.memory.capabilities().sql { self.usable(&self.policy.sql_scopes) } else { BTreeSet::new() }
+    }
+
     /// Whether an operation is served and allowed in at least one scope.
-    fn serves(&self, op: ToolOp, capabilities: &Capabilities) -> bool {
-        let memory = !self.usable(&self.policy.memory_scopes).is_empty();
-        let sql = !self.usable(&self.policy.sql_scopes).is_empty() && capabilities.sql;
+    pub(super) fn serves(&self, op: ToolOp, capabilities: &Capabilities) -> bool {
+        let memory = !self.memory_kinds().is_empty();
+        let sql = !self.sql_kinds().is_empty();
         match op {
             ToolOp::Get
             | ToolOp::Set

@@ -18,8 +18,8 @@ use super::suggest::nearest;
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
 /// Well above the fields of any operation.
 const MAX_FIELDS: usize = 64;
-/// Names and messages are cut here before they go into an answer.
-const MAX_SHOWN_BYTES: usize = 300;
+/// Of longer names and messages this much of each end goes into an answer.
+const MAX_SHOWN_BYTES: usize = 200;
 
 /// An operation with its fields, not yet read.
 #[derive(Debug)]
@@ -103,13 +103,14 @@ fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {
     })
 }
 
-/// At most 300 bytes of a text that came from outside.
+/// Beginning and end of a text that came from outside: at most 400 bytes. What is expected stands at the end.
 pub(super) fn cut(text: &str) -> String {
-    if text.len() <= MAX_SHOWN_BYTES {
+    if text.len() <= 2 * MAX_SHOWN_BYTES {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(MAX_SHOWN_BYTES);
-    format!("{}…", text.get(..end).unwrap_or_default())
+    let head = text.get(..text.floor_char_boundary(MAX_SHOWN_BYTES)).unwrap_or_default();
+    let tail = text.get(text.ceil_char_boundary(text.len() - MAX_SHOWN_BYTES)..).unwrap_or_default();
+    format!("{head}…{tail}")
 }
 
 /// Counts brackets outside strings, so that no parser is reached by what it could not hold.

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 
 use memory_core::sql::TxId;
 use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
+use serde_json::Value;
 
 pub use ops::ToolOp;
 pub use schema::{op_schema, tool_schema};
@@ -90,6 +91,27 @@ impl MemoryTool {
     #[must_use]
     pub fn run(&self) -> &RunContext {
         &self.run
+    }
+
+    /// The operations that the backend serves and the policy allows in at least one scope.
+    #[must_use]
+    pub fn ops(&self) -> Vec<ToolOp> {
+        let capabilities = self.memory.capabilities();
+        ToolOp::ALL.iter().copied().filter(|op| self.serves(*op, &capabilities)).collect()
+    }
+
+    /// [`tool_schema`] for [`MemoryTool::ops`] and the scopes of this run: what to show the model.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        let mut kinds = self.memory_kinds();
+        kinds.extend(self.sql_kinds());
+        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds))
+    }
+
+    /// [`tool_description`] for [`MemoryTool::ops`].
+    #[must_use]
+    pub fn description(&self) -> String {
+        describe_ops(&self.ops())
     }
 
     /// Answers one call. Whatever comes in, one JSON object comes out: the operation's answer or
@@ -188,12 +210,15 @@ impl MemoryTool {
 /// What a model is told about the tool: every operation in a line, with its fields.
 #[must_use]
 pub fn tool_description() -> String {
+    describe_ops(ToolOp::ALL)
+}
+
+fn describe_ops(ops: &[ToolOp]) -> String {
     let mut text = String::from(
-        "Memory that outlives this conversation: entries by key with search, remembered facts, SQL. \
-         Send `op` and its fields; `scope` says whose memory (agent, user, run; default agent). \
-         A refusal is {\"error\":{\"code\",\"message\"}}. `describe` tells what is served and allowed.\n",
+        "Memory that outlives this conversation. Send `op` and its fields (`?`: optional); `scope` says whose memory \
+         (agent, user, run; default agent). A refusal is {\"error\":{\"code\",\"message\"}}.\n",
     );
-    for op in ToolOp::ALL {
+    for op in ops {
         let required = schema::required(*op);
         let fields: Vec<String> = schema::fields(*op)
             .iter()

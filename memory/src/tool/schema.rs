@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use memory_core::ScopeKind;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
@@ -52,15 +53,23 @@ fn generate(op: ToolOp, inline: bool) -> Value {
 /// [`tool_description`](super::tool_description) and, exactly, by [`op_schema`].
 #[must_use]
 pub fn tool_schema() -> Value {
+    flat_schema(ToolOp::ALL, &ScopeKind::ALL)
+}
+
+/// The same for some of the operations and kinds of scope.
+pub(super) fn flat_schema(ops: &[ToolOp], kinds: &[ScopeKind]) -> Value {
     let mut properties = Map::new();
-    let ops: Vec<&str> = ToolOp::ALL.iter().map(|op| op.as_str()).collect();
-    properties.insert("op".to_owned(), json!({"type": "string", "enum": ops}));
-    for op in ToolOp::ALL {
+    let names: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();
+    properties.insert("op".to_owned(), json!({"type": "string", "enum": names}));
+    for op in ops {
         for (name, field) in members(&generate(*op, true)) {
             if name != "op" && !properties.contains_key(&name) {
                 properties.insert(name, flat(&field));
             }
         }
+    }
+    if let Some(scope) = properties.get_mut("scope").and_then(Value::as_object_mut) {
+        scope.insert("enum".to_owned(), kinds.iter().map(|kind| kind.as_str()).collect());
     }
     json!({"type": "object", "properties": properties, "required": ["op"], "additionalProperties": false})
 }

@@ -1,0 +1,272 @@
+//! A provider of the two facets that no backend of this build serves: small, in memory, and telling
+//! what reached it.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use memory::layer::{
+    AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactId, FactsPage, FactsQuery, Forget,
+    ForgetOutcome, Message, RecallQuery, ScoreKind,
+};
+use memory::sql::{
+    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue,
+    StatementOptions, TableInfo, TxId, TxState,
+};
+use memory::{
+    Capabilities, Error, ErrorKind, Health, HealthStatus, MemoryLayer, Provider, Result, RunContext, Scope,
+    ScopeId, SqlDialect, SqlFacet, TenantId,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Fake {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    facts: BTreeMap<Scope, Vec<Fact>>,
+    ids: usize,
+    transactions: BTreeMap<TxId, u32>,
+    /// Statements with the transaction they ran in.
+    ran: Vec<(String, Option<TxId>)>,
+    last_options: Option<StatementOptions>,
+    last_run: Option<String>,
+}
+
+impl Fake {
+    pub(super) fn ran(&self) -> Vec<(String, Option<String>)> {
+        let state = self.state.lock().unwrap();
+        state
+            .ran
+            .iter()
+            .map(|(sql, tx)| (sql.clone(), tx.as_ref().map(|tx| tx.as_str().to_owned())))
+            .collect()
+    }
+
+    pub(super) fn last_options(&self) -> StatementOptions {
+        self.state.lock().unwrap().last_options.clone().unwrap()
+    }
+
+    pub(super) fn last_run(&self) -> String {
+        self.state.lock().unwrap().last_run.clone().unwrap()
+    }
+
+    /// As an idle reaper would.
+    pub(super) fn lose_transactions(&self) {
+        self.state.lock().unwrap().transactions.clear();
+    }
+
+    fn statement(&self, run: &RunContext, sql: &str, options: StatementOptions) -> Result<()> {
+        let mut state = self.state.lock().unwrap();
+        state.last_run = Some(run.run.to_string());
+        if let Some(tx) = &options.tx
+            && !state.transactions.contains_key(tx)
+        {
+            return Err(lost());
+        }
+        state.ran.push((sql.to_owned(), options.tx.clone()));
+        state.last_options = Some(options);
+        Ok(())
+    }
+
+    fn end(&self, tx: &TxId) -> Result<TxState> {
+        let mut state = self.state.lock().unwrap();
+        let depth = state.transactions.get_mut(tx).ok_or_else(lost)?;
+        *depth -= 1;
+        let depth = *depth;
+        if depth == 0 {
+            state.transactions.remove(tx);
+        }
+        Ok(TxState::new(tx.clone(), depth))
+    }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::TransactionLost, "the transaction is no longer open; roll back and begin again")
+}
+
+#[async_trait]
+impl Provider for Fake {
+    fn name(&self) -> &str {
+        "fake"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.memory_layer = true;
+        capabilities.layer_sync = true;
+        capabilities.layer_forget = true;
+        capabilities.sql = true;
+        capabilities.sql_dialect = Some(SqlDialect::Sqlite);
+        capabilities.sql_transactions = true;
+        capabilities
+    }
+
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        Some(self)
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        Some(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Ok(Health::new(HealthStatus::Ok, "in memory"))
+    }
+
+    async fn end_run(&self, _: &TenantId, _: &ScopeId) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl MemoryLayer for Fake {
+    async fn add(
+        &self,
+        _: &RunContext,
+        scope: &Scope,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> Result<AddOutcome> {
+        let mut state = self.state.lock().unwrap();
+        let mut ids = Vec::new();
+        for message in messages {
+            state.ids += 1;
+            let id = FactId::new(format!("fact-{}", state.ids))?;
+            let mut fact = Fact::new(id.clone(), message.content.clone());
+            fact.metadata = options.metadata.clone();
+            (fact.score, fact.score_kind) = (Some(0.5), ScoreKind::Similarity);
+            state.facts.entry(scope.clone()).or_default().push(fact);
+            ids.push(id);
+        }
+        Ok(AddOutcome::new(if options.infer {
+            AddStatus::Pending(Some(EventId::new(format!("event-{}", state.ids))?))
+        } else {
+            AddStatus::Done(ids)
+        }))
+    }
+
+    async fn recall(&self, _: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let state = self.state.lock().unwrap();
+        let words: Vec<&str> = query.text.split_whitespace().collect();
+        let facts = state.facts.get(scope).into_iter().flatten();
+        Ok(facts
+            .filter(|fact| words.iter().any(|word| fact.memory.contains(word)))
+            .filter(|fact| query.threshold.is_none_or(|least| fact.score >= Some(least)))
+            .take(query.top_k)
+            .cloned()
+            .collect())
+    }
+
+    async fn event(&self, _: &RunContext, _: &Scope, _: &EventId) -> Result<EventStatus> {
+        Err(Error::unsupported("event", "fake"))
+    }
+
+    async fn forget(&self, _: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
+        let mut state = self.state.lock().unwrap();
+        let facts = state.facts.entry(scope.clone()).or_default();
+        let before = facts.len();
+        let mut outcome = ForgetOutcome::default();
+        match what {
+            Forget::All => facts.clear(),
+            Forget::Ids(ids) => {
+                outcome.not_found =
+                    ids.iter().filter(|id| !facts.iter().any(|fact| fact.id == **id)).cloned().collect();
+                facts.retain(|fact| !ids.contains(&fact.id));
+            }
+            other => unreachable!("{other:?}"),
+        }
+        outcome.forgotten = Some((before - facts.len()).try_into().unwrap());
+        Ok(outcome)
+    }
+
+    async fn facts(&self, _: &RunContext, _: &Scope, _: FactsQuery) -> Result<FactsPage> {
+        Ok(FactsPage::new(Vec::new(), None))
+    }
+}
+
+/// Answers a query with one row for each argument, in a column `value`.
+#[async_trait]
+impl SqlFacet for Fake {
+    async fn exec(
+        &self,
+        run: &RunContext,
+        _: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> Result<ExecOutcome> {
+        self.statement(run, sql, options)?;
+        let mut outcome = ExecOutcome::default();
+        outcome.rows_affected = args.len().try_into().unwrap();
+        if sql.contains("RETURNING") {
+            outcome.returning = Some(rows(args));
+        }
+        Ok(outcome)
+    }
+
+    async fn query(
+        &self,
+        run: &RunContext,
+        _: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> Result<Rows> {
+        self.statement(run, sql, options)?;
+        Ok(rows(args))
+    }
+
+    async fn begin(&self, _: &RunContext, _: &Scope, parent: Option<&TxId>) -> Result<TxState> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(parent) = parent {
+            let depth = state.transactions.get_mut(parent).ok_or_else(lost)?;
+            *depth += 1;
+            return Ok(TxState::new(parent.clone(), *depth));
+        }
+        state.ids += 1;
+        let tx = TxId::new(format!("tx-{}", state.ids));
+        state.transactions.insert(tx.clone(), 1);
+        Ok(TxState::new(tx, 1))
+    }
+
+    async fn commit(&self, _: &RunContext, _: &Scope, tx: &TxId) -> Result<TxState> {
+        self.end(tx)
+    }
+
+    async fn rollback(&self, _: &RunContext, _: &Scope, tx: &TxId) -> Result<TxState> {
+        self.end(tx)
+    }
+
+    async fn describe_tables(&self, _: &RunContext, _: &Scope) -> Result<Vec<TableInfo>> {
+        Ok(Vec::new())
+    }
+
+    async fn sql_scopes(&self, _: &TenantId, _: SqlScopesQuery) -> Result<SqlScopePage> {
+        Err(Error::internal("not asked by the tool"))
+    }
+
+    async fn drop_sql_scope(&self, _: &Scope) -> Result<bool> {
+        Err(Error::internal("not asked by the tool"))
+    }
+
+    async fn sql_usage(&self, _: &Scope) -> Result<SqlUsage> {
+        Ok(SqlUsage::default())
+    }
+
+    async fn dump(&self, _: &Scope) -> Result<DumpStream> {
+        Err(Error::internal("not asked by the tool"))
+    }
+
+    async fn restore(&self, _: &Scope, _: DumpStream) -> Result<RestoreOutcome> {
+        Err(Error::internal("not asked by the tool"))
+    }
+}
+
+fn rows(args: &[SqlValue]) -> Rows {
+    let mut rows = Rows::default();
+    rows.columns = vec!["value".to_owned()];
+    rows.rows = args.iter().map(|arg| vec![arg.clone()]).collect();
+    rows
+}
