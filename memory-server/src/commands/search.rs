@@ -32,16 +32,16 @@ pub(crate) struct SearchArgs {
     #[arg(long, short = 'k', value_name = "N", default_value_t = 10)]
     top_k: usize,
     /// Leave out hits whose score is lower: 0 to 1
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     threshold: Option<f64>,
     /// Weight of recency: 0 to 100
-    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, allow_negative_numbers = true)]
     recency: f64,
     /// Age at which recency is a half
     #[arg(long, value_name = "DURATION", value_parser = values::duration, default_value = "30d")]
     half_life: std::time::Duration,
     /// Weight of how often an entry was accessed: 0 to 100
-    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, allow_negative_numbers = true)]
     frequency: f64,
     /// Weight of a source: -100 to 100; may be given again
     #[arg(long, value_name = "LABEL=WEIGHT", value_parser = values::weight)]

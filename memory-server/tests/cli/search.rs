@@ -65,7 +65,7 @@ fn the_order_follows_what_is_weighed_and_is_explained() {
     let sum = score["score"].as_f64().unwrap() + 5.0;
     assert!((score["rank_score"].as_f64().unwrap() - sum).abs() < 1e-9, "{score}");
     let text = user.ok(&["search", "tea", "--recency", "1", "--half-life", "7d", "--explain"]);
-    assert!(text.contains("words: tea") && text.contains("recency +0.99"), "{text}");
+    assert!(text.contains("words: tea") && text.contains("recency +1.0000"), "{text}");
 }
 
 #[test]
