@@ -9,17 +9,39 @@ pub(crate) mod trace;
 
 use std::future::Future;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
-use memory_conformance::TestClock;
+use futures_core::Stream;
 use memory_core::{
-    Backend, Checked, DeleteOptions, Entry, GetOptions, Json, Key, ListQuery, NewEntry, Provider as _, Result, Scope,
-    SearchMode, SearchQuery, SetOptions, SetOutcome, UpdateOptions,
+    Backend, Checked, Clock, DeleteOptions, Entry, GetOptions, Json, Key, ListQuery, NewEntry, Provider as _, Result, Scope,
+    SearchMode, SearchQuery, SetOptions, SetOutcome, Timestamp, UpdateOptions,
 };
 use memory_sqlite::{Durability, SqliteConfig, SqliteProvider};
+
+/// A clock that moves when told.
+#[derive(Debug)]
+pub(crate) struct TestClock(AtomicI64);
+
+impl TestClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(1_800_000_000_000)))
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
 
 struct Unpark(Thread);
 
@@ -58,8 +80,17 @@ pub(crate) fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-pub(crate) fn scope() -> Scope {
-    Scope::agent("acme", "ada").unwrap()
+pub(crate) fn agent(id: &str) -> Scope {
+    Scope::agent("acme", id).unwrap()
+}
+
+/// The defaults, without syncs.
+pub(crate) fn normal() -> SqliteConfig {
+    SqliteConfig::default().with_durability(Durability::Normal)
+}
+
+pub(crate) fn open(path: &Path, config: SqliteConfig) -> SqliteProvider {
+    SqliteProvider::open(path, config, TestClock::new()).unwrap()
 }
 
 /// Nothing happens in the background but checkpoints.
@@ -86,7 +117,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn open(path: &Path, config: SqliteConfig) -> Result<Self> {
-        Self::open_at(path, config, Arc::new(TestClock::new()))
+        Self::open_at(path, config, TestClock::new())
     }
 
     pub(crate) fn open_at(path: &Path, config: SqliteConfig, clock: Arc<TestClock>) -> Result<Self> {
@@ -95,13 +126,13 @@ impl Store {
     }
 
     pub(crate) fn in_memory(config: SqliteConfig) -> Result<Self> {
-        let clock = Arc::new(TestClock::new());
+        let clock = TestClock::new();
         Self::over(Arc::new(SqliteProvider::open_in_memory(config, clock.clone())?), clock)
     }
 
     fn over(provider: Arc<SqliteProvider>, clock: Arc<TestClock>) -> Result<Self> {
         let kv = Arc::new(Checked::new(provider.clone())?);
-        Ok(Self { provider, kv, clock, scope: scope() })
+        Ok(Self { provider, kv, clock, scope: agent("ada") })
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -181,6 +212,27 @@ impl Store {
     pub(crate) fn close(self) {
         block_on(self.provider.close()).unwrap();
     }
+}
+
+/// Every item of a stream.
+pub(crate) async fn collect<T>(mut stream: Pin<Box<dyn Stream<Item = T> + Send>>) -> Vec<T> {
+    let mut items = Vec::new();
+    while let Some(item) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
+        items.push(item);
+    }
+    items
+}
+
+/// A stream of these items.
+pub(crate) fn stream<T: Send + Unpin + 'static>(items: Vec<T>) -> Pin<Box<dyn Stream<Item = T> + Send>> {
+    struct Items<T>(std::vec::IntoIter<T>);
+    impl<T: Unpin> Stream for Items<T> {
+        type Item = T;
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<T>> {
+            Poll::Ready(self.0.next())
+        }
+    }
+    Box::pin(Items(items.into_iter()))
 }
 
 /// Says why a test does not apply here.
