@@ -41,7 +41,7 @@ fn traced(test: &str, durability: &str) -> Option<(Vec<Call>, Vec<usize>)> {
     let mut child = Child::start(&mut command);
     assert_eq!(child.rest(), [ACKNOWLEDGED; 5]);
     let calls = trace::calls(&output);
-    let acknowledged = |call: &&Call| call.name == "write" && call.arguments.contains(ACKNOWLEDGED);
+    let acknowledged = |call: &&Call| call.name == "write" && call.arguments.contains(": acknowledged\\n");
     let acknowledgements = calls.iter().filter(acknowledged).map(|call| call.began).collect();
     Some((calls, acknowledgements))
 }

@@ -125,7 +125,7 @@ fn a_damaged_byte_anywhere_ends_in_an_answer_or_a_typed_error() {
     database(&path);
     let bytes = fs::read(&path).unwrap();
     let mut random = Random::named("damage");
-    for round in 0..200 {
+    for round in 0..100 {
         let mut damaged = bytes.clone();
         // Headers of pages decide most.
         let at = match round % 3 {
