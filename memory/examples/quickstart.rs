@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p memory --example quickstart`
 
+#![allow(clippy::print_stdout, reason = "an example shows what happens")]
+
 use memory::{
     Expect, GetOptions, Key, MemoryTool, Policy, RunContext, Scope, ScopeKind, SearchQuery, SetOptions,
 };

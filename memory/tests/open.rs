@@ -1,5 +1,13 @@
 //! From a URL or a `memory.toml` to an opened backend.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, also outside the functions marked as tests"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! From outcomes and errors to the answer's text, within the policy's bytes.
 
+use std::collections::BTreeMap;
+
 use memory_core::{Entry, Error, ErrorKind, Key, Metadata, Result, Source, Timestamp};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -162,7 +164,8 @@ pub(super) fn refusal(error: &Error) -> String {
         #[serde(serialize_with = "code")]
         code: ErrorKind,
         message: &'a str,
-        details: &'a Map<String, Value>,
+        // In order of the names, whether or not serde_json's map keeps another.
+        details: BTreeMap<&'a str, &'a Value>,
         retryable: bool,
     }
     fn code<S: Serializer>(kind: &ErrorKind, serializer: S) -> std::result::Result<S::Ok, S::Error> {
@@ -170,7 +173,12 @@ pub(super) fn refusal(error: &Error) -> String {
     }
     let write = |message: &str, details: &Map<String, Value>| {
         serde_json::to_string(&Refusal {
-            error: Body { code: error.kind(), message, details, retryable: error.retry().is_retryable() },
+            error: Body {
+                code: error.kind(),
+                message,
+                details: details.iter().map(|(name, value)| (name.as_str(), value)).collect(),
+                retryable: error.retry().is_retryable(),
+            },
         })
     };
     match write(error.message(), error.details()) {

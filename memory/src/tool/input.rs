@@ -108,8 +108,9 @@ pub(super) fn cut(text: &str) -> String {
     if text.len() <= 2 * MAX_SHOWN_BYTES {
         return text.to_owned();
     }
-    let head = text.get(..text.floor_char_boundary(MAX_SHOWN_BYTES)).unwrap_or_default();
-    let tail = text.get(text.ceil_char_boundary(text.len() - MAX_SHOWN_BYTES)..).unwrap_or_default();
+    // A character has at most four bytes, so one of four neighbouring positions begins one.
+    let head = (0..4).find_map(|back| text.get(..MAX_SHOWN_BYTES - back)).unwrap_or_default();
+    let tail = (0..4).find_map(|on| text.get(text.len() - MAX_SHOWN_BYTES + on..)).unwrap_or_default();
     format!("{head}…{tail}")
 }
 
