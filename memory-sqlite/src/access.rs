@@ -1,0 +1,231 @@
+//! Access counts: held in memory, written in batches, never a write for a read.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Counts of one key that are not in its row, or may not be yet.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    /// The incarnation of the key that was read.
+    born: i64,
+    /// Not written yet.
+    pending: u64,
+    /// Being written.
+    writing: u64,
+    /// What the row holds once `writing` is in it; rows only grow, so a row that has as much includes it.
+    reaches: Option<u64>,
+}
+
+/// One row's share of a write.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub(crate) space: i64,
+    pub(crate) key: Box<str>,
+    pub(crate) born: i64,
+    pub(crate) count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    spaces: HashMap<i64, HashMap<Box<str>, Count>>,
+    keys: usize,
+    /// What is being written, and what the rows will hold (`None`: the row is gone).
+    writing: Vec<(Share, Option<u64>)>,
+}
+
+/// The counts of one provider.
+#[derive(Debug)]
+pub(crate) struct AccessCounts {
+    counts: Mutex<Counts>,
+    limit: usize,
+}
+
+impl AccessCounts {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { counts: Mutex::default(), limit }
+    }
+
+    /// Looks at counts; several under one lock.
+    pub(crate) fn look(&self) -> Look<'_> {
+        Look { counts: self.lock(), limit: self.limit }
+    }
+
+    /// Keys whose counts are held.
+    pub(crate) fn keys(&self) -> usize {
+        self.lock().keys
+    }
+
+    /// Begins a write of up to `limit` keys' counts. One write at a time.
+    pub(crate) fn take(&self, limit: usize) -> Vec<Share> {
+        let mut counts = self.lock();
+        let mut shares = Vec::new();
+        for (&space, keys) in &mut counts.spaces {
+            for (key, count) in keys {
+                if shares.len() == limit {
+                    break;
+                }
+                if count.pending > 0 {
+                    count.writing = std::mem::take(&mut count.pending);
+                    count.reaches = None;
+                    shares.push(Share { space, key: key.clone(), born: count.born, count: count.writing });
+                }
+            }
+        }
+        counts.writing = shares.iter().map(|share| (share.clone(), None)).collect();
+        shares
+    }
+
+    /// What the rows hold once the transaction commits.
+    pub(crate) fn wrote(&self, reached: Vec<Option<u64>>) {
+        let mut counts = self.lock();
+        for ((_, to), reached) in counts.writing.iter_mut().zip(reached) {
+            *to = reached;
+        }
+    }
+
+    /// Before the commit: from now on a row may or may not include what is being written.
+    pub(crate) fn committing(&self) {
+        let mut counts = self.lock();
+        let Counts { spaces, writing, .. } = &mut *counts;
+        for (share, reaches) in writing {
+            if let Some(count) = spaces.get_mut(&share.space).and_then(|keys| keys.get_mut(&share.key))
+                && count.born == share.born
+            {
+                count.reaches = *reaches;
+            }
+        }
+    }
+
+    /// After the commit: what was being written is in the rows.
+    pub(crate) fn committed(&self) {
+        self.settle(|count| {
+            count.writing = 0;
+            count.reaches = None;
+        });
+    }
+
+    /// The write failed: it is to be tried again.
+    pub(crate) fn failed(&self) {
+        self.settle(|count| {
+            count.pending += std::mem::take(&mut count.writing);
+            count.reaches = None;
+        });
+    }
+
+    fn settle(&self, change: impl Fn(&mut Count)) {
+        let mut counts = self.lock();
+        for (share, _) in std::mem::take(&mut counts.writing) {
+            let Some(keys) = counts.spaces.get_mut(&share.space) else { continue };
+            let Some(count) = keys.get_mut(&share.key) else { continue };
+            if count.born == share.born {
+                change(count);
+            }
+            if count.pending == 0 && count.writing == 0 {
+                keys.remove(&share.key);
+                if keys.is_empty() {
+                    counts.spaces.remove(&share.space);
+                }
+                counts.keys -= 1;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts under the lock.
+pub(crate) struct Look<'a> {
+    counts: MutexGuard<'a, Counts>,
+    limit: usize,
+}
+
+impl Look<'_> {
+    /// The accesses of an entry whose row says `stored`.
+    pub(crate) fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
+        match self.counts.spaces.get(&space).and_then(|keys| keys.get(key)) {
+            Some(count) if count.born == born => count.total(stored),
+            _ => stored,
+        }
+    }
+
+    /// Counts an access; returns the accesses before it, and whether it is time to write.
+    pub(crate) fn access(&mut self, space: i64, key: &str, born: i64, stored: u64) -> (u64, bool) {
+        let Counts { spaces, keys: held, .. } = &mut *self.counts;
+        let keys = spaces.entry(space).or_default();
+        if let Some(count) = keys.get_mut(key) {
+            if count.born != born {
+                *count = Count { born, pending: 0, writing: 0, reaches: None };
+            }
+            let total = count.total(stored);
+            count.pending += 1;
+            return (total, false);
+        }
+        // Twice the limit is reached only where writing fails; further counts are lost then, memory is not.
+        if *held < self.limit.saturating_mul(2) {
+            keys.insert(key.into(), Count { born, pending: 1, writing: 0, reaches: None });
+            *held += 1;
+        }
+        (stored, *held >= self.limit)
+    }
+}
+
+impl Count {
+    fn total(&self, stored: u64) -> u64 {
+        let writing = match self.reaches {
+            Some(reaches) if stored >= reaches => 0,
+            _ => self.writing,
+        };
+        stored + writing + self.pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_the_same_before_during_and_after_its_write() {
+        let counts = AccessCounts::new(10);
+        assert_eq!(counts.look().access(1, "k", 5, 7), (7, false));
+        assert_eq!(counts.look().access(1, "k", 5, 7), (8, false));
+        assert_eq!(counts.take(10).len(), 1);
+        assert_eq!(counts.look().total(1, "k", 5, 7), 9);
+        counts.wrote(vec![Some(9)]);
+        counts.committing();
+        assert_eq!(counts.look().total(1, "k", 5, 7), 9, "a snapshot before the commit");
+        assert_eq!(counts.look().total(1, "k", 5, 9), 9, "a snapshot after it");
+        counts.committed();
+        assert_eq!(counts.look().total(1, "k", 5, 9), 9);
+        assert_eq!(counts.keys(), 0);
+    }
+
+    #[test]
+    fn a_failed_write_loses_nothing() {
+        let counts = AccessCounts::new(10);
+        counts.look().access(1, "k", 5, 0);
+        counts.take(10);
+        counts.look().access(1, "k", 5, 0);
+        counts.failed();
+        assert_eq!(counts.look().total(1, "k", 5, 0), 2);
+    }
+
+    #[test]
+    fn a_new_incarnation_begins_anew() {
+        let counts = AccessCounts::new(10);
+        counts.look().access(1, "k", 5, 0);
+        assert_eq!(counts.look().total(1, "k", 6, 0), 0);
+        assert_eq!(counts.look().access(1, "k", 6, 0), (0, false));
+        assert_eq!(counts.look().total(1, "k", 6, 0), 1);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let counts = AccessCounts::new(2);
+        for key in ["a", "b", "c", "d", "e", "f"] {
+            counts.look().access(1, key, 1, 0);
+        }
+        assert_eq!(counts.keys(), 4);
+    }
+}

@@ -1,0 +1,131 @@
+//! What nobody waits for: reclaiming, access counts, moving the log into the file.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Default)]
+struct Wanted {
+    checkpoint: bool,
+    garbage: bool,
+    accesses: bool,
+    closed: bool,
+}
+
+/// Wakes the background thread.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    wanted: Mutex<Wanted>,
+    wake: Condvar,
+    written: AtomicUsize,
+    checkpoint_rows: usize,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) checkpoint: bool,
+    pub(crate) garbage: bool,
+    pub(crate) accesses: bool,
+    pub(crate) sweep: bool,
+    pub(crate) closed: bool,
+}
+
+impl Signal {
+    pub(crate) fn new(checkpoint_pages: u32) -> Self {
+        Self {
+            wanted: Mutex::default(),
+            wake: Condvar::new(),
+            written: AtomicUsize::new(0),
+            checkpoint_rows: usize::try_from(checkpoint_pages).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// So many rows were committed; each dirties about a page.
+    pub(crate) fn wrote(&self, rows: usize) {
+        let before = self.written.fetch_add(rows, Ordering::Relaxed);
+        if before < self.checkpoint_rows && before + rows >= self.checkpoint_rows {
+            self.want(|wanted| wanted.checkpoint = true);
+        }
+    }
+
+    pub(crate) fn garbage(&self) {
+        self.want(|wanted| wanted.garbage = true);
+    }
+
+    pub(crate) fn accesses(&self) {
+        self.want(|wanted| wanted.accesses = true);
+    }
+
+    pub(crate) fn close(&self) {
+        self.want(|wanted| wanted.closed = true);
+    }
+
+    fn want(&self, set: impl FnOnce(&mut Wanted)) {
+        set(&mut self.lock());
+        self.wake.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something is to do, or the schedule says so.
+    pub(crate) fn wait(&self, schedule: &mut Schedule) -> Due {
+        let mut wanted = self.lock();
+        loop {
+            let now = Instant::now();
+            let sweep = schedule.sweep.is_some_and(|(_, at)| at <= now);
+            let flush = schedule.flush.1 <= now;
+            let due = Due {
+                checkpoint: wanted.checkpoint,
+                garbage: wanted.garbage || sweep,
+                accesses: wanted.accesses || flush,
+                sweep,
+                closed: wanted.closed,
+            };
+            if due != Due::default() {
+                *wanted = Wanted { closed: wanted.closed, ..Wanted::default() };
+                if due.checkpoint {
+                    self.written.store(0, Ordering::Relaxed);
+                }
+                if let Some((every, at)) = &mut schedule.sweep
+                    && sweep
+                {
+                    *at = now + *every;
+                }
+                if due.accesses {
+                    schedule.flush.1 = now + schedule.flush.0;
+                }
+                return due;
+            }
+            let next = schedule.sweep.map_or(schedule.flush.1, |(_, at)| at.min(schedule.flush.1));
+            wanted = self
+                .wake
+                .wait_timeout(wanted, next.saturating_duration_since(now))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+}
+
+/// When things are due that happen regularly; each with its interval.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    sweep: Option<(Duration, Instant)>,
+    flush: (Duration, Instant),
+}
+
+impl Schedule {
+    pub(crate) fn new(config: &crate::SqliteConfig) -> Self {
+        let now = Instant::now();
+        let every = |millis| {
+            let interval = Duration::from_millis(millis);
+            (interval, now + interval)
+        };
+        Self {
+            sweep: (config.sweep_interval_ms > 0).then(|| every(config.sweep_interval_ms)),
+            flush: every(config.access_flush_ms),
+        }
+    }
+}

@@ -1,0 +1,568 @@
+//! One write transaction: the state of the scopes it touches, and the rows it writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use memory_core::json::Json;
+use memory_core::{Clock, Error, Key, Quota, Scope, ScopeDigest, Timestamp};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+
+use crate::access::AccessCounts;
+use crate::background::Signal;
+use crate::config::SqliteConfig;
+use crate::row::{self, StoredEntry, Unreadable, signed};
+use crate::search::cache::{Change, IndexCache, What};
+
+/// A row with less than this much text lives in `entry`, whose pages then hold four or more; the text of a longer one
+/// lives in `body`. SQLite spills what is over a quarter of a page from a table without rowids, which is slow.
+const INLINE_BYTES: usize = 900;
+
+/// Most expired rows that one write reclaims to make room.
+const RECLAIM: usize = 512;
+
+/// What every transaction needs from the provider.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: SqliteConfig,
+    pub(crate) indexes: Arc<IndexCache>,
+    pub(crate) accesses: Arc<AccessCounts>,
+    pub(crate) signal: Arc<Signal>,
+}
+
+/// Why an operation did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It may not; it has written nothing.
+    Refused(Error),
+    /// The engine failed; what it has written is to be rolled back.
+    Engine(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Unreadable> for Fault {
+    fn from(error: Unreadable) -> Self {
+        match error {
+            Unreadable::Engine(error) => Self::Engine(error),
+            Unreadable::Content(error) => Self::Refused(error),
+        }
+    }
+}
+
+/// A scope and its digest.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) scope: Scope,
+    pub(crate) digest: ScopeDigest,
+}
+
+impl Target {
+    pub(crate) fn of(scope: &Scope) -> Self {
+        Self { scope: scope.clone(), digest: scope.digest() }
+    }
+}
+
+/// A row of `scope`. Counters include rows that have expired but are still there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Space {
+    /// 0: the scope has no row yet.
+    pub(crate) id: i64,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) expiring: u64,
+    /// The highest version given.
+    pub(crate) version: u64,
+    /// No key that is not there was ever given a version above this one.
+    pub(crate) floor: u64,
+    /// Counts everything that a reader could notice.
+    pub(crate) changes: i64,
+    dirty: bool,
+}
+
+impl Space {
+    pub(crate) fn touch(&mut self) {
+        self.dirty = true;
+    }
+}
+
+/// What a write needs to know of the row it replaces, live or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Old {
+    pub(crate) version: u64,
+    pub(crate) born: i64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) accesses: u64,
+    size: u64,
+    body: Option<i64>,
+}
+
+impl Old {
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| at > now)
+    }
+}
+
+/// The content of a row to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Content<'a> {
+    pub(crate) value: &'a Json,
+    /// As [`row::encode_metadata`] writes it.
+    pub(crate) metadata: Option<&'a str>,
+    pub(crate) source: Option<&'a str>,
+    pub(crate) text: Option<&'a str>,
+    /// As `Entry::size_bytes` counts.
+    pub(crate) size: u64,
+}
+
+/// The history of a row to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    pub(crate) version: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) accesses: u64,
+    /// `None`: the row is a new incarnation of its key.
+    pub(crate) born: Option<i64>,
+}
+
+/// A write transaction under way.
+pub(crate) struct Batch<'c> {
+    connection: &'c Connection,
+    context: &'c Context,
+    spaces: HashMap<ScopeDigest, Space>,
+    changes: Vec<(ScopeDigest, Change)>,
+    /// Access counts written, to be struck off once committed.
+    settled: bool,
+    garbage: bool,
+    written: usize,
+}
+
+impl<'c> Batch<'c> {
+    pub(crate) fn new(connection: &'c Connection, context: &'c Context) -> Self {
+        Self {
+            connection,
+            context,
+            spaces: HashMap::new(),
+            changes: Vec::new(),
+            settled: false,
+            garbage: false,
+            written: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.context.clock.now()
+    }
+
+    pub(crate) fn context(&self) -> &'c Context {
+        self.context
+    }
+
+    pub(crate) fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    pub(crate) fn statement(&self, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
+        self.connection.prepare_cached(sql)
+    }
+
+    /// That so many rows were written, for the checkpointer.
+    pub(crate) fn wrote(&mut self, rows: usize) {
+        self.written += rows;
+    }
+
+    /// That access counts were written in this transaction.
+    pub(crate) fn settles_accesses(&mut self) {
+        self.settled = true;
+    }
+
+    /// That rows are to be reclaimed.
+    pub(crate) fn leaves_garbage(&mut self) {
+        self.garbage = true;
+    }
+
+    /// The state of a scope; all zeros where it has none yet. Changes to it count once [`keep`](Self::keep) is called.
+    pub(crate) fn space(&mut self, digest: &ScopeDigest) -> Result<Space, Fault> {
+        if let Some(space) = self.spaces.get(digest) {
+            return Ok(*space);
+        }
+        let space = self
+            .statement("SELECT space, entries, bytes, expiring, version, floor, changes FROM scope WHERE digest = ?1")?
+            .query_row([digest.as_bytes()], |row| {
+                Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?])
+            })
+            .optional()?;
+        let space = match space {
+            None => Space::default(),
+            Some([id, entries, bytes, expiring, version, floor, changes]) => Space {
+                id,
+                entries: row::unsigned(entries, "counter")?,
+                bytes: row::unsigned(bytes, "counter")?,
+                expiring: row::unsigned(expiring, "counter")?,
+                version: row::unsigned(version, "counter")?,
+                floor: row::unsigned(floor, "counter")?,
+                changes,
+                dirty: false,
+            },
+        };
+        self.spaces.insert(*digest, space);
+        Ok(space)
+    }
+
+    /// Remembers the state of a scope, to be written before the commit.
+    pub(crate) fn keep(&mut self, digest: &ScopeDigest, space: Space) {
+        self.spaces.insert(*digest, space);
+    }
+
+    /// A number that no set of rows has had before.
+    pub(crate) fn fresh_space(&self) -> rusqlite::Result<i64> {
+        self.statement("UPDATE sequence SET last = last + 1 WHERE name = 'space' RETURNING last")?
+            .query_row([], |row| row.get(0))
+    }
+
+    /// Gives a scope its row, if it has none.
+    pub(crate) fn found(&mut self, target: &Target, space: &mut Space) -> Result<(), Fault> {
+        if space.id == 0 {
+            space.id = self.fresh_space()?;
+            let Scope { tenant, kind, id } = &target.scope;
+            self.statement(
+                "INSERT INTO scope (digest, space, tenant, kind, name, entries, bytes, expiring, version, floor, changes) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0, 0, 0)",
+            )?
+            .execute(params![
+                target.digest.as_bytes(),
+                space.id,
+                tenant.as_str(),
+                kind_number(*kind),
+                id.as_str()
+            ])?;
+            self.wrote(2);
+        }
+        Ok(())
+    }
+
+    /// The row of a key, live or not.
+    pub(crate) fn old(&self, space: &Space, key: &Key) -> Result<Option<Old>, Fault> {
+        if space.entries == 0 {
+            return Ok(None);
+        }
+        let mut statement = self.statement(
+            "SELECT version, born, created_at, expires_at, accesses, size, body \
+             FROM entry WHERE space = ?1 AND key = ?2",
+        )?;
+        let mut rows = statement.query(params![space.id, key.as_str()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some(Old {
+            version: row::unsigned(row.get(0)?, "version")?,
+            born: row.get(1)?,
+            created_at: row::time(row.get(2)?)?,
+            expires_at: row.get::<_, Option<i64>>(3)?.map(row::time).transpose()?,
+            accesses: row::unsigned(row.get(4)?, "access count")?,
+            size: row::unsigned(row.get(5)?, "size")?,
+            body: row.get(6)?,
+        }))
+    }
+
+    /// The whole entry of a key, live or not.
+    pub(crate) fn entry(&self, space: &Space, key: &Key) -> Result<Option<StoredEntry>, Fault> {
+        let mut statement = self.statement(SELECT_ENTRY.get())?;
+        let mut rows = statement.query(params![space.id, key.as_str()])?;
+        Ok(rows.next()?.map(row::read).transpose()?)
+    }
+
+    /// Writes a row over the old one, if any, and counts it.
+    pub(crate) fn put(
+        &mut self,
+        target: &Target,
+        space: &mut Space,
+        key: &Key,
+        old: Option<&Old>,
+        content: Content<'_>,
+        history: History,
+    ) -> Result<(), Fault> {
+        self.found(target, space)?;
+        space.changes += 1;
+        let born = history.born.unwrap_or(space.changes);
+        let Content { value, metadata, source, text, size } = content;
+        let length = key.as_str().len()
+            + value.len_bytes()
+            + metadata.map_or(0, str::len)
+            + source.map_or(0, str::len)
+            + text.map_or(0, str::len);
+        let old_body = old.and_then(|old| old.body);
+        let body = if length <= INLINE_BYTES {
+            if let Some(id) = old_body {
+                self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
+            }
+            None
+        } else if let Some(id) = old_body {
+            self.statement("UPDATE body SET metadata = ?2, text = ?3, value = ?4 WHERE id = ?1")?
+                .execute(params![id, metadata, text, value.as_str()])?;
+            Some(id)
+        } else {
+            Some(
+                self.statement("INSERT INTO body (metadata, text, value) VALUES (?1, ?2, ?3)")?
+                    .insert(params![metadata, text, value.as_str()])?,
+            )
+        };
+        let inline = |content| if body.is_none() { content } else { None };
+        let sql = match old {
+            Some(_) => {
+                "UPDATE entry SET version = ?3, born = ?4, created_at = ?5, updated_at = ?6, expires_at = ?7, \
+                 accesses = ?8, size = ?9, body = ?10, source = ?11, metadata = ?12, text = ?13, value = ?14 \
+                 WHERE space = ?1 AND key = ?2"
+            }
+            None => {
+                "INSERT INTO entry (space, key, version, born, created_at, updated_at, expires_at, accesses, size, \
+                 body, source, metadata, text, value) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+            }
+        };
+        self.statement(sql)?.execute(params![
+            space.id,
+            key.as_str(),
+            signed(history.version),
+            born,
+            history.created_at.as_millis(),
+            history.updated_at.as_millis(),
+            history.expires_at.map(Timestamp::as_millis),
+            signed(history.accesses),
+            signed(size),
+            body,
+            source,
+            inline(metadata),
+            inline(text),
+            inline(Some(value.as_str())),
+        ])?;
+        space.version = space.version.max(history.version);
+        space.entries = space.entries + 1 - u64::from(old.is_some());
+        space.bytes = (space.bytes + size).saturating_sub(old.map_or(0, |old| old.size));
+        space.expiring = (space.expiring + u64::from(history.expires_at.is_some()))
+            .saturating_sub(u64::from(old.is_some_and(|old| old.expires_at.is_some())));
+        space.touch();
+        self.wrote(1 + length / 4_096 * 2);
+        let (digest, id) = (&target.digest, space.id);
+        if self.context.indexes.watches(digest) {
+            let what = What::Put {
+                version: history.version,
+                value: value.clone(),
+                text: text.map(str::to_owned),
+                expires_at: history.expires_at,
+            };
+            self.changes.push((*digest, Change { space: id, number: space.changes, key: key.clone(), what }));
+        }
+        Ok(())
+    }
+
+    /// Removes a row and counts it out.
+    pub(crate) fn remove(&mut self, target: &Target, space: &mut Space, key: &Key, old: &Old) -> Result<(), Fault> {
+        self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?.execute(params![space.id, key.as_str()])?;
+        if let Some(id) = old.body {
+            self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
+        }
+        space.changes += 1;
+        space.floor = space.floor.max(old.version);
+        space.entries = space.entries.saturating_sub(1);
+        space.bytes = space.bytes.saturating_sub(old.size);
+        space.expiring = space.expiring.saturating_sub(u64::from(old.expires_at.is_some()));
+        space.touch();
+        self.wrote(1);
+        if self.context.indexes.watches(&target.digest) {
+            let change = Change { space: space.id, number: space.changes, key: key.clone(), what: What::Removed };
+            self.changes.push((target.digest, change));
+        }
+        Ok(())
+    }
+
+    /// Rows of a scope that have expired but are still there: how many, and their bytes.
+    pub(crate) fn expired(&self, space: &Space, now: Timestamp) -> Result<(u64, u64), Fault> {
+        if space.expiring == 0 {
+            return Ok((0, 0));
+        }
+        let (count, bytes) = self
+            .statement("SELECT count(*), coalesce(sum(size), 0) FROM entry WHERE space = ?1 AND expires_at <= ?2")?
+            .query_row(params![space.id, now.as_millis()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok((row::unsigned(count, "count")?, row::unsigned(bytes, "size")?))
+    }
+
+    /// Entries and bytes of a scope that are live.
+    pub(crate) fn live(&self, space: &Space, now: Timestamp) -> Result<(u64, u64), Fault> {
+        let (entries, bytes) = self.expired(space, now)?;
+        Ok((space.entries.saturating_sub(entries), space.bytes.saturating_sub(bytes)))
+    }
+
+    /// Removes up to `limit` expired rows of a scope, which nobody can notice. Returns how many.
+    pub(crate) fn reclaim(&mut self, space: &mut Space, now: Timestamp, limit: usize) -> Result<usize, Fault> {
+        if space.expiring == 0 {
+            return Ok(0);
+        }
+        let mut found = Vec::new();
+        {
+            let mut statement = self.statement(
+                "SELECT key, version, size, body FROM entry WHERE space = ?1 AND expires_at <= ?2 LIMIT ?3",
+            )?;
+            let mut rows = statement.query(params![space.id, now.as_millis(), signed(limit as u64)])?;
+            while let Some(row) = rows.next()? {
+                let key: String = row.get(0)?;
+                let version = row::unsigned(row.get(1)?, "version")?;
+                let size = row::unsigned(row.get(2)?, "size")?;
+                found.push((key, version, size, row.get::<_, Option<i64>>(3)?));
+            }
+        }
+        for (key, version, size, body) in &found {
+            self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?.execute(params![space.id, key])?;
+            if let Some(id) = body {
+                self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
+            }
+            space.floor = space.floor.max(*version);
+            space.entries = space.entries.saturating_sub(1);
+            space.bytes = space.bytes.saturating_sub(*size);
+            space.expiring = space.expiring.saturating_sub(1);
+        }
+        if !found.is_empty() {
+            space.touch();
+            self.wrote(found.len());
+        }
+        Ok(found.len())
+    }
+
+    /// Checks a write of one entry against the quota, making room by reclaiming what has expired. The old row may be
+    /// among that.
+    pub(crate) fn allow(
+        &mut self,
+        target: &Target,
+        space: &mut Space,
+        quota: Quota,
+        old: &mut Option<Old>,
+        size: u64,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        if quota.is_unlimited() {
+            return Ok(());
+        }
+        let live = old.filter(|old| old.is_live(now));
+        let after = |(entries, bytes): (u64, u64)| match live {
+            Some(old) => (entries, (bytes + size).saturating_sub(old.size)),
+            None => (entries + 1, bytes + size),
+        };
+        // An upper bound of what is live, and it is at hand.
+        let most = (space.entries, space.bytes);
+        if quota.check(most, after(most)).is_ok() {
+            return Ok(());
+        }
+        if self.reclaim(space, now, RECLAIM)? > 0 {
+            // Reclaiming stands even if the write is refused.
+            self.keep(&target.digest, *space);
+            *old = live;
+        }
+        let exact = self.live(space, now)?;
+        Ok(quota.check(exact, after(exact))?)
+    }
+
+    /// Runs a part of an operation that is undone where it refuses.
+    pub(crate) fn whole<T>(
+        &mut self,
+        digest: &ScopeDigest,
+        part: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let before = self.space(digest)?;
+        let changes = self.changes.len();
+        self.statement("SAVEPOINT part")?.execute([])?;
+        let result = part(self);
+        if let Err(Fault::Refused(_)) = &result {
+            self.statement("ROLLBACK TO part")?.execute([])?;
+            self.spaces.insert(*digest, before);
+            self.changes.truncate(changes);
+        }
+        if !matches!(result, Err(Fault::Engine(_))) {
+            self.statement("RELEASE part")?.execute([])?;
+        }
+        result
+    }
+
+    /// Writes the state of the scopes that changed.
+    pub(crate) fn write_back(&mut self) -> rusqlite::Result<()> {
+        for (digest, space) in &mut self.spaces {
+            if !space.dirty {
+                continue;
+            }
+            self.connection
+                .prepare_cached(
+                    "UPDATE scope SET space = ?2, entries = ?3, bytes = ?4, expiring = ?5, version = ?6, floor = ?7, \
+                     changes = ?8 WHERE digest = ?1",
+                )?
+                .execute(params![
+                    digest.as_bytes(),
+                    space.id,
+                    signed(space.entries),
+                    signed(space.bytes),
+                    signed(space.expiring),
+                    signed(space.version),
+                    signed(space.floor),
+                    space.changes
+                ])?;
+            space.dirty = false;
+        }
+        if self.settled {
+            self.context.accesses.committing();
+        }
+        Ok(())
+    }
+
+    /// Commits, and tells those who keep something in memory.
+    pub(crate) fn commit(self) -> rusqlite::Result<()> {
+        let _barrier = (!self.changes.is_empty()).then(|| self.context.indexes.barrier());
+        self.statement("COMMIT")?.execute([])?;
+        if self.settled {
+            self.context.accesses.committed();
+        }
+        for (digest, change) in self.changes {
+            self.context.indexes.feed(&digest, change);
+        }
+        self.context.signal.wrote(self.written);
+        if self.garbage {
+            self.context.signal.garbage();
+        }
+        Ok(())
+    }
+}
+
+/// Rows of `scope` order by kind as `ScopeKind` does.
+pub(crate) fn kind_number(kind: memory_core::ScopeKind) -> i64 {
+    match kind {
+        memory_core::ScopeKind::Agent => 0,
+        memory_core::ScopeKind::User => 1,
+        memory_core::ScopeKind::Run => 2,
+    }
+}
+
+/// A statement that includes the entry columns.
+pub(crate) struct Sql(std::sync::OnceLock<String>, &'static str);
+
+impl Sql {
+    /// `{columns}` in the text stands for [`row::COLUMNS`].
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self(std::sync::OnceLock::new(), text)
+    }
+
+    pub(crate) fn get(&self) -> &str {
+        self.0.get_or_init(|| self.1.replace("{columns}", row::COLUMNS))
+    }
+}
+
+static SELECT_ENTRY: Sql = Sql::new(
+    "SELECT {columns} FROM entry e LEFT JOIN body b ON b.id = e.body WHERE e.space = ?1 AND e.key = ?2",
+);

@@ -1,0 +1,130 @@
+//! SQLite's errors as core errors.
+
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind, Retry};
+use rusqlite::ErrorCode;
+
+/// The code of an engine error; `None` for what is not SQLite's own.
+pub(crate) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
+    error.sqlite_error_code()
+}
+
+/// Whether another connection's lock is in the way.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// An engine error before anything was made permanent.
+pub(crate) fn engine(error: rusqlite::Error) -> Error {
+    let (kind, message, retry) = match code(&error) {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return locked().with_source(error),
+        Some(ErrorCode::DiskFull) => (
+            ErrorKind::Unavailable,
+            "the disk or the database is full and nothing was written; free space and try again",
+            Some(Retry::After(Duration::from_secs(1))),
+        ),
+        Some(ErrorCode::SystemIoFailure) => (
+            ErrorKind::Unavailable,
+            "reading or writing the database file failed; check the disk and the file's permissions",
+            None,
+        ),
+        Some(ErrorCode::DatabaseCorrupt) => (
+            ErrorKind::Corrupt,
+            "the database file is damaged; restore it from a copy, or recover it with SQLite's `.recover`",
+            None,
+        ),
+        Some(ErrorCode::NotADatabase) => {
+            (ErrorKind::Corrupt, "the file is not a SQLite database; name another file", None)
+        }
+        Some(ErrorCode::ReadOnly) => (
+            ErrorKind::ReadOnly,
+            "the database file or its folder is read-only; give this process the right to write both",
+            None,
+        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => (
+            ErrorKind::Unavailable,
+            "the database file cannot be opened; check that its folder exists and may be read and written",
+            Some(Retry::Never),
+        ),
+        Some(ErrorCode::OutOfMemory) => {
+            (ErrorKind::Unavailable, "SQLite is out of memory; try again with less load", None)
+        }
+        Some(ErrorCode::OperationInterrupted) => {
+            (ErrorKind::Unavailable, "the operation was interrupted as the database closes", None)
+        }
+        Some(ErrorCode::TooBig) => (ErrorKind::TooLarge, "a text is longer than SQLite can store", None),
+        _ => (ErrorKind::Internal, "SQLite reports an error that it should not; please report it", None),
+    };
+    let converted = Error::new(kind, message).with_source(error);
+    match retry {
+        Some(retry) => converted.with_retry(retry),
+        None => converted,
+    }
+}
+
+/// An engine error of COMMIT: where the file system failed, whether the commit is in the log is not known.
+pub(crate) fn commit(error: rusqlite::Error) -> Error {
+    if code(&error) == Some(ErrorCode::SystemIoFailure) {
+        return Error::new(
+            ErrorKind::OutcomeUnknown,
+            "the disk failed while the write was made permanent; read the key to see whether it was stored",
+        )
+        .with_source(error);
+    }
+    engine(error)
+}
+
+/// Another process holds the lock for longer than the time limit.
+pub(crate) fn locked() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "another process kept the database locked for the whole busy timeout; nothing was written, try again",
+    )
+}
+
+/// The provider was closed.
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Unavailable, "the database was closed; open it again").with_retry(Retry::Never)
+}
+
+/// Too much waits already.
+pub(crate) fn overloaded(what: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("too many {what} wait already; nothing was done, try again later"),
+    )
+}
+
+/// The thread that should have answered did not.
+pub(crate) fn lost() -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the operation ended without an answer, which is a bug; read the key to see whether it was stored",
+    )
+}
+
+/// A stored row that this crate would not have written.
+pub(crate) fn malformed(what: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("a stored {what} is malformed; the file was changed by another program or is damaged"),
+    )
+}
+
+/// A file that is no database of this crate, or a later one's.
+pub(crate) fn foreign(message: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, message)
+}
+
+/// An error of the file system while opening.
+pub(crate) fn file(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+        std::io::ErrorKind::NotADirectory | std::io::ErrorKind::InvalidInput => ErrorKind::InvalidArgument,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, "the database file or its folder cannot be opened or created; check the path and its permissions")
+        .with_retry(Retry::Never)
+        .with_source(error)
+}

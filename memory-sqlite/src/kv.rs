@@ -1,0 +1,281 @@
+//! The key/value facet.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::reduce::Reducer;
+use memory_core::{
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Entry, Error, ErrorKind, GetOptions,
+    ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions,
+    ReembedOutcome, Result, Scope, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults,
+    SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
+};
+use rusqlite::Connection;
+
+use crate::batch::Target;
+use crate::provider::SqliteProvider;
+use crate::read::{self, Allowance, Got, Step};
+use crate::row::Unreadable;
+use crate::store::Store;
+use crate::write::{self, Draft};
+use crate::writer::Cost;
+use crate::{portable, search};
+
+#[async_trait]
+impl Backend for SqliteProvider {
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        let digest = scope.digest();
+        let now = self.store.clock.now();
+        let inline = self
+            .store
+            .inline(|connection| read::get(connection, &digest, key.as_str(), now, Allowance::Inline));
+        let got = match inline? {
+            Some(got) => got,
+            None => {
+                let key = key.clone();
+                self.store
+                    .worker(move |connection| read::get(connection, &digest, key.as_str(), now, Allowance::Unlimited))
+                    .await?
+            }
+        };
+        Ok(got.map(|got| self.store.finish(got, options)))
+    }
+
+    async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
+        let digest = scope.digest();
+        let now = self.store.clock.now();
+        let inline = if keys.len() > read::INLINE_ENTRIES {
+            None
+        } else {
+            self.store.inline(|connection| read::get_many(connection, &digest, keys, now, Allowance::Inline))?
+        };
+        let got = match inline {
+            Some(got) => got,
+            None => {
+                let keys = keys.to_vec();
+                self.store
+                    .worker(move |connection| read::get_many(connection, &digest, &keys, now, Allowance::Unlimited))
+                    .await?
+            }
+        };
+        Ok(got.into_iter().map(|got| got.map(|got| self.store.finish(got, options))).collect())
+    }
+
+    async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
+        refuse_embedding(options.embed)?;
+        let target = Target::of(scope);
+        let draft = Draft::new(key.clone(), value, options);
+        self.store.writer.submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft)).await
+    }
+
+    async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
+        let target = Target::of(scope);
+        let key = key.clone();
+        self.store
+            .writer
+            .submit(Cost::entry(0), move |batch| write::delete(batch, &target, &key, options.expect))
+            .await
+    }
+
+    async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
+        let digest = scope.digest();
+        let now = self.store.clock.now();
+        let list = move |store: &Store, connection: &Connection, scope: &Scope, query: &ListQuery, allowance| {
+            read::list(connection, scope, &digest, query, now, allowance, |space, stored| {
+                let key = stored.entry.key.as_str();
+                store.accesses.look().total(space, key, stored.born, stored.entry.access_count)
+            })
+        };
+        let inline = if query.limit > read::INLINE_ENTRIES {
+            None
+        } else {
+            self.store.inline(|connection| list(&self.store, connection, scope, &query, Allowance::Inline))?
+        };
+        match inline {
+            Some(page) => Ok(page),
+            None => {
+                let (store, scope) = (Arc::clone(&self.store), scope.clone());
+                self.store
+                    .worker(move |connection| list(&store, connection, &scope, &query, Allowance::Unlimited))
+                    .await
+            }
+        }
+    }
+
+    async fn increment(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        delta: i64,
+        options: UpdateOptions,
+    ) -> Result<IncrementOutcome> {
+        let target = Target::of(scope);
+        let key = key.clone();
+        self.store
+            .writer
+            .submit(Cost::entry(0), move |batch| write::increment(batch, &target, &key, delta, options))
+            .await
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        reducer: Reducer,
+        options: UpdateOptions,
+    ) -> Result<UpdateOutcome> {
+        let target = Target::of(scope);
+        let key = key.clone();
+        let bytes = match &reducer {
+            Reducer::Merge(operand) | Reducer::AppendDedupe(operand) => operand.len_bytes(),
+            Reducer::BoundedList { item, .. } => item.len_bytes(),
+            _ => 0,
+        };
+        self.store
+            .writer
+            .submit(Cost::entry(bytes), move |batch| write::update(batch, &target, &key, &reducer, options))
+            .await
+    }
+
+    async fn bulk_insert(
+        &self,
+        scope: &Scope,
+        items: Vec<NewEntry>,
+        options: BulkOptions,
+    ) -> Result<Vec<SetOutcome>> {
+        for (index, item) in items.iter().enumerate() {
+            refuse_embedding(item.options.embed).map_err(|error| error.with_detail("index", index))?;
+        }
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let target = Target::of(scope);
+        let drafts: Vec<Draft> = items.into_iter().map(Draft::from).collect();
+        let bytes = drafts.iter().map(Draft::bytes).fold(0, usize::saturating_add);
+        self.store
+            .writer
+            .submit(Cost::slow(bytes), move |batch| write::bulk_insert(batch, &target, &drafts, options.quota))
+            .await
+    }
+
+    async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
+        match query.mode {
+            SearchMode::Auto | SearchMode::Lexical => {}
+            SearchMode::Vector | SearchMode::Hybrid => return Err(vector_unsupported("search")),
+        }
+        let digest = scope.digest();
+        let store = Arc::clone(&self.store);
+        self.store
+            .workers
+            .run(move |connection| {
+                let now = store.clock.now();
+                search::search(connection, &store.indexes, &store.accesses, &digest, &query, now).map_err(Error::from)
+            })
+            .await
+    }
+
+    async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
+        let digest = scope.digest();
+        let now = self.store.clock.now();
+        match self.store.inline(|connection| read::stats(connection, &digest, now, Allowance::Inline))? {
+            Some(stats) => Ok(stats),
+            None => {
+                self.store
+                    .worker(move |connection| read::stats(connection, &digest, now, Allowance::Unlimited))
+                    .await
+            }
+        }
+    }
+
+    async fn reembed(&self, _scope: &Scope, _options: ReembedOptions) -> Result<ReembedOutcome> {
+        Err(vector_unsupported("reembed"))
+    }
+
+    async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
+        let tenant = tenant.clone();
+        let now = self.store.clock.now();
+        self.store
+            .workers
+            .run(move |connection| read::scopes(connection, &tenant, &query, now).map_err(Error::from))
+            .await
+    }
+
+    async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
+        let target = Target::of(scope);
+        self.store.writer.submit(Cost::slow(0), move |batch| write::drop_scope(batch, &target)).await
+    }
+
+    async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
+        portable::export(&self.store, Target::of(scope))
+    }
+
+    async fn import_scope(
+        &self,
+        scope: &Scope,
+        records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        portable::import(&self.store, Target::of(scope), records, options).await
+    }
+}
+
+impl Store {
+    /// Reads on this thread; `None`: it takes a worker.
+    fn inline<T>(&self, read: impl FnOnce(&Connection) -> Result<Step<T>, Unreadable>) -> Result<Option<T>> {
+        if self.is_closed() {
+            return Err(crate::error::closed());
+        }
+        match self.readers.inline(read) {
+            Some(Ok(Step::Done(value))) => Ok(Some(value)),
+            Some(Ok(Step::TooMuch)) | None => Ok(None),
+            Some(Err(error)) => Err(error),
+        }
+    }
+
+    async fn worker<T, F>(&self, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<Step<T>, Unreadable> + Send + 'static,
+    {
+        let step = self.workers.run(move |connection| read(connection).map_err(Error::from)).await?;
+        match step {
+            Step::Done(value) => Ok(value),
+            Step::TooMuch => Err(Error::internal("a read without limits met one")),
+        }
+    }
+
+    /// The entry with its accesses, this one counted for the next.
+    fn finish(&self, got: Got, options: GetOptions) -> Entry {
+        let Got { space, stored } = got;
+        let mut entry = stored.entry;
+        let mut counts = self.accesses.look();
+        let key = entry.key.as_str();
+        if options.count_access {
+            let (before, full) = counts.access(space, key, stored.born, entry.access_count);
+            drop(counts);
+            entry.access_count = before;
+            if full {
+                self.signal.accesses();
+            }
+        } else {
+            entry.access_count = counts.total(space, key, stored.born, entry.access_count);
+        }
+        entry
+    }
+}
+
+fn refuse_embedding(embed: Embed) -> Result<()> {
+    match embed {
+        Embed::Always => Err(vector_unsupported("set")),
+        Embed::Auto | Embed::Never => Ok(()),
+    }
+}
+
+fn vector_unsupported(operation: &'static str) -> Error {
+    Error::new(
+        ErrorKind::VectorUnsupported,
+        "provider `sqlite` serves no vectors; search by words, and write with `embed` left at `auto`",
+    )
+    .with_detail("operation", operation)
+    .with_detail("provider", "sqlite")
+}

@@ -1,0 +1,380 @@
+//! Export and import of a scope.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use memory_core::{
+    Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, Result, ScopeDigest,
+    Timestamp,
+};
+use rusqlite::{Connection, params};
+
+use crate::access::AccessCounts;
+use crate::batch::{Batch, Content, Fault, History, Sql, Target};
+use crate::error::closed;
+use crate::row::{self, Unreadable, encode_metadata, signed, successor};
+use crate::store::Store;
+use crate::write::next_version;
+use crate::writer::Cost;
+
+/// Records, and their bytes, that wait for a slow reader.
+const AHEAD_RECORDS: usize = 64;
+const AHEAD_BYTES: usize = 4 << 20;
+/// Records, and their bytes, that one transaction imports.
+const STEP_RECORDS: usize = 256;
+const STEP_BYTES: usize = 1 << 20;
+
+static PAGE: Sql = Sql::new(
+    "SELECT {columns}, e.space FROM entry e LEFT JOIN body b ON b.id = e.body \
+     WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key >= ?2 \
+     AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key LIMIT ?4",
+);
+
+/// The pipe between an export's thread and its reader.
+#[derive(Default)]
+struct Pipe {
+    state: Mutex<PipeState>,
+    /// Wakes the thread: there is room, or nobody reads any more.
+    room: Condvar,
+}
+
+#[derive(Default)]
+struct PipeState {
+    records: VecDeque<(usize, Result<Record>)>,
+    bytes: usize,
+    ended: bool,
+    abandoned: bool,
+    reader: Option<Waker>,
+}
+
+impl Pipe {
+    fn lock(&self) -> MutexGuard<'_, PipeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a record over; false where nobody wants it any more.
+    fn push(&self, bytes: usize, record: Result<Record>, patience: Duration, store: &Store) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut state = self.lock();
+        let mut record = record;
+        while !state.abandoned
+            && (state.records.len() >= AHEAD_RECORDS || state.bytes > AHEAD_BYTES)
+            && record.is_ok()
+        {
+            let now = Instant::now();
+            if store.is_closed() {
+                record = Err(closed());
+            } else if now >= deadline {
+                record = Err(Error::new(
+                    ErrorKind::Timeout,
+                    "the export was given up: its next record was not taken in time; begin it again",
+                ));
+            } else {
+                let pause = (deadline - now).min(Duration::from_millis(100));
+                state = self.room.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        let more = record.is_ok() && !state.abandoned;
+        state.bytes += bytes;
+        state.records.push_back((bytes, record));
+        if let Some(reader) = state.reader.take() {
+            drop(state);
+            reader.wake();
+        }
+        more
+    }
+
+    fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        if let Some(reader) = state.reader.take() {
+            drop(state);
+            reader.wake();
+        }
+    }
+}
+
+/// The reader's end.
+struct Export {
+    pipe: Arc<Pipe>,
+    done: bool,
+}
+
+impl Stream for Export {
+    type Item = Result<Record>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let mut state = self.pipe.lock();
+        match state.records.pop_front() {
+            Some((bytes, record)) => {
+                state.bytes -= bytes;
+                drop(state);
+                self.pipe.room.notify_one();
+                self.done = record.is_err();
+                Poll::Ready(Some(record))
+            }
+            None if state.ended => Poll::Ready(None),
+            None => {
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        self.pipe.lock().abandoned = true;
+        self.pipe.room.notify_one();
+    }
+}
+
+/// Marks the end of an export also where its thread panics.
+struct Ending(Arc<Store>, Arc<Pipe>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.export_ended();
+        self.1.end();
+    }
+}
+
+/// Streams a scope from a thread of its own, since a reader may take its time.
+pub(crate) fn export(store: &Arc<Store>, target: Target) -> Result<RecordStream> {
+    store.export_begins()?;
+    let pipe = Arc::new(Pipe::default());
+    let ending = Ending(Arc::clone(store), Arc::clone(&pipe));
+    let thread = std::thread::Builder::new().name("memory-sqlite-export".to_owned());
+    thread
+        .spawn(move || {
+            let Ending(store, pipe) = &ending;
+            if let Err(error) = send(store, pipe, &target.digest) {
+                pipe.push(0, Err(error.into()), Duration::ZERO, store);
+            }
+        })
+        .map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "no thread can be started for the export; try again").with_source(error)
+        })?;
+    Ok(Box::pin(Export { pipe, done: false }))
+}
+
+fn send(store: &Store, pipe: &Pipe, digest: &ScopeDigest) -> Result<(), Unreadable> {
+    match store.connect()? {
+        Some(connection) => {
+            let snapshot = connection.unchecked_transaction()?;
+            pages(store, pipe, |after, now| page(&snapshot, &store.accesses, digest, after, now))
+        }
+        // In memory there is one connection, and a slow reader must not hold it: each page is its own snapshot.
+        None => pages(store, pipe, |after, now| {
+            let connection = store.writer.connection();
+            let page = page(&connection, &store.accesses, digest, after, now);
+            store.writer.release(connection);
+            page
+        }),
+    }
+}
+
+fn pages(
+    store: &Store,
+    pipe: &Pipe,
+    mut page: impl FnMut(&str, Timestamp) -> Result<Vec<Entry>, Unreadable>,
+) -> Result<(), Unreadable> {
+    let patience = Duration::from_millis(store.config.export_idle_ms);
+    let now = store.clock.now();
+    let mut after = String::new();
+    loop {
+        let entries = page(&after, now)?;
+        let Some(last) = entries.last() else { return Ok(()) };
+        after = successor(last.key.as_str());
+        for entry in entries {
+            let bytes = usize::try_from(entry.size_bytes()).unwrap_or(usize::MAX);
+            if !pipe.push(bytes, Ok(Record::from(entry)), patience, store) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn page(
+    connection: &Connection,
+    accesses: &AccessCounts,
+    digest: &ScopeDigest,
+    from: &str,
+    now: Timestamp,
+) -> Result<Vec<Entry>, Unreadable> {
+    let mut statement = connection.prepare_cached(PAGE.get())?;
+    let mut rows = statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_RECORDS as u64)])?;
+    let mut entries = Vec::new();
+    let mut bytes = 0_u64;
+    while let Some(row) = rows.next()? {
+        let row::StoredEntry { mut entry, born } = row::read(row)?;
+        entry.access_count = accesses.look().total(row.get(11)?, entry.key.as_str(), born, entry.access_count);
+        bytes += entry.size_bytes();
+        entries.push(entry);
+        if bytes > AHEAD_BYTES as u64 {
+            break;
+        }
+    }
+    Ok(entries)
+}
+
+/// Stores a stream, a few records in a transaction.
+pub(crate) async fn import(
+    store: &Store,
+    target: Target,
+    mut records: RecordStream,
+    options: ImportOptions,
+) -> Result<ImportOutcome> {
+    let mut outcome = ImportOutcome::default();
+    let mut index = 0_u64;
+    loop {
+        let (step, bytes, end) = next_step(&mut records).await;
+        let first = index;
+        index += step.len() as u64;
+        if !step.is_empty() {
+            let target = target.clone();
+            let stored = store
+                .writer
+                .submit(Cost::slow(bytes), move |batch| import_step(batch, &target, &step, options))
+                .await?;
+            outcome.created += stored.outcome.created;
+            outcome.replaced += stored.outcome.replaced;
+            outcome.skipped += stored.outcome.skipped;
+            outcome.expired += stored.outcome.expired;
+            if let Some((at, error)) = stored.refused {
+                return Err(error.with_detail("index", first + at));
+            }
+        }
+        match end {
+            None => {}
+            Some(None) => return Ok(outcome),
+            Some(Some(error)) if error.details().contains_key("index") => return Err(error),
+            Some(Some(error)) => return Err(error.with_detail("index", index)),
+        }
+    }
+}
+
+/// Takes the next records off the stream; the third is its end, with its error.
+async fn next_step(records: &mut RecordStream) -> (Vec<Record>, usize, Option<Option<Error>>) {
+    let (mut step, mut bytes) = (Vec::new(), 0_usize);
+    while step.len() < STEP_RECORDS && bytes < STEP_BYTES {
+        match std::future::poll_fn(|context| records.as_mut().poll_next(context)).await {
+            Some(Ok(record)) => {
+                bytes += usize::try_from(record.entry.size_bytes()).unwrap_or(usize::MAX);
+                step.push(record);
+            }
+            Some(Err(error)) => return (step, bytes, Some(Some(error))),
+            None => return (step, bytes, Some(None)),
+        }
+    }
+    (step, bytes, None)
+}
+
+/// What one transaction of an import did, and the record that ended it.
+struct Stored {
+    outcome: ImportOutcome,
+    refused: Option<(u64, Error)>,
+}
+
+fn import_step(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    records: &[Record],
+    options: ImportOptions,
+) -> Result<Stored, Fault> {
+    let mut stored = Stored { outcome: ImportOutcome::default(), refused: None };
+    for (at, record) in (0_u64..).zip(records) {
+        match import_record(batch, target, record, options, &mut stored.outcome) {
+            Ok(()) => {}
+            // Records before it stay.
+            Err(Fault::Refused(error)) => {
+                stored.refused = Some((at, error));
+                break;
+            }
+            Err(engine) => return Err(engine),
+        }
+    }
+    Ok(stored)
+}
+
+fn import_record(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    record: &Record,
+    options: ImportOptions,
+    outcome: &mut ImportOutcome,
+) -> Result<(), Fault> {
+    let now = batch.now();
+    let entry = &record.entry;
+    if entry.is_expired(now) {
+        outcome.expired += 1;
+        return Ok(());
+    }
+    let mut space = batch.space(&target.digest)?;
+    let mut old = batch.old(&space, &entry.key)?;
+    let live = old.filter(|old| old.is_live(now));
+    if let Some(live) = live {
+        match options.on_existing {
+            OnExisting::Skip => {
+                outcome.skipped += 1;
+                return Ok(());
+            }
+            OnExisting::Fail => return Err(Error::conflict(Some(live.version)).into()),
+            OnExisting::Replace => {}
+        }
+        let stored = batch.entry(&space, &entry.key)?;
+        if stored.is_some_and(|stored| is_same(&stored.entry, entry)) {
+            outcome.skipped += 1;
+            return Ok(());
+        }
+    }
+    let used = match &old {
+        Some(old) => old.version.max(space.floor),
+        None => space.floor,
+    };
+    let size = entry.size_bytes();
+    batch.allow(target, &mut space, options.quota, &mut old, size, now)?;
+    // A version that this key, or one that is gone, may have had is not given again.
+    let version = if entry.version > used { entry.version } else { next_version(&space)? };
+    let metadata = encode_metadata(&entry.metadata);
+    let content = Content {
+        value: &entry.value,
+        metadata: metadata.as_deref(),
+        source: entry.source.as_ref().map(memory_core::Source::as_str),
+        text: entry.text.as_deref(),
+        size,
+    };
+    let history = History {
+        version,
+        created_at: entry.created_at,
+        updated_at: entry.updated_at,
+        expires_at: entry.expires_at,
+        accesses: entry.access_count,
+        born: None,
+    };
+    batch.put(target, &mut space, &entry.key, old.as_ref(), content, history)?;
+    batch.keep(&target.digest, space);
+    match live {
+        Some(_) => outcome.replaced += 1,
+        None => outcome.created += 1,
+    }
+    Ok(())
+}
+
+/// Whether importing the record again would change nothing. Its version may be another by then, and reads count.
+fn is_same(stored: &Entry, record: &Entry) -> bool {
+    stored.value == record.value
+        && stored.metadata == record.metadata
+        && stored.source == record.source
+        && stored.text == record.text
+        && stored.created_at == record.created_at
+        && stored.updated_at == record.updated_at
+        && stored.expires_at == record.expires_at
+}

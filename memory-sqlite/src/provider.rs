@@ -1,0 +1,144 @@
+//! The provider: opening, closing, capabilities, health.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{
+    Backend, Capabilities, Clock, Health, HealthStatus, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+};
+
+use crate::config::SqliteConfig;
+use crate::error::engine;
+use crate::store::Store;
+
+/// Memory in one SQLite file, which several processes may share, or in memory alone.
+///
+/// Dropping it writes the access counts held and ends its threads; [`close`](Self::close) does so without holding
+/// up an executor.
+#[derive(Debug)]
+pub struct SqliteProvider {
+    pub(crate) store: Arc<Store>,
+}
+
+impl SqliteProvider {
+    /// Opens the database of this path, or creates it: the file with mode 0600, missing folders with 0700.
+    ///
+    /// Blocks for some milliseconds; where another process holds the file, for up to the busy timeout.
+    ///
+    /// # Errors
+    /// `corrupt` for a file that is no SQLite database, another program's, a newer version's, or damaged; it is not
+    /// touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range. `read_only`,
+    /// `unavailable` as the file system has it.
+    pub fn open(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        Store::open(Some(path.as_ref()), config, clock).map(|store| Self { store })
+    }
+
+    /// Opens an empty database in memory, which ends with the provider.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a configuration out of range.
+    pub fn open_in_memory(config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        Store::open(None, config, clock).map(|store| Self { store })
+    }
+
+    /// Reclaims the room of what has expired by now, and of dropped scopes. Nothing that can be read changes.
+    /// Returns how many expired entries there were.
+    ///
+    /// # Errors
+    /// `unavailable`; what was reclaimed before stays so.
+    pub async fn sweep(&self) -> Result<u64> {
+        self.aside(Store::sweep).await
+    }
+
+    /// Writes the access counts that are held in memory.
+    ///
+    /// # Errors
+    /// `unavailable`; the counts stay held.
+    pub async fn flush(&self) -> Result<()> {
+        self.aside(Store::flush).await
+    }
+
+    /// Writes what is held and ends the threads; every later call is `unavailable`. Closing again succeeds.
+    ///
+    /// # Errors
+    /// `unavailable` where no thread can be started to do it.
+    pub async fn close(&self) -> Result<()> {
+        self.aside(|store| {
+            store.close();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Does what waits on a thread of its own.
+    async fn aside<T: Send + 'static>(&self, work: fn(&Store) -> Result<T>) -> Result<T> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let store = Arc::clone(&self.store);
+        std::thread::Builder::new()
+            .name("memory-sqlite-aside".to_owned())
+            .spawn(move || {
+                let done = work(&store);
+                // Who was answered may drop the provider, which then closes the files.
+                drop(store);
+                let _ = reply.send(done);
+            })
+            .map_err(|error| {
+                memory_core::Error::new(memory_core::ErrorKind::Unavailable, "no thread can be started; try again")
+                    .with_source(error)
+            })?;
+        answer.await.unwrap_or_else(|_| Err(crate::error::lost()))
+    }
+}
+
+impl Drop for SqliteProvider {
+    fn drop(&mut self) {
+        self.store.close();
+    }
+}
+
+#[async_trait]
+impl Provider for SqliteProvider {
+    fn name(&self) -> &str {
+        "sqlite"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.kv = true;
+        capabilities.lexical_search = true;
+        capabilities.stats = true;
+        capabilities.compare_and_set = true;
+        capabilities.quotas = true;
+        capabilities.max_value_bytes = self.store.config.max_value_bytes;
+        capabilities
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        Some(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        if self.store.is_displaced() {
+            return Ok(Health::new(
+                HealthStatus::Down,
+                "the database file was moved, deleted or replaced while it was open; open it again",
+            ));
+        }
+        let read = self
+            .store
+            .workers
+            .run(|connection| {
+                connection.query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0)).map_err(engine)
+            })
+            .await;
+        Ok(match read {
+            Ok(_) => Health::new(HealthStatus::Ok, "the database reads"),
+            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
+        })
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
+    }
+}

@@ -1,0 +1,239 @@
+//! The operations that read, as they run on a connection.
+
+use memory_core::limits::MAX_PAGE_BYTES;
+use memory_core::{
+    Cursor, Entry, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind, ScopePage,
+    ScopeStats, ScopesQuery, TenantId, Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::batch::{Sql, kind_number};
+use crate::error::malformed;
+use crate::row::{self, StoredEntry, Unreadable, successor, unsigned, upper_bound};
+
+/// Most bytes that a caller's thread reads in one operation.
+pub(crate) const INLINE_BYTES: usize = 64 << 10;
+/// Most entries that a caller's thread reads in one operation.
+pub(crate) const INLINE_ENTRIES: usize = 256;
+
+/// An entry and the space its counts are kept under.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) space: i64,
+    pub(crate) stored: StoredEntry,
+}
+
+/// A result, or that it takes more than a caller's thread should give.
+#[derive(Debug)]
+pub(crate) enum Step<T> {
+    Done(T),
+    TooMuch,
+}
+
+/// How much may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    Inline,
+    Unlimited,
+}
+
+static GET: Sql = Sql::new(
+    "SELECT {columns}, s.space FROM scope s CROSS JOIN entry e ON e.space = s.space LEFT JOIN body b ON b.id = e.body \
+     WHERE s.digest = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
+);
+
+/// The same, but of long entries only their size.
+static GET_SHORT: Sql = Sql::new(
+    "SELECT e.key, e.version, e.born, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, e.metadata, \
+     e.text, e.value, s.space, e.size FROM scope s CROSS JOIN entry e ON e.space = s.space \
+     WHERE s.digest = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
+);
+
+pub(crate) fn get(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    key: &str,
+    now: Timestamp,
+    allowance: Allowance,
+) -> Result<Step<Option<Got>>, Unreadable> {
+    {
+        let mut short = connection.prepare_cached(GET_SHORT.get())?;
+        let mut rows = short.query(params![digest.as_bytes(), key, now.as_millis()])?;
+        let Some(row) = rows.next()? else { return Ok(Step::Done(None)) };
+        if row.get_ref(10)? != rusqlite::types::ValueRef::Null {
+            return Ok(Step::Done(Some(Got { space: row.get(11)?, stored: row::read(row)? })));
+        }
+        if allowance == Allowance::Inline && unsigned(row.get(12)?, "size")? > INLINE_BYTES as u64 {
+            return Ok(Step::TooMuch);
+        }
+    }
+    let mut whole = connection.prepare_cached(GET.get())?;
+    let mut rows = whole.query(params![digest.as_bytes(), key, now.as_millis()])?;
+    let Some(row) = rows.next()? else { return Ok(Step::Done(None)) };
+    Ok(Step::Done(Some(Got { space: row.get(11)?, stored: row::read(row)? })))
+}
+
+/// Many keys in one snapshot.
+pub(crate) fn get_many(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    keys: &[Key],
+    now: Timestamp,
+    allowance: Allowance,
+) -> Result<Step<Vec<Option<Got>>>, Unreadable> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut found = Vec::with_capacity(keys.len());
+    let mut bytes = 0;
+    for key in keys {
+        match get(&snapshot, digest, key.as_str(), now, allowance)? {
+            Step::Done(got) => {
+                bytes += got.as_ref().map_or(0, |got| got.stored.entry.value.len_bytes());
+                found.push(got);
+            }
+            Step::TooMuch => return Ok(Step::TooMuch),
+        }
+        if allowance == Allowance::Inline && bytes > 4 * INLINE_BYTES {
+            return Ok(Step::TooMuch);
+        }
+    }
+    Ok(Step::Done(found))
+}
+
+static LIST: Sql = Sql::new(
+    "SELECT {columns}, e.space FROM entry e LEFT JOIN body b ON b.id = e.body \
+     WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key >= ?2 \
+     AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
+);
+
+static LIST_PREFIX: Sql = Sql::new(
+    "SELECT {columns}, e.space FROM entry e LEFT JOIN body b ON b.id = e.body \
+     WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key >= ?2 AND e.key < ?4 \
+     AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
+);
+
+/// One page, with the access counts that the rows hold.
+pub(crate) fn list(
+    connection: &Connection,
+    scope: &Scope,
+    digest: &ScopeDigest,
+    query: &ListQuery,
+    now: Timestamp,
+    allowance: Allowance,
+    mut accesses: impl FnMut(i64, &StoredEntry) -> u64,
+) -> Result<Step<Page>, Unreadable> {
+    let lower = match &query.cursor {
+        Some(cursor) => successor(cursor.key(scope, &query.prefix)?.as_str()),
+        None => query.prefix.clone(),
+    };
+    let upper = upper_bound(&query.prefix);
+    let mut statement = connection.prepare_cached(if upper.is_some() { LIST_PREFIX.get() } else { LIST.get() })?;
+    let mut rows = match &upper {
+        Some(upper) => statement.query(params![digest.as_bytes(), lower, now.as_millis(), upper])?,
+        None => statement.query(params![digest.as_bytes(), lower, now.as_millis()])?,
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    let (mut bytes, mut looked_at) = (0, 0);
+    while let Some(row) = rows.next()? {
+        looked_at += 1;
+        if allowance == Allowance::Inline && (bytes > 4 * INLINE_BYTES || looked_at > INLINE_ENTRIES) {
+            return Ok(Step::TooMuch);
+        }
+        let mut stored = row::read(row)?;
+        if query.filter.as_ref().is_some_and(|filter| !filter.matches(&stored.entry)) {
+            continue;
+        }
+        if entries.len() >= query.limit || bytes >= MAX_PAGE_BYTES {
+            let next = entries.last().map(|last| Cursor::after_key(scope, &query.prefix, &last.key));
+            return Ok(Step::Done(Page::new(entries, next)));
+        }
+        let access_count = accesses(row.get(11)?, &stored);
+        stored.entry.access_count = access_count;
+        bytes += usize::try_from(stored.entry.size_bytes()).unwrap_or(usize::MAX);
+        entries.push(stored.entry);
+    }
+    Ok(Step::Done(Page::new(entries, None)))
+}
+
+/// STA. With many expiring entries, counting those that have expired is not for a caller's thread.
+pub(crate) fn stats(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    now: Timestamp,
+    allowance: Allowance,
+) -> Result<Step<ScopeStats>, Unreadable> {
+    let snapshot = connection.unchecked_transaction()?;
+    let found = snapshot
+        .prepare_cached("SELECT space, entries, bytes, expiring FROM scope WHERE digest = ?1")?
+        .query_row([digest.as_bytes()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+        })
+        .optional()?;
+    let mut stats = ScopeStats::default();
+    if let Some((space, entries, bytes, expiring)) = found {
+        if allowance == Allowance::Inline && expiring > 1_000 {
+            return Ok(Step::TooMuch);
+        }
+        let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
+        stats.entries = unsigned(entries - expired, "counter")?;
+        stats.bytes = unsigned(bytes - expired_bytes, "counter")?;
+        stats.expiring = unsigned(expiring - expired, "counter")?;
+    }
+    Ok(Step::Done(stats))
+}
+
+/// Rows that have expired but are still there, and their bytes.
+fn expired(connection: &Connection, space: i64, expiring: i64, now: Timestamp) -> rusqlite::Result<(i64, i64)> {
+    if expiring == 0 {
+        return Ok((0, 0));
+    }
+    connection
+        .prepare_cached("SELECT count(*), coalesce(sum(size), 0) FROM entry WHERE space = ?1 AND expires_at <= ?2")?
+        .query_row(params![space, now.as_millis()], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// SCO-1 to SCO-3.
+pub(crate) fn scopes(
+    connection: &Connection,
+    tenant: &TenantId,
+    query: &ScopesQuery,
+    now: Timestamp,
+) -> Result<ScopePage, Unreadable> {
+    let (after_kind, after_id) = match &query.cursor {
+        Some(cursor) => {
+            let (kind, id) = cursor.scope(tenant)?;
+            (kind_number(kind), String::from(id))
+        }
+        None => (-1, String::new()),
+    };
+    let (low, high) = query.kind.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
+    let snapshot = connection.unchecked_transaction()?;
+    let mut statement = snapshot.prepare_cached(
+        "SELECT kind, name, space, entries, bytes, expiring FROM scope \
+         WHERE tenant = ?1 AND (kind, name) > (?2, ?3) AND kind BETWEEN ?4 AND ?5 AND entries > 0 ORDER BY kind, name",
+    )?;
+    let mut rows = statement.query(params![tenant.as_str(), after_kind, after_id, low, high])?;
+    let mut scopes: Vec<ScopeInfo> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let kind = match row.get::<_, i64>(0)? {
+            0 => ScopeKind::Agent,
+            1 => ScopeKind::User,
+            2 => ScopeKind::Run,
+            _ => return Err(malformed("scope").into()),
+        };
+        let id = ScopeId::new(row.get::<_, String>(1)?).map_err(|_| malformed("scope"))?;
+        let (space, entries, bytes, expiring): (i64, i64, i64, i64) =
+            (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+        let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
+        let entries = unsigned(entries - expired, "counter")?;
+        if entries == 0 {
+            continue;
+        }
+        if scopes.len() >= query.limit {
+            let next = scopes.last().map(|last| Cursor::after_scope(tenant, last.scope.kind, &last.scope.id));
+            return Ok(ScopePage::new(scopes, next));
+        }
+        let scope = Scope::new(tenant.clone(), kind, id);
+        scopes.push(ScopeInfo::new(scope, entries, unsigned(bytes - expired_bytes, "counter")?));
+    }
+    Ok(ScopePage::new(scopes, None))
+}

@@ -1,0 +1,194 @@
+//! Entries as rows and back.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use memory_core::json::Json;
+use memory_core::{Entry, Key, Metadata, Result, Scalar, Source, Timestamp};
+use rusqlite::Row;
+use serde_json::value::RawValue;
+
+use crate::error::malformed;
+
+/// Columns of an entry, in the order [`read`] expects, from `entry e LEFT JOIN body b ON b.id = e.body`.
+pub(crate) const COLUMNS: &str = "e.key, e.version, e.born, e.created_at, e.updated_at, e.expires_at, e.accesses, \
+     e.source, coalesce(e.metadata, b.metadata), coalesce(e.text, b.text), coalesce(e.value, b.value)";
+
+/// An entry and what only this crate needs to know of it.
+#[derive(Debug)]
+pub(crate) struct StoredEntry {
+    pub(crate) entry: Entry,
+    /// The scope's change that created it: tells an entry from a later one of the same key.
+    pub(crate) born: i64,
+}
+
+/// Why a row cannot be read: the engine, or what it holds.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    Engine(rusqlite::Error),
+    Content(memory_core::Error),
+}
+
+impl From<rusqlite::Error> for Unreadable {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<memory_core::Error> for Unreadable {
+    fn from(error: memory_core::Error) -> Self {
+        Self::Content(error)
+    }
+}
+
+/// Reads a row of [`COLUMNS`].
+pub(crate) fn read(row: &Row<'_>) -> Result<StoredEntry, Unreadable> {
+    let text = |index: usize| -> Result<Option<&str>, Unreadable> {
+        row.get_ref(index)?.as_str_or_null().map_err(|_| malformed("text").into())
+    };
+    let key = Key::new(text(0)?.unwrap_or_default()).map_err(|_| malformed("key"))?;
+    let value = text(10)?.ok_or_else(|| malformed("value"))?;
+    let value = Json::parse(value).map_err(|_| malformed("value"))?;
+    let mut entry = Entry::new(key, value, unsigned(row.get(1)?, "version")?, time(row.get(3)?)?);
+    entry.updated_at = time(row.get(4)?)?;
+    entry.expires_at = row.get::<_, Option<i64>>(5)?.map(time).transpose()?;
+    entry.access_count = unsigned(row.get(6)?, "access count")?;
+    entry.source = text(7)?.map(source).transpose()?;
+    if let Some(metadata) = text(8)? {
+        entry.metadata = decode_metadata(metadata)?;
+    }
+    entry.text = text(9)?.map(str::to_owned);
+    Ok(StoredEntry { entry, born: row.get(2)? })
+}
+
+pub(crate) fn source(label: &str) -> Result<Source> {
+    Source::new(label).map_err(|_| malformed("source"))
+}
+
+pub(crate) fn time(millis: i64) -> Result<Timestamp> {
+    Timestamp::from_millis(millis).map_err(|_| malformed("time"))
+}
+
+pub(crate) fn unsigned(number: i64, what: &'static str) -> Result<u64> {
+    u64::try_from(number).map_err(|_| malformed(what))
+}
+
+/// Versions and sizes stay far below 2^63.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Metadata as a JSON object; `None` where it is empty. Numbers with a fraction or exponent are floats.
+pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
+    if metadata.is_empty() {
+        return None;
+    }
+    let mut out = String::with_capacity(metadata.size_bytes() + 8 * metadata.len());
+    for (name, value) in metadata.iter() {
+        out.push(if out.is_empty() { '{' } else { ',' });
+        out.push_str(Json::string(name).as_str());
+        out.push(':');
+        // Writing to a string does not fail.
+        let _ = match value {
+            Scalar::Bool(value) => write!(out, "{value}"),
+            Scalar::Int(value) => write!(out, "{value}"),
+            // Rust prints the shortest digits that read back as the same number, and marks it as a float.
+            Scalar::Float(value) => write!(out, "{value:?}"),
+            Scalar::Text(value) => write!(out, "{}", Json::string(value)),
+        };
+    }
+    out.push('}');
+    Some(out)
+}
+
+/// The inverse of [`encode_metadata`]. serde_json's own floats may be off by the last bit; Rust's are exact.
+pub(crate) fn decode_metadata(text: &str) -> Result<Metadata> {
+    let bad = || malformed("metadata");
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| bad())?;
+    members
+        .into_iter()
+        .map(|(name, raw)| {
+            let raw = raw.get();
+            let value = match raw.as_bytes().first() {
+                Some(b'"') => Scalar::Text(serde_json::from_str(raw).map_err(|_| bad())?),
+                Some(b't') => Scalar::Bool(true),
+                Some(b'f') => Scalar::Bool(false),
+                _ => match raw.parse::<i64>() {
+                    Ok(number) => Scalar::Int(number),
+                    Err(_) => Scalar::Float(raw.parse().map_err(|_| bad())?),
+                },
+            };
+            Ok((name, value))
+        })
+        .collect()
+}
+
+/// The least string above every string that begins with `prefix`; `None`: there is none.
+///
+/// UTF-8 orders as code points do, so raising the last character that can be raised bounds the prefix exactly.
+pub(crate) fn upper_bound(prefix: &str) -> Option<String> {
+    let mut bound = prefix.to_owned();
+    while let Some(last) = bound.pop() {
+        let next = match u32::from(last) {
+            // The surrogates in between are no characters.
+            0xd7ff => 0xe000,
+            point => point + 1,
+        };
+        if let Some(next) = char::from_u32(next) {
+            bound.push(next);
+            return Some(bound);
+        }
+    }
+    None
+}
+
+/// The least string above `key`.
+pub(crate) fn successor(key: &str) -> String {
+    format!("{key}\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_survives_exactly() {
+        let metadata = Metadata::new()
+            .with("quote\"\\\u{7}", "naïve \u{1F600} \"")
+            .with("int", i64::MIN)
+            .with("big", 9_007_199_254_740_993_i64)
+            .with("one", 1.0)
+            .with("tiny", 5e-324)
+            .with("huge", f64::MAX)
+            .with("third", 1.0 / 3.0)
+            .with("zero", -0.0)
+            .with("yes", true)
+            .with("no", false);
+        let text = encode_metadata(&metadata).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        let back = decode_metadata(&text).unwrap();
+        for ((name, a), (_, b)) in metadata.iter().zip(back.iter()) {
+            match (a, b) {
+                (Scalar::Float(a), Scalar::Float(b)) => assert_eq!(a.to_bits(), b.to_bits(), "{name}"),
+                (Scalar::Int(a), Scalar::Int(b)) => assert_eq!(a, b, "{name}"),
+                (a, b) => assert_eq!(a, b, "{name}"),
+            }
+        }
+        assert_eq!(back.len(), metadata.len());
+        assert_eq!(encode_metadata(&Metadata::new()), None);
+    }
+
+    #[test]
+    fn an_upper_bound_is_above_every_extension_and_below_every_other() {
+        for prefix in ["a", "a\u{d7ff}", "é", "zz\u{10ffff}", "\u{7f}", "\u{ffff}", "a%_", "\u{10ffff}a"] {
+            let bound = upper_bound(prefix).unwrap();
+            for extension in ["", "\u{1}", "x", "\u{10ffff}\u{10ffff}"] {
+                assert!(format!("{prefix}{extension}").as_bytes() < bound.as_bytes(), "{prefix:?}");
+            }
+            assert!(!bound.starts_with(prefix));
+        }
+        assert_eq!(upper_bound("\u{10ffff}\u{10ffff}"), None);
+        assert_eq!(upper_bound(""), None);
+        assert!("key" < successor("key").as_str() && successor("key").as_str() < "key\u{1}");
+    }
+}

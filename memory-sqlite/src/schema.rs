@@ -1,0 +1,183 @@
+//! The file format: identity, tables, migrations. `docs/spec/sqlite-file.md` describes it.
+
+use memory_core::Result;
+use rusqlite::Connection;
+
+use crate::error::{engine, foreign};
+
+/// `MemA`, the `application_id` of our files.
+pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
+
+/// What this version writes. A file with a higher `user_version` is refused.
+pub(crate) const USER_VERSION: i32 = 1;
+
+/// Entry `i` takes a file from `user_version` i to i + 1. A released one never changes.
+const MIGRATIONS: [&str; 1] = [V1];
+
+const V1: &str = "
+CREATE TABLE sequence (
+    name TEXT PRIMARY KEY,
+    last INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO sequence (name, last) VALUES ('space', 0);
+
+CREATE TABLE scope (
+    digest BLOB PRIMARY KEY,
+    space INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    kind INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    entries INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    expiring INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    floor INTEGER NOT NULL,
+    changes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX scope_name ON scope (tenant, kind, name);
+
+CREATE TABLE entry (
+    space INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    born INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    accesses INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    body INTEGER,
+    source TEXT,
+    metadata TEXT,
+    text TEXT,
+    value TEXT,
+    PRIMARY KEY (space, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entry_expiry ON entry (space, expires_at, size) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE body (
+    id INTEGER PRIMARY KEY,
+    metadata TEXT,
+    text TEXT,
+    value TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE garbage (
+    space INTEGER PRIMARY KEY
+) STRICT;
+";
+
+/// Whose file this is, by its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// No tables, no marks.
+    Empty,
+    /// Ours, of this `user_version`.
+    Ours(i32),
+}
+
+/// Judges the two marks of a file's header.
+///
+/// # Errors
+/// `corrupt` for another application's file or a later version's.
+pub(crate) fn identify(application_id: i32, user_version: i32, empty: bool) -> Result<Identity> {
+    match (application_id, user_version) {
+        (0, 0) if empty => Ok(Identity::Empty),
+        (APPLICATION_ID, 1..=USER_VERSION) => Ok(Identity::Ours(user_version)),
+        (APPLICATION_ID, version) if version > USER_VERSION => Err(foreign(
+            "the database was written by a newer version of this program; update the program. The file was not touched",
+        )
+        .with_detail("file_version", version)
+        .with_detail("supported_version", USER_VERSION)),
+        _ => Err(foreign(
+            "the file is a SQLite database of another program; name another file. The file was not touched",
+        )),
+    }
+}
+
+/// Reads the identity through SQLite, which sees the write-ahead log too. All of it from one snapshot: another
+/// process may be creating the tables right now.
+pub(crate) fn read_identity(conn: &Connection) -> Result<Identity> {
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(engine);
+    let read = || -> Result<(i32, i32, i32)> {
+        let application_id = number("PRAGMA application_id")?;
+        let user_version = number("PRAGMA user_version")?;
+        let tables = number("SELECT EXISTS (SELECT 1 FROM sqlite_schema)")?;
+        Ok((application_id, user_version, tables))
+    };
+    let snapshot = conn.is_autocommit();
+    if snapshot {
+        conn.execute_batch("BEGIN").map_err(engine)?;
+    }
+    let marks = read();
+    if snapshot {
+        // Only read: where ending fails, reading had failed.
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    let (application_id, user_version, tables) = marks?;
+    identify(application_id, user_version, tables == 0)
+}
+
+/// Brings the file to [`USER_VERSION`] in one transaction; no-op where it is there already.
+///
+/// # Errors
+/// As [`identify`]; engine errors, after which the file is as it was.
+pub(crate) fn migrate(conn: &Connection) -> Result<()> {
+    if read_identity(conn)? == Identity::Ours(USER_VERSION) {
+        return Ok(());
+    }
+    conn.execute_batch("BEGIN IMMEDIATE").map_err(engine)?;
+    let migrated = migrate_locked(conn)
+        .and_then(|()| conn.execute_batch("COMMIT").map_err(engine));
+    if migrated.is_err() && !conn.is_autocommit() {
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    migrated
+}
+
+fn migrate_locked(conn: &Connection) -> Result<()> {
+    // Another process may have been first.
+    let from = match read_identity(conn)? {
+        Identity::Empty => 0,
+        Identity::Ours(version) => usize::try_from(version).unwrap_or(0),
+    };
+    for sql in MIGRATIONS.iter().skip(from) {
+        conn.execute_batch(sql).map_err(engine)?;
+    }
+    conn.execute_batch(&format!(
+        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {USER_VERSION};"
+    ))
+    .map_err(engine)
+}
+
+/// Checks that the schema is exactly the one this crate writes: a trigger or view slipped into the file would
+/// run inside our statements.
+///
+/// # Errors
+/// `corrupt` where it differs.
+pub(crate) fn verify(conn: &Connection) -> Result<()> {
+    let pristine = Connection::open_in_memory().map_err(engine)?;
+    for sql in MIGRATIONS {
+        pristine.execute_batch(sql).map_err(engine)?;
+    }
+    if objects(conn)? == objects(&pristine)? {
+        Ok(())
+    } else {
+        Err(foreign(
+            "the tables of the database are not those this program creates; restore the file from a copy. \
+             The file was not touched",
+        ))
+    }
+}
+
+fn objects(conn: &Connection) -> Result<Vec<(String, String, Option<String>)>> {
+    let read = || -> rusqlite::Result<Vec<_>> {
+        // ANALYZE's tables are harmless and not ours to forbid.
+        let mut statement = conn.prepare(
+            "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' \
+             ORDER BY type, name",
+        )?;
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    read().map_err(engine)
+}

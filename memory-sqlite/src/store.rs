@@ -1,0 +1,244 @@
+//! One open database and its threads.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use memory_core::{Clock, Error, ErrorKind, Result};
+use rusqlite::Connection;
+
+use crate::access::AccessCounts;
+use crate::background::{Schedule, Signal};
+use crate::batch::Context;
+use crate::config::SqliteConfig;
+use crate::error::{engine, overloaded};
+use crate::file::{self, FileId, Location, Role};
+use crate::readers::{Desk, Readers, Workers};
+use crate::search::cache::IndexCache;
+use crate::sweep;
+use crate::writer::Writer;
+
+/// How long the checkpointer makes writers wait for readers.
+const CHECKPOINT_PATIENCE: Duration = Duration::from_millis(20);
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) config: SqliteConfig,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) readers: Readers,
+    pub(crate) workers: Workers,
+    pub(crate) accesses: Arc<AccessCounts>,
+    pub(crate) indexes: Arc<IndexCache>,
+    pub(crate) signal: Arc<Signal>,
+    location: Location,
+    file_id: Option<FileId>,
+    exports: AtomicUsize,
+    closed: AtomicBool,
+    /// One write of access counts, or sweep, at a time.
+    flushing: Mutex<()>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Store {
+    pub(crate) fn open(path: Option<&Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        config.check()?;
+        let location = match path {
+            Some(path) => Location::File(file::prepare(path)?),
+            None => Location::Memory,
+        };
+        let connection = file::open(&location, &config)?;
+        let accesses = Arc::new(AccessCounts::new(config.access_entries));
+        let indexes = Arc::new(IndexCache::new(config.search_index_bytes));
+        let signal = Arc::new(Signal::new(config.checkpoint_pages));
+        let context = Context {
+            clock: Arc::clone(&clock),
+            config: config.clone(),
+            indexes: Arc::clone(&indexes),
+            accesses: Arc::clone(&accesses),
+            signal: Arc::clone(&signal),
+        };
+        let in_memory = matches!(location, Location::Memory);
+        let writer = Arc::new(Writer::new(connection, in_memory, context)?);
+
+        let mut desks = Vec::new();
+        let mut background = None;
+        let (readers, file_id) = match &location {
+            Location::Memory => {
+                desks.extend((0..config.workers).map(|_| Desk::Shared(Arc::clone(&writer))));
+                (Readers::Shared(Arc::clone(&writer)), None)
+            }
+            Location::File(path) => {
+                let mut pool = Vec::new();
+                for _ in 0..config.readers {
+                    let reader = file::connect(path, &config, Role::Reader)?;
+                    // A caller's thread does not wait for locks; a worker does.
+                    reader.busy_timeout(Duration::ZERO).map_err(engine)?;
+                    pool.push(reader);
+                }
+                for _ in 0..config.workers {
+                    desks.push(Desk::Own(file::connect(path, &config, Role::Reader)?));
+                }
+                let connection = file::connect(path, &config, Role::Writer)?;
+                connection.busy_timeout(CHECKPOINT_PATIENCE).map_err(engine)?;
+                background = Some(connection);
+                (Readers::Pool(Mutex::new(pool)), FileId::of(path))
+            }
+        };
+        let store = Arc::new(Self {
+            config,
+            clock,
+            writer,
+            readers,
+            workers: Workers::new(),
+            accesses,
+            indexes,
+            signal,
+            location,
+            file_id,
+            exports: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            flushing: Mutex::new(()),
+            threads: Mutex::default(),
+        });
+        let started = store.start(desks, background);
+        if started.is_err() {
+            store.close();
+        }
+        started.map(|()| store)
+    }
+
+    fn start(self: &Arc<Self>, desks: Vec<Desk>, background: Option<Connection>) -> Result<()> {
+        self.spawn("writer", |store| store.writer.work())?;
+        for desk in desks {
+            self.spawn("reader", move |store| store.workers.work(&desk))?;
+        }
+        self.spawn("background", move |store| store.look_after(background.as_ref()))
+    }
+
+    fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(&Self) + Send + 'static) -> Result<()> {
+        let store = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name(format!("memory-sqlite-{name}"))
+            .spawn(move || work(&store))
+            .map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "no thread can be started for the database").with_source(error)
+            })?;
+        self.threads().push(thread);
+        Ok(())
+    }
+
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The background thread.
+    fn look_after(&self, connection: Option<&Connection>) {
+        let mut schedule = Schedule::new(&self.config);
+        let report = |what: &'static str, done: Result<()>| {
+            if let Err(error) = done {
+                tracing::warn!(%error, what, "background work failed and will be tried again");
+            }
+        };
+        loop {
+            let due = self.signal.wait(&mut schedule);
+            if due.closed {
+                return;
+            }
+            if let (true, Some(connection)) = (due.checkpoint, connection) {
+                let done = sweep::checkpoint(connection, self.config.checkpoint_pages);
+                report("checkpoint", done.map_err(engine));
+            }
+            if due.accesses {
+                report("writing access counts", self.flush());
+            }
+            if due.sweep {
+                report("reclaiming expired entries", self.sweep().map(drop));
+            } else if due.garbage {
+                report("reclaiming dropped scopes", self.reclaim());
+            }
+        }
+    }
+
+    /// Writes the access counts held.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        sweep::accesses(&self.writer, &self.accesses)
+    }
+
+    /// Reclaims what has expired and what was dropped. Returns how many expired entries there were.
+    pub(crate) fn sweep(&self) -> Result<u64> {
+        let now = self.clock.now();
+        let targets = match self.connect()? {
+            Some(connection) => sweep::targets(&connection, now)?,
+            None => {
+                let connection = self.writer.connection();
+                let targets = sweep::targets(&connection, now);
+                self.writer.release(connection);
+                targets?
+            }
+        };
+        let removed = sweep::expired(&self.writer, targets, now)?;
+        self.reclaim()?;
+        Ok(removed)
+    }
+
+    fn reclaim(&self) -> Result<()> {
+        sweep::garbage(&self.writer)?;
+        sweep::vacuum(&self.writer)
+    }
+
+    /// One more connection for reading; `None` for a database in memory, which has but one.
+    pub(crate) fn connect(&self) -> Result<Option<Connection>> {
+        match &self.location {
+            Location::Memory => Ok(None),
+            Location::File(path) => file::connect(path, &self.config, Role::Reader).map(Some),
+        }
+    }
+
+    /// Whether the file has another name now, or none, so that what is written is lost with this process.
+    pub(crate) fn is_displaced(&self) -> bool {
+        match &self.location {
+            Location::Memory => false,
+            Location::File(path) => self.file_id.is_some() && FileId::of(path) != self.file_id,
+        }
+    }
+
+    pub(crate) fn export_begins(&self) -> Result<()> {
+        let begun = self.exports.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |under_way| {
+            (under_way < self.config.exports).then_some(under_way + 1)
+        });
+        begun.map(drop).map_err(|_| overloaded("exports"))
+    }
+
+    pub(crate) fn export_ended(&self) {
+        self.exports.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Writes what is held, ends the threads. What comes later is refused.
+    pub(crate) fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(error) = self.flush() {
+            tracing::warn!(%error, "access counts were lost as the database closed");
+        }
+        self.signal.close();
+        self.writer.close();
+        self.workers.close();
+        let threads = std::mem::take(&mut *self.threads());
+        let this = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != this && thread.join().is_err() {
+                tracing::error!("a thread of the database panicked");
+            }
+        }
+    }
+}

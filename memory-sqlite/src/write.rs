@@ -1,0 +1,316 @@
+//! The operations that write, as they run inside a transaction. Each checks first and writes then.
+
+use memory_core::entry::{Expect, Quota, Ttl, size_bytes};
+use memory_core::json::Json;
+use memory_core::reduce::{Reducer, reduce};
+use memory_core::{
+    DeleteOutcome, DropOutcome, Entry, Error, IncrementOutcome, Key, NewEntry, Scope, SetOptions, SetOutcome,
+    Timestamp, UpdateOptions, UpdateOutcome,
+};
+use rusqlite::params;
+
+use crate::batch::{Batch, Content, Fault, History, Old, Space, Target};
+use crate::row::encode_metadata;
+
+/// A set, with everything computed that needs no transaction.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) key: Key,
+    value: Json,
+    options: SetOptions,
+    metadata: Option<String>,
+    size: u64,
+}
+
+impl Draft {
+    pub(crate) fn new(key: Key, value: Json, options: SetOptions) -> Self {
+        let size = size_bytes(&key, &value, &options.metadata, options.source.as_ref(), options.text.as_deref());
+        let metadata = encode_metadata(&options.metadata);
+        Self { key, value, options, metadata, size }
+    }
+
+    /// Memory it holds, about.
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(self.size).unwrap_or(usize::MAX)
+    }
+
+    fn content(&self) -> Content<'_> {
+        Content {
+            value: &self.value,
+            metadata: self.metadata.as_deref(),
+            source: self.options.source.as_ref().map(memory_core::Source::as_str),
+            text: self.options.text.as_deref(),
+            size: self.size,
+        }
+    }
+
+    /// Whether the entry is what this set would make of it.
+    fn is_stored(&self, entry: &Entry) -> bool {
+        let lifetime = match self.options.ttl {
+            Ttl::Keep => true,
+            Ttl::Never => entry.expires_at.is_none(),
+            Ttl::After(after) => entry.expires_at.is_some() && entry.expires_at == entry.updated_at.checked_add(after),
+        };
+        lifetime
+            && entry.value == self.value
+            && entry.metadata == self.options.metadata
+            && entry.source == self.options.source
+            && entry.text == self.options.text
+    }
+}
+
+impl From<NewEntry> for Draft {
+    fn from(item: NewEntry) -> Self {
+        Self::new(item.key, item.value, item.options)
+    }
+}
+
+/// SET, VER, TTL, QUO.
+pub(crate) fn set(batch: &mut Batch<'_>, target: &Target, draft: &Draft) -> Result<SetOutcome, Fault> {
+    set_within(batch, target, draft, draft.options.quota)
+}
+
+fn set_within(batch: &mut Batch<'_>, target: &Target, draft: &Draft, quota: Quota) -> Result<SetOutcome, Fault> {
+    let now = batch.now();
+    let mut space = batch.space(&target.digest)?;
+    let mut old = batch.old(&space, &draft.key)?;
+    let live = old.filter(|old| old.is_live(now));
+    if let Err(conflict) = check_expect(batch, &space, &draft.key, draft.options.expect, live.as_ref()) {
+        // The retry of a set whose reply was lost.
+        if let (Fault::Refused(_), Some(live)) = (&conflict, live)
+            && let Some(stored) = batch.entry(&space, &draft.key)?
+            && draft.is_stored(&stored.entry)
+        {
+            return Ok(SetOutcome::new(live.version, false, false, live.expires_at));
+        }
+        return Err(conflict);
+    }
+    let expires_at = draft.options.ttl.expiry(now, live.and_then(|live| live.expires_at))?;
+    batch.allow(target, &mut space, quota, &mut old, draft.size, now)?;
+    let history = follow(&space, live.as_ref(), now, expires_at)?;
+    batch.put(target, &mut space, &draft.key, old.as_ref(), draft.content(), history)?;
+    batch.keep(&target.digest, space);
+    Ok(SetOutcome::new(history.version, live.is_none(), true, expires_at))
+}
+
+/// The history of a row that is written at `now` over a live one, or anew.
+fn follow(
+    space: &Space,
+    live: Option<&Old>,
+    now: Timestamp,
+    expires_at: Option<Timestamp>,
+) -> Result<History, Fault> {
+    let version = next_version(space)?;
+    Ok(match live {
+        Some(live) => History {
+            version,
+            created_at: live.created_at,
+            // A clock that was set back does not make an entry older than its creation.
+            updated_at: now.max(live.created_at),
+            expires_at,
+            accesses: live.accesses,
+            born: Some(live.born),
+        },
+        None => History { version, created_at: now, updated_at: now, expires_at, accesses: 0, born: None },
+    })
+}
+
+pub(crate) fn next_version(space: &Space) -> Result<u64, Fault> {
+    match space.version.checked_add(1) {
+        Some(version) if version <= i64::MAX.unsigned_abs() => Ok(version),
+        _ => Err(Error::internal("the scope has used up all versions; export it into a new one").into()),
+    }
+}
+
+fn check_expect(
+    batch: &Batch<'_>,
+    space: &Space,
+    key: &Key,
+    expect: Expect,
+    live: Option<&Old>,
+) -> Result<(), Fault> {
+    let holds = match (expect, live) {
+        (Expect::Any, _) | (Expect::Absent, None) => true,
+        (Expect::Version(version), Some(live)) => version == live.version,
+        (Expect::Sha256(_), Some(live)) => {
+            let stored = batch.entry(space, key)?;
+            expect.holds(stored.as_ref().map(|stored| (live.version, &stored.entry.value)))
+        }
+        (Expect::Absent, Some(_)) | (Expect::Version(_) | Expect::Sha256(_), None) => false,
+    };
+    if holds { Ok(()) } else { Err(Error::conflict(live.map(|live| live.version)).into()) }
+}
+
+/// DEL.
+pub(crate) fn delete(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    key: &Key,
+    expect: Expect,
+) -> Result<DeleteOutcome, Fault> {
+    let now = batch.now();
+    let mut space = batch.space(&target.digest)?;
+    let Some(old) = batch.old(&space, key)?.filter(|old| old.is_live(now)) else {
+        return Ok(DeleteOutcome::new(false));
+    };
+    check_expect(batch, &space, key, expect, Some(&old))?;
+    batch.remove(target, &mut space, key, &old)?;
+    batch.keep(&target.digest, space);
+    Ok(DeleteOutcome::new(true))
+}
+
+/// INC.
+pub(crate) fn increment(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    key: &Key,
+    delta: i64,
+    options: UpdateOptions,
+) -> Result<IncrementOutcome, Fault> {
+    let mut value = 0_i64;
+    let (version, expires_at) = modify(batch, target, key, options, |stored| {
+        let before = match stored {
+            None => 0,
+            Some(stored) => stored.as_i64_exact().ok_or_else(|| {
+                Error::new(
+                    memory_core::ErrorKind::WrongType,
+                    "the stored value is not a 64-bit integer; set one before incrementing, or use another key",
+                )
+            })?,
+        };
+        value = before.checked_add(delta).ok_or_else(|| {
+            Error::invalid("the sum does not fit 64 bits; nothing was changed; use a smaller delta")
+        })?;
+        Ok(Json::from(value))
+    })?;
+    Ok(IncrementOutcome::new(value, version, expires_at))
+}
+
+/// UPD.
+pub(crate) fn update(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    key: &Key,
+    reducer: &Reducer,
+    options: UpdateOptions,
+) -> Result<UpdateOutcome, Fault> {
+    let limit = batch.context().config.max_value_bytes;
+    let mut reduced = None;
+    let (version, expires_at) = modify(batch, target, key, options, |stored| {
+        let result = reduce(stored, reducer)?;
+        if result.value.len_bytes() > limit {
+            return Err(Error::too_large("value", result.value.len_bytes(), limit, "bytes"));
+        }
+        let value = result.value.clone();
+        reduced = Some(result);
+        Ok(value)
+    })?;
+    let reduced = reduced.ok_or_else(crate::error::lost)?;
+    let mut outcome = UpdateOutcome::new(reduced.value, version, expires_at);
+    outcome.appended = reduced.appended;
+    outcome.dropped = reduced.dropped;
+    Ok(outcome)
+}
+
+/// Replaces the value by what `change` makes of it, and keeps the rest.
+fn modify(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    key: &Key,
+    options: UpdateOptions,
+    change: impl FnOnce(Option<&Json>) -> memory_core::Result<Json>,
+) -> Result<(u64, Option<Timestamp>), Fault> {
+    let now = batch.now();
+    let mut space = batch.space(&target.digest)?;
+    let mut old = batch.old(&space, key)?;
+    let live = old.filter(|old| old.is_live(now));
+    let stored = match live {
+        Some(_) => batch.entry(&space, key)?.map(|stored| stored.entry),
+        None => None,
+    };
+    let value = change(stored.as_ref().map(|entry| &entry.value))?;
+    let expires_at = options.ttl.expiry(now, live.and_then(|live| live.expires_at))?;
+    let stored = match stored {
+        Some(mut entry) => {
+            entry.value = value;
+            entry
+        }
+        None => Entry::new(key.clone(), value, 1, now),
+    };
+    let size = stored.size_bytes();
+    batch.allow(target, &mut space, options.quota, &mut old, size, now)?;
+    let history = follow(&space, live.as_ref(), now, expires_at)?;
+    let metadata = encode_metadata(&stored.metadata);
+    let content = Content {
+        value: &stored.value,
+        metadata: metadata.as_deref(),
+        source: stored.source.as_ref().map(memory_core::Source::as_str),
+        text: stored.text.as_deref(),
+        size,
+    };
+    batch.put(target, &mut space, key, old.as_ref(), content, history)?;
+    batch.keep(&target.digest, space);
+    Ok((history.version, expires_at))
+}
+
+/// BLK.
+pub(crate) fn bulk_insert(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    drafts: &[Draft],
+    quota: Quota,
+) -> Result<Vec<SetOutcome>, Fault> {
+    batch.whole(&target.digest, |batch| {
+        let now = batch.now();
+        let before = match quota.is_unlimited() {
+            true => (0, 0),
+            false => {
+                let space = batch.space(&target.digest)?;
+                batch.live(&space, now)?
+            }
+        };
+        let mut outcomes = Vec::with_capacity(drafts.len());
+        for (index, draft) in drafts.iter().enumerate() {
+            let outcome = set_within(batch, target, draft, Quota::default()).map_err(|fault| match fault {
+                Fault::Refused(error) => Fault::Refused(error.with_detail("index", index)),
+                engine => engine,
+            })?;
+            outcomes.push(outcome);
+        }
+        if !quota.is_unlimited() {
+            let space = batch.space(&target.digest)?;
+            quota.check(before, batch.live(&space, now)?)?;
+        }
+        Ok(outcomes)
+    })
+}
+
+/// SCO-4. The rows get out of sight at once, by taking the scope a new space; the sweeper reclaims them.
+pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropOutcome, Fault> {
+    let now = batch.now();
+    let mut space = batch.space(&target.digest)?;
+    if space.id == 0 {
+        return Ok(DropOutcome::new(0));
+    }
+    let (live, _) = batch.live(&space, now)?;
+    if space.entries > 0 {
+        batch.statement("INSERT INTO garbage (space) VALUES (?1)")?.execute([space.id])?;
+        batch.leaves_garbage();
+    }
+    let Scope { kind, .. } = &target.scope;
+    if kind.is_durable() {
+        if space.entries > 0 {
+            space.id = batch.fresh_space()?;
+        }
+        (space.entries, space.bytes, space.expiring) = (0, 0, 0);
+        space.floor = space.version;
+        space.changes += 1;
+        space.touch();
+    } else {
+        batch.statement("DELETE FROM scope WHERE digest = ?1")?.execute(params![target.digest.as_bytes()])?;
+        space = Space::default();
+    }
+    batch.keep(&target.digest, space);
+    batch.wrote(2);
+    Ok(DropOutcome::new(live))
+}
