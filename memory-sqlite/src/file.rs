@@ -147,11 +147,10 @@ fn judge_header(path: &Path) -> Result<()> {
         let bytes = header.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
         i32::from_be_bytes(bytes.unwrap_or_default())
     };
-    // A process killed while it made the file leaves one page without a schema and without marks. It is judged
-    // again, by its tables, once it is open.
-    let pages = number(28);
-    let schema_cookie = number(40);
-    schema::identify(number(68), number(60), pages <= 1 && schema_cookie == 0).map(drop)
+    // A process killed while it made the file leaves one page without a schema and without marks, not yet in WAL
+    // mode (whose log could hold another program's tables). It is judged again, by its tables, once it is open.
+    let (pages, schema_cookie, wal) = (number(28), number(40), header.get(18) == Some(&2));
+    schema::identify(number(68), number(60), pages <= 1 && schema_cookie == 0 && !wal).map(drop)
 }
 
 /// What a connection is for.
