@@ -90,12 +90,14 @@ pub fn error_of_kind<T: fmt::Debug>(
 /// Fails the case unless the condition holds: `check!(cond)`, `check!(cond, "why {}", x)`.
 macro_rules! check {
     ($condition:expr $(,)?) => {
-        if !$condition {
+        let holds: bool = $condition;
+        if !holds {
             return Err($crate::check::Stop::failed(concat!("does not hold: ", stringify!($condition))));
         }
     };
     ($condition:expr, $($why:tt)+) => {
-        if !$condition {
+        let holds: bool = $condition;
+        if !holds {
             return Err($crate::check::Stop::failed(format_args!($($why)+)));
         }
     };

@@ -1,0 +1,233 @@
+//! The second door: the whole suite, or a part of it, with a report at the end.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::case::Case;
+use crate::cases;
+use crate::harness::Harness;
+use crate::mutants::{self, Mutant, MutantHarness};
+use crate::reference::ReferenceHarness;
+use crate::report::Report;
+use crate::runner::{DEFAULT_TIMEOUT, Outcome, Verdict, run_case};
+
+/// What [`run`] runs, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Only cases whose id contains this.
+    pub filter: Option<String>,
+    /// Whether to run the mutants too: with a filter, those that break a sentence that is left.
+    pub mutants: bool,
+    /// How long one case may take. Default 30 s.
+    pub timeout: Duration,
+    /// How many cases run at the same time. Default: as many as the machine has processors.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let threads = thread::available_parallelism().map_or(2, usize::from);
+        Self { filter: None, mutants: false, timeout: DEFAULT_TIMEOUT, threads }
+    }
+}
+
+impl Options {
+    /// Sets the filter.
+    #[must_use]
+    pub fn with_filter(mut self, filter: impl Into<String>) -> Self {
+        self.filter = Some(filter.into());
+        self
+    }
+
+    /// Sets whether the mutants run.
+    #[must_use]
+    pub fn with_mutants(mut self, mutants: bool) -> Self {
+        self.mutants = mutants;
+        self
+    }
+
+    /// Sets the time limit of one case.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how many cases run at the same time.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let mut cases = cases::all();
+        if let Some(filter) = &self.filter {
+            cases.retain(|case| case.id.contains(filter.as_str()));
+        }
+        cases
+    }
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// This many cases are going to run.
+    Cases(usize),
+    /// A case ended.
+    Case(&'a Outcome),
+    /// This many mutants are going to run.
+    Mutants(usize),
+    /// A mutant was run.
+    Mutant(&'a Trap),
+}
+
+/// A mutant, and the first case that caught it with the reason.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Trap {
+    /// The mutant.
+    pub mutant: Mutant,
+    /// The id of the case, and why it failed; `None`: the mutant passed every case.
+    pub caught: Option<(&'static str, String)>,
+}
+
+/// Runs the suite on a provider and reports. Blocks; call it from a thread that may.
+///
+/// `progress` sees every event as it happens and ends the run early by
+/// [`ControlFlow::Break`]; the report then has what was found until then.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use std::sync::Arc;
+/// use memory_conformance::{Options, ReferenceHarness, run};
+///
+/// let options = Options::default().with_filter("kv.get");
+/// let report = run(Arc::new(ReferenceHarness::new()), &options, |_| ControlFlow::Continue(()));
+/// assert!(report.is_success(), "{}", report.to_markdown());
+/// ```
+pub fn run(
+    harness: Arc<dyn Harness>,
+    options: &Options,
+    mut progress: impl FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Report {
+    let cases = options.cases();
+    let mut cancelled = progress(Event::Cases(cases.len())).is_break();
+    let mut outcomes = Vec::new();
+    if !cancelled {
+        let timeout = options.timeout;
+        let run = |case: &Case| run_case(&harness, case, timeout);
+        (outcomes, cancelled) =
+            in_parallel(&cases, options.threads, run, |outcome| progress(Event::Case(outcome)));
+    }
+    let mut traps = Vec::new();
+    if options.mutants && !cancelled {
+        let mutants = mutants_for(&cases, options.filter.is_some());
+        cancelled = progress(Event::Mutants(mutants.len())).is_break();
+        if !cancelled {
+            (traps, cancelled) = run_mutants(&mutants, &cases, options, |trap| progress(Event::Mutant(trap)));
+        }
+    }
+    Report::new(harness.name(), &outcomes, &traps, options.filter.is_none(), cancelled)
+}
+
+/// The mutants that break a sentence which one of the cases proves; all of them where no case was
+/// left out.
+fn mutants_for(cases: &[Case], filtered: bool) -> Vec<Mutant> {
+    let mut mutants = mutants::all();
+    mutants.retain(|mutant| !filtered || cases.iter().any(|case| is_about(case, mutant)));
+    mutants
+}
+
+fn is_about(case: &Case, mutant: &Mutant) -> bool {
+    case.proves.iter().any(|sentence| mutant.breaks.contains(sentence))
+}
+
+/// Runs each mutant until a case catches it, cases about its sentences first. Cases that the
+/// reference provider itself fails catch nothing. The flag tells whether `progress` broke off.
+pub fn run_mutants(
+    mutants: &[Mutant],
+    cases: &[Case],
+    options: &Options,
+    progress: impl FnMut(&Trap) -> ControlFlow<()>,
+) -> (Vec<Trap>, bool) {
+    let sound = sound_cases(cases, options);
+    let catch = |mutant: &Mutant| {
+        let (first, rest): (Vec<Case>, Vec<Case>) = sound.iter().partition(|case| is_about(case, mutant));
+        let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(*mutant));
+        let caught = first.iter().chain(&rest).find_map(|case| caught_by(&harness, case, options.timeout));
+        Trap { mutant: *mutant, caught }
+    };
+    in_parallel(mutants, options.threads, catch, progress)
+}
+
+/// The mutant that a case catches, if any: those that break its sentences first.
+#[must_use]
+pub fn catch_of(case: &Case, mutants: &[Mutant], timeout: Duration) -> Option<Trap> {
+    let (first, rest): (Vec<Mutant>, Vec<Mutant>) = mutants.iter().partition(|mutant| is_about(case, mutant));
+    first.into_iter().chain(rest).find_map(|mutant| {
+        let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(mutant));
+        let caught = caught_by(&harness, case, timeout)?;
+        Some(Trap { mutant, caught: Some(caught) })
+    })
+}
+
+/// The cases that the reference provider, as the mutants have it, passes.
+#[must_use]
+pub fn sound_cases(cases: &[Case], options: &Options) -> Vec<Case> {
+    let reference: Arc<dyn Harness> = Arc::new(ReferenceHarness::with_vectors());
+    let run = |case: &Case| run_case(&reference, case, options.timeout);
+    let (outcomes, _) = in_parallel(cases, options.threads, run, |_| ControlFlow::Continue(()));
+    outcomes
+        .into_iter()
+        .filter(|outcome| outcome.verdict == Verdict::Passed)
+        .map(|outcome| outcome.case)
+        .collect()
+}
+
+fn caught_by(harness: &Arc<dyn Harness>, case: &Case, timeout: Duration) -> Option<(&'static str, String)> {
+    match run_case(harness, case, timeout).verdict {
+        Verdict::Failed(why) => Some((case.id, why)),
+        _ => None,
+    }
+}
+
+/// Applies `work` to every item on several threads; results in the order of the items. The flag
+/// tells whether `progress` broke off; results until then are kept.
+pub(crate) fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+    mut progress: impl FnMut(&R) -> ControlFlow<()>,
+) -> (Vec<R>, bool) {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (send, receive) = mpsc::channel();
+    let mut results = Vec::with_capacity(items.len());
+    thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, items.len().max(1)) {
+            let (send, next, stop, work) = (send.clone(), &next, &stop, &work);
+            scope.spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    let index = next.fetch_add(1, Ordering::SeqCst);
+                    let Some(item) = items.get(index) else { break };
+                    // Nobody listens any more once the run is broken off.
+                    let _ = send.send((index, work(item)));
+                }
+            });
+        }
+        drop(send);
+        for (index, result) in receive {
+            if !stop.load(Ordering::SeqCst) && progress(&result).is_break() {
+                stop.store(true, Ordering::SeqCst);
+            }
+            results.push((index, result));
+        }
+    });
+    results.sort_by_key(|(index, _)| *index);
+    (results.into_iter().map(|(_, result)| result).collect(), stop.load(Ordering::SeqCst))
+}
