@@ -113,6 +113,12 @@ impl Policy {
         self
     }
 
+    /// The same with every size in its range, since fields may be assigned anything.
+    pub(crate) fn in_range(self) -> Self {
+        let (rows, answer, input) = (self.max_rows, self.max_answer_bytes, self.max_input_bytes);
+        self.with_max_rows(rows).with_max_answer_bytes(answer).with_max_input_bytes(input)
+    }
+
     /// The stricter of both in every rule.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {

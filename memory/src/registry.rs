@@ -130,12 +130,14 @@ impl Registry {
     /// # Errors
     /// As [`Registry::open`].
     pub async fn open_url(&self, url: &BackendUrl) -> Result<Memory> {
-        self.open_from(url, self.context.base_dir.clone()).await
+        self.open_from(url, None).await
     }
 
+    /// As [`Registry::open_url`], relative to a folder of the caller's.
     pub(crate) async fn open_from(&self, url: &BackendUrl, base_dir: Option<PathBuf>) -> Result<Memory> {
         let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
-        let context = OpenContext { base_dir, ..self.context.clone() };
+        let mut context = self.context.clone();
+        context.base_dir = base_dir.or(context.base_dir);
         Memory::new(factory.open(url, &context).await?)
     }
 

@@ -79,7 +79,7 @@ impl<'a> EntryAnswer<'a> {
     /// The entry's text; where it alone exceeds `budget`, without value, metadata and text.
     pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Box<RawValue>> {
         let whole = raw(self)?;
-        if whole.get().len() <= budget.limit {
+        if whole.get().len() < budget.limit {
             return Ok(whole);
         }
         raw(&LargeEntry {

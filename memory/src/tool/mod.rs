@@ -72,7 +72,7 @@ impl MemoryTool {
         if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
             return Err(Error::unsupported("quota", memory.name()).with_detail("option", "quota"));
         }
-        Ok(Self { memory, policy, run, open_transactions: Mutex::default() })
+        Ok(Self { memory, policy: policy.in_range(), run, open_transactions: Mutex::default() })
     }
 
     /// The backend.

@@ -1,9 +1,11 @@
 //! The operations of the tool and the fields of each: the JSON Schema is generated from these types.
 
+use memory_core::json::JsonKind;
 use memory_core::layer::Message;
 use memory_core::sql::SqlValue;
 use memory_core::{Dedup, Filter, Json, Metadata, RankOptions, ScopeKind, SearchMode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 macro_rules! operations {
@@ -115,6 +117,7 @@ pub(super) struct Set {
     /// Text to search instead of the value's own words.
     pub(super) text: Option<String>,
     /// Only if this version is stored now.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) if_version: Option<u64>,
     /// Only if no entry is stored now.
     pub(super) if_absent: Option<bool>,
@@ -128,6 +131,7 @@ pub(super) struct Delete {
     /// Name of the entry: 1 to 1,024 bytes.
     pub(super) key: String,
     /// Only if this version is stored now.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) if_version: Option<u64>,
 }
 
@@ -141,6 +145,7 @@ pub(super) struct List {
     /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
     pub(super) filter: Option<Filter>,
     /// list: most entries of the page, default 100. update: elements that `push` keeps.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) limit: Option<usize>,
     /// `next` of the page before.
     pub(super) cursor: Option<String>,
@@ -160,6 +165,7 @@ pub(super) struct Search {
     /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
     pub(super) filter: Option<Filter>,
     /// Most hits; default 10.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) top_k: Option<usize>,
     /// Leave out hits with a lower score, 0 to 1.
     pub(super) threshold: Option<f64>,
@@ -177,6 +183,7 @@ pub(super) struct Incr {
     /// Name of the entry: 1 to 1,024 bytes.
     pub(super) key: String,
     /// What to add; default 1.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) by: Option<i64>,
     /// Lifetime in seconds, above 0.
     pub(super) ttl_seconds: Option<f64>,
@@ -204,6 +211,7 @@ pub(super) struct Update {
     #[schemars(with = "serde_json::Value")]
     pub(super) push: Option<Json>,
     /// list: most entries of the page, default 100. update: elements that `push` keeps.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) limit: Option<usize>,
     /// Lifetime in seconds, above 0.
     pub(super) ttl_seconds: Option<f64>,
@@ -231,6 +239,7 @@ pub(super) struct BulkItem {
     pub(super) metadata: Option<Metadata>,
     pub(super) source: Option<String>,
     pub(super) text: Option<String>,
+    #[serde(default, deserialize_with = "whole")]
     pub(super) if_version: Option<u64>,
     pub(super) if_absent: Option<bool>,
 }
@@ -256,6 +265,7 @@ pub(super) struct Recall {
     /// What to look for, in plain words.
     pub(super) query: String,
     /// Most hits; default 10.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) top_k: Option<usize>,
     /// Leave out hits with a lower score, 0 to 1.
     pub(super) threshold: Option<f64>,
@@ -307,6 +317,30 @@ pub(super) struct ListScopes {
 pub(super) struct Describe {
     /// Whose memory; default `agent`.
     pub(super) scope: Option<ScopeKind>,
+}
+
+/// A whole number, also where a client has no integers and writes `10.0`; exact up to 2^53 then.
+fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let json = <Json as Deserialize>::deserialize(deserializer)?;
+    let number = match json.kind() {
+        JsonKind::Null => return Ok(None),
+        JsonKind::Number => json.as_i64_exact().or_else(|| {
+            let float: f64 = json.as_str().parse().ok()?;
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "the range and the missing fraction are checked"
+            )]
+            let whole = float as i64;
+            (json.as_str().contains(['.', 'e', 'E']) && float.abs() <= EXACT && float.fract() == 0.0)
+                .then_some(whole)
+        }),
+        _ => None,
+    };
+    number.and_then(|number| T::try_from(number).ok()).map(Some).ok_or_else(|| {
+        let least = if T::try_from(-1).is_ok() { "" } else { ", 0 or more" };
+        D::Error::custom(format!("expected a whole number{least}"))
+    })
 }
 
 /// `null` is a value here, not an absent field.

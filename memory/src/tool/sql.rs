@@ -120,13 +120,21 @@ impl MemoryTool {
     /// A transaction that was lost stays the open one until it is committed or rolled back: a
     /// statement sent in the belief that it is open must not commit by itself.
     fn ended(&self, kind: ScopeKind, tx: &TxId, outcome: &Result<memory_core::sql::TxState>) {
-        let closed = match outcome {
-            Ok(state) => state.depth == 0,
-            Err(error) => error.kind() == ErrorKind::TransactionLost,
-        };
         let mut open = self.transactions();
-        if closed && open.get(&kind) == Some(tx) {
-            open.remove(&kind);
+        if open.get(&kind) != Some(tx) {
+            return;
+        }
+        match outcome {
+            Ok(state) if state.depth > 0 => {
+                open.insert(kind, state.tx.clone());
+            }
+            Ok(_) => {
+                open.remove(&kind);
+            }
+            Err(error) if error.kind() == ErrorKind::TransactionLost => {
+                open.remove(&kind);
+            }
+            Err(_) => {}
         }
     }
 }

@@ -159,3 +159,28 @@ async fn a_quota_that_the_backend_could_not_hold_is_refused_at_once() {
     assert_eq!(error.kind().code(), "capability_unsupported");
     assert!(MemoryTool::new(memory, Policy::default(), run(None)).is_ok());
 }
+
+#[tokio::test]
+async fn an_entry_that_just_fits_or_just_does_not_is_never_left_out_without_a_word() {
+    for tool in tools(Policy::default().with_max_answer_bytes(16 << 10)).await {
+        for size in 11_900..12_300 {
+            ok(&tool, &format!(r#"{{"op":"set","key":"k","value":"{}"}}"#, "x".repeat(size))).await;
+            let page = ok(&tool, r#"{"op":"list"}"#).await;
+            assert_eq!(
+                (page["entries"].as_array().unwrap().len(), &page["truncated"]),
+                (1, &json!(false)),
+                "{size}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn sizes_assigned_out_of_range_are_brought_into_it() {
+    let mut policy = Policy::default();
+    (policy.max_rows, policy.max_answer_bytes, policy.max_input_bytes) = (0, 0, 0);
+    for tool in tools(policy).await {
+        ok(&tool, r#"{"op":"set","key":"k","value":1}"#).await;
+        assert_eq!(ok(&tool, r#"{"op":"list"}"#).await["entries"].as_array().unwrap().len(), 1);
+    }
+}

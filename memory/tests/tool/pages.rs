@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use memory::tool::op_schema;
+use memory::tool::{op_schema, tool_schema};
 use memory::{ErrorKind, MemoryTool, Policy, Quota, ScopeKind, ToolOp};
 use memory_conformance::TestClock;
+use serde_json::Value;
 
 use super::facets::tool_over;
 use super::{providers, run};
@@ -90,6 +91,40 @@ async fn every_example_of_the_page_answers_as_it_says() {
         compare(&tool, examples.iter().filter(|example| !example.facets)).await;
     }
     compare(&tool_over(&Arc::default()), examples.iter().filter(|example| example.facets)).await;
+}
+
+#[test]
+fn the_calls_that_are_answered_fit_the_schema() {
+    let whole = tool_schema();
+    for Example { line, input, answer, .. } in examples(&page()) {
+        if answer.starts_with(r#"{"error""#) {
+            continue;
+        }
+        let call: serde_json::Map<String, Value> = serde_json::from_str(&input).unwrap();
+        let op = ToolOp::ALL.iter().find(|op| call["op"] == op.as_str()).unwrap();
+        for required in op_schema(*op)["required"].as_array().unwrap() {
+            assert!(call.contains_key(required.as_str().unwrap()), "line {line}: no {required}");
+        }
+        for (name, value) in &call {
+            let kind = match value {
+                Value::Null => "null",
+                Value::Bool(_) => "boolean",
+                Value::Number(number) if number.is_f64() => "number",
+                Value::Number(_) => "integer",
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                Value::Object(_) => "object",
+            };
+            let field = &whole["properties"][name];
+            let wanted = &field["type"];
+            let fits = wanted.is_null() || wanted == kind || (wanted == "number" && kind == "integer");
+            assert!(fits, "line {line}: {name} is {kind}, not {wanted}");
+            assert!(
+                field.get("enum").is_none_or(|words| words.as_array().unwrap().contains(value)),
+                "line {line}"
+            );
+        }
+    }
 }
 
 #[test]

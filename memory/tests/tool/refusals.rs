@@ -103,6 +103,25 @@ async fn a_wrong_type_names_its_field_and_what_it_wants() {
 }
 
 #[tokio::test]
+async fn a_whole_number_may_be_written_as_a_float() {
+    for tool in tools(&Arc::new(TestClock::new())).await {
+        assert_eq!(ok(&tool, r#"{"op":"incr","key":"n","by":-2.0}"#).await["value"], -2);
+        assert_eq!(
+            ok(&tool, r#"{"op":"incr","key":"n","by":9007199254740993}"#).await["value"],
+            9_007_199_254_740_991_i64
+        );
+        ok(&tool, r#"{"op":"list","limit":1e1}"#).await;
+        ok(&tool, r#"{"op":"list","limit":null}"#).await;
+        for bad in ["1.5", "1e300", "9007199254740993.0e1", "-0.5", "\"1\"", "[]", "true"] {
+            let (_, message, _) = refused(&tool, &format!(r#"{{"op":"incr","key":"n","by":{bad}}}"#)).await;
+            assert!(message.contains("`by` of `incr`: expected a whole number"), "{bad}: {message}");
+        }
+        let (_, message, _) = refused(&tool, r#"{"op":"list","limit":-1}"#).await;
+        assert!(message.ends_with("a whole number, 0 or more"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn scope_ids_never_come_from_the_input() {
     for tool in tools(&Arc::new(TestClock::new())).await {
         let long = "x".repeat(10_240);
