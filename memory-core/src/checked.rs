@@ -501,7 +501,7 @@ impl RecordLimits {
             return Err(Error::invalid("a record's text is over 1 MiB or has a NUL character"));
         }
         // Version counters of the target follow the record's; a version near the end would wedge them.
-        if entry.version == 0 || entry.version > u64::MAX >> 2 {
+        if entry.version == 0 || entry.version > 1 << 62 {
             return Err(Error::invalid("a record's version is 0 or beyond 2^62"));
         }
         if entry.updated_at < entry.created_at {
