@@ -33,14 +33,14 @@ pub(crate) fn import(
     let live = state.live(&entry.key, now, Eyes::Import).map(|stored| &stored.entry);
     let replaces = live.is_some();
     if let Some(live) = live {
+        if options.on_existing == OnExisting::Fail {
+            return Err(Error::conflict(Some(live.version)));
+        }
         if options.on_existing == OnExisting::Skip
             || is_same(live, &entry) && !state.faults.has(Fault::ImportStoresSame)
         {
             outcome.skipped += 1;
             return Ok(());
-        }
-        if options.on_existing == OnExisting::Fail {
-            return Err(Error::conflict(Some(live.version)));
         }
     }
     state.check_quota(options.quota, now, &entry.key, entry.size_bytes())?;
