@@ -260,7 +260,7 @@ async fn without_spaces(cx: &Cx) -> CaseResult {
             ("chinese", "我爱北京天安门"),
             ("emoji", "she sent 🦀 again"),
             ("hindi", "हिन्दी में लिखा"),
-            ("japanese", "東京タワーへ行く"),
+            ("japanese", "大阪タワーへ行く"),
             ("korean", "한국어를 배운다"),
             ("thai", "ภาษาไทยง่าย"),
         ],
@@ -271,7 +271,7 @@ async fn without_spaces(cx: &Cx) -> CaseResult {
         &scope,
         &[
             ("北京", &["chinese"]),
-            ("東京", &["japanese"]),
+            ("大阪", &["japanese"]),
             ("タワー", &["japanese"]),
             ("한국어", &["korean"]),
             ("ภาษา", &["thai"]),

@@ -4,8 +4,11 @@ use crate::case::Case;
 
 mod bulk;
 mod capabilities;
+mod concurrency;
 mod dedup;
 mod delete;
+mod embedding;
+mod errors;
 mod filters;
 mod given;
 mod increment;
@@ -15,8 +18,12 @@ mod kv;
 mod lexical;
 mod lifetime;
 mod list;
+mod quotas;
 mod ranking;
+mod scopes;
 mod search;
+mod stats;
+mod transfer;
 mod update;
 mod values;
 mod versions;
@@ -42,6 +49,13 @@ pub fn all() -> Vec<Case> {
         search::cases(),
         ranking::cases(),
         dedup::cases(),
+        stats::cases(),
+        embedding::cases(),
+        scopes::cases(),
+        quotas::cases(),
+        transfer::cases(),
+        concurrency::cases(),
+        errors::cases(),
     ]
     .concat()
 }
