@@ -163,8 +163,12 @@ impl FromStr for BackendUrl {
 impl fmt::Display for BackendUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.scheme)?;
-        // A password may hold any of `/?#@` where its writer forgot to encode: all before the last `@` is hidden.
         let (hidden, shown) = match self.rest.rsplit_once('@') {
+            // A password may hold any of `/?#@` where its writer forgot to encode, and a path or a parameter may hold
+            // `@`: what stands behind such an `@` may be a host or a piece of a secret.
+            Some((before, _)) if before.trim_start_matches('/').contains(['/', '?', '#']) => {
+                return f.write_str("…");
+            }
             Some((_, shown)) => (true, shown),
             None => (false, self.rest.as_str()),
         };
@@ -242,6 +246,9 @@ mod tests {
             "mem0+https://api.example/hunter2",
             "mem0+https://api.example#hunter2",
             "mem0+https://api.example?hunter2",
+            "mem0+https://api.example/v1?api_key=a@hunter2",
+            "mem0+https://api.example/v1/a@hunter2/b",
+            "mem0+https://api.example#a@hunter2",
             "redis:app:hunter2@host",
         ] {
             let url = url(text);
