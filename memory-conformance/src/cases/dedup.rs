@@ -15,6 +15,7 @@ cases! {
     "dedup.merge.names": [Kv, Vector], ["DED-2"] => merges;
     "dedup.keep.counts": [Kv, Vector], ["DED-2"] => keeps;
     "dedup.drop.makes-room": [Kv, Vector], ["DED-4"] => makes_room;
+    "dedup.threshold.decides": [Kv, Vector], ["DED-1"] => threshold_decides;
     "dedup.none.keeps-all": [Kv, Vector], ["DED-1"] => none;
     "dedup.vectorless.pass-among-vectors": [Kv, Vector, Lexical], ["DED-3"] => among_vectors;
 }
@@ -125,6 +126,19 @@ async fn makes_room(cx: &Cx) -> CaseResult {
         expect_eq!(results.hits.len(), top_k, "hits with top_k {top_k} where three are distinct");
         let best = expect_some!(results.hits.first(), "the best hit");
         expect_eq!(best.entry.key.as_str(), "a", "the best hit with top_k {top_k}");
+    }
+    Ok(())
+}
+
+async fn threshold_decides(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let (tea, coffee) = ("ann drinks green tea every morning", "ann drinks black coffee every evening");
+    cx.say_all(&scope, &[("coffee", coffee), ("tea", tea)]).await?;
+    // Whatever the model, texts that share words do not point in opposite directions, and are not equal.
+    for (threshold, due) in [(0.0, 1), (1.0, 2)] {
+        let dedup = Dedup { threshold, policy: DedupPolicy::Drop };
+        let hits = cx.find(&scope, SearchQuery::new(tea).with_dedup(dedup)).await?;
+        expect_eq!(hits.len(), due, "hits of two alike with a dedup threshold of {threshold}");
     }
     Ok(())
 }

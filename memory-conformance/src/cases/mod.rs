@@ -17,6 +17,7 @@ mod keys;
 mod kv;
 mod lexical;
 mod lifetime;
+mod linear;
 mod list;
 mod quotas;
 mod ranking;
@@ -55,6 +56,7 @@ pub fn all() -> Vec<Case> {
         quotas::cases(),
         transfer::cases(),
         concurrency::cases(),
+        linear::cases(),
         errors::cases(),
     ]
     .concat()

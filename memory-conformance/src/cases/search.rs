@@ -11,6 +11,7 @@ use crate::cx::{Cx, hit_keys, tagged};
 cases! {
     "lexical.order.ties-by-key": [Kv, Lexical], ["SRC-6"] => ties;
     "lexical.top-k.most-hits": [Kv, Lexical], ["SRC-7"] => top_k;
+    "lexical.top-k.greatest": [Kv, Lexical], ["SRC-7"] => top_k_greatest;
     "lexical.top-k.range": [Kv, Lexical], ["SRC-7"] => top_k_range;
     "lexical.prefix.exact": [Kv, Lexical], ["SRC-8"] => prefix;
     "lexical.filter.never-under-returns": [Kv, Lexical], ["SRC-9"] => filter_first;
@@ -67,6 +68,19 @@ async fn top_k(cx: &Cx) -> CaseResult {
         expect_eq!(hit_keys(&hits), due, "the best {top_k}");
     }
     expect_eq!(cx.words(&scope, "tea").await?.len(), 10, "hits by default");
+    Ok(())
+}
+
+async fn top_k_greatest(cx: &Cx) -> CaseResult {
+    let max = cx.capabilities().max_top_k.min(1_000);
+    let keys: Vec<String> = (0..max + 5).map(|at| format!("{at:04}")).collect();
+    let scope = keyed(cx, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let hits = cx.find(&scope, query("tea").with_top_k(max)).await?;
+    check!(
+        hit_keys(&hits) == keys.split_at(max).0,
+        "{} hits where {max} were asked for, or not in order",
+        hits.len()
+    );
     Ok(())
 }
 
