@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::reduce::Reducer;
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Entry, Error, ErrorKind, GetOptions,
-    ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions,
-    ReembedOutcome, Result, Scope, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults,
-    SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Entry, Error, ErrorKind,
+    GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery, NewEntry, Page,
+    RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage, ScopeStats, ScopesQuery,
+    SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
 };
 use rusqlite::Connection;
 
@@ -34,7 +34,9 @@ impl Backend for SqliteProvider {
             None => {
                 let key = key.clone();
                 self.store
-                    .worker(move |connection| read::get(connection, &digest, key.as_str(), now, Allowance::Unlimited))
+                    .worker(move |connection| {
+                        read::get(connection, &digest, key.as_str(), now, Allowance::Unlimited)
+                    })
                     .await?
             }
         };
@@ -47,14 +49,17 @@ impl Backend for SqliteProvider {
         let inline = if keys.len() > read::INLINE_ENTRIES {
             None
         } else {
-            self.store.inline(|connection| read::get_many(connection, &digest, keys, now, Allowance::Inline))?
+            self.store
+                .inline(|connection| read::get_many(connection, &digest, keys, now, Allowance::Inline))?
         };
         let got = match inline {
             Some(got) => got,
             None => {
                 let keys = keys.to_vec();
                 self.store
-                    .worker(move |connection| read::get_many(connection, &digest, &keys, now, Allowance::Unlimited))
+                    .worker(move |connection| {
+                        read::get_many(connection, &digest, &keys, now, Allowance::Unlimited)
+                    })
                     .await?
             }
         };
@@ -62,10 +67,13 @@ impl Backend for SqliteProvider {
     }
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
-        refuse_embedding(options.embed)?;
+        refuse_embedding("set", options.embed)?;
         let target = Target::of(scope);
         let draft = Draft::new(key.clone(), value, options);
-        self.store.writer.submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft)).await
+        self.store
+            .writer
+            .submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft))
+            .await
     }
 
     async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
@@ -80,12 +88,13 @@ impl Backend for SqliteProvider {
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
         let digest = scope.digest();
         let now = self.store.clock.now();
-        let list = move |store: &Store, connection: &Connection, scope: &Scope, query: &ListQuery, allowance| {
-            read::list(connection, scope, &digest, query, now, allowance, |space, stored| {
-                let key = stored.entry.key.as_str();
-                store.accesses.look().total(space, key, stored.born, stored.entry.access_count)
-            })
-        };
+        let list =
+            move |store: &Store, connection: &Connection, scope: &Scope, query: &ListQuery, allowance| {
+                read::list(connection, scope, &digest, query, now, allowance, |space, stored| {
+                    let key = stored.entry.key.as_str();
+                    store.accesses.look().total(space, key, stored.born, stored.entry.access_count)
+                })
+            };
         let inline = if query.limit > read::INLINE_ENTRIES {
             None
         } else {
@@ -144,7 +153,8 @@ impl Backend for SqliteProvider {
         options: BulkOptions,
     ) -> Result<Vec<SetOutcome>> {
         for (index, item) in items.iter().enumerate() {
-            refuse_embedding(item.options.embed).map_err(|error| error.with_detail("index", index))?;
+            refuse_embedding("bulk_insert", item.options.embed)
+                .map_err(|error| error.with_detail("index", index))?;
         }
         if items.is_empty() {
             return Ok(Vec::new());
@@ -154,7 +164,9 @@ impl Backend for SqliteProvider {
         let bytes = drafts.iter().map(Draft::bytes).fold(0, usize::saturating_add);
         self.store
             .writer
-            .submit(Cost::slow(bytes), move |batch| write::bulk_insert(batch, &target, &drafts, options.quota))
+            .submit(Cost::slow(bytes), move |batch| {
+                write::bulk_insert(batch, &target, &drafts, options.quota)
+            })
             .await
     }
 
@@ -169,7 +181,8 @@ impl Backend for SqliteProvider {
             .workers
             .run(move |connection| {
                 let now = store.clock.now();
-                search::search(connection, &store.indexes, &store.accesses, &digest, &query, now).map_err(Error::from)
+                search::search(connection, &store.indexes, &store.accesses, &digest, &query, now)
+                    .map_err(Error::from)
             })
             .await
     }
@@ -264,9 +277,9 @@ impl Store {
     }
 }
 
-fn refuse_embedding(embed: Embed) -> Result<()> {
+fn refuse_embedding(operation: &'static str, embed: Embed) -> Result<()> {
     match embed {
-        Embed::Always => Err(vector_unsupported("set")),
+        Embed::Always => Err(vector_unsupported(operation)),
         Embed::Auto | Embed::Never => Ok(()),
     }
 }
