@@ -368,8 +368,15 @@ impl<'c> Batch<'c> {
     }
 
     /// Removes a row and counts it out.
-    pub(crate) fn remove(&mut self, target: &Target, space: &mut Space, key: &Key, old: &Old) -> Result<(), Fault> {
-        self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?.execute(params![space.id, key.as_str()])?;
+    pub(crate) fn remove(
+        &mut self,
+        target: &Target,
+        space: &mut Space,
+        key: &Key,
+        old: &Old,
+    ) -> Result<(), Fault> {
+        self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?
+            .execute(params![space.id, key.as_str()])?;
         if let Some(id) = old.body {
             self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
         }
@@ -381,7 +388,8 @@ impl<'c> Batch<'c> {
         space.touch();
         self.wrote(1);
         if self.context.indexes.watches(&target.digest) {
-            let change = Change { space: space.id, number: space.changes, key: key.clone(), what: What::Removed };
+            let change =
+                Change { space: space.id, number: space.changes, key: key.clone(), what: What::Removed };
             self.changes.push((target.digest, change));
         }
         Ok(())
@@ -393,7 +401,9 @@ impl<'c> Batch<'c> {
             return Ok((0, 0));
         }
         let (count, bytes) = self
-            .statement("SELECT count(*), coalesce(sum(size), 0) FROM entry WHERE space = ?1 AND expires_at <= ?2")?
+            .statement(
+                "SELECT count(*), coalesce(sum(size), 0) FROM entry WHERE space = ?1 AND expires_at <= ?2",
+            )?
             .query_row(params![space.id, now.as_millis()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok((row::unsigned(count, "count")?, row::unsigned(bytes, "size")?))
     }
@@ -405,7 +415,12 @@ impl<'c> Batch<'c> {
     }
 
     /// Removes up to `limit` expired rows of a scope, which nobody can notice. Returns how many.
-    pub(crate) fn reclaim(&mut self, space: &mut Space, now: Timestamp, limit: usize) -> Result<usize, Fault> {
+    pub(crate) fn reclaim(
+        &mut self,
+        space: &mut Space,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<usize, Fault> {
         if space.expiring == 0 {
             return Ok(0);
         }
@@ -423,7 +438,8 @@ impl<'c> Batch<'c> {
             }
         }
         for (key, version, size, body) in &found {
-            self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?.execute(params![space.id, key])?;
+            self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?
+                .execute(params![space.id, key])?;
             if let Some(id) = body {
                 self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
             }

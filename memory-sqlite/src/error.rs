@@ -124,7 +124,10 @@ pub(crate) fn file(error: std::io::Error) -> Error {
         std::io::ErrorKind::NotADirectory | std::io::ErrorKind::InvalidInput => ErrorKind::InvalidArgument,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, "the database file or its folder cannot be opened or created; check the path and its permissions")
-        .with_retry(Retry::Never)
-        .with_source(error)
+    Error::new(
+        kind,
+        "the database file or its folder cannot be opened or created; check the path and its permissions",
+    )
+    .with_retry(Retry::Never)
+    .with_source(error)
 }

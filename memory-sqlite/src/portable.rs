@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use memory_core::{
-    Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, Result, ScopeDigest,
-    Timestamp,
+    Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, Result,
+    ScopeDigest, Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -160,7 +160,8 @@ pub(crate) fn export(store: &Arc<Store>, target: Target) -> Result<RecordStream>
             }
         })
         .map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "no thread can be started for the export; try again").with_source(error)
+            Error::new(ErrorKind::Unavailable, "no thread can be started for the export; try again")
+                .with_source(error)
         })?;
     Ok(Box::pin(Export { pipe, done: false }))
 }
@@ -210,12 +211,14 @@ fn page(
     now: Timestamp,
 ) -> Result<Vec<Entry>, Unreadable> {
     let mut statement = connection.prepare_cached(PAGE.get())?;
-    let mut rows = statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_RECORDS as u64)])?;
+    let mut rows =
+        statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_RECORDS as u64)])?;
     let mut entries = Vec::new();
     let mut bytes = 0_u64;
     while let Some(row) = rows.next()? {
         let row::StoredEntry { mut entry, born } = row::read(row)?;
-        entry.access_count = accesses.look().total(row.get(11)?, entry.key.as_str(), born, entry.access_count);
+        entry.access_count =
+            accesses.look().total(row.get(11)?, entry.key.as_str(), born, entry.access_count);
         bytes += entry.size_bytes();
         entries.push(entry);
         if bytes > AHEAD_BYTES as u64 {

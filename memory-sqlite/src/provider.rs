@@ -84,8 +84,11 @@ impl SqliteProvider {
                 let _ = reply.send(done);
             })
             .map_err(|error| {
-                memory_core::Error::new(memory_core::ErrorKind::Unavailable, "no thread can be started; try again")
-                    .with_source(error)
+                memory_core::Error::new(
+                    memory_core::ErrorKind::Unavailable,
+                    "no thread can be started; try again",
+                )
+                .with_source(error)
             })?;
         answer.await.unwrap_or_else(|_| Err(crate::error::lost()))
     }
@@ -129,7 +132,9 @@ impl Provider for SqliteProvider {
             .store
             .workers
             .run(|connection| {
-                connection.query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0)).map_err(engine)
+                connection
+                    .query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0))
+                    .map_err(engine)
             })
             .await;
         Ok(match read {

@@ -2,8 +2,8 @@
 
 use memory_core::limits::MAX_PAGE_BYTES;
 use memory_core::{
-    Cursor, Entry, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind, ScopePage,
-    ScopeStats, ScopesQuery, TenantId, Timestamp,
+    Cursor, Entry, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind,
+    ScopePage, ScopeStats, ScopesQuery, TenantId, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -126,7 +126,8 @@ pub(crate) fn list(
         None => query.prefix.clone(),
     };
     let upper = upper_bound(&query.prefix);
-    let mut statement = connection.prepare_cached(if upper.is_some() { LIST_PREFIX.get() } else { LIST.get() })?;
+    let mut statement =
+        connection.prepare_cached(if upper.is_some() { LIST_PREFIX.get() } else { LIST.get() })?;
     let mut rows = match &upper {
         Some(upper) => statement.query(params![digest.as_bytes(), lower, now.as_millis(), upper])?,
         None => statement.query(params![digest.as_bytes(), lower, now.as_millis()])?,
@@ -182,12 +183,19 @@ pub(crate) fn stats(
 }
 
 /// Rows that have expired but are still there, and their bytes.
-fn expired(connection: &Connection, space: i64, expiring: i64, now: Timestamp) -> rusqlite::Result<(i64, i64)> {
+fn expired(
+    connection: &Connection,
+    space: i64,
+    expiring: i64,
+    now: Timestamp,
+) -> rusqlite::Result<(i64, i64)> {
     if expiring == 0 {
         return Ok((0, 0));
     }
     connection
-        .prepare_cached("SELECT count(*), coalesce(sum(size), 0) FROM entry WHERE space = ?1 AND expires_at <= ?2")?
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(size), 0) FROM entry WHERE space = ?1 AND expires_at <= ?2",
+        )?
         .query_row(params![space, now.as_millis()], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 

@@ -26,7 +26,10 @@ pub(crate) enum Readers {
 
 impl Readers {
     /// Reads on this thread if a connection is free and no lock is in the way; `None`: read on a worker.
-    pub(crate) fn inline<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Unreadable>) -> Option<Result<T>> {
+    pub(crate) fn inline<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Unreadable>,
+    ) -> Option<Result<T>> {
         let read = match self {
             Self::Pool(pool) => {
                 let connection = lock(pool).pop()?;

@@ -127,8 +127,7 @@ pub(crate) fn migrate(conn: &Connection) -> Result<()> {
         return Ok(());
     }
     conn.execute_batch("BEGIN IMMEDIATE").map_err(engine)?;
-    let migrated = migrate_locked(conn)
-        .and_then(|()| conn.execute_batch("COMMIT").map_err(engine));
+    let migrated = migrate_locked(conn).and_then(|()| conn.execute_batch("COMMIT").map_err(engine));
     if migrated.is_err() && !conn.is_autocommit() {
         let _ = conn.execute_batch("ROLLBACK");
     }
@@ -177,7 +176,9 @@ fn objects(conn: &Connection) -> Result<Vec<(String, String, Option<String>)>> {
             "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' \
              ORDER BY type, name",
         )?;
-        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect::<rusqlite::Result<Vec<_>>>()
+        statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<rusqlite::Result<Vec<_>>>()
     };
     read().map_err(engine)
 }

@@ -24,7 +24,8 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(key: Key, value: Json, options: SetOptions) -> Self {
-        let size = size_bytes(&key, &value, &options.metadata, options.source.as_ref(), options.text.as_deref());
+        let size =
+            size_bytes(&key, &value, &options.metadata, options.source.as_ref(), options.text.as_deref());
         let metadata = encode_metadata(&options.metadata);
         Self { key, value, options, metadata, size }
     }
@@ -49,7 +50,9 @@ impl Draft {
         let lifetime = match self.options.ttl {
             Ttl::Keep => true,
             Ttl::Never => entry.expires_at.is_none(),
-            Ttl::After(after) => entry.expires_at.is_some() && entry.expires_at == entry.updated_at.checked_add(after),
+            Ttl::After(after) => {
+                entry.expires_at.is_some() && entry.expires_at == entry.updated_at.checked_add(after)
+            }
         };
         lifetime
             && entry.value == self.value
@@ -70,7 +73,12 @@ pub(crate) fn set(batch: &mut Batch<'_>, target: &Target, draft: &Draft) -> Resu
     set_within(batch, target, draft, draft.options.quota)
 }
 
-fn set_within(batch: &mut Batch<'_>, target: &Target, draft: &Draft, quota: Quota) -> Result<SetOutcome, Fault> {
+fn set_within(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    draft: &Draft,
+    quota: Quota,
+) -> Result<SetOutcome, Fault> {
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
     let mut old = batch.old(&space, &draft.key)?;
@@ -271,10 +279,11 @@ pub(crate) fn bulk_insert(
         };
         let mut outcomes = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
-            let outcome = set_within(batch, target, draft, Quota::default()).map_err(|fault| match fault {
-                Fault::Refused(error) => Fault::Refused(error.with_detail("index", index)),
-                engine => engine,
-            })?;
+            let outcome =
+                set_within(batch, target, draft, Quota::default()).map_err(|fault| match fault {
+                    Fault::Refused(error) => Fault::Refused(error.with_detail("index", index)),
+                    engine => engine,
+                })?;
             outcomes.push(outcome);
         }
         if !quota.is_unlimited() {

@@ -365,7 +365,10 @@ impl ScopeIndex {
 
     fn heap_bytes(&self) -> usize {
         // The table of versions, and the keys with their two counters.
-        self.documents.heap_bytes() + self.versions.capacity() * 8 / 7 * 25 + self.key_bytes + 16 * self.versions.len()
+        self.documents.heap_bytes()
+            + self.versions.capacity() * 8 / 7 * 25
+            + self.key_bytes
+            + 16 * self.versions.len()
     }
 }
 

@@ -79,7 +79,11 @@ pub(crate) fn search(
                 return Err(error);
             }
             hits.into_iter()
-                .map(|hit| Match { version: index.version(&hit.key), key: hit.key.to_string(), score: hit.score })
+                .map(|hit| Match {
+                    version: index.version(&hit.key),
+                    key: hit.key.to_string(),
+                    score: hit.score,
+                })
                 .collect()
         }
         None => scan::search(&snapshot, state.space, now, &query.text, |key| screen.passes(key), limit)?
@@ -150,13 +154,16 @@ fn answer(
             continue;
         }
         let summary = summary(connection, state.space, &hit.key, now)?;
-        let Some(summary) = summary.filter(|summary| hit.version.is_none_or(|version| version == summary.version))
+        let Some(summary) =
+            summary.filter(|summary| hit.version.is_none_or(|version| version == summary.version))
         else {
             // Never a stale hit: an index that disagrees with its own snapshot is a bug.
             indexes.forget(digest);
-            return Err(Error::internal("a text index disagrees with the database; it was dropped, search again")
-                .with_retry(memory_core::Retry::Now)
-                .into());
+            return Err(Error::internal(
+                "a text index disagrees with the database; it was dropped, search again",
+            )
+            .with_retry(memory_core::Retry::Now)
+            .into());
         };
         found.push((hit, summary));
     }
@@ -201,7 +208,12 @@ struct Summary {
     source: Option<memory_core::Source>,
 }
 
-fn summary(connection: &Connection, space: i64, key: &str, now: Timestamp) -> Result<Option<Summary>, Unreadable> {
+fn summary(
+    connection: &Connection,
+    space: i64,
+    key: &str,
+    now: Timestamp,
+) -> Result<Option<Summary>, Unreadable> {
     let mut statement = connection.prepare_cached(
         "SELECT version, born, updated_at, accesses, source FROM entry \
          WHERE space = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)",

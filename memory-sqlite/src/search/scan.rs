@@ -45,7 +45,8 @@ pub(crate) fn search(
     limit: usize,
 ) -> Result<Vec<Found>, Unreadable> {
     let terms = query_terms(query);
-    let places: HashMap<&str, usize> = terms.iter().enumerate().map(|(place, term)| (term.as_str(), place)).collect();
+    let places: HashMap<&str, usize> =
+        terms.iter().enumerate().map(|(place, term)| (term.as_str(), place)).collect();
     let mut analyzer = Analyzer::new();
     let mut frequencies = vec![0_u16; terms.len()];
 
