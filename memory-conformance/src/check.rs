@@ -140,12 +140,7 @@ macro_rules! expect_some {
     };
 }
 
-/// Fails the case: `fail!("why {}", x)`.
-macro_rules! fail {
-    ($($why:tt)+) => { return Err($crate::check::Stop::failed(format_args!($($why)+))) };
-}
-
-pub(crate) use {check, expect_eq, expect_kind, expect_some, fail};
+pub(crate) use {check, expect_eq, expect_kind, expect_some};
 
 #[cfg(test)]
 mod tests {

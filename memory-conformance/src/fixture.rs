@@ -104,6 +104,8 @@ pub struct TestEmbedder {
 }
 
 impl TestEmbedder {
+    /// How much of a text it reads.
+    pub const MAX_TEXT_BYTES: usize = 2_048;
     /// Length of its vectors.
     pub const DIMENSIONS: usize = 64;
 
@@ -139,10 +141,12 @@ impl TestEmbedder {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// The vector of a text.
+    /// The vector of a text; as with real models, what comes after [`TestEmbedder::MAX_TEXT_BYTES`]
+    /// has no part in it.
     #[must_use]
     pub fn vector(&self, text: &str) -> Vec<f32> {
-        let mut words = tokens(text);
+        let end = (0..=Self::MAX_TEXT_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        let mut words = tokens(text.get(..end.unwrap_or(0)).unwrap_or_default());
         words.sort();
         words.dedup();
         // A text without words must not be the zero vector either.

@@ -8,6 +8,7 @@ pub mod executor;
 pub mod expected;
 pub mod fixture;
 pub mod harness;
+pub mod linear;
 pub mod mutants;
 pub mod random;
 pub mod reference;

@@ -148,8 +148,9 @@ fn is_about(case: &Case, mutant: &Mutant) -> bool {
     case.proves.iter().any(|sentence| mutant.breaks.contains(sentence))
 }
 
-/// Runs each mutant until a case catches it, cases about its sentences first. Cases that the
-/// reference provider itself fails catch nothing. The flag tells whether `progress` broke off.
+/// Runs each mutant until a case catches it: cases about its sentences first, quick ones before slow
+/// ones. Cases that the reference provider itself fails catch nothing. The flag tells whether
+/// `progress` broke off.
 pub fn run_mutants(
     mutants: &[Mutant],
     cases: &[Case],
@@ -166,28 +167,30 @@ pub fn run_mutants(
     in_parallel(mutants, options.threads, catch, progress)
 }
 
-/// The mutant that a case catches, if any: those that break its sentences first.
+/// The cases that catch none of the mutants; those that break a case's sentences are tried first.
 #[must_use]
-pub fn catch_of(case: &Case, mutants: &[Mutant], timeout: Duration) -> Option<Trap> {
-    let (first, rest): (Vec<Mutant>, Vec<Mutant>) = mutants.iter().partition(|mutant| is_about(case, mutant));
-    first.into_iter().chain(rest).find_map(|mutant| {
-        let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(mutant));
-        let caught = caught_by(&harness, case, timeout)?;
-        Some(Trap { mutant, caught: Some(caught) })
-    })
+pub fn idle_cases(cases: &[Case], mutants: &[Mutant], options: &Options) -> Vec<Case> {
+    let catches = |case: &Case| {
+        let (first, rest): (Vec<Mutant>, Vec<Mutant>) =
+            mutants.iter().partition(|mutant| is_about(case, mutant));
+        first.into_iter().chain(rest).any(|mutant| {
+            let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(mutant));
+            caught_by(&harness, case, options.timeout).is_some()
+        })
+    };
+    let (caught, _) = in_parallel(cases, options.threads, catches, |_| ControlFlow::Continue(()));
+    cases.iter().zip(caught).filter(|(_, caught)| !caught).map(|(case, _)| *case).collect()
 }
 
-/// The cases that the reference provider, as the mutants have it, passes.
+/// The cases that the reference provider, as the mutants have it, passes; the quickest first.
 #[must_use]
 pub fn sound_cases(cases: &[Case], options: &Options) -> Vec<Case> {
     let reference: Arc<dyn Harness> = Arc::new(ReferenceHarness::with_vectors());
     let run = |case: &Case| run_case(&reference, case, options.timeout);
-    let (outcomes, _) = in_parallel(cases, options.threads, run, |_| ControlFlow::Continue(()));
-    outcomes
-        .into_iter()
-        .filter(|outcome| outcome.verdict == Verdict::Passed)
-        .map(|outcome| outcome.case)
-        .collect()
+    let (mut outcomes, _) = in_parallel(cases, options.threads, run, |_| ControlFlow::Continue(()));
+    outcomes.retain(|outcome| outcome.verdict == Verdict::Passed);
+    outcomes.sort_by_key(|outcome| outcome.elapsed);
+    outcomes.into_iter().map(|outcome| outcome.case).collect()
 }
 
 fn caught_by(harness: &Arc<dyn Harness>, case: &Case, timeout: Duration) -> Option<(&'static str, String)> {
