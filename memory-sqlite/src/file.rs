@@ -35,9 +35,7 @@ impl FileId {
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
-            fs::symlink_metadata(path)
-                .ok()
-                .map(|found| Self { device: found.dev(), inode: found.ino() })
+            fs::symlink_metadata(path).ok().map(|found| Self { device: found.dev(), inode: found.ino() })
         }
         #[cfg(not(unix))]
         {
@@ -61,9 +59,9 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
         _ => Path::new("."),
     };
     match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_symlink() => Err(Error::invalid(
-            "the database file is a symbolic link; name the file that it points to",
-        )),
+        Ok(found) if found.file_type().is_symlink() => {
+            Err(Error::invalid("the database file is a symbolic link; name the file that it points to"))
+        }
         Ok(found) if found.is_dir() => {
             Err(Error::invalid("the path of the database names a folder; name a file in it"))
         }
@@ -209,7 +207,10 @@ fn harden(conn: &Connection) -> Result<()> {
     set(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    // Without it a join over `entry` is prepared anew for every binding: the planner compares parameters with the
+    // condition of the partial index `entry_expiry`. A point read then costs six times as much.
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
 }
 
 fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()> {
