@@ -52,6 +52,8 @@ enum Command {
     Describe,
     /// Show the effective configuration, or write a commented memory.toml
     Config(commands::ConfigArgs),
+    /// Run the conformance suite on a store [default: on a fresh SQLite file for each case]
+    Conformance(commands::ConformanceArgs),
     /// Measure the quality of retrieval
     Eval(crate::eval_cmd::EvalArgs),
     /// Measure speed beside raw SQLite, in the same run
@@ -123,6 +125,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
         Command::Describe => commands::describe(&context, out).await,
         Command::Config(args) => commands::config(&context, &args, out),
+        Command::Conformance(args) => commands::conformance(&context, args, out).await,
         Command::Eval(args) => commands::eval(&context, &args, out).await,
         Command::Bench(args) => commands::bench(&args, out),
         Command::Completions { shell } => {

@@ -1,6 +1,7 @@
 //! One function a command.
 
 mod config;
+mod conformance;
 mod doors;
 mod entries;
 mod export;
@@ -16,6 +17,7 @@ use memory_core::{Backend, Error, Key, Result, Scope};
 use crate::settings::{Global, Settings};
 
 pub(crate) use config::{ConfigArgs, run as config};
+pub(crate) use conformance::{ConformanceArgs, run as conformance};
 pub(crate) use doors::{bench, eval};
 pub(crate) use export::{ExportArgs, run as export};
 pub(crate) use import::{ImportArgs, run as import};

@@ -2,6 +2,7 @@
 
 mod command;
 mod config;
+mod conformance;
 mod conversations;
 mod demo;
 mod importing;

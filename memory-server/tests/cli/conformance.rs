@@ -1,0 +1,47 @@
+//! `conformance`.
+
+use serde_json::json;
+
+use crate::command::User;
+
+#[test]
+fn the_default_store_passes_and_the_report_has_its_stable_members() {
+    let user = User::new();
+    let report = user.json(&["conformance", "--filter", "kv.set"]);
+    assert_eq!(report["provider"], "sqlite");
+    let cases = &report["cases"];
+    assert!(cases["total"].as_u64().unwrap() > 0);
+    assert_eq!((&cases["failed"], &report["failed"]), (&json!(0), &json!([])));
+    assert_eq!(report["mutants"], json!({"total": 0, "caught": 0, "survivors": []}));
+}
+
+#[test]
+fn mutants_are_run_and_counted() {
+    let user = User::new();
+    let ran = user.run(&["conformance", "--filter", "del.", "--mutants", "--json", "--quiet"]);
+    let report = ran.document();
+    let mutants = &report["mutants"];
+    let survivors = mutants["survivors"].as_array().unwrap().len() as u64;
+    assert!(mutants["caught"].as_u64().unwrap() > 0, "{mutants}");
+    assert_eq!(mutants["total"], mutants["caught"].as_u64().unwrap() + survivors);
+    assert_eq!(ran.code, Some(i32::from(survivors > 0)));
+}
+
+#[test]
+fn a_store_that_is_named_is_the_one_that_is_proved_and_keeps_what_it_held() {
+    let user = User::new();
+    user.ok(&["set", "k", "1", "--url", "sqlite:m.db"]);
+    for url in ["sqlite:m.db", "sqlite::memory:"] {
+        let report = user.json(&["conformance", "--url", url, "--filter", "iso."]);
+        assert_eq!((&report["provider"], &report["cases"]["failed"]), (&json!(url), &json!(0)));
+    }
+    assert_eq!(user.ok(&["get", "k", "--url", "sqlite:m.db"]), "1\n");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let user = User::new();
+    let error = user.refused(&["conformance", "--filter", "no-such-case"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("ttl"), "{error}");
+    user.refused(&["conformance", "--url", "nosuch:x"], 3, "invalid_argument");
+}
