@@ -1,8 +1,11 @@
 //! What nobody waits for: reclaiming, access counts, moving the log into the file.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How many times the rows that call for a checkpoint may be written while it runs.
+const TOLERATED: usize = 8;
 
 #[derive(Debug, Default)]
 struct Wanted {
@@ -19,6 +22,7 @@ pub(crate) struct Signal {
     wake: Condvar,
     written: AtomicUsize,
     checkpoint_rows: usize,
+    checkpoint_runs: AtomicBool,
 }
 
 /// What there is to do.
@@ -38,6 +42,7 @@ impl Signal {
             wake: Condvar::new(),
             written: AtomicUsize::new(0),
             checkpoint_rows: usize::try_from(checkpoint_pages).unwrap_or(usize::MAX),
+            checkpoint_runs: AtomicBool::new(false),
         }
     }
 
@@ -47,6 +52,21 @@ impl Signal {
         if before < self.checkpoint_rows && before + rows >= self.checkpoint_rows {
             self.want(|wanted| wanted.checkpoint = true);
         }
+    }
+
+    /// Whether writers are so far ahead of the checkpoint that runs that they must wait for its end: the disk syncs
+    /// more slowly than they write, and the log would grow for as long as they go on.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.checkpoint_runs.load(Ordering::SeqCst)
+            && self.written.load(Ordering::Relaxed) / TOLERATED >= self.checkpoint_rows
+    }
+
+    pub(crate) fn checkpoint_runs(&self, runs: bool) {
+        self.checkpoint_runs.store(runs, Ordering::SeqCst);
+    }
+
+    pub(crate) fn checkpoint(&self) {
+        self.want(|wanted| wanted.checkpoint = true);
     }
 
     pub(crate) fn garbage(&self) {

@@ -13,6 +13,7 @@ mod access;
 mod background;
 mod batch;
 mod block;
+mod checkpoint;
 mod config;
 mod error;
 mod file;

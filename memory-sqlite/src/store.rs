@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use crate::access::AccessCounts;
 use crate::background::{Schedule, Signal};
 use crate::batch::Context;
+use crate::checkpoint::Checkpointer;
 use crate::config::SqliteConfig;
 use crate::error::{engine, overloaded};
 use crate::file::{self, FileId, Location, Role};
@@ -19,9 +20,6 @@ use crate::readers::{Desk, Readers, Workers};
 use crate::search::cache::IndexCache;
 use crate::sweep;
 use crate::writer::Writer;
-
-/// How long the checkpointer makes writers wait for readers.
-const CHECKPOINT_PATIENCE: Duration = Duration::from_millis(20);
 
 /// An open database.
 #[derive(Debug)]
@@ -44,7 +42,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn open(path: Option<&Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+    pub(crate) fn open(
+        path: Option<&Path>,
+        config: SqliteConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>> {
         config.check()?;
         let location = match path {
             Some(path) => Location::File(file::prepare(path)?),
@@ -83,8 +85,7 @@ impl Store {
                     desks.push(Desk::Own(file::connect(path, &config, Role::Reader)?));
                 }
                 let connection = file::connect(path, &config, Role::Writer)?;
-                connection.busy_timeout(CHECKPOINT_PATIENCE).map_err(engine)?;
-                background = Some(connection);
+                background = Some(Checkpointer::new(connection, path, config.checkpoint_pages));
                 (Readers::Pool(Mutex::new(pool)), FileId::of(path))
             }
         };
@@ -111,12 +112,12 @@ impl Store {
         started.map(|()| store)
     }
 
-    fn start(self: &Arc<Self>, desks: Vec<Desk>, background: Option<Connection>) -> Result<()> {
+    fn start(self: &Arc<Self>, desks: Vec<Desk>, mut background: Option<Checkpointer>) -> Result<()> {
         self.spawn("writer", |store| store.writer.work())?;
         for desk in desks {
             self.spawn("reader", move |store| store.workers.work(&desk))?;
         }
-        self.spawn("background", move |store| store.look_after(background.as_ref()))
+        self.spawn("background", move |store| store.look_after(background.as_mut()))
     }
 
     fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(&Self) + Send + 'static) -> Result<()> {
@@ -125,7 +126,8 @@ impl Store {
             .name(format!("memory-sqlite-{name}"))
             .spawn(move || work(&store))
             .map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "no thread can be started for the database").with_source(error)
+                Error::new(ErrorKind::Unavailable, "no thread can be started for the database")
+                    .with_source(error)
             })?;
         self.threads().push(thread);
         Ok(())
@@ -136,7 +138,7 @@ impl Store {
     }
 
     /// The background thread.
-    fn look_after(&self, connection: Option<&Connection>) {
+    fn look_after(&self, mut checkpointer: Option<&mut Checkpointer>) {
         let mut schedule = Schedule::new(&self.config);
         let report = |what: &'static str, done: Result<()>| {
             if let Err(error) = done {
@@ -148,9 +150,8 @@ impl Store {
             if due.closed {
                 return;
             }
-            if let (true, Some(connection)) = (due.checkpoint, connection) {
-                let done = sweep::checkpoint(connection, self.config.checkpoint_pages);
-                report("checkpoint", done.map_err(engine));
+            if let (true, Some(checkpointer)) = (due.checkpoint, &mut checkpointer) {
+                report("checkpoint", checkpointer.run(&self.writer).map_err(engine));
             }
             if due.accesses {
                 report("writing access counts", self.flush());

@@ -1,5 +1,5 @@
-//! Reclaiming what expired or was dropped, writing access counts, and checkpoints: in small steps between which
-//! other writers get their turn.
+//! Reclaiming what expired or was dropped, and writing access counts: in small steps between which other writers get
+//! their turn.
 
 use memory_core::scope::TenantId;
 use memory_core::{Result, Scope, ScopeId, ScopeKind, Timestamp};
@@ -138,7 +138,8 @@ pub(crate) fn accesses(writer: &Writer, counts: &crate::access::AccessCounts) ->
                     "UPDATE entry SET accesses = accesses + ?4 WHERE space = ?1 AND key = ?2 AND born = ?3 \
                      RETURNING accesses",
                 )?;
-                let mut rows = statement.query(params![share.space, share.key, share.born, signed(share.count)])?;
+                let mut rows =
+                    statement.query(params![share.space, share.key, share.born, signed(share.count)])?;
                 let mut row_reached = None;
                 while let Some(row) = rows.next()? {
                     row_reached = u64::try_from(row.get::<_, i64>(0)?).ok();
@@ -154,25 +155,6 @@ pub(crate) fn accesses(writer: &Writer, counts: &crate::access::AccessCounts) ->
             counts.failed();
             return Err(error);
         }
-    }
-    Ok(())
-}
-
-/// Moves the write-ahead log into the file as far as readers let it; where the log has grown long, waits for them for
-/// a moment, so that it begins anew.
-pub(crate) fn checkpoint(connection: &Connection, pages: u32) -> rusqlite::Result<()> {
-    let run = |mode: &str| {
-        connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-            Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        })
-    };
-    let (logged, moved) = run("PASSIVE")?;
-    let pages = i64::from(pages);
-    if logged > 16 * pages {
-        // Shrinks the file too.
-        run("TRUNCATE")?;
-    } else if logged > 4 * pages && moved < logged {
-        run("RESTART")?;
     }
     Ok(())
 }

@@ -105,6 +105,8 @@ pub(crate) struct Writer {
     queue: Mutex<Queue>,
     /// Wakes the writer's thread.
     wake: Condvar,
+    /// Held by who wants the connection before everything that waits.
+    gate: Mutex<()>,
     connection: Mutex<Connection>,
     context: Context,
     inline: bool,
@@ -127,6 +129,7 @@ impl Writer {
         Ok(Self {
             queue: Mutex::default(),
             wake: Condvar::new(),
+            gate: Mutex::default(),
             connection: Mutex::new(connection),
             // A sync stalls the thread that asks for it, so it never happens on a caller's.
             inline: in_memory || config.durability == Durability::Normal,
@@ -189,6 +192,12 @@ impl Writer {
     /// Runs what waits, if the connection is free; who holds it looks at the queue again when done.
     fn lead(&self) {
         for _ in 0..INLINE_ROUNDS {
+            // In both cases the queue is looked at when that is over.
+            if matches!(self.gate.try_lock(), Err(TryLockError::WouldBlock))
+                || self.context.signal.is_behind()
+            {
+                return;
+            }
             let Some(connection) = self.try_connection() else { return };
             match self.take(true) {
                 Taken::Empty => {}
@@ -219,13 +228,14 @@ impl Writer {
     pub(crate) fn work(&self) {
         loop {
             let mut queue = self.queue();
-            while queue.jobs.is_empty() {
-                if queue.closed {
+            while queue.jobs.is_empty() || self.context.signal.is_behind() {
+                if queue.closed && queue.jobs.is_empty() {
                     return;
                 }
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
             drop(queue);
+            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
             let connection = self.connection();
             if let Taken::Jobs(jobs) = self.take(false)
                 && let Some(jobs) = self.run(&connection, jobs, self.busy_timeout)
@@ -261,6 +271,28 @@ impl Writer {
         if !self.queue().jobs.is_empty() {
             self.wake.notify_one();
         }
+    }
+
+    /// Runs a checkpoint, for which writers wait where they get too far ahead of it.
+    pub(crate) fn checkpoint<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.context.signal.checkpoint_runs(true);
+        let done = work();
+        self.context.signal.checkpoint_runs(false);
+        drop(self.queue());
+        self.wake.notify_all();
+        done
+    }
+
+    /// Does something while nothing is written, ahead of all that waits: locks are not fair, and who writes all the
+    /// time would have them all the time.
+    pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.connection();
+        let done = work();
+        // Before the queue is looked at: who found the gate closed has left its operation there.
+        drop(gate);
+        self.release(connection);
+        done
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -340,6 +372,10 @@ impl Writer {
         told: fn(rusqlite::Error) -> Error,
         patience: Duration,
     ) -> Option<Vec<Queued>> {
+        if let Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) = error::code(&error) {
+            // The log has the room that the disk lacks, once it is moved into the file.
+            self.context.signal.checkpoint();
+        }
         if jobs.len() > 1 && error::code(&error) != Some(ErrorCode::SystemIoFailure) {
             let mut left = Vec::new();
             for queued in jobs {

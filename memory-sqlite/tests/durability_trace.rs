@@ -35,7 +35,10 @@ fn traced(test: &str, durability: &str) -> Option<(Vec<Call>, Vec<usize>)> {
     }
     let folder = folder();
     let output = folder.path().join("trace");
-    let strace = trace::strace(&["-y", "-s", "64", "-e", "trace=mkdir,mkdirat,pwrite64,write,fsync,fdatasync"], &output);
+    let strace = trace::strace(
+        &["-y", "-s", "64", "-e", "trace=mkdir,mkdirat,pwrite64,write,fsync,fdatasync"],
+        &output,
+    );
     let mut command = child::wrapped(strace, test, durability);
     command.env("DATABASE", folder.path().join("new/folder/memory.db"));
     let mut child = Child::start(&mut command);
@@ -63,7 +66,9 @@ fn a_durable_write_is_synced_before_it_is_acknowledged() {
     if let Some(role) = child::role() {
         return write_and_acknowledge(&role);
     }
-    let Some((calls, acknowledgements)) = traced("a_durable_write_is_synced_before_it_is_acknowledged", "full") else {
+    let Some((calls, acknowledgements)) =
+        traced("a_durable_write_is_synced_before_it_is_acknowledged", "full")
+    else {
         return;
     };
     assert_eq!(acknowledgements.len(), 5);
@@ -78,7 +83,9 @@ fn without_durability_a_write_is_acknowledged_unsynced() {
     if let Some(role) = child::role() {
         return write_and_acknowledge(&role);
     }
-    let Some((calls, acknowledgements)) = traced("without_durability_a_write_is_acknowledged_unsynced", "normal") else {
+    let Some((calls, acknowledgements)) =
+        traced("without_durability_a_write_is_acknowledged_unsynced", "normal")
+    else {
         return;
     };
     // The first may follow the syncs of creation.

@@ -55,7 +55,11 @@ async fn write(store: &Store, tasks: usize, times: usize) {
         writers.spawn(async move {
             for number in 0..times {
                 let name = key(&format!("task{task}/{number}"));
-                store.backend().set(&store.scope, &name, json("\"value\""), SetOptions::default()).await.unwrap();
+                store
+                    .backend()
+                    .set(&store.scope, &name, json("\"value\""), SetOptions::default())
+                    .await
+                    .unwrap();
             }
         });
     }
@@ -78,7 +82,8 @@ fn large(store: &Store, entries: usize) {
     for part in 0..entries / 1_000 {
         let items = (0..1_000).map(|n| {
             let number = part * 1_000 + n;
-            let words = (0..12).map(|w| format!("w{}", (number * 31 + w * 17) % 997)).collect::<Vec<_>>().join(" ");
+            let words =
+                (0..12).map(|w| format!("w{}", (number * 31 + w * 17) % 997)).collect::<Vec<_>>().join(" ");
             (format!("entry/{number:06}"), format!("\"common {words}\""))
         });
         store.bulk(items).unwrap();
@@ -139,7 +144,12 @@ fn a_large_bulk_insert_leaves_the_executor_free() {
     let on_disk = Store::open(&folder.path().join("memory.db"), fast()).unwrap();
     for store in [store, on_disk] {
         let items = (0..10_000)
-            .map(|n| NewEntry::new(key(&format!("entry/{n:05}")), json(&format!("\"{}\"", "words and words ".repeat(20)))))
+            .map(|n| {
+                NewEntry::new(
+                    key(&format!("entry/{n:05}")),
+                    json(&format!("\"{}\"", "words and words ".repeat(20))),
+                )
+            })
             .collect();
         let began = Instant::now();
         let (gap, _) = longest_gap(async {
@@ -168,7 +178,8 @@ fn another_process_with_the_lock_leaves_the_executor_free() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             // Reading needs no write lock.
             let asked = Instant::now();
-            let read = store.backend().get(&store.scope, &key("before"), GetOptions::default()).await.unwrap();
+            let read =
+                store.backend().get(&store.scope, &key("before"), GetOptions::default()).await.unwrap();
             assert!(read.is_some());
             let read_in = asked.elapsed();
             writer.await.unwrap();
@@ -246,7 +257,9 @@ fn a_disk_that_syncs_slowly_leaves_the_executor_free() {
 #[test]
 fn no_runtime_is_needed() {
     let folder = folder();
-    for store in [Store::in_memory(quiet()).unwrap(), Store::open(&folder.path().join("memory.db"), quiet()).unwrap()] {
+    for store in
+        [Store::in_memory(quiet()).unwrap(), Store::open(&folder.path().join("memory.db"), quiet()).unwrap()]
+    {
         store.set("a", "\"oolong\"");
         assert_eq!(store.text("a").as_deref(), Some("\"oolong\""));
         assert_eq!(store.find("oolong").unwrap(), ["a"]);
@@ -268,7 +281,10 @@ fn a_multi_threaded_runtime_serves_many_tasks() {
             tasks.spawn(async move {
                 for _ in 0..20 {
                     let backend = store.backend();
-                    backend.increment(&store.scope, &key("count"), 1, UpdateOptions::default()).await.unwrap();
+                    backend
+                        .increment(&store.scope, &key("count"), 1, UpdateOptions::default())
+                        .await
+                        .unwrap();
                     backend.get(&store.scope, &key("count"), GetOptions::default()).await.unwrap().unwrap();
                 }
             });
@@ -282,9 +298,12 @@ fn a_multi_threaded_runtime_serves_many_tasks() {
 
 #[test]
 fn dropped_futures_have_written_as_a_whole_or_not_at_all_and_wedge_nothing() {
-    for (durability, locked) in
-        [(Durability::Full, false), (Durability::Normal, false), (Durability::Full, true), (Durability::Normal, true)]
-    {
+    for (durability, locked) in [
+        (Durability::Full, false),
+        (Durability::Normal, false),
+        (Durability::Full, true),
+        (Durability::Normal, true),
+    ] {
         let folder = folder();
         let path = folder.path().join("memory.db");
         let store = Store::open(&path, quiet().with_durability(durability)).unwrap();
@@ -293,12 +312,15 @@ fn dropped_futures_have_written_as_a_whole_or_not_at_all_and_wedge_nothing() {
         let mut certain = 0;
         for round in 0..50 {
             let (backend, scope) = (store.backend(), &store.scope);
-            let items = (0..20).map(|n| NewEntry::new(key(&format!("bulk/{n:02}")), json(&round.to_string()))).collect();
+            let items = (0..20)
+                .map(|n| NewEntry::new(key(&format!("bulk/{n:02}")), json(&round.to_string())))
+                .collect();
             let query = SearchQuery::new("kept").with_mode(SearchMode::Lexical);
             let polled = poll_once(backend.increment(scope, &key("count"), 1, UpdateOptions::default()));
             certain += i64::from(matches!(polled, Some(Ok(_))));
             let _ = poll_once(backend.bulk_insert(scope, items, Default::default()));
-            let _ = poll_once(backend.set(scope, &key("kept"), json(&round.to_string()), SetOptions::default()));
+            let _ =
+                poll_once(backend.set(scope, &key("kept"), json(&round.to_string()), SetOptions::default()));
             let _ = poll_once(backend.delete(scope, &key("bulk/absent"), DeleteOptions::default()));
             let _ = poll_once(backend.get(scope, &key("kept"), GetOptions::default()));
             let _ = poll_once(backend.list(scope, ListQuery::default()));
@@ -335,5 +357,8 @@ fn a_handle_dropped_with_work_in_flight_wedges_nothing() {
     }
     let store = Store::open(&path, quiet()).unwrap();
     store.set("after", "1");
-    assert_eq!(block_on(store.backend().stats(&store.scope)).unwrap().entries, store.keys("").unwrap().len() as u64);
+    assert_eq!(
+        block_on(store.backend().stats(&store.scope)).unwrap().entries,
+        store.keys("").unwrap().len() as u64
+    );
 }

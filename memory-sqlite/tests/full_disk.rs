@@ -27,7 +27,7 @@ fn value(number: usize) -> String {
 
 /// Writes until it is refused; returns what was acknowledged, and the refusal.
 fn fill(store: &Store, known: &mut BTreeMap<String, String>, from: usize) -> Option<Error> {
-    for number in from..from + 20_000 {
+    for number in from..from + 4_000 {
         let name = format!("entry/{number:05}");
         match store.try_set(&name, &value(number)) {
             Ok(_) => known.insert(name, value(number)),
@@ -189,7 +189,8 @@ fn on_a_full_disk(role: &str) {
     let error = fill(&store, &mut known, from).expect("the disk never got full again");
     check_refusal(&error);
     drop(store);
-    let store = Store::open(&path, config(role)).unwrap_or_else(|error| panic!("opening on a full disk: {error:?}"));
+    let store =
+        Store::open(&path, config(role)).unwrap_or_else(|error| panic!("opening on a full disk: {error:?}"));
     check_all(&store, &known);
     let log = length(&beside(&path, "-wal"));
     child::say(&format!("database {}, log {log}", length(&path)));
@@ -204,7 +205,9 @@ fn small_file_system(test: &str, role: &str) {
     let script = "mount -t tmpfs -o size=4m none \"$FOLDER\"";
     let unshare = |script: &str| {
         let mut unshare = Command::new("unshare");
-        unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).env("FOLDER", folder.path());
+        unshare
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+            .env("FOLDER", folder.path());
         unshare
     };
     match unshare(script).output() {

@@ -104,7 +104,8 @@ fn a_file_cut_off_anywhere_is_refused_or_read_as_far_as_it_goes() {
     let bytes = fs::read(&path).unwrap();
     let page = 4_096;
     let boundaries = (1..bytes.len() / page).map(|n| n * page);
-    let inside = (0..bytes.len() / page).flat_map(|n| [n * page + 1, n * page + page / 2, n * page + page - 1]);
+    let inside =
+        (0..bytes.len() / page).flat_map(|n| [n * page + 1, n * page + page / 2, n * page + page - 1]);
     let mut opened = 0;
     for length in boundaries.chain(inside).filter(|length| *length < bytes.len()) {
         let cut = folder.path().join(format!("cut{length}.db"));
@@ -193,7 +194,8 @@ fn missing_folders_are_made() {
 #[test]
 fn names_that_mean_something_to_sqlite_are_just_names() {
     let folder = folder();
-    for name in ["file:x?mode=memory", ":memory:", "x?cache=shared", "a%20b.db", "naïve.db", "new\nline", " "] {
+    for name in ["file:x?mode=memory", ":memory:", "x?cache=shared", "a%20b.db", "naïve.db", "new\nline", " "]
+    {
         let path = folder.path().join(name);
         let store = Store::open(&path, fast()).unwrap_or_else(|error| panic!("{name:?}: {error}"));
         store.set("name", "1");
@@ -212,7 +214,10 @@ fn another_programs_database_is_refused() {
         ("wal.db", "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)"),
         ("no_tables.db", "PRAGMA user_version = 3; CREATE TABLE t (a); DROP TABLE t"),
         ("version_zero.db", "PRAGMA application_id = 1298492737; CREATE TABLE t (a)"),
-        ("version_below.db", "PRAGMA application_id = 1298492737; PRAGMA user_version = -1; CREATE TABLE t (a)"),
+        (
+            "version_below.db",
+            "PRAGMA application_id = 1298492737; PRAGMA user_version = -1; CREATE TABLE t (a)",
+        ),
     ] {
         let path = folder.path().join(name);
         Connection::open(&path).unwrap().execute_batch(sql).unwrap();
@@ -262,7 +267,8 @@ fn a_log_of_garbage_beside_the_database_changes_no_answer() {
     let path = folder.path().join("memory.db");
     database(&path);
     let mut random = Random::named("log");
-    fs::write(beside(&path, "-wal"), (0..50_000).map(|_| random.bits().to_le_bytes()[0]).collect::<Vec<_>>()).unwrap();
+    fs::write(beside(&path, "-wal"), (0..50_000).map(|_| random.bits().to_le_bytes()[0]).collect::<Vec<_>>())
+        .unwrap();
     fs::write(beside(&path, "-shm"), vec![0x5a; 32_768]).unwrap();
     let store = Store::open(&path, fast()).unwrap();
     for n in 0..300 {
@@ -298,7 +304,9 @@ fn a_database_locked_by_another_connection_is_refused_in_time_and_opens_after() 
     database(&path);
     let other = raw(&path);
     other
-        .execute_batch("PRAGMA journal_mode = DELETE; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT")
+        .execute_batch(
+            "PRAGMA journal_mode = DELETE; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT",
+        )
         .unwrap();
     let error = refused_with(&path, Duration::from_millis(300));
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -426,7 +434,9 @@ mod unix {
         let path = folder.path().join("memory.db");
         database(&path);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-        if let Some(answer) = open_as_a_user("unix::a_file_that_may_not_be_read_is_refused", folder.path(), &path) {
+        if let Some(answer) =
+            open_as_a_user("unix::a_file_that_may_not_be_read_is_refused", folder.path(), &path)
+        {
             assert_eq!(answer, "unavailable");
         }
     }

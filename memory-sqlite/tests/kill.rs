@@ -45,7 +45,9 @@ fn plain_key(task: &str, step: u64) -> String {
 }
 
 fn plain_value(task: &str, step: u64) -> Option<String> {
-    (step % 5 != 4).then(|| format!(r#"{{"step":{step},"word":"{task}x{step}","pad":"{}"}}"#, "p".repeat(step as usize % 400)))
+    (step % 5 != 4).then(|| {
+        format!(r#"{{"step":{step},"word":"{task}x{step}","pad":"{}"}}"#, "p".repeat(step as usize % 400))
+    })
 }
 
 fn bulk_items(task: &str, step: u64) -> BTreeMap<String, String> {
@@ -84,7 +86,9 @@ fn step(store: &Store, task: &str, step: u64) -> u64 {
         let item = Json::from(i64::try_from(step).unwrap());
         let reducer = Reducer::BoundedList { item, limit: LIST_LIMIT as usize };
         let name = key(&format!("{task}/list"));
-        block_on(store.backend().update(&store.scope, &name, reducer, UpdateOptions::default())).unwrap().version
+        block_on(store.backend().update(&store.scope, &name, reducer, UpdateOptions::default()))
+            .unwrap()
+            .version
     } else {
         u64::try_from(store.increment("count", 1).unwrap()).unwrap()
     }
@@ -132,7 +136,8 @@ impl Known {
             let name = words.next().unwrap();
             let (number, answer): (u64, u64) =
                 (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
-            let task = PLAIN.into_iter().chain(BULK).chain([LIST]).chain(COUNT).find(|task| *task == name).unwrap();
+            let task =
+                PLAIN.into_iter().chain(BULK).chain([LIST]).chain(COUNT).find(|task| *task == name).unwrap();
             let steps = self.steps.entry(task).or_default();
             assert_eq!(number, *steps + 1, "{task} acknowledges out of order");
             *steps = number;
@@ -163,7 +168,11 @@ impl Known {
             if found == state(task, steps + 1) {
                 self.steps.insert(task, steps + 1);
             } else {
-                assert_eq!(found, state(task, steps), "{task} does not hold what {steps} steps leave, nor one more");
+                assert_eq!(
+                    found,
+                    state(task, steps),
+                    "{task} does not hold what {steps} steps leave, nor one more"
+                );
             }
         }
         let stats = block_on(store.backend().stats(&store.scope)).unwrap();

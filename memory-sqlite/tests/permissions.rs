@@ -101,7 +101,10 @@ fn files_and_folders_are_private_in_the_call_that_makes_them() {
     }
     let folder = folder();
     let (path, output) = (folder.path().join("new/memory.db"), folder.path().join("trace"));
-    let strace = format!("strace -f -e trace=open,openat,creat,mkdir,mkdirat,chmod,fchmod,fchmodat -o '{}'", output.display());
+    let strace = format!(
+        "strace -f -e trace=open,openat,creat,mkdir,mkdirat,chmod,fchmod,fchmodat -o '{}'",
+        output.display()
+    );
     let mut command = without_umask(TEST, &strace);
     let mut child = Child::start(command.env("DATABASE", &path));
     child.expect_line();

@@ -38,7 +38,9 @@ fn increment_and_tell(role: &str) {
         let workers: Vec<_> = (0..THREADS)
             .map(|_| {
                 let store = &store;
-                threads.spawn(move || (0..times / THREADS).map(|_| store.increment("count", 1).unwrap()).sum::<i64>())
+                threads.spawn(move || {
+                    (0..times / THREADS).map(|_| store.increment("count", 1).unwrap()).sum::<i64>()
+                })
             })
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
@@ -176,12 +178,18 @@ fn writes_of_two_processes_in_turn_leave_both_text_indexes_right() {
             let holders: BTreeSet<&str> =
                 expected.iter().filter(|(_, held)| **held == word).map(|(name, _)| name.as_str()).collect();
             let ours = store.hits(&word).unwrap();
-            let ours: BTreeSet<&str> =
-                ours.iter().filter(|(_, text)| *text == format!("\"{word}\"")).map(|(name, _)| name.as_str()).collect();
+            let ours: BTreeSet<&str> = ours
+                .iter()
+                .filter(|(_, text)| *text == format!("\"{word}\""))
+                .map(|(name, _)| name.as_str())
+                .collect();
             assert_eq!(ours, holders, "round {round}, {word}, here");
             let theirs = other.ask(&format!("find {word}"));
             let theirs: BTreeSet<&str> = theirs.split_whitespace().collect();
-            assert!(holders.is_subset(&theirs), "round {round}, {word}: {theirs:?} lacks some of {holders:?}");
+            assert!(
+                holders.is_subset(&theirs),
+                "round {round}, {word}: {theirs:?} lacks some of {holders:?}"
+            );
         }
         let all: BTreeSet<&str> = expected.keys().map(String::as_str).collect();
         let theirs = other.ask("find word");

@@ -1,7 +1,13 @@
 //! What the tests share: a store with a clock that stands still, waiting without a runtime, the test binary as a
 //! child process.
 #![allow(dead_code, reason = "each test file uses some of it")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 
 pub(crate) mod child;
 pub(crate) mod files;
@@ -18,8 +24,8 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use memory_core::{
-    Backend, Checked, Clock, DeleteOptions, Entry, GetOptions, Json, Key, ListQuery, NewEntry, Provider as _, Result, Scope,
-    SearchMode, SearchQuery, SetOptions, SetOutcome, Timestamp, UpdateOptions,
+    Backend, Checked, Clock, DeleteOptions, Entry, GetOptions, Json, Key, ListQuery, NewEntry, Provider as _,
+    Result, Scope, SearchMode, SearchQuery, SetOptions, SetOutcome, Timestamp, UpdateOptions,
 };
 use memory_sqlite::{Durability, SqliteConfig, SqliteProvider};
 
@@ -159,7 +165,8 @@ impl Store {
 
     pub(crate) fn increment(&self, name: &str, delta: i64) -> Result<i64> {
         let options = UpdateOptions::default();
-        block_on(self.backend().increment(&self.scope, &key(name), delta, options)).map(|outcome| outcome.value)
+        block_on(self.backend().increment(&self.scope, &key(name), delta, options))
+            .map(|outcome| outcome.value)
     }
 
     pub(crate) fn delete(&self, name: &str) -> Result<bool> {

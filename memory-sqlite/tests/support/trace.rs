@@ -46,7 +46,9 @@ pub(crate) fn calls(output: &Path) -> Vec<Call> {
             let name = resumed.split(' ').next().unwrap_or_default();
             let waiting = format!("{process} {name}");
             // The one that this thread began and has not ended.
-            if let Some(call) = calls.iter_mut().rev().find(|call| call.name == waiting && call.ended == usize::MAX) {
+            if let Some(call) =
+                calls.iter_mut().rev().find(|call| call.name == waiting && call.ended == usize::MAX)
+            {
                 call.ended = number;
             }
         } else if let Some((name, arguments)) = event.split_once('(') {

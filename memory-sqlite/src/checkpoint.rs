@@ -1,0 +1,59 @@
+//! Moving the write-ahead log into the file, so that it begins anew.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::writer::Writer;
+
+/// How long writers wait for readers of the log.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// As [`PATIENCE`], where the log is very long: longer than most reads take.
+const MUCH_PATIENCE: Duration = Duration::from_millis(500);
+/// A page and its header in the log.
+const FRAME_BYTES: u64 = 4_096 + 24;
+
+/// Keeps the log short. It has a connection of its own.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    connection: Connection,
+    log: PathBuf,
+    /// How long the log may get before it is moved.
+    pages: u64,
+    /// Pages of log from which writers are made to wait. Grows where that was in vain, as while an export reads.
+    tolerated: u64,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(connection: Connection, database: &Path, pages: u32) -> Self {
+        let mut log = database.as_os_str().to_owned();
+        log.push("-wal");
+        let pages = u64::from(pages);
+        Self { connection, log: log.into(), pages, tolerated: 8 * pages }
+    }
+
+    /// Moves what readers and writers let it. Where the log has grown long, writers wait while it is moved: it begins
+    /// anew only at a moment when nobody reads or writes it, and they may write faster than the disk can sync.
+    pub(crate) fn run(&mut self, writer: &Writer) -> rusqlite::Result<()> {
+        let length = std::fs::metadata(&self.log).map_or(0, |log| log.len() / FRAME_BYTES);
+        if length <= self.tolerated {
+            return writer.checkpoint(|| self.checkpoint("PASSIVE", Duration::ZERO)).map(drop);
+        }
+        let patience = if length > 64 * self.pages { MUCH_PATIENCE } else { PATIENCE };
+        let busy = writer.pause(|| {
+            // First, so that readers who come now read the file alone and are not in the way.
+            self.checkpoint("PASSIVE", Duration::ZERO)?;
+            self.checkpoint("TRUNCATE", patience)
+        })?;
+        let more = if length > 64 * self.pages { length } else { 8 * self.pages };
+        self.tolerated = if busy { length + more } else { 8 * self.pages };
+        Ok(())
+    }
+
+    /// Returns whether something was in the way.
+    fn checkpoint(&self, mode: &str, patience: Duration) -> rusqlite::Result<bool> {
+        self.connection.busy_timeout(patience)?;
+        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0))
+    }
+}
