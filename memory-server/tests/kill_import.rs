@@ -1,5 +1,14 @@
 //! An import that is killed at any moment is resumed by running it again.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests stop at what they did not expect"
+)]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

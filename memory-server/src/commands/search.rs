@@ -90,26 +90,26 @@ impl SearchArgs {
             .with_rank(self.rank());
         query.filter = filter(self.filter.as_deref())?;
         query.threshold = self.threshold;
-        query.dedup = self.dedup.map(|policy| {
-            let mut dedup = Dedup::default();
-            dedup.policy = match policy {
+        query.dedup = self.dedup.map(|policy| Dedup {
+            policy: match policy {
                 Policy::Drop => DedupPolicy::Drop,
                 Policy::Merge => DedupPolicy::Merge,
                 Policy::Keep => DedupPolicy::Keep,
-            };
-            dedup
+            },
+            ..Dedup::default()
         });
         Ok(query)
     }
 
     fn rank(&self) -> RankOptions {
-        let mut rank = RankOptions::default();
-        rank.recency = self.recency;
-        rank.half_life_seconds = self.half_life.as_secs_f64();
-        rank.frequency = self.frequency;
-        rank.source = if self.source_weight.is_empty() { 0.0 } else { 1.0 };
-        rank.source_weights = self.source_weight.iter().cloned().collect();
-        rank
+        RankOptions {
+            recency: self.recency,
+            half_life_seconds: self.half_life.as_secs_f64(),
+            frequency: self.frequency,
+            source: if self.source_weight.is_empty() { 0.0 } else { 1.0 },
+            source_weights: self.source_weight.iter().cloned().collect(),
+            ..RankOptions::default()
+        }
     }
 }
 

@@ -1,5 +1,14 @@
 //! The command, as its users run it: each test starts the real binary in a folder of its own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests stop at what they did not expect"
+)]
+
 mod command;
 mod config;
 mod conformance;
