@@ -51,6 +51,9 @@ pub use embed::{EmbedRole, Embedder, EmbeddingModel};
 pub use entry::{Entry, Expect, Metadata, Quota, Scalar, Source, Ttl};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use filter::{Field, Filter};
+/// What [`RecordStream`] and the other streams of the facets are; re-exported so that a backend needs
+/// no crate more.
+pub use futures_core::Stream;
 pub use interposed::{Hook, Interposed, Next, Op, Reply, Request};
 pub use json::Json;
 pub use layer::MemoryLayer;
