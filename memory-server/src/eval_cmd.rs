@@ -120,3 +120,80 @@ fn write_measures(out: &mut dyn Write, name: &str, measures: &Measures) -> std::
     let Measures { questions, recall_at_5, recall_at_10, ndcg_at_10 } = measures;
     writeln!(out, "{name:<14}{questions:>10}{recall_at_5:>10.4}{recall_at_10:>11.4}{ndcg_at_10:>9.4}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::Format;
+    use crate::import::locomo::Dialogues;
+    use crate::import::testing::read;
+
+    const SMALL: &str = r#"[{"sample_id": "a/1", "conversation": {
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ann", "dia_id": "D1:1", "text": "I adopted a cat"},
+            {"speaker": "Bo", "dia_id": "D1:2", "text": "Look!\u0000", "blip_caption": "a red kite"}],
+        "session_2": [{"speaker": "Ann", "dia_id": "D2:1", "text": "We moved to Lisbon"}]},
+        "qa": [{"question": "Where did Ann move?", "category": 4, "evidence": ["D2:1"]},
+               {"question": "Which pet was adopted?", "category": 1, "evidence": ["D1:1; D9:9"]}]}]"#;
+
+    fn args(file: &std::path::Path, mode: Mode) -> EvalArgs {
+        EvalArgs { what: Eval::Locomo(LocomoArgs { file: file.to_owned(), mode, on: None }) }
+    }
+
+    fn small() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("small.json");
+        std::fs::write(&file, SMALL).unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn what_is_measured_is_what_import_stores() {
+        let imported: Vec<_> = read(Dialogues::new(SMALL.as_bytes()))
+            .turns
+            .into_iter()
+            .map(|turn| turn.into_entry(Format::Locomo.name()).unwrap())
+            .collect();
+        let measured: Vec<_> = locomo::parse(SMALL.as_bytes())
+            .unwrap()
+            .iter()
+            .flat_map(|dialogue| dialogue.turns.iter().map(|turn| turn.entry(&dialogue.id).unwrap()))
+            .collect();
+        assert_eq!(measured.len(), 3);
+        assert_eq!(measured, imported);
+    }
+
+    #[tokio::test]
+    async fn the_report_is_one_json_object_with_the_stable_names() {
+        let (_folder, file) = small();
+        let mut out = Vec::new();
+        run(&args(&file, Mode::Lexical), true, &mut out, &|_| {}).await.unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(report["questions"], 2);
+        assert_eq!(report["recall_at_5"], 0.75);
+        assert_eq!(report["recall_at_10"], 0.75);
+        assert!(report["ndcg_at_10"].as_f64().unwrap() > 0.7);
+        assert_eq!(report["evidence_unmatched"], 1);
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_report_is_a_table_for_a_person() {
+        let (_folder, file) = small();
+        let mut out = Vec::new();
+        run(&args(&file, Mode::Lexical), false, &mut out, &|_| {}).await.unwrap();
+        let table = String::from_utf8(out).unwrap();
+        assert!(table.contains("single-hop") && table.contains("multi-hop"), "{table}");
+        assert!(table.contains("1 of 3 pieces of evidence"), "{table}");
+    }
+
+    #[tokio::test]
+    async fn vectors_without_an_embedder_are_refused() {
+        let (_folder, file) = small();
+        for mode in [Mode::Vector, Mode::Hybrid] {
+            let error = run(&args(&file, mode), true, &mut Vec::new(), &|_| {}).await.unwrap_err();
+            assert_eq!(error.kind(), memory_core::ErrorKind::VectorUnsupported);
+        }
+    }
+}

@@ -72,3 +72,75 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(dir: &std::path::Path, only: &str) -> BenchArgs {
+        let only = Some(only.to_owned());
+        let dir = Some(dir.to_owned());
+        BenchArgs {
+            what: Bench::Kv(KvArgs {
+                keys: Some(1_000),
+                seconds: Some(0.05),
+                rounds: 5,
+                quick: false,
+                only,
+                dir,
+            }),
+        }
+    }
+
+    #[test]
+    fn every_row_is_measured_on_both_sides_and_the_files_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        run(&args(dir.path(), ""), true, &mut out).unwrap();
+        let rows: Vec<serde_json::Value> =
+            String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "get_1_task",
+                "get_64_tasks",
+                "get_many_100",
+                "list_100",
+                "increment",
+                "set_normal_1_task",
+                "bulk_insert_1000",
+                "set_durable_64_tasks"
+            ]
+        );
+        for row in &rows {
+            let figure = |name: &str| row[name].as_f64().unwrap();
+            assert!(figure("ours") > 0.0 && figure("floor") > 0.0, "{row}");
+            assert!((figure("ratio") - figure("ours") / figure("floor")).abs() < 1e-6, "{row}");
+            assert_eq!(row["rounds"], 5);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_unknown_row_is_refused_with_the_names_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = run(&args(dir.path(), "nonsense"), true, &mut Vec::new()).unwrap_err();
+        assert!(error.message().contains("set_durable_64_tasks"), "{}", error.message());
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = run(&args(std::path::Path::new("/nonexistent"), ""), true, &mut Vec::new()).unwrap_err();
+        assert!(error.message().contains("--dir"), "{}", error.message());
+    }
+
+    #[tokio::test]
+    async fn it_runs_inside_another_runtime() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        run(&args(dir.path(), "get_1"), false, &mut out).unwrap();
+        let table = String::from_utf8(out).unwrap();
+        assert!(table.contains("get_1_task") && table.contains("cores"), "{table}");
+    }
+}

@@ -10,7 +10,7 @@ mod detect;
 mod elements;
 mod inputs;
 mod lines;
-mod locomo;
+pub(crate) mod locomo;
 mod messages;
 mod problems;
 mod records;
