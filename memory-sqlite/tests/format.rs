@@ -1,1 +1,261 @@
 //! The released file format is pinned: a file of every earlier release opens and says what it said.
+//!
+//! `tests/fixtures/v1.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test format`. It is
+//! written anew only until the first release; a later format gets a file of its own beside it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use memory_core::{
+    Entry, Field, Filter, GetOptions, Key, ListQuery, Metadata, NewEntry, Provider as _, Reducer, Result,
+    Scope, ScopesQuery, SearchMode, SearchQuery, SetOptions, Source, TenantId, Ttl, UpdateOptions,
+};
+use rusqlite::{Connection, OpenFlags};
+use support::files::{folder, integrity, pragma};
+use support::{Store, TestClock, block_on, fast, json, key, skip};
+
+/// When the file was written, by its own clock.
+const WRITTEN: i64 = 1_800_000_000_000;
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1.db")
+}
+
+/// Long enough to be stored apart from its row.
+fn long() -> String {
+    format!("{{\"text\": \"{}\"}}", "a long story about tea ".repeat(100))
+}
+
+fn rich() -> SetOptions {
+    let metadata = Metadata::new()
+        .with("city", "Zürich \"old town\"")
+        .with("exact", 9_007_199_254_740_993)
+        .with("share", 0.1)
+        .with("whole", 2.0)
+        .with("yes", true);
+    SetOptions::default()
+        .with_metadata(metadata)
+        .with_source(Source::new("tool:web").unwrap())
+        .with_text("Ünïcode tea ceremony")
+}
+
+/// Writes a file with something of everything that the format can hold.
+fn write(path: &Path) {
+    let store = Store::open(path, fast()).unwrap();
+    store.set("number", "123456789012345678901234567890.50e-3");
+    store.set("object", r#"{ "b": 1, "a": [1.0, null, "\u00e9"], "b": 2 }"#);
+    store.try_set_with("rich", "\"value\"", rich()).unwrap();
+    store.set("long", &long());
+    store.try_set_with("brief", "\"gone soon\"", SetOptions::default().with_ttl(minute())).unwrap();
+    store.set("deleted", "1");
+    store.set("deleted", "2");
+    store.delete("deleted").unwrap();
+    store.clock.advance(Duration::from_millis(500));
+    store.increment("count", 41).unwrap();
+    store.increment("count", 1).unwrap();
+    let reducer = Reducer::BoundedList { item: json("\"item\""), limit: 3 };
+    block_on(store.backend().update(&store.scope, &key("list"), reducer, UpdateOptions::default())).unwrap();
+    store.set("kljuc/ключ", "\"чай и вода\"");
+    for _ in 0..3 {
+        block_on(store.backend().get(&store.scope, &key("rich"), GetOptions::default())).unwrap();
+    }
+    for (scope, name) in [
+        (Scope::user("acme", "ada").unwrap(), "of a user"),
+        (Scope::run("acme", "run-1").unwrap(), "of a run"),
+        (Scope::agent("other", "ada").unwrap(), "of another tenant"),
+        (Scope::agent("acme", "dropped").unwrap(), "dropped"),
+    ] {
+        let item = NewEntry::new(key("name"), json(&format!("\"{name} with tea\"")));
+        block_on(store.backend().bulk_insert(&scope, vec![item], Default::default())).unwrap();
+    }
+    block_on(store.backend().drop_scope(&Scope::agent("acme", "dropped").unwrap())).unwrap();
+    store.close();
+}
+
+fn minute() -> Ttl {
+    Ttl::After(Duration::from_secs(60))
+}
+
+fn entry(name: &str, value: &str, version: u64) -> Entry {
+    let at = memory_core::Timestamp::from_millis(WRITTEN).unwrap();
+    Entry::new(Key::new(name).unwrap(), json(value), version, at)
+}
+
+/// Checks that a file says what [`write`] wrote.
+fn check(path: &Path) -> Result<()> {
+    let store = Store::open(path, fast())?;
+    let late = memory_core::Timestamp::from_millis(WRITTEN + 500).unwrap();
+    let mut brief = entry("brief", "\"gone soon\"", 5);
+    brief.expires_at = Some(memory_core::Timestamp::from_millis(WRITTEN + 60_000).unwrap());
+    let mut count = entry("count", "42", 9);
+    (count.created_at, count.updated_at) = (late, late);
+    let mut list = entry("list", "[\"item\"]", 10);
+    (list.created_at, list.updated_at) = (late, late);
+    let mut foreign = entry("kljuc/ключ", "\"чай и вода\"", 11);
+    (foreign.created_at, foreign.updated_at) = (late, late);
+    let options = rich();
+    let mut rich = entry("rich", "\"value\"", 3);
+    (rich.metadata, rich.source, rich.text) = (options.metadata, options.source, options.text);
+    rich.access_count = 3;
+    let all = [
+        brief,
+        count,
+        foreign,
+        list,
+        entry("long", &long(), 4),
+        entry("number", "123456789012345678901234567890.50e-3", 1),
+        entry("object", r#"{ "b": 1, "a": [1.0, null, "\u00e9"], "b": 2 }"#, 2),
+        rich,
+    ];
+    assert_eq!(store.entries("")?, all);
+
+    assert_eq!(store.find("ceremony UNICODE")?, ["rich"]);
+    assert_eq!(store.find("чай")?, ["kljuc/ключ"]);
+    assert_eq!(store.find("story")?, ["long"]);
+    assert_eq!(store.find("dropped")?, Vec::<String>::new());
+    let exact = Filter::Eq(Field::Metadata("exact".into()), 9_007_199_254_740_993.into());
+    let query = SearchQuery::new("tea").with_mode(SearchMode::Lexical).with_filter(exact.clone());
+    let found = block_on(store.backend().search(&store.scope, query))?;
+    assert_eq!(found.hits.iter().map(|hit| hit.entry.key.as_str()).collect::<Vec<_>>(), ["rich"]);
+    let listed = block_on(store.backend().list(&store.scope, ListQuery::default().with_filter(exact)))?;
+    assert_eq!(listed.entries.len(), 1);
+
+    let scopes = block_on(store.backend().scopes(&TenantId::new("acme")?, ScopesQuery::default()))?;
+    let names: Vec<String> =
+        scopes.scopes.iter().map(|info| format!("{} {}", info.scope, info.entries)).collect();
+    assert_eq!(names, ["acme/agent/ada 8", "acme/user/ada 1", "acme/run/run-1 1"]);
+    let stats = block_on(store.backend().stats(&store.scope))?;
+    assert_eq!((stats.entries, stats.expiring), (8, 1));
+    assert_eq!(stats.bytes, all.iter().map(Entry::size_bytes).sum::<u64>());
+
+    // It goes on where it was: the expiry comes, and no version comes back.
+    store.clock.advance(Duration::from_millis(59_999));
+    assert!(store.entry("brief")?.is_some());
+    store.clock.advance(Duration::from_millis(1));
+    assert_eq!(store.entry("brief")?, None);
+    assert_eq!(store.set("deleted", "3"), 12);
+    assert_eq!(store.increment("count", 1)?, 43);
+    assert_eq!(block_on(store.provider.sweep())?, 1);
+    let dropped = Scope::agent("acme", "dropped").unwrap();
+    let again = block_on(store.backend().set(&dropped, &key("name"), json("1"), SetOptions::default()))?;
+    assert_eq!((again.version, again.created), (2, true));
+    block_on(store.kv.end_run(&TenantId::new("acme")?, &memory_core::ScopeId::new("run-1")?))?;
+    assert_eq!(
+        block_on(store.backend().scopes(&TenantId::new("acme")?, ScopesQuery::default()))?.scopes.len(),
+        3
+    );
+    store.close();
+    assert_eq!(integrity(path), "ok");
+    Ok(())
+}
+
+fn copy_of_the_fixture(folder: &Path) -> PathBuf {
+    let copy = folder.join("memory.db");
+    std::fs::copy(fixture(), &copy).unwrap();
+    copy
+}
+
+#[test]
+fn a_file_written_now_says_what_was_written() {
+    let folder = folder();
+    let path = folder.path().join("memory.db");
+    write(&path);
+    if std::env::var_os("MEMORY_SQLITE_WRITE_FIXTURE").is_some() {
+        std::fs::copy(&path, fixture()).unwrap();
+    }
+    check(&path).unwrap();
+}
+
+#[test]
+fn a_file_of_version_1_opens_and_says_what_was_written() {
+    let folder = folder();
+    check(&copy_of_the_fixture(folder.path())).unwrap();
+}
+
+/// What other programs may rely on.
+#[test]
+fn a_file_of_version_1_is_marked_and_laid_out_as_documented() {
+    let folder = folder();
+    let path = copy_of_the_fixture(folder.path());
+    let conn = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    assert_eq!(pragma(&conn, "application_id"), 0x4d65_6d41);
+    assert_eq!(pragma(&conn, "user_version"), 1);
+    assert_eq!(pragma(&conn, "auto_vacuum"), 2, "incremental");
+    assert_eq!(pragma(&conn, "page_size"), 4_096);
+    let mode: String = conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+
+    let scope = support::agent("ada");
+    let (space, tenant, kind, name): (i64, String, i64, String) = conn
+        .query_row(
+            "SELECT space, tenant, kind, name FROM scope WHERE digest = ?1",
+            [scope.digest().as_bytes().as_slice()],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
+        .unwrap();
+    assert_eq!((tenant.as_str(), kind, name.as_str()), ("acme", 0, "ada"));
+    let value = |name: &str| -> String {
+        conn.query_row(
+            "SELECT coalesce(e.value, b.value) FROM entry e LEFT JOIN body b ON b.id = e.body \
+             WHERE e.space = ?1 AND e.key = ?2",
+            (space, name),
+            |row| row.get(0),
+        )
+        .unwrap()
+    };
+    assert_eq!(value("number"), "123456789012345678901234567890.50e-3");
+    assert_eq!(value("long"), long());
+}
+
+fn normalized(sql: &str) -> String {
+    sql.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn ddl(path: &Path) -> Vec<String> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut statement =
+        conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name").unwrap();
+    let found = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    found.map(|sql| normalized(&sql.unwrap())).collect()
+}
+
+#[test]
+fn a_new_file_has_the_tables_of_the_released_one() {
+    let folder = folder();
+    let path = folder.path().join("new.db");
+    Store::open(&path, fast()).unwrap().close();
+    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(folder.path())));
+}
+
+#[test]
+fn the_documented_tables_are_those_of_the_file() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/spec/sqlite-file.md");
+    let Ok(page) = std::fs::read_to_string(&page) else {
+        return skip(
+            "the_documented_tables_are_those_of_the_file",
+            "the workspace's docs folder is not here",
+        );
+    };
+    let folder = folder();
+    let documented: Vec<String> = page
+        .split("```sql")
+        .skip(1)
+        .flat_map(|block| block.split("```").next().unwrap().split(';'))
+        .map(normalized)
+        .filter(|statement| statement.starts_with("CREATE "))
+        .collect();
+    let stored = ddl(&copy_of_the_fixture(folder.path()));
+    for statement in &stored {
+        assert!(documented.contains(statement), "not documented: {statement}");
+    }
+    assert_eq!(documented.len(), stored.len(), "something is documented that no file has");
+}
+
+#[test]
+fn the_clock_of_the_fixture_is_the_clock_of_the_tests() {
+    use memory_core::Clock as _;
+    assert_eq!(TestClock::new().now().as_millis(), WRITTEN);
+}

@@ -132,7 +132,10 @@ impl Store {
     }
 
     pub(crate) fn in_memory(config: SqliteConfig) -> Result<Self> {
-        let clock = TestClock::new();
+        Self::in_memory_at(config, TestClock::new())
+    }
+
+    pub(crate) fn in_memory_at(config: SqliteConfig, clock: Arc<TestClock>) -> Result<Self> {
         Self::over(Arc::new(SqliteProvider::open_in_memory(config, clock.clone())?), clock)
     }
 
