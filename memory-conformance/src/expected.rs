@@ -15,7 +15,7 @@ use crate::runner::Verdict;
 ///
 /// ```toml
 /// [[case]]
-/// id = "list.page.cursor-survives-delete"
+/// id = "list.cursor.survives-deletes"
 /// why = "cursors name a row, https://example.org/issues/12"
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

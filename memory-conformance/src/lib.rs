@@ -1,4 +1,44 @@
 //! The suite that holds every backend to the same words.
+//!
+//! What a backend does is written as numbered sentences in `docs/spec/backend.md`. Here is one table of
+//! [cases](cases::all), each of which proves some of them on any [`Provider`](memory_core::Provider).
+//! A vendor writes a [`Harness`], which opens the provider with what a [`Fixture`] brings, and has
+//! two doors:
+//!
+//! - [`conformance_tests!`] makes a test for every case, with names, filters and a strict list of
+//!   [expected failures](ExpectedFailures);
+//! - [`run`] returns a [`Report`] as JSON, Markdown or a badge.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use std::sync::Arc;
+//!
+//! use memory_conformance::{Fixture, Harness, Options, Reference, async_trait, run};
+//! use memory_core::{Provider, Result};
+//!
+//! struct Mine;
+//!
+//! #[async_trait]
+//! impl Harness for Mine {
+//!     fn name(&self) -> &str {
+//!         "mine"
+//!     }
+//!
+//!     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
+//!         Ok(Box::new(Reference::new(fixture.clock)))
+//!     }
+//! }
+//!
+//! let options = Options::default().with_filter("ttl.");
+//! let report = run(Arc::new(Mine), &options, |_| ControlFlow::Continue(()));
+//! assert_eq!(report.cases.failed, 0);
+//! ```
+//!
+//! A capability that is not advertised is not excused: the case proves the refusal instead.
+//!
+//! The [`Reference`] is the oracle, right by inspection. The [mutants] are the oracle broken in one
+//! way each: tests of this crate fail where one of them passes every case, or where a case catches
+//! none.
 
 pub mod case;
 pub mod cases;

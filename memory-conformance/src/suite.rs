@@ -20,7 +20,8 @@ use crate::runner::{DEFAULT_TIMEOUT, Outcome, Verdict, run_case};
 pub struct Options {
     /// Only cases whose id contains this.
     pub filter: Option<String>,
-    /// Whether to run the mutants too: with a filter, those that break a sentence that is left.
+    /// Whether to hold the mutants against all cases too: with a filter, the mutants that break a
+    /// sentence which a case that is left proves.
     pub mutants: bool,
     /// How long one case may take. Default 30 s.
     pub timeout: Duration,
@@ -130,7 +131,8 @@ pub fn run(
         let mutants = mutants_for(&cases, options.filter.is_some());
         cancelled = progress(Event::Mutants(mutants.len())).is_break();
         if !cancelled {
-            (traps, cancelled) = run_mutants(&mutants, &cases, options, |trap| progress(Event::Mutant(trap)));
+            (traps, cancelled) =
+                run_mutants(&mutants, &cases::all(), options, |trap| progress(Event::Mutant(trap)));
         }
     }
     Report::new(harness.name(), &outcomes, &traps, options.filter.is_none(), cancelled)
