@@ -9,6 +9,8 @@ mod commands;
 mod demo;
 mod eval_cmd;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod import;
 mod output;
 mod progress;

@@ -1,0 +1,73 @@
+//! A door to the importers for the fuzz targets in `fuzz/`, and for nothing else.
+
+use clap::ValueEnum as _;
+use memory_core::{Backend, Error, ImportOptions, NewEntry, Result, Scope};
+
+use crate::import::{Format, Found, Item, Records, Source, detect, reader, store_records};
+
+/// What an importer made of a file.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The turns it read, as the entries they become, or why they become none.
+    pub entries: Vec<Result<NewEntry>>,
+    /// Complaints about what is broken.
+    pub broken: Vec<String>,
+    /// How much was read over.
+    pub passed_over: usize,
+}
+
+/// The formats by name.
+#[must_use]
+pub fn formats() -> Vec<&'static str> {
+    Format::value_variants().iter().map(|format| format.name()).collect()
+}
+
+/// The format that bytes look like.
+///
+/// # Errors
+/// As reading from memory fails: never.
+pub fn detected(bytes: &[u8]) -> std::io::Result<Option<&'static str>> {
+    Ok(detect(bytes)?.format.ok().map(Format::name))
+}
+
+/// Reads bytes as conversations of a format; `None` for the format of exports, which holds none.
+///
+/// # Errors
+/// As reading from memory fails: never.
+pub fn turns(format: &str, bytes: &[u8]) -> std::io::Result<Option<Imported>> {
+    let Some(format) = Format::value_variants().iter().copied().find(|known| known.name() == format) else {
+        return Ok(None);
+    };
+    let Source::Turns(mut reader) = reader(format, Box::new(bytes), "a-file") else { return Ok(None) };
+    let mut imported = Imported::default();
+    while let Some(item) = reader.next_item()? {
+        match item {
+            Item::Turn(turn) => imported.entries.push(turn.into_entry(format.name())),
+            Item::Broken(place, why) => imported.broken.push(format!("{place}: {why}")),
+            Item::PassedOver => imported.passed_over += 1,
+        }
+    }
+    Ok(Some(imported))
+}
+
+/// Imports bytes as an export, one record a call, and returns how many were stored and the complaints.
+///
+/// # Errors
+/// `corrupt` where the bytes are no export.
+pub async fn records(bytes: &[u8], backend: &dyn Backend, scope: &Scope) -> Result<(u64, Vec<String>)> {
+    let unread = |error: std::io::Error| Error::internal("memory cannot be read").with_source(error);
+    let mut records = Records::open(bytes).map_err(unread)??;
+    let (mut stored, mut broken) = (0, Vec::new());
+    while let Some(found) = records.next_record().map_err(unread)? {
+        match found {
+            Found::Record(_, record) => {
+                match store_records(backend, scope, vec![*record], ImportOptions::default()).await {
+                    Ok(outcome) => stored += outcome.created,
+                    Err(error) => broken.push(error.to_string()),
+                }
+            }
+            Found::Broken(place, why) => broken.push(format!("{place}: {why}")),
+        }
+    }
+    Ok((stored, broken))
+}
