@@ -457,10 +457,12 @@ impl<'c> Batch<'c> {
 
     /// Checks a write of one entry against the quota, making room by reclaiming what has expired. The old row may be
     /// among that.
+    #[allow(clippy::too_many_arguments, reason = "the facts of one write, which its caller goes on using")]
     pub(crate) fn allow(
         &mut self,
         target: &Target,
         space: &mut Space,
+        key: &Key,
         quota: Quota,
         old: &mut Option<Old>,
         size: u64,
@@ -482,7 +484,7 @@ impl<'c> Batch<'c> {
         if self.reclaim(space, now, RECLAIM)? > 0 {
             // Reclaiming stands even if the write is refused.
             self.keep(&target.digest, *space);
-            *old = live;
+            *old = self.old(space, key)?;
         }
         let exact = self.live(space, now)?;
         Ok(quota.check(exact, after(exact))?)

@@ -343,7 +343,7 @@ fn import_record(
         None => space.floor,
     };
     let size = entry.size_bytes();
-    batch.allow(target, &mut space, options.quota, &mut old, size, now)?;
+    batch.allow(target, &mut space, &entry.key, options.quota, &mut old, size, now)?;
     // A version that this key, or one that is gone, may have had is not given again.
     let version = if entry.version > used { entry.version } else { next_version(&space)? };
     let metadata = encode_metadata(&entry.metadata);

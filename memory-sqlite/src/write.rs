@@ -94,7 +94,7 @@ fn set_within(
         return Err(conflict);
     }
     let expires_at = draft.options.ttl.expiry(now, live.and_then(|live| live.expires_at))?;
-    batch.allow(target, &mut space, quota, &mut old, draft.size, now)?;
+    batch.allow(target, &mut space, &draft.key, quota, &mut old, draft.size, now)?;
     let history = follow(&space, live.as_ref(), now, expires_at)?;
     batch.put(target, &mut space, &draft.key, old.as_ref(), draft.content(), history)?;
     batch.keep(&target.digest, space);
@@ -246,7 +246,7 @@ fn modify(
         None => Entry::new(key.clone(), value, 1, now),
     };
     let size = stored.size_bytes();
-    batch.allow(target, &mut space, options.quota, &mut old, size, now)?;
+    batch.allow(target, &mut space, key, options.quota, &mut old, size, now)?;
     let history = follow(&space, live.as_ref(), now, expires_at)?;
     let metadata = encode_metadata(&stored.metadata);
     let content = Content {

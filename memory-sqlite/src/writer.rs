@@ -1,6 +1,7 @@
 //! Group commit: whoever finds the writer free runs everything that waits in one transaction.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -237,10 +238,16 @@ impl Writer {
             drop(queue);
             drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
             let connection = self.connection();
-            if let Taken::Jobs(jobs) = self.take(false)
-                && let Some(jobs) = self.run(&connection, jobs, self.busy_timeout)
-            {
-                jobs.into_iter().for_each(|queued| queued.job.answer(Some(locked())));
+            // A bug in one operation must not take the thread from all others; what it left is rolled back.
+            let worked = catch_unwind(AssertUnwindSafe(|| {
+                if let Taken::Jobs(jobs) = self.take(false)
+                    && let Some(jobs) = self.run(&connection, jobs, self.busy_timeout)
+                {
+                    jobs.into_iter().for_each(|queued| queued.job.answer(Some(locked())));
+                }
+            }));
+            if worked.is_err() {
+                tracing::error!("a write panicked");
             }
         }
     }

@@ -3,7 +3,14 @@
 //! An unrelated task of the same single-threaded runtime ticks every few milliseconds. Where an operation stalled the
 //! thread, the longest gap between two ticks would be as long as the stall: a lock held for 1,500 ms, syncs of 400 ms
 //! each, a search over thousands of entries. The gaps are asserted to stay far below it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+#![allow(missing_docs)]
 
 mod support;
 

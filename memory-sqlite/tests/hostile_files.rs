@@ -1,5 +1,12 @@
 //! What is found at the path is judged before it is touched: success, or a typed error and the same bytes as before.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+#![allow(missing_docs)]
 
 mod support;
 

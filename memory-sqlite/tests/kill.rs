@@ -2,8 +2,14 @@
 //!
 //! The work of each task is a function of how many steps it took, so after a kill the file must show exactly the
 //! acknowledged steps, or one more: the step that was under way. `MEMORY_KILL_ROUNDS` says how many kills (default 200).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
-#![allow(clippy::indexing_slicing)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+#![allow(missing_docs)]
 
 mod support;
 
@@ -25,7 +31,7 @@ const LIST: &str = "list0";
 const COUNT: [&str; 2] = ["count0", "count1"];
 const PLAIN_KEYS: u64 = 8;
 const BULK_KEYS: u64 = 25;
-const LIST_LIMIT: u64 = 16;
+const LIST_LIMIT: usize = 16;
 
 fn rounds() -> u64 {
     std::env::var("MEMORY_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200)
@@ -46,7 +52,10 @@ fn plain_key(task: &str, step: u64) -> String {
 
 fn plain_value(task: &str, step: u64) -> Option<String> {
     (step % 5 != 4).then(|| {
-        format!(r#"{{"step":{step},"word":"{task}x{step}","pad":"{}"}}"#, "p".repeat(step as usize % 400))
+        format!(
+            r#"{{"step":{step},"word":"{task}x{step}","pad":"{}"}}"#,
+            "p".repeat(usize::try_from(step % 400).unwrap())
+        )
     })
 }
 
@@ -64,8 +73,9 @@ fn state(task: &str, steps: u64) -> BTreeMap<String, String> {
     } else if BULK.contains(&task) {
         bulk_items(task, steps)
     } else {
-        let kept: Vec<String> =
-            (steps.saturating_sub(LIST_LIMIT - 1).max(1)..=steps).map(|step| step.to_string()).collect();
+        let kept: Vec<String> = (steps.saturating_sub(LIST_LIMIT as u64 - 1).max(1)..=steps)
+            .map(|step| step.to_string())
+            .collect();
         BTreeMap::from([(format!("{task}/list"), format!("[{}]", kept.join(",")))])
     }
 }
@@ -84,7 +94,7 @@ fn step(store: &Store, task: &str, step: u64) -> u64 {
         store.bulk(bulk_items(task, step)).unwrap().last().unwrap().version
     } else if task == LIST {
         let item = Json::from(i64::try_from(step).unwrap());
-        let reducer = Reducer::BoundedList { item, limit: LIST_LIMIT as usize };
+        let reducer = Reducer::BoundedList { item, limit: LIST_LIMIT };
         let name = key(&format!("{task}/list"));
         block_on(store.backend().update(&store.scope, &name, reducer, UpdateOptions::default()))
             .unwrap()

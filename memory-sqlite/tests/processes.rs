@@ -1,5 +1,12 @@
 //! Several processes on one file: exact counters, one winner per version, and each sees what the others wrote.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+#![allow(missing_docs)]
 
 mod support;
 

@@ -1,5 +1,12 @@
 //! Space: what expires is given back, reads do not write one by one, the log does not grow without bound.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+#![allow(missing_docs)]
 
 mod support;
 

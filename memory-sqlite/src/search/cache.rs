@@ -150,17 +150,23 @@ impl IndexCache {
         now: Timestamp,
     ) -> Result<bool, Unreadable> {
         drop(self.barrier());
-        if index.space != state.space {
+        // A clock that was set back brings expired entries to life again.
+        if index.space != state.space || now.as_millis() < index.expired_at {
             *index = ScopeIndex { space: state.space, ..ScopeIndex::default() };
         }
         let changes = cached.feed_until(state);
         if !index.apply(changes, state) {
             // Another process wrote, or too much happened since.
-            if !index.compare(connection, state, now, self.budget)? {
+            if !index.compare(connection, state, self.budget)? {
                 self.give_up(digest, state.bytes);
                 return Ok(false);
             }
         }
+        index.expire(now);
+        if index.measured == index.changes {
+            return Ok(true);
+        }
+        index.measured = index.changes;
         index.tidy();
         cached.bytes.store(index.heap_bytes(), Ordering::Relaxed);
         Ok(self.make_room(digest, state.bytes))
@@ -253,6 +259,10 @@ pub(crate) struct ScopeIndex {
     changes: i64,
     /// False until the first comparison with the database.
     complete: bool,
+    /// When documents last expired, by the caller's clock.
+    expired_at: i64,
+    /// The change at which the memory taken was last looked at.
+    measured: i64,
     pub(crate) documents: LexicalIndex<Arc<str>>,
     /// The version of each document that is indexed.
     versions: HashMap<Arc<str>, u64>,
@@ -295,21 +305,19 @@ impl ScopeIndex {
         &mut self,
         connection: &Connection,
         state: ScopeState,
-        now: Timestamp,
         budget: usize,
     ) -> Result<bool, Unreadable> {
         self.complete = false;
-        let mut listing = connection.prepare_cached(
-            "SELECT key, version, expires_at FROM entry \
-             WHERE space = ?1 AND (expires_at IS NULL OR expires_at > ?2)",
-        )?;
+        // Expired ones too: the index itself knows when their time has come.
+        let mut listing =
+            connection.prepare_cached("SELECT key, version, expires_at FROM entry WHERE space = ?1")?;
         let mut content = connection.prepare_cached(
             "SELECT coalesce(e.text, b.text), coalesce(e.value, b.value) \
              FROM entry e LEFT JOIN body b ON b.id = e.body WHERE e.space = ?1 AND e.key = ?2",
         )?;
         let mut seen = 0_usize;
         let mut unseen: HashMap<Arc<str>, u64> = std::mem::take(&mut self.versions);
-        let mut rows = listing.query(params![state.space, now.as_millis()])?;
+        let mut rows = listing.query(params![state.space])?;
         while let Some(row) = rows.next()? {
             let key = row.get_ref(0)?.as_str().map_err(|_| malformed("key"))?;
             let version = row::unsigned(row.get(1)?, "version")?;
@@ -345,6 +353,12 @@ impl ScopeIndex {
             self.key_bytes += key.len();
         }
         self.documents.insert(key, text, expires_at);
+    }
+
+    fn expire(&mut self, now: Timestamp) {
+        if self.documents.expire(now.as_millis()) > 0 {
+            self.expired_at = now.as_millis();
+        }
     }
 
     fn remove(&mut self, key: &str) {

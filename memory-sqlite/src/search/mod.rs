@@ -61,8 +61,7 @@ pub(crate) fn search(
     let limit = if by_similarity { query.top_k } else { RANK_POOL };
     let mut screen = Screen { connection: &snapshot, space: state.space, query };
     let matches = match index {
-        Some(mut index) => {
-            index.documents.expire(now.as_millis());
+        Some(index) => {
             let mut failed = None;
             let hits = index.documents.search(
                 &query.text,

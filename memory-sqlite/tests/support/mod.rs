@@ -43,6 +43,12 @@ impl TestClock {
     }
 }
 
+impl TestClock {
+    pub(crate) fn set_back(&self, by: Duration) {
+        self.0.fetch_sub(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst)).unwrap()
