@@ -322,6 +322,25 @@ fn a_database_locked_by_another_connection_is_refused_in_time_and_opens_after() 
     assert_eq!(Store::open(&path, fast()).unwrap().text("entry/007"), Some(word(7)));
 }
 
+/// What is written to a file without a name is gone with the process, so somebody must be told.
+#[cfg(unix)]
+#[test]
+fn health_tells_of_a_database_that_was_deleted_or_replaced_while_it_was_open() {
+    use memory_core::{HealthStatus, Provider as _};
+
+    let folder = folder();
+    let path = folder.path().join("memory.db");
+    let store = Store::open(&path, fast()).unwrap();
+    let status = || support::block_on(store.kv.health()).unwrap().status;
+    assert_eq!(status(), HealthStatus::Ok);
+    fs::rename(&path, folder.path().join("elsewhere.db")).unwrap();
+    assert_eq!(status(), HealthStatus::Down);
+    fs::write(&path, b"").unwrap();
+    assert_eq!(status(), HealthStatus::Down);
+    fs::rename(folder.path().join("elsewhere.db"), &path).unwrap();
+    assert_eq!(status(), HealthStatus::Ok);
+}
+
 #[cfg(unix)]
 mod unix {
     use std::ffi::OsStr;

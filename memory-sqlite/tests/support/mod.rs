@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use memory_core::{
@@ -249,6 +249,18 @@ pub(crate) fn stream<T: Send + Unpin + 'static>(items: Vec<T>) -> Pin<Box<dyn St
         }
     }
     Box::pin(Items(items.into_iter()))
+}
+
+/// Asks again and again for what a background thread brings about, until it is so; fails after a time no machine needs.
+pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "it never came about that {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Says why a test does not apply here.
