@@ -1,5 +1,7 @@
 //! The goal of retrieval, held through the product: a fresh SQLite file, opened by URL.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+
 use std::path::PathBuf;
 
 use memory_core::{ErrorKind, SearchMode};
