@@ -8,6 +8,7 @@
 pub mod generate;
 pub mod mutate;
 pub mod oracle;
+pub mod store;
 pub mod support;
 
 /// A fuzz target.
@@ -30,11 +31,16 @@ macro_rules! targets {
 
 targets! {
     analyzer,
+    config,
     cursor,
     filter,
     ids_times,
+    import,
     json,
     lexical_index,
+    records,
     reduce,
     sql_value,
+    tool,
+    url,
 }

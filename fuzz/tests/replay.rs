@@ -67,7 +67,7 @@ macro_rules! replays {
     };
 }
 
-replays! { analyzer cursor filter ids_times json lexical_index reduce sql_value }
+replays! { analyzer config cursor filter ids_times import json lexical_index records reduce sql_value tool url }
 
 /// A target that is nowhere run would look tested.
 #[test]
