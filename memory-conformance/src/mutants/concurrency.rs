@@ -12,6 +12,7 @@ mutants! {
     "concurrent.lost-writes": ["CON-1"], "one of two writes at the same time is lost though acknowledged" => around(lost_writes);
     "concurrent.handles-cache": ["CON-3"], "a handle does not see what another writes" => around(handles_cache);
     "concurrent.dropped-half": ["CON-2"], "a dropped set has written its value without its metadata" => around(dropped_half);
+    "concurrent.dropped-half-bulk": ["CON-2", "BLK-5"], "a dropped bulk insert has written its first half" => around(dropped_half_bulk);
     "concurrent.dropped-wedges": ["CON-2"], "a dropped set leaves the store locked" => around(dropped_wedges);
 }
 
@@ -115,6 +116,15 @@ async fn dropped_half(_: &Memory, request: Request, next: Next<'_>) -> Result<Re
         return Ok(Reply::Set(whole));
     }
     Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+}
+
+async fn dropped_half_bulk(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
+    let rest = items.split_off(items.len() / 2);
+    let mut outcomes = kv(&next)?.bulk_insert(&scope, items, options).await?;
+    pause().await;
+    outcomes.extend(kv(&next)?.bulk_insert(&scope, rest, options).await?);
+    Ok(Reply::BulkInsert(outcomes))
 }
 
 async fn dropped_wedges(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -16,8 +16,8 @@ mutants! {
     "filter.exists-always": ["FLT-4"], "every field exists" => ask(exists_always);
     "filter.empty-or-holds": ["FLT-5"], "an empty `or` holds" => ask(empty_or_holds);
     "filter.empty-in-holds": ["FLT-5"], "an empty `in` holds" => ask(empty_in_holds);
-    "filter.lt-is-lte": ["FLT-1"], "`lt` holds for equal ones" => ask(lt_is_lte);
-    "filter.gte-is-gt": ["FLT-1"], "`gte` does not hold for equal ones" => ask(gte_is_gt);
+    "filter.lt-is-lte": ["FLT-1", "FLT-6"], "`lt` holds for equal ones" => ask(lt_is_lte);
+    "filter.gte-is-gt": ["FLT-1", "FLT-6"], "`gte` does not hold for equal ones" => ask(gte_is_gt);
     "filter.in-takes-first": ["FLT-1"], "`in` looks at its first member only" => ask(in_takes_first);
     "filter.or-is-and": ["FLT-5"], "`or` wants all" => ask(or_is_and);
     "filter.source-as-metadata": ["FLT-6"], "the source is looked for in the metadata" => ask(source_as_metadata);

@@ -22,6 +22,7 @@ mutants! {
     "list.page-of-any-size": ["LST-9"], "a page does not end at 8 MiB" => around(any_size);
     "list.counts": ["LST-10"], "listing raises access counts" => around(list_counts);
     "list.limit-zero-is-default": ["LST-6"], "a limit of 0 is taken for the default" => door_ask(zero_is_default);
+    "list.prefix-is-cut": ["LST-2"], "a prefix over its limit is cut in silence" => door_ask(prefix_cut);
     "list.limit-clamped": ["LST-6"], "a limit over 1,000 is lowered in silence" => door_ask(clamped);
 }
 
@@ -203,6 +204,14 @@ fn zero_is_default(request: &mut Request) {
         && query.limit == 0
     {
         query.limit = memory_core::limits::DEFAULT_PAGE;
+    }
+}
+
+fn prefix_cut(request: &mut Request) {
+    if let Request::List { query, .. } = request {
+        let limit = memory_core::limits::MAX_KEY_BYTES.min(query.prefix.len());
+        let end = (0..=limit).rev().find(|end| query.prefix.is_char_boundary(*end)).unwrap_or(0);
+        query.prefix.truncate(end);
     }
 }
 

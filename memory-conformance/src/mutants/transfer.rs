@@ -15,6 +15,7 @@ mutants! {
     "export.without-vectors": ["EXP-1"], "vectors are left out" => around(without_vectors);
     "export.unordered": ["EXP-1"], "records come in reverse order" => around(unordered);
     "export.first-page-only": ["EXP-1"], "the export ends after 100 entries" => around(first_page_only);
+    "export.long-values-left-out": ["EXP-1"], "entries of a megabyte are left out" => around(long_left_out);
     "export.last-twice": ["EXP-1"], "the last record comes twice" => around(last_twice);
     "export.key-with-quote-broken": ["EXP-3"], "a record's text does not survive JSON" => around(text_broken);
     "import.renumbers": ["EXP-4"], "imported entries get versions of their own" => fault(Fault::ImportRenumbers);
@@ -83,6 +84,10 @@ async fn unordered(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply
 
 async fn first_page_only(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     exported(request, next, |records| records.truncate(100)).await
+}
+
+async fn long_left_out(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    exported(request, next, |records| records.retain(|record| record.entry.value.len_bytes() < 1 << 20)).await
 }
 
 async fn last_twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

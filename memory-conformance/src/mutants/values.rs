@@ -11,8 +11,8 @@ mutants! {
     "value.members-sorted": ["VAL-1"], "the order of members and duplicates are lost" => ask(canonical);
     "value.white-space-lost": ["VAL-1"], "white space between tokens is lost" => ask(compact);
     "value.escapes-decoded": ["VAL-1"], "`\\u0061` comes back as `a`" => ask(escapes_decoded);
-    "value.null-deletes": ["SET-1"], "setting null deletes" => around(null_deletes);
-    "value.empty-not-stored": ["SET-1"], "an empty string is not stored" => around(empty_not_stored);
+    "value.null-deletes": ["SET-1", "UPD-6"], "setting null deletes" => around(null_deletes);
+    "value.empty-not-stored": ["SET-1", "INC-3"], "an empty string is not stored" => around(empty_not_stored);
     "value.limit-one-less": ["VAL-3"], "a value of exactly the limit is refused" => around(limit_one_less);
     "value.too-large-is-cut": ["VAL-3"], "a value over the limit is stored as null" => door_around(too_large_is_cut);
     "metadata.integers-are-floats": ["VAL-4"], "metadata integers are rounded to doubles" => ask(metadata_floats);
@@ -22,6 +22,8 @@ mutants! {
     "metadata.too-many-are-cut": ["VAL-4"], "members over the limit are left out in silence" => door_ask(metadata_cut);
     "source.lower-cased": ["VAL-5"], "source labels are lower-cased" => ask(source_lower);
     "source.absent-is-named": ["VAL-5"], "an absent source comes back as `unknown`" => ask(source_named);
+    "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text becomes a space in silence" => door_ask(text_nul);
+    "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is cut in silence" => door_ask(text_cut);
     "text.trimmed": ["VAL-6"], "the explicit text is trimmed" => ask(text_trimmed);
     "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as none" => ask(text_empty);
 }
@@ -259,6 +261,21 @@ fn source_named(request: &mut Request) {
     change_options(request, |options| {
         if options.source.is_none() {
             options.source = memory_core::Source::new("unknown").ok();
+        }
+    });
+}
+
+fn text_nul(request: &mut Request) {
+    change_options(request, |options| {
+        options.text = options.text.as_ref().map(|text| text.replace('\0', " "));
+    });
+}
+
+fn text_cut(request: &mut Request) {
+    change_options(request, |options| {
+        if let Some(text) = &mut options.text {
+            let limit = memory_core::limits::MAX_TEXT_BYTES.min(text.len());
+            text.truncate((0..=limit).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0));
         }
     });
 }

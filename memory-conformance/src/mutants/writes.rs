@@ -32,8 +32,9 @@ mutants! {
     "bulk.preconditions-see-before": ["BLK-3"], "a precondition does not see earlier items" => around(see_before);
     "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order" => answer(outcomes_reversed);
     "bulk.torn": ["BLK-5"], "readers see a part of a bulk insert" => around(torn);
-    "bulk.skips-existing": ["BLK-1"], "existing keys are left as they are" => around(skips_existing);
+    "bulk.skips-existing": ["BLK-1", "BLK-3"], "existing keys are left as they are" => around(skips_existing);
     "bulk.empty-fails": ["BLK-4"], "no items are an error" => door_around(empty_fails);
+    "bulk.limit-one-less": ["BLK-4"], "10,000 items are one too many" => around(bulk_limit_one_less);
     "bulk.too-many-are-cut": ["BLK-4"], "items over the limit are left out in silence" => door_ask(bulk_cut);
 }
 
@@ -255,6 +256,16 @@ async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Rep
     match &request {
         Request::BulkInsert { items, .. } if items.is_empty() => {
             Err(Error::invalid("there is nothing to insert; give at least one item"))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn bulk_limit_one_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let limit = memory_core::limits::MAX_BULK_ITEMS - 1;
+    match &request {
+        Request::BulkInsert { items, .. } if items.len() > limit => {
+            Err(Error::too_large("bulk_insert", items.len(), limit, "entries"))
         }
         _ => next.run(request).await,
     }
