@@ -57,7 +57,8 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 }
 
 /// Runs a benchmark and writes its report to `out`: a table, or one JSON object a line. Blocks until
-/// it is done; Ctrl-C ends it early and removes its files. May be called from any thread, also one of a runtime.
+/// it is done; Ctrl-C ends it early and removes its files, and so does a reader of `out` that goes away. May be
+/// called from any thread, also one of a runtime.
 pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
     let Bench::Kv(kv) = &args.what;
     // A thread of its own: the benchmark brings its own runtime, which must not start inside another.
@@ -66,11 +67,19 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
             .name("bench".to_owned())
             .spawn_scoped(threads, || kv::run(kv, json, out));
         match bench.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(Err(error))) if is_broken_pipe(&error) => Ok(()),
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Error::internal("the benchmark stopped by a bug; please report it")),
             Err(error) => Err(machine::io("start a thread", error)),
         }
     })
+}
+
+/// Nothing here has pipes but the output, whose reader may go away.
+fn is_broken_pipe(error: &Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|source| source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]
@@ -133,6 +142,22 @@ mod tests {
     fn a_folder_that_is_not_there_is_named() {
         let error = run(&args(std::path::Path::new("/nonexistent"), ""), true, &mut Vec::new()).unwrap_err();
         assert!(error.message().contains("--dir"), "{}", error.message());
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_ends_it_without_a_failure() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        run(&args(dir.path(), "get_1"), true, &mut Closed).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]

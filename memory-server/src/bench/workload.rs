@@ -27,6 +27,11 @@ pub(super) enum Work {
 }
 
 impl Work {
+    /// Whether it writes nothing but access counts.
+    pub(super) fn is_read(self) -> bool {
+        matches!(self, Self::Get | Self::GetMany | Self::List)
+    }
+
     /// Entries that one call reads or writes.
     pub(super) fn entries(self) -> usize {
         match self {
