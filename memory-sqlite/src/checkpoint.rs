@@ -40,20 +40,39 @@ impl Checkpointer {
         if length <= self.tolerated {
             return writer.checkpoint(|| self.checkpoint("PASSIVE", Duration::ZERO)).map(drop);
         }
-        let patience = if length > 64 * self.pages { MUCH_PATIENCE } else { PATIENCE };
-        let busy = writer.pause(|| {
+        // The log's file may be long though the log is not: writing over a file's blocks is cheaper than having new
+        // ones, so the file stays as long as that is not very long.
+        let very_long = length > 64 * self.pages;
+        if !very_long {
+            let log = writer.checkpoint(|| self.checkpoint("PASSIVE", Duration::ZERO))?;
+            if log.pages <= self.tolerated {
+                return Ok(());
+            }
+        }
+        let (mode, patience) = if very_long { ("TRUNCATE", MUCH_PATIENCE) } else { ("RESTART", PATIENCE) };
+        let log = writer.pause(|| {
             // First, so that readers who come now read the file alone and are not in the way.
             self.checkpoint("PASSIVE", Duration::ZERO)?;
-            self.checkpoint("TRUNCATE", patience)
+            self.checkpoint(mode, patience)
         })?;
-        let more = if length > 64 * self.pages { length } else { 8 * self.pages };
-        self.tolerated = if busy { length + more } else { 8 * self.pages };
+        let more = if very_long { length } else { 8 * self.pages };
+        self.tolerated = if log.busy { length + more } else { 8 * self.pages };
         Ok(())
     }
 
-    /// Returns whether something was in the way.
-    fn checkpoint(&self, mode: &str, patience: Duration) -> rusqlite::Result<bool> {
+    fn checkpoint(&self, mode: &str, patience: Duration) -> rusqlite::Result<Log> {
         self.connection.busy_timeout(patience)?;
-        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0))
+        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+            let pages: i64 = row.get(1)?;
+            Ok(Log { busy: row.get(0)?, pages: u64::try_from(pages).unwrap_or(0) })
+        })
     }
+}
+
+/// What a checkpoint says of the log.
+struct Log {
+    /// Something was in the way.
+    busy: bool,
+    /// How many pages are in it.
+    pages: u64,
 }

@@ -12,10 +12,11 @@ use memory_core::{
 };
 use rusqlite::Connection;
 
+use crate::access::Look;
 use crate::batch::Target;
 use crate::provider::SqliteProvider;
 use crate::read::{self, Allowance, Got, Step};
-use crate::row::Unreadable;
+use crate::row::{StoredEntry, Unreadable};
 use crate::store::Store;
 use crate::write::{self, Draft};
 use crate::writer::Cost;
@@ -40,7 +41,7 @@ impl Backend for SqliteProvider {
                     .await?
             }
         };
-        Ok(got.map(|got| self.store.finish(got, options)))
+        Ok(got.map(|got| self.store.finish(&mut self.store.accesses.look(), got, options)))
     }
 
     async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
@@ -63,7 +64,9 @@ impl Backend for SqliteProvider {
                     .await?
             }
         };
-        Ok(got.into_iter().map(|got| got.map(|got| self.store.finish(got, options))).collect())
+        let mut counts = self.store.accesses.look();
+        let entries = got.into_iter().map(|got| Some(self.store.finish(&mut counts, got?, options)));
+        Ok(entries.collect())
     }
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
@@ -88,27 +91,24 @@ impl Backend for SqliteProvider {
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
         let digest = scope.digest();
         let now = self.store.clock.now();
-        let list =
-            move |store: &Store, connection: &Connection, scope: &Scope, query: &ListQuery, allowance| {
-                read::list(connection, scope, &digest, query, now, allowance, |space, stored| {
-                    let key = stored.entry.key.as_str();
-                    store.accesses.look().total(space, key, stored.born, stored.entry.access_count)
-                })
-            };
         let inline = if query.limit > read::INLINE_ENTRIES {
             None
         } else {
-            self.store.inline(|connection| list(&self.store, connection, scope, &query, Allowance::Inline))?
+            self.store
+                .inline(|connection| read::list(connection, scope, &digest, &query, now, Allowance::Inline))?
         };
-        match inline {
-            Some(page) => Ok(page),
+        let listed = match inline {
+            Some(listed) => listed,
             None => {
-                let (store, scope) = (Arc::clone(&self.store), scope.clone());
+                let scope = scope.clone();
                 self.store
-                    .worker(move |connection| list(&store, connection, &scope, &query, Allowance::Unlimited))
-                    .await
+                    .worker(move |connection| {
+                        read::list(connection, &scope, &digest, &query, now, Allowance::Unlimited)
+                    })
+                    .await?
             }
-        }
+        };
+        Ok(listed.page(&self.store.accesses))
     }
 
     async fn increment(
@@ -258,20 +258,17 @@ impl Store {
     }
 
     /// The entry with its accesses, this one counted for the next.
-    fn finish(&self, got: Got, options: GetOptions) -> Entry {
-        let Got { space, stored } = got;
-        let mut entry = stored.entry;
-        let mut counts = self.accesses.look();
+    fn finish(&self, counts: &mut Look<'_>, got: Got, options: GetOptions) -> Entry {
+        let Got { space, stored: StoredEntry { mut entry, born } } = got;
         let key = entry.key.as_str();
         if options.count_access {
-            let (before, full) = counts.access(space, key, stored.born, entry.access_count);
-            drop(counts);
+            let (before, full) = counts.access(space, key, born, entry.access_count);
             entry.access_count = before;
             if full {
                 self.signal.accesses();
             }
         } else {
-            entry.access_count = counts.total(space, key, stored.born, entry.access_count);
+            entry.access_count = counts.total(space, key, born, entry.access_count);
         }
         entry
     }

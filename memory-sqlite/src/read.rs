@@ -1,12 +1,16 @@
 //! The operations that read, as they run on a connection.
 
+use std::sync::OnceLock;
+
 use memory_core::limits::MAX_PAGE_BYTES;
 use memory_core::{
-    Cursor, Entry, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind,
-    ScopePage, ScopeStats, ScopesQuery, TenantId, Timestamp,
+    Cursor, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind, ScopePage,
+    ScopeStats, ScopesQuery, TenantId, Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use crate::access::AccessCounts;
 use crate::batch::{Sql, kind_number};
 use crate::error::malformed;
 use crate::row::{self, StoredEntry, Unreadable, successor, unsigned, upper_bound};
@@ -37,15 +41,37 @@ pub(crate) enum Allowance {
     Unlimited,
 }
 
-static GET: Sql = Sql::new(
-    "SELECT {columns}, s.space FROM scope s CROSS JOIN entry e ON e.space = s.space LEFT JOIN body b ON b.id = e.body \
-     WHERE s.digest = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
+/// Columns of an entry, of a long one without what is in its body, and that body.
+const SHORT: &str = "SELECT e.key, e.version, e.born, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, \
+     e.metadata, e.text, e.value, e.body, e.size, e.space FROM entry e ";
+const BODY: usize = 11;
+const SIZE: usize = 12;
+const SPACE: usize = 13;
+
+/// A statement over [`SHORT`].
+struct Short(OnceLock<String>, &'static str);
+
+impl Short {
+    const fn new(condition: &'static str) -> Self {
+        Self(OnceLock::new(), condition)
+    }
+
+    fn get(&self) -> &str {
+        self.0.get_or_init(|| format!("{SHORT}{}", self.1))
+    }
+}
+
+static GET: Short = Short::new(
+    "WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key = ?2 \
+     AND (e.expires_at IS NULL OR e.expires_at > ?3)",
 );
 
-/// The same, but of long entries only their size.
-static GET_SHORT: Sql = Sql::new(
-    "SELECT e.key, e.version, e.born, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, e.metadata, \
-     e.text, e.value, s.space, e.size FROM scope s CROSS JOIN entry e ON e.space = s.space \
+static GET_OF_SPACE: Short =
+    Short::new("WHERE e.space = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)");
+
+/// The whole of a long entry, in one statement, so in one snapshot.
+static GET_WHOLE: Sql = Sql::new(
+    "SELECT {columns}, s.space FROM scope s CROSS JOIN entry e ON e.space = s.space LEFT JOIN body b ON b.id = e.body \
      WHERE s.digest = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
 );
 
@@ -57,17 +83,17 @@ pub(crate) fn get(
     allowance: Allowance,
 ) -> Result<Step<Option<Got>>, Unreadable> {
     {
-        let mut short = connection.prepare_cached(GET_SHORT.get())?;
+        let mut short = connection.prepare_cached(GET.get())?;
         let mut rows = short.query(params![digest.as_bytes(), key, now.as_millis()])?;
         let Some(row) = rows.next()? else { return Ok(Step::Done(None)) };
-        if row.get_ref(10)? != rusqlite::types::ValueRef::Null {
-            return Ok(Step::Done(Some(Got { space: row.get(11)?, stored: row::read(row)? })));
+        if row.get_ref(BODY)? == ValueRef::Null {
+            return Ok(Step::Done(Some(Got { space: row.get(SPACE)?, stored: row::read(row)? })));
         }
-        if allowance == Allowance::Inline && unsigned(row.get(12)?, "size")? > INLINE_BYTES as u64 {
+        if allowance == Allowance::Inline && unsigned(row.get(SIZE)?, "size")? > INLINE_BYTES as u64 {
             return Ok(Step::TooMuch);
         }
     }
-    let mut whole = connection.prepare_cached(GET.get())?;
+    let mut whole = connection.prepare_cached(GET_WHOLE.get())?;
     let mut rows = whole.query(params![digest.as_bytes(), key, now.as_millis()])?;
     let Some(row) = rows.next()? else { return Ok(Step::Done(None)) };
     Ok(Step::Done(Some(Got { space: row.get(11)?, stored: row::read(row)? })))
@@ -82,36 +108,69 @@ pub(crate) fn get_many(
     allowance: Allowance,
 ) -> Result<Step<Vec<Option<Got>>>, Unreadable> {
     let snapshot = connection.unchecked_transaction()?;
+    let space: Option<i64> = snapshot
+        .prepare_cached("SELECT space FROM scope WHERE digest = ?1")?
+        .query_row([digest.as_bytes()], |row| row.get(0))
+        .optional()?;
+    let Some(space) = space else { return Ok(Step::Done(keys.iter().map(|_| None).collect())) };
     let mut found = Vec::with_capacity(keys.len());
-    let mut bytes = 0;
+    let mut budget = Budget::new(allowance);
+    let mut statement = snapshot.prepare_cached(GET_OF_SPACE.get())?;
     for key in keys {
-        match get(&snapshot, digest, key.as_str(), now, allowance)? {
-            Step::Done(got) => {
-                bytes += got.as_ref().map_or(0, |got| got.stored.entry.value.len_bytes());
-                found.push(got);
+        let mut rows = statement.query(params![space, key.as_str(), now.as_millis()])?;
+        let got = match rows.next()? {
+            None => None,
+            Some(row) => {
+                if !budget.take(row)? {
+                    return Ok(Step::TooMuch);
+                }
+                Some(Got { space, stored: read_whole(&snapshot, row)? })
             }
-            Step::TooMuch => return Ok(Step::TooMuch),
-        }
-        if allowance == Allowance::Inline && bytes > 4 * INLINE_BYTES {
-            return Ok(Step::TooMuch);
-        }
+        };
+        found.push(got);
     }
     Ok(Step::Done(found))
 }
 
-static LIST: Sql = Sql::new(
-    "SELECT {columns}, e.space FROM entry e LEFT JOIN body b ON b.id = e.body \
-     WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key >= ?2 \
-     AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
+/// Reads a row of [`SHORT`], and its body where it has one.
+fn read_whole(snapshot: &Connection, row: &Row<'_>) -> Result<StoredEntry, Unreadable> {
+    let Some(body) = row.get::<_, Option<i64>>(BODY)? else { return row::read(row) };
+    let mut statement = snapshot.prepare_cached("SELECT metadata, text, value FROM body WHERE id = ?1")?;
+    let mut rows = statement.query([body])?;
+    let body = rows.next()?.ok_or_else(|| malformed("value"))?;
+    row::read_with_body(row, body)
+}
+
+/// What a caller's thread may still read.
+struct Budget(Option<u64>);
+
+impl Budget {
+    fn new(allowance: Allowance) -> Self {
+        Self((allowance == Allowance::Inline).then_some(4 * INLINE_BYTES as u64))
+    }
+
+    /// Takes a row of [`SHORT`]; false where that is too much.
+    fn take(&mut self, row: &Row<'_>) -> Result<bool, Unreadable> {
+        let Some(left) = &mut self.0 else { return Ok(true) };
+        match left.checked_sub(unsigned(row.get(SIZE)?, "size")?) {
+            Some(rest) => {
+                *left = rest;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+static LIST: Short = Short::new(
+    "WHERE e.space = ?1 AND e.key >= ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
 );
 
-static LIST_PREFIX: Sql = Sql::new(
-    "SELECT {columns}, e.space FROM entry e LEFT JOIN body b ON b.id = e.body \
-     WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key >= ?2 AND e.key < ?4 \
-     AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
+static LIST_PREFIX: Short = Short::new(
+    "WHERE e.space = ?1 AND e.key >= ?2 AND e.key < ?4 AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
 );
 
-/// One page, with the access counts that the rows hold.
+/// One page, without the access counts that the rows do not hold.
 pub(crate) fn list(
     connection: &Connection,
     scope: &Scope,
@@ -119,40 +178,76 @@ pub(crate) fn list(
     query: &ListQuery,
     now: Timestamp,
     allowance: Allowance,
-    mut accesses: impl FnMut(i64, &StoredEntry) -> u64,
-) -> Result<Step<Page>, Unreadable> {
+) -> Result<Step<Listed>, Unreadable> {
     let lower = match &query.cursor {
         Some(cursor) => successor(cursor.key(scope, &query.prefix)?.as_str()),
         None => query.prefix.clone(),
     };
     let upper = upper_bound(&query.prefix);
+    let snapshot = connection.unchecked_transaction()?;
+    let mut listed = Listed { space: 0, entries: Vec::new(), next: None };
+    let space: Option<i64> = snapshot
+        .prepare_cached("SELECT space FROM scope WHERE digest = ?1")?
+        .query_row([digest.as_bytes()], |row| row.get(0))
+        .optional()?;
+    let Some(space) = space else { return Ok(Step::Done(listed)) };
+    listed.space = space;
     let mut statement =
-        connection.prepare_cached(if upper.is_some() { LIST_PREFIX.get() } else { LIST.get() })?;
+        snapshot.prepare_cached(if upper.is_some() { LIST_PREFIX.get() } else { LIST.get() })?;
     let mut rows = match &upper {
-        Some(upper) => statement.query(params![digest.as_bytes(), lower, now.as_millis(), upper])?,
-        None => statement.query(params![digest.as_bytes(), lower, now.as_millis()])?,
+        Some(upper) => statement.query(params![space, lower, now.as_millis(), upper])?,
+        None => statement.query(params![space, lower, now.as_millis()])?,
     };
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut budget = Budget::new(allowance);
     let (mut bytes, mut looked_at) = (0, 0);
     while let Some(row) = rows.next()? {
         looked_at += 1;
-        if allowance == Allowance::Inline && (bytes > 4 * INLINE_BYTES || looked_at > INLINE_ENTRIES) {
+        if allowance == Allowance::Inline && looked_at > INLINE_ENTRIES || !budget.take(row)? {
             return Ok(Step::TooMuch);
         }
-        let mut stored = row::read(row)?;
+        let full = listed.entries.len() >= query.limit || bytes >= MAX_PAGE_BYTES as u64;
+        if full && query.filter.is_none() {
+            listed.end(scope, &query.prefix);
+            break;
+        }
+        let stored = read_whole(&snapshot, row)?;
         if query.filter.as_ref().is_some_and(|filter| !filter.matches(&stored.entry)) {
             continue;
         }
-        if entries.len() >= query.limit || bytes >= MAX_PAGE_BYTES {
-            let next = entries.last().map(|last| Cursor::after_key(scope, &query.prefix, &last.key));
-            return Ok(Step::Done(Page::new(entries, next)));
+        if full {
+            listed.end(scope, &query.prefix);
+            break;
         }
-        let access_count = accesses(row.get(11)?, &stored);
-        stored.entry.access_count = access_count;
-        bytes += usize::try_from(stored.entry.size_bytes()).unwrap_or(usize::MAX);
-        entries.push(stored.entry);
+        bytes += stored.entry.size_bytes();
+        listed.entries.push(stored);
     }
-    Ok(Step::Done(Page::new(entries, None)))
+    Ok(Step::Done(listed))
+}
+
+/// A page as the rows have it.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    space: i64,
+    entries: Vec<StoredEntry>,
+    next: Option<Cursor>,
+}
+
+impl Listed {
+    /// There is more behind the last entry.
+    fn end(&mut self, scope: &Scope, prefix: &str) {
+        self.next = self.entries.last().map(|last| Cursor::after_key(scope, prefix, &last.entry.key));
+    }
+
+    /// The page, with the access counts of this moment.
+    pub(crate) fn page(self, accesses: &AccessCounts) -> Page {
+        let counts = accesses.look();
+        let space = self.space;
+        let entries = self.entries.into_iter().map(|StoredEntry { mut entry, born }| {
+            entry.access_count = counts.total(space, entry.key.as_str(), born, entry.access_count);
+            entry
+        });
+        Page::new(entries.collect(), self.next)
+    }
 }
 
 /// STA. With many expiring entries, counting those that have expired is not for a caller's thread.

@@ -43,21 +43,35 @@ impl From<memory_core::Error> for Unreadable {
 
 /// Reads a row of [`COLUMNS`].
 pub(crate) fn read(row: &Row<'_>) -> Result<StoredEntry, Unreadable> {
-    let text = |index: usize| -> Result<Option<&str>, Unreadable> {
-        row.get_ref(index)?.as_str_or_null().map_err(|_| malformed("text").into())
-    };
-    let key = Key::new(text(0)?.unwrap_or_default()).map_err(|_| malformed("key"))?;
-    let value = text(10)?.ok_or_else(|| malformed("value"))?;
-    let value = Json::parse(value).map_err(|_| malformed("value"))?;
+    read_parts(row, text(row, 8)?, text(row, 9)?, text(row, 10)?)
+}
+
+/// Reads a row of [`COLUMNS`] whose last three are in a row of `body`.
+pub(crate) fn read_with_body(row: &Row<'_>, body: &Row<'_>) -> Result<StoredEntry, Unreadable> {
+    read_parts(row, text(body, 0)?, text(body, 1)?, text(body, 2)?)
+}
+
+fn text<'r>(row: &'r Row<'_>, index: usize) -> Result<Option<&'r str>, Unreadable> {
+    row.get_ref(index)?.as_str_or_null().map_err(|_| malformed("text").into())
+}
+
+fn read_parts(
+    row: &Row<'_>,
+    metadata: Option<&str>,
+    explicit: Option<&str>,
+    value: Option<&str>,
+) -> Result<StoredEntry, Unreadable> {
+    let key = Key::new(text(row, 0)?.unwrap_or_default()).map_err(|_| malformed("key"))?;
+    let value = Json::parse(value.ok_or_else(|| malformed("value"))?).map_err(|_| malformed("value"))?;
     let mut entry = Entry::new(key, value, unsigned(row.get(1)?, "version")?, time(row.get(3)?)?);
     entry.updated_at = time(row.get(4)?)?;
     entry.expires_at = row.get::<_, Option<i64>>(5)?.map(time).transpose()?;
     entry.access_count = unsigned(row.get(6)?, "access count")?;
-    entry.source = text(7)?.map(source).transpose()?;
-    if let Some(metadata) = text(8)? {
+    entry.source = text(row, 7)?.map(source).transpose()?;
+    if let Some(metadata) = metadata {
         entry.metadata = decode_metadata(metadata)?;
     }
-    entry.text = text(9)?.map(str::to_owned);
+    entry.text = explicit.map(str::to_owned);
     Ok(StoredEntry { entry, born: row.get(2)? })
 }
 
