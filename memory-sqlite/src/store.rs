@@ -21,6 +21,11 @@ use crate::search::cache::IndexCache;
 use crate::sweep;
 use crate::writer::Writer;
 
+/// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
+/// with it the system takes every lock of this process on it: another handle could be creating the same file. Once the
+/// log is in use, SQLite relies on the locks of its index, which nobody else opens.
+static OPENING: Mutex<()> = Mutex::new(());
+
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -48,11 +53,13 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
         config.check()?;
+        let opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let location = match path {
             Some(path) => Location::File(file::prepare(path)?),
             None => Location::Memory,
         };
         let connection = file::open(&location, &config)?;
+        drop(opening);
         let accesses = Arc::new(AccessCounts::new(config.access_entries));
         let indexes = Arc::new(IndexCache::new(config.search_index_bytes));
         let signal = Arc::new(Signal::new(config.checkpoint_pages));

@@ -373,3 +373,29 @@ fn two_handles_of_one_process_see_each_others_writes() {
     assert_eq!(integrity(&path), "ok");
     assert_eq!(Store::open(&path, fast()).unwrap().text("shared").as_deref(), Some("2"));
 }
+
+/// The system takes every lock of a process on a file away as soon as the process closes any descriptor of it.
+#[test]
+fn a_second_handle_leaves_the_locks_of_the_first_in_place() {
+    if let Some(role) = child::role() {
+        return obey(&role);
+    }
+    let test = "a_second_handle_leaves_the_locks_of_the_first_in_place";
+    let folder = folder();
+    let path = folder.path().join("memory.db");
+    let one = Store::open(&path, fast()).unwrap();
+    one.set("before", "1");
+    let two = Store::open(&path, fast()).unwrap();
+    // Who closes the file last takes the log away: not this one.
+    let mut other = obedient(test, &path);
+    assert_eq!(other.ask("get before"), "1");
+    other.end();
+    one.set("after", "1");
+    two.set("after", "2");
+    let mut other = obedient(test, &path);
+    assert_eq!(other.ask("get after"), "2");
+    other.end();
+    drop((one, two));
+    assert_eq!(integrity(&path), "ok");
+    assert_eq!(Store::open(&path, fast()).unwrap().text("after").as_deref(), Some("2"));
+}
