@@ -150,6 +150,10 @@ fn is_about(case: &Case, mutant: &Mutant) -> bool {
     case.proves.iter().any(|sentence| mutant.breaks.contains(sentence))
 }
 
+fn breaks_capabilities(mutant: &Mutant) -> bool {
+    mutant.breaks.iter().any(|sentence| sentence.starts_with("CAP-"))
+}
+
 /// Runs each mutant until a case catches it: cases about its sentences first, quick ones before slow
 /// ones. Cases that the reference provider itself fails catch nothing. The flag tells whether
 /// `progress` broke off.
@@ -173,8 +177,11 @@ pub fn run_mutants(
 #[must_use]
 pub fn idle_cases(cases: &[Case], mutants: &[Mutant], options: &Options) -> Vec<Case> {
     let catches = |case: &Case| {
-        let (first, rest): (Vec<Mutant>, Vec<Mutant>) =
-            mutants.iter().partition(|mutant| is_about(case, mutant));
+        // One that lies about itself may fail every case, as it does not even open: it counts for those about it.
+        let (first, rest): (Vec<Mutant>, Vec<Mutant>) = mutants
+            .iter()
+            .filter(|mutant| is_about(case, mutant) || !breaks_capabilities(mutant))
+            .partition(|mutant| is_about(case, mutant));
         first.into_iter().chain(rest).any(|mutant| {
             let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(mutant));
             caught_by(&harness, case, options.timeout).is_some()

@@ -124,10 +124,11 @@ async fn accesses(cx: &Cx) -> CaseResult {
 async fn separators(cx: &Cx) -> CaseResult {
     let mut scopes = Vec::new();
     for separator in ["/", ":", "|", ".", "_", "-", "%2F", "\u{a0}~"] {
-        let inner = format!("agent{separator}x");
+        let kind = format!("{separator}agent{separator}");
         for (tenant, id) in [
-            (cx.tenant(), format!("{inner}{separator}y")),
-            (cx.tenant_below(&format!("{separator}{inner}"))?, "y".to_owned()),
+            // By tenant, kind and id; by kind, tenant and id.
+            (cx.tenant(), format!("x{kind}y")),
+            (cx.tenant_below(&format!("{kind}x"))?, "y".to_owned()),
             (cx.tenant(), format!("x{separator}y")),
             (cx.tenant_below(&format!("{separator}x"))?, "y".to_owned()),
         ] {

@@ -3,6 +3,7 @@
 mod bend;
 mod concurrency;
 mod counters;
+mod edges;
 mod filters;
 mod keys;
 mod lifetime;
@@ -72,6 +73,7 @@ pub fn all() -> Vec<Mutant> {
         transfer::mutants(),
         concurrency::mutants(),
         truth::mutants(),
+        edges::mutants(),
     ]
     .concat()
 }
