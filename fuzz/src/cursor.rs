@@ -18,6 +18,7 @@ pub fn run(data: &[u8]) {
     for kind in ScopeKind::ALL {
         let scope = Scope::new(tenant.clone(), kind, id.clone());
         scopes(&scope);
+        kinds_in_names(&scope);
         if let Ok(key) = Key::new(key) {
             keys(&scope, prefix, &key);
             tampered(&Cursor::after_key(&scope, prefix, &key), outside, &home);
@@ -55,6 +56,16 @@ fn scopes(scope: &Scope) {
     assert!(cursor.key(scope, "").is_err());
     for other in others(scope).into_iter().filter(|other| other.tenant != scope.tenant) {
         assert!(cursor.scope(&other.tenant).is_err(), "{other}");
+    }
+}
+
+/// The kind's name may be a piece of the tenant's or of the id.
+fn kinds_in_names(scope: &Scope) {
+    let Scope { tenant, kind, id } = scope;
+    let parts = (format!("{kind}{id}"), format!("{tenant}{kind}"));
+    if let (Ok(longer_id), Ok(longer_tenant)) = (ScopeId::new(parts.0), TenantId::new(parts.1)) {
+        let (a, b) = (Scope::new(tenant.clone(), *kind, longer_id), Scope::new(longer_tenant, *kind, id.clone()));
+        assert_ne!(a.digest(), b.digest(), "{a} and {b}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! `Json` against serde_json, and every reading of it.
 
+use std::collections::BTreeMap;
+
 use memory_core::json::{Json, JsonError, JsonKind, MAX_DEPTH, semantic_eq};
 use serde_json::Value;
 
@@ -109,18 +111,25 @@ fn canonical(json: &Json) {
             assert_eq!(content(json), content(&again));
         }
         JsonKind::Array => {
-            let lengths = (oracle::elements(json.as_str()).len(), oracle::elements(again.as_str()).len());
-            assert_eq!(lengths.0, lengths.1);
+            let one_by_one = oracle::elements(json.as_str()).into_iter().map(spelled);
+            assert!(one_by_one.eq(oracle::elements(again.as_str()).into_iter().map(str::to_owned)));
         }
         JsonKind::Object => {
-            let mut names: Vec<_> = oracle::members(json.as_str()).into_iter().map(|(name, _)| name).collect();
-            names.sort();
-            names.dedup();
-            let kept: Vec<_> = oracle::members(again.as_str()).into_iter().map(|(name, _)| name).collect();
-            assert_eq!(kept.len(), names.len());
+            let last: BTreeMap<String, &str> = oracle::members(json.as_str()).into_iter().collect();
+            let kept = oracle::members(again.as_str());
+            assert_eq!(kept.len(), last.len());
+            for (name, text) in kept {
+                assert_eq!(text, spelled(last[&name]), "{name:?}");
+            }
         }
         JsonKind::Null | JsonKind::Bool => assert_eq!(json, &again),
     }
+}
+
+/// The canonical spelling of a value by itself.
+fn spelled(text: &str) -> String {
+    let json = Json::parse(text).expect("a part of a value");
+    String::from_utf8(json.canonical_bytes()).expect("UTF-8")
 }
 
 fn search_text(json: &Json) {

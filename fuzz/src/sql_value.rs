@@ -1,5 +1,7 @@
 //! Values of the SQL facet: what goes in as JSON comes out as the same value.
 
+use std::collections::BTreeMap;
+
 use memory_core::json::{Json, JsonKind};
 use memory_core::sql::SqlValue;
 
@@ -19,12 +21,21 @@ pub fn run(data: &[u8]) {
         Ok(same) => assert!(equal(&same, value.as_ref().expect("both or neither"))),
         Err(_) => assert!(value.is_err()),
     }
+    integer(&json, value.as_ref().ok());
     match value {
         Ok(value) => {
             round_trip(&value);
             faithful(&json, &value);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// `{"$int": "…"}` takes exactly the texts of 64-bit integers.
+fn integer(json: &Json, value: Option<&SqlValue>) {
+    let Ok(tagged) = json.deserialize::<BTreeMap<String, String>>() else { return };
+    if let (1, Some(text)) = (tagged.len(), tagged.get("$int")) {
+        assert_eq!(value, text.parse().ok().map(SqlValue::Int).as_ref());
     }
 }
 
