@@ -11,14 +11,17 @@ pub fn text(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(data).ok()
 }
 
+/// A number that depends on every byte (FNV-1a).
+#[must_use]
+pub fn hash(data: &[u8]) -> u64 {
+    data.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// True for one input in `n`, always the same ones: for checks too slow to make every time.
 #[must_use]
 pub fn one_in(n: u64, data: &[u8]) -> bool {
-    // FNV-1a.
-    let hash = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    (hash >> 7) % n == 0
+    (hash(data) >> 7) % n == 0
 }
 
 /// The text over and over, with `between` in between, until it is half a megabyte.
