@@ -1,0 +1,216 @@
+//! What reads ask, and what they answer.
+
+use serde::Serialize;
+
+use crate::cursor::Cursor;
+use crate::embed::EmbeddingModel;
+use crate::entry::Entry;
+use crate::filter::Filter;
+use crate::limits::DEFAULT_PAGE;
+use crate::scope::{Scope, ScopeKind};
+
+/// Options of [`Backend::get`](super::Backend::get) and [`Backend::get_many`](super::Backend::get_many).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GetOptions {
+    /// Whether the read counts as an access. Default: true.
+    pub count_access: bool,
+}
+
+impl Default for GetOptions {
+    fn default() -> Self {
+        Self { count_access: true }
+    }
+}
+
+impl GetOptions {
+    /// A read that leaves no trace in `access_count`.
+    #[must_use]
+    pub const fn uncounted() -> Self {
+        Self { count_access: false }
+    }
+}
+
+/// A question to [`Backend::list`](super::Backend::list).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ListQuery {
+    /// Keys that begin with exactly these bytes; empty: all.
+    pub prefix: String,
+    /// Entries that match.
+    pub filter: Option<Filter>,
+    /// Where the page begins.
+    pub cursor: Option<Cursor>,
+    /// Most entries of the page: 1 to 1,000. Default 100.
+    pub limit: usize,
+}
+
+impl Default for ListQuery {
+    fn default() -> Self {
+        Self { prefix: String::new(), filter: None, cursor: None, limit: DEFAULT_PAGE }
+    }
+}
+
+impl ListQuery {
+    /// Entries whose key begins with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), ..Self::default() }
+    }
+
+    /// Sets the filter.
+    #[must_use]
+    pub fn with_filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Sets the cursor.
+    #[must_use]
+    pub fn with_cursor(mut self, cursor: Option<Cursor>) -> Self {
+        self.cursor = cursor;
+        self
+    }
+
+    /// Sets the page size.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// One page of a listing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Page {
+    /// Entries in byte order of their keys.
+    pub entries: Vec<Entry>,
+    /// Where the next page begins; `None`: this was the last.
+    pub next: Option<Cursor>,
+}
+
+impl Page {
+    /// A page.
+    #[must_use]
+    pub fn new(entries: Vec<Entry>, next: Option<Cursor>) -> Self {
+        Self { entries, next }
+    }
+}
+
+/// Rows of one embedding model in a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ModelStats {
+    /// Whose vectors.
+    pub model: EmbeddingModel,
+    /// Vectors of live entries.
+    pub rows: u64,
+    /// Their bytes as stored.
+    pub bytes: u64,
+    /// Vectors that no longer match their entry's text. Never searched.
+    pub stale: u64,
+    /// Live entries without a vector of this model.
+    pub missing: u64,
+}
+
+impl ModelStats {
+    /// Rows of a model, none stale or missing.
+    #[must_use]
+    pub fn new(model: EmbeddingModel, rows: u64, bytes: u64) -> Self {
+        Self { model, rows, bytes, stale: 0, missing: 0 }
+    }
+}
+
+/// The answer of [`Backend::stats`](super::Backend::stats).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ScopeStats {
+    /// Live entries.
+    pub entries: u64,
+    /// Their bytes, as [`Entry::size_bytes`] counts.
+    pub bytes: u64,
+    /// Live entries that carry an expiry.
+    pub expiring: u64,
+    /// Per embedding model, in order of the model.
+    pub models: Vec<ModelStats>,
+}
+
+/// A question to [`Backend::scopes`](super::Backend::scopes).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ScopesQuery {
+    /// Scopes of this kind only.
+    pub kind: Option<ScopeKind>,
+    /// Where the page begins.
+    pub cursor: Option<Cursor>,
+    /// Most scopes of the page: 1 to 1,000. Default 100.
+    pub limit: usize,
+}
+
+impl Default for ScopesQuery {
+    fn default() -> Self {
+        Self { kind: None, cursor: None, limit: DEFAULT_PAGE }
+    }
+}
+
+impl ScopesQuery {
+    /// Sets the kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ScopeKind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Sets the cursor.
+    #[must_use]
+    pub fn with_cursor(mut self, cursor: Option<Cursor>) -> Self {
+        self.cursor = cursor;
+        self
+    }
+
+    /// Sets the page size.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// A scope that holds at least one live entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ScopeInfo {
+    /// The scope.
+    pub scope: Scope,
+    /// Live entries.
+    pub entries: u64,
+    /// Their bytes, as [`Entry::size_bytes`] counts.
+    pub bytes: u64,
+}
+
+impl ScopeInfo {
+    /// An info.
+    #[must_use]
+    pub fn new(scope: Scope, entries: u64, bytes: u64) -> Self {
+        Self { scope, entries, bytes }
+    }
+}
+
+/// One page of scopes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ScopePage {
+    /// Ordered by kind (agent, user, run), then by the bytes of the id.
+    pub scopes: Vec<ScopeInfo>,
+    /// Where the next page begins; `None`: this was the last.
+    pub next: Option<Cursor>,
+}
+
+impl ScopePage {
+    /// A page.
+    #[must_use]
+    pub fn new(scopes: Vec<ScopeInfo>, next: Option<Cursor>) -> Self {
+        Self { scopes, next }
+    }
+}

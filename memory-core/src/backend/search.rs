@@ -1,0 +1,157 @@
+//! What a search asks, and what it found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::entry::Entry;
+use crate::filter::Filter;
+use crate::limits::DEFAULT_TOP_K;
+use crate::rank::{Dedup, RankOptions};
+use crate::scope::Key;
+
+/// How [`Backend::search`](super::Backend::search) looks for candidates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SearchMode {
+    /// Hybrid where the provider embeds, lexical otherwise.
+    #[default]
+    Auto,
+    /// By words.
+    Lexical,
+    /// By vectors.
+    Vector,
+    /// By both.
+    Hybrid,
+}
+
+/// A question to [`Backend::search`](super::Backend::search).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SearchQuery {
+    /// What to look for: at most 64 KiB.
+    pub text: String,
+    /// By words, vectors or both.
+    pub mode: SearchMode,
+    /// Keys that begin with exactly these bytes; empty: all.
+    pub prefix: String,
+    /// Entries that match; applied before ranking, so a filtered search never under-returns.
+    pub filter: Option<Filter>,
+    /// Most hits: 1 to `Capabilities::max_top_k`. Default 10.
+    pub top_k: usize,
+    /// Hits with a lower `score` are left out: 0 to 1. Default: none left out.
+    pub threshold: Option<f64>,
+    /// How hits are ordered.
+    pub rank: RankOptions,
+    /// What happens to near-duplicates.
+    pub dedup: Option<Dedup>,
+}
+
+impl SearchQuery {
+    /// A question with defaults.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            mode: SearchMode::Auto,
+            prefix: String::new(),
+            filter: None,
+            top_k: DEFAULT_TOP_K,
+            threshold: None,
+            rank: RankOptions::default(),
+            dedup: None,
+        }
+    }
+
+    /// Sets the mode.
+    #[must_use]
+    pub fn with_mode(mut self, mode: SearchMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets the key prefix.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the filter.
+    #[must_use]
+    pub fn with_filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Sets the number of hits.
+    #[must_use]
+    pub fn with_top_k(mut self, top_k: usize) -> Self {
+        self.top_k = top_k;
+        self
+    }
+
+    /// Sets the threshold.
+    #[must_use]
+    pub fn with_threshold(mut self, threshold: f64) -> Self {
+        self.threshold = Some(threshold);
+        self
+    }
+
+    /// Sets the ranking.
+    #[must_use]
+    pub fn with_rank(mut self, rank: RankOptions) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// Sets the treatment of near-duplicates.
+    #[must_use]
+    pub fn with_dedup(mut self, dedup: Dedup) -> Self {
+        self.dedup = Some(dedup);
+        self
+    }
+}
+
+/// One hit of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Hit {
+    /// The entry.
+    pub entry: Entry,
+    /// Absolute similarity in [0, 1], on which the threshold works: `max(0, cosine)` by vectors;
+    /// by words BM25 over the query's ceiling ([`crate::lexical`]); their weighted sum for hybrid.
+    pub score: f64,
+    /// What orders the hits ([`crate::rank`]); comparable within one answer only.
+    pub rank_score: f64,
+    /// Keys of near-duplicates folded into this hit by [`DedupPolicy::Merge`](crate::rank::DedupPolicy::Merge).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<Key>,
+}
+
+impl Hit {
+    /// A hit.
+    #[must_use]
+    pub fn new(entry: Entry, score: f64, rank_score: f64) -> Self {
+        Self { entry, score, rank_score, merged: Vec::new() }
+    }
+}
+
+/// The answer of [`Backend::search`](super::Backend::search).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SearchResults {
+    /// Hits by `rank_score` descending, ties by key.
+    pub hits: Vec<Hit>,
+    /// How candidates were looked for; never `Auto`.
+    pub mode: SearchMode,
+    /// Near-duplicates met before the last hit was found, whatever the policy did with them.
+    pub duplicates: usize,
+}
+
+impl SearchResults {
+    /// An answer without duplicates.
+    #[must_use]
+    pub fn new(hits: Vec<Hit>, mode: SearchMode) -> Self {
+        Self { hits, mode, duplicates: 0 }
+    }
+}

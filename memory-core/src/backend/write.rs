@@ -1,0 +1,316 @@
+//! What writes take, and what they did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{Expect, Metadata, Quota, Source, Ttl};
+use crate::json::Json;
+use crate::scope::Key;
+use crate::time::Timestamp;
+
+/// Whether a write embeds the entry's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Embed {
+    /// If the provider has an embedder.
+    #[default]
+    Auto,
+    /// Yes; refused before anything is written where the provider cannot.
+    Always,
+    /// No; a stored vector of the key is removed, as it no longer matches.
+    Never,
+}
+
+/// What became of the embedding of a write. The write itself is durable in every case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Embedding {
+    /// A vector of the new text is stored.
+    Stored,
+    /// None was wanted, or nothing serves one.
+    #[default]
+    Skipped,
+    /// The embedder failed, for this reason; `reembed` will try again.
+    Failed(String),
+}
+
+/// Options of [`Backend::set`](super::Backend::set).
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SetOptions {
+    /// Replaces the stored metadata.
+    pub metadata: Metadata,
+    /// Replaces the stored source.
+    pub source: Option<Source>,
+    /// The text to index and embed instead of the one derived from the value.
+    pub text: Option<String>,
+    /// Lifetime.
+    pub ttl: Ttl,
+    /// Precondition.
+    pub expect: Expect,
+    /// Whether to embed.
+    pub embed: Embed,
+    /// Limits of the scope, checked in the write's own transaction.
+    pub quota: Quota,
+}
+
+impl SetOptions {
+    /// Sets the metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Sets the source.
+    #[must_use]
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// Sets the text to index.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// Sets the lifetime.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Ttl) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the precondition.
+    #[must_use]
+    pub fn with_expect(mut self, expect: Expect) -> Self {
+        self.expect = expect;
+        self
+    }
+
+    /// Sets whether to embed.
+    #[must_use]
+    pub fn with_embed(mut self, embed: Embed) -> Self {
+        self.embed = embed;
+        self
+    }
+
+    /// Sets the quota.
+    #[must_use]
+    pub fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
+    }
+}
+
+/// What [`Backend::set`](super::Backend::set) did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SetOutcome {
+    /// The version stored now.
+    pub version: u64,
+    /// True where no live entry was there before.
+    pub created: bool,
+    /// False where the precondition failed but the wanted result was already stored, so that
+    /// nothing was written.
+    pub written: bool,
+    /// The expiry stored now.
+    pub expires_at: Option<Timestamp>,
+    /// What became of the embedding.
+    pub embedding: Embedding,
+}
+
+impl SetOutcome {
+    /// A write of `version` without embedding.
+    #[must_use]
+    pub fn new(version: u64, created: bool, written: bool, expires_at: Option<Timestamp>) -> Self {
+        Self { version, created, written, expires_at, embedding: Embedding::Skipped }
+    }
+}
+
+/// Options of [`Backend::delete`](super::Backend::delete).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeleteOptions {
+    /// Precondition.
+    pub expect: Expect,
+}
+
+impl DeleteOptions {
+    /// A delete with a precondition.
+    #[must_use]
+    pub const fn expecting(expect: Expect) -> Self {
+        Self { expect }
+    }
+}
+
+/// What [`Backend::delete`](super::Backend::delete) did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DeleteOutcome {
+    /// Whether a live entry was there and is gone.
+    pub deleted: bool,
+}
+
+impl DeleteOutcome {
+    /// An outcome.
+    #[must_use]
+    pub const fn new(deleted: bool) -> Self {
+        Self { deleted }
+    }
+}
+
+/// Options of [`Backend::increment`](super::Backend::increment) and [`Backend::update`](super::Backend::update).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpdateOptions {
+    /// Lifetime.
+    pub ttl: Ttl,
+    /// Limits of the scope, checked in the write's own transaction.
+    pub quota: Quota,
+}
+
+impl UpdateOptions {
+    /// Sets the lifetime.
+    #[must_use]
+    pub const fn with_ttl(mut self, ttl: Ttl) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the quota.
+    #[must_use]
+    pub const fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
+    }
+}
+
+/// What [`Backend::increment`](super::Backend::increment) did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct IncrementOutcome {
+    /// The value stored now.
+    pub value: i64,
+    /// Its version.
+    pub version: u64,
+    /// The expiry stored now.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl IncrementOutcome {
+    /// An outcome.
+    #[must_use]
+    pub const fn new(value: i64, version: u64, expires_at: Option<Timestamp>) -> Self {
+        Self { value, version, expires_at }
+    }
+}
+
+/// What [`Backend::update`](super::Backend::update) did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct UpdateOutcome {
+    /// The value stored now.
+    pub value: Json,
+    /// Its version.
+    pub version: u64,
+    /// For append-dedupe: whether the item was appended.
+    pub appended: Option<bool>,
+    /// For bounded lists: how many items were dropped from the head.
+    pub dropped: usize,
+    /// The expiry stored now.
+    pub expires_at: Option<Timestamp>,
+    /// What became of the embedding.
+    pub embedding: Embedding,
+}
+
+impl UpdateOutcome {
+    /// An outcome without appending, dropping or embedding.
+    #[must_use]
+    pub fn new(value: Json, version: u64, expires_at: Option<Timestamp>) -> Self {
+        Self { value, version, appended: None, dropped: 0, expires_at, embedding: Embedding::Skipped }
+    }
+}
+
+/// One item of [`Backend::bulk_insert`](super::Backend::bulk_insert); its `options.quota` is ignored in favour of the call's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEntry {
+    /// Key.
+    pub key: Key,
+    /// Value.
+    pub value: Json,
+    /// As for [`Backend::set`](super::Backend::set).
+    pub options: SetOptions,
+}
+
+impl NewEntry {
+    /// An item with default options.
+    #[must_use]
+    pub fn new(key: Key, value: Json) -> Self {
+        Self { key, value, options: SetOptions::default() }
+    }
+}
+
+/// Options of [`Backend::bulk_insert`](super::Backend::bulk_insert).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BulkOptions {
+    /// Limits of the scope, checked in the write's own transaction.
+    pub quota: Quota,
+}
+
+impl BulkOptions {
+    /// Sets the quota.
+    #[must_use]
+    pub const fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
+    }
+}
+
+/// Options of [`Backend::reembed`](super::Backend::reembed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReembedOptions {
+    /// Most entries to embed in this call: 1 to 10,000. Default 1,000.
+    pub limit: usize,
+    /// Count only; write nothing.
+    pub dry_run: bool,
+}
+
+impl Default for ReembedOptions {
+    fn default() -> Self {
+        Self { limit: 1_000, dry_run: false }
+    }
+}
+
+/// What [`Backend::reembed`](super::Backend::reembed) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ReembedOutcome {
+    /// Entries embedded by the current model in this call (to embed, for a dry run).
+    pub embedded: u64,
+    /// Entries still without a vector of the current model.
+    pub remaining: u64,
+    /// Entries whose text the embedder refused.
+    pub failed: u64,
+}
+
+/// What [`Backend::drop_scope`](super::Backend::drop_scope) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DropOutcome {
+    /// Live entries that are gone.
+    pub entries: u64,
+}
+
+impl DropOutcome {
+    /// An outcome.
+    #[must_use]
+    pub const fn new(entries: u64) -> Self {
+        Self { entries }
+    }
+}
