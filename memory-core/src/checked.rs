@@ -508,7 +508,15 @@ impl RecordLimits {
             return Err(Error::invalid("a record was updated before it was created"));
         }
         for vector in &record.vectors {
-            crate::embed::check_embeddings(&vector.model, 1, std::slice::from_ref(&vector.vector))?;
+            // Whoever wrote the record is to blame, not an embedder that could be asked again.
+            crate::embed::check_embeddings(&vector.model, 1, std::slice::from_ref(&vector.vector)).map_err(
+                |error| {
+                    Error::invalid(
+                        "a record's vector is zero, is not finite, or is not as long as its model says",
+                    )
+                    .with_source(error)
+                },
+            )?;
         }
         entry.metadata.check()
     }
@@ -667,5 +675,26 @@ impl<P: Provider> Checked<P> {
             return Err(self.vector_unsupported(op));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ErrorKind, Retry};
+
+    #[test]
+    fn a_record_with_a_bad_vector_is_the_writers_fault_and_not_worth_a_retry() {
+        let limits = RecordLimits { max_key_bytes: 1_024, max_value_bytes: 1_024 };
+        for vector in ["[1e39,1]", "[0,0]", "[1]"] {
+            let record: crate::backend::Record = serde_json::from_str(&format!(
+                r#"{{"entry":{{"key":"k","value":1,"version":1,"created_at":0,"updated_at":0}},
+                    "vectors":[{{"model":{{"provider":"p","model":"m","dimensions":2}},"vector":{vector}}}]}}"#
+            ))
+            .unwrap();
+            let error = limits.check(&record).unwrap_err();
+            assert_eq!((error.kind(), error.retry()), (ErrorKind::InvalidArgument, Retry::Never), "{vector}");
+            assert!(error.message().contains("record"), "{error}");
+        }
     }
 }
