@@ -174,8 +174,8 @@ impl fmt::Display for BackendUrl {
         };
         let has_host = self.rest.starts_with("//");
         let shown = if has_host && !hidden { shown.trim_start_matches('/') } else { shown };
+        let shown = shown.split_once('#').map_or(shown, |(shown, _)| shown);
         let (place, query) = shown.split_once('?').unwrap_or((shown, ""));
-        let place = place.split_once('#').map_or(place, |(place, _)| place);
         if has_host {
             f.write_str(if self.rest.starts_with("///") { "///" } else { "//" })?;
         }
@@ -249,6 +249,7 @@ mod tests {
             "mem0+https://api.example/v1?api_key=a@hunter2",
             "mem0+https://api.example/v1/a@hunter2/b",
             "mem0+https://api.example#a@hunter2",
+            "mem0+https://api.example?a=b#&hunter2=c",
             "redis:app:hunter2@host",
         ] {
             let url = url(text);
