@@ -52,7 +52,7 @@ fn kept(records: &[Record]) {
             assert_eq!(usize::try_from(seen), Ok(records.len()));
         }
         Err(error) => {
-            assert!(matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::DimensionMismatch), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge), "{error}");
             let index = error.details().get("index").and_then(serde_json::Value::as_u64).expect("a position");
             assert!(usize::try_from(index).is_ok_and(|index| index < records.len()));
             // What stands before it is stored.

@@ -21,7 +21,7 @@ pub fn hash(data: &[u8]) -> u64 {
 /// True for one input in `n`, always the same ones: for checks too slow to make every time.
 #[must_use]
 pub fn one_in(n: u64, data: &[u8]) -> bool {
-    (hash(data) >> 7) % n == 0
+    (hash(data) >> 7).is_multiple_of(n)
 }
 
 /// The text over and over, with `between` in between, until it is half a megabyte.

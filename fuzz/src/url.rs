@@ -13,6 +13,9 @@ pub fn run(data: &[u8]) {
     let mut lines = text.split('\n');
     let mut line = || lines.next().unwrap_or_default().replace(SECRET, "");
     let (scheme, user, host, path, parameter) = (line(), line(), line(), line(), line());
+    if scheme.contains(':') {
+        return;
+    }
     let secret = format!("{}{SECRET}{}", line(), line());
     for url in [
         format!("{scheme}://{user}:{secret}@{host}/{path}?{parameter}=x"),
@@ -26,7 +29,7 @@ pub fn run(data: &[u8]) {
     if !secret.contains(['&', '?', '#']) && !parameter.contains(['&', '#']) {
         hidden(&format!("{scheme}:{path}?{parameter}={secret}"));
         hidden(&format!("{scheme}://{user}@{host}?x={secret}&{parameter}"));
-        if !scheme.contains(':') && !host.is_empty() && !host.starts_with('/') && !host.contains(['?', '#']) {
+        if !host.is_empty() && !host.starts_with('/') && !host.contains(['?', '#']) {
             hidden(&format!("{scheme}://{host}/{path}{secret}"));
         }
     }
