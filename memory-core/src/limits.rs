@@ -40,5 +40,8 @@ pub const DEFAULT_TOP_K: usize = 10;
 pub const DEFAULT_MAX_TOP_K: usize = 1_000;
 /// Candidates that are re-ranked: the best this many by similarity, ties by key.
 pub const RANK_POOL: usize = 2_000;
+/// Candidates that hybrid search takes from each side: the best this many by cosine and the best this many by words,
+/// ties by key.
+pub const HYBRID_POOL: usize = 1_000;
 /// Longest TTL, in milliseconds: 100 years of 365 days.
 pub const MAX_TTL_MILLIS: u64 = 100 * 365 * 24 * 3_600 * 1_000;

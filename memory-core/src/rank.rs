@@ -15,11 +15,12 @@ use crate::backend::SearchMode;
 use crate::embed::cosine;
 use crate::entry::Source;
 use crate::error::{Error, Result};
-use crate::limits::RANK_POOL;
+use crate::limits::{HYBRID_POOL, RANK_POOL};
 use crate::scope::Key;
 use crate::time::Timestamp;
 
-/// How hybrid search makes one similarity of two.
+/// How hybrid search makes one similarity of two. Its candidates are the best [`HYBRID_POOL`] by cosine and the best
+/// [`HYBRID_POOL`] by words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -156,8 +157,10 @@ pub fn recency(updated_at: Timestamp, now: Timestamp, half_life_seconds: f64) ->
 /// Scores, filters by threshold and orders candidates, best first.
 ///
 /// `mode` must not be `Auto` (it counts as hybrid). A candidate without the similarity that the
-/// mode needs is left out; hybrid takes either. Of more than [`RANK_POOL`] candidates, the best by
-/// S (ties by key) are ranked and the rest is left out.
+/// mode needs is left out. Hybrid takes the best [`HYBRID_POOL`] by cosine and the best
+/// [`HYBRID_POOL`] by words (ties by key), each with both its similarities, so a backend may hand
+/// over any superset of these. Of more than [`RANK_POOL`] candidates, the best by S (ties by key) are
+/// ranked and the rest is left out.
 #[must_use]
 pub fn rank(
     mode: SearchMode,
@@ -166,10 +169,22 @@ pub fn rank(
     options: &RankOptions,
     now: Timestamp,
 ) -> Vec<Ranked> {
-    let mut scored: Vec<(Ranked, &Candidate<'_>)> = similarities(mode, candidates, options.fusion)
+    let hybrid = matches!(mode, SearchMode::Hybrid | SearchMode::Auto);
+    let pool = (hybrid && candidates.len() > HYBRID_POOL).then(|| hybrid_pool(candidates));
+    let pooled: Vec<Candidate<'_>>;
+    let considered = match &pool {
+        Some(pool) => {
+            pooled = pool.iter().filter_map(|&index| candidates.get(index)).cloned().collect();
+            pooled.as_slice()
+        }
+        None => candidates,
+    };
+    let index_of = |place: usize| pool.as_ref().and_then(|pool| pool.get(place)).copied().unwrap_or(place);
+    let mut scored: Vec<(Ranked, &Candidate<'_>)> = similarities(mode, considered, options.fusion)
         .into_iter()
-        .zip(candidates)
+        .zip(considered)
         .enumerate()
+        .map(|(place, scored)| (index_of(place), scored))
         .filter_map(|(index, (similarity, candidate))| {
             let (score, s) = similarity?;
             (threshold.is_none_or(|threshold| score >= threshold))
@@ -195,6 +210,30 @@ pub fn rank(
     }
     scored.sort_by(by_rank);
     scored.into_iter().map(|(ranked, _)| ranked).collect()
+}
+
+/// Positions of the candidates that are among the best of either side, ascending.
+fn hybrid_pool(candidates: &[Candidate<'_>]) -> Vec<usize> {
+    let mut chosen = vec![false; candidates.len()];
+    for value in [|c: &Candidate<'_>| c.cosine, |c: &Candidate<'_>| c.lexical] {
+        let mut side: Vec<(usize, f64, &Key)> = candidates
+            .iter()
+            .enumerate()
+            .filter_map(|(index, candidate)| Some((index, value(candidate)?, candidate.key)))
+            .collect();
+        let best_first =
+            |a: &(usize, f64, &Key), b: &(usize, f64, &Key)| b.1.total_cmp(&a.1).then_with(|| a.2.cmp(b.2));
+        if side.len() > HYBRID_POOL {
+            side.select_nth_unstable_by(HYBRID_POOL - 1, best_first);
+            side.truncate(HYBRID_POOL);
+        }
+        for (index, ..) in side {
+            if let Some(chosen) = chosen.get_mut(index) {
+                *chosen = true;
+            }
+        }
+    }
+    chosen.iter().enumerate().filter_map(|(index, chosen)| chosen.then_some(index)).collect()
 }
 
 fn by_rank(a: &(Ranked, &Candidate<'_>), b: &(Ranked, &Candidate<'_>)) -> Ordering {
@@ -458,6 +497,26 @@ mod tests {
         assert_eq!(order(&ranked), [1, 2, 0]);
         assert!((ranked[0].score - 0.30).abs() < 1e-12);
         assert!((ranked[0].rank_score - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn hybrid_takes_the_best_of_each_side_and_no_others() {
+        let count = HYBRID_POOL + 10;
+        let names: Vec<Key> = (0..2 * count).map(|n| Key::new(format!("k{n:05}")).unwrap()).collect();
+        // The first half has words only, the second vectors only; later ones are worse.
+        let candidates: Vec<Candidate<'_>> = names
+            .iter()
+            .enumerate()
+            .map(|(n, key)| {
+                let value = Some(1.0 - 0.0001 * (n % count) as f64);
+                if n < count { candidate(key, value, None) } else { candidate(key, None, value) }
+            })
+            .collect();
+        let ranked = rank(SearchMode::Hybrid, &candidates, None, &RankOptions::default(), Timestamp::EPOCH);
+        let mut indexes = order(&ranked);
+        indexes.sort_unstable();
+        let expected: Vec<usize> = (0..HYBRID_POOL).chain(count..count + HYBRID_POOL).collect();
+        assert_eq!(indexes, expected);
     }
 
     #[test]
