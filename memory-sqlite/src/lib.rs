@@ -18,6 +18,8 @@ mod config;
 mod error;
 mod file;
 mod kv;
+#[allow(dead_code, reason = "search by vectors uses it next")]
+mod matrix;
 mod portable;
 mod provider;
 mod read;

@@ -1,0 +1,52 @@
+//! A set of rows of a matrix.
+
+use super::Matrix;
+
+/// Some rows of a [`Matrix`], as it is now: a change of the matrix ends its meaning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Bit `slot % 64` of word `slot / 64`; words past the end hold nothing.
+    words: Vec<u64>,
+}
+
+impl Selection {
+    /// The rows of these ids. Ascending ids are looked up fastest; unknown ones are ignored.
+    pub(crate) fn from_ids(matrix: &Matrix, ids: impl Iterator<Item = i64>) -> Self {
+        let mut selection = Self::default();
+        for slot in ids.filter_map(|id| matrix.slot(id)) {
+            selection.insert(slot);
+        }
+        selection
+    }
+
+    /// Keeps the rows that `other` holds too.
+    pub(crate) fn and(&mut self, other: &Self) {
+        self.words.truncate(other.words.len());
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+    }
+
+    /// A selection of the words' bits.
+    pub(super) fn from_words(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
+    /// The bits of slots `64·at ..`.
+    pub(super) fn word(&self, at: usize) -> u64 {
+        self.words.get(at).copied().unwrap_or(0)
+    }
+
+    pub(super) fn contains(&self, slot: usize) -> bool {
+        self.word(slot / 64) >> (slot % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, slot: usize) {
+        if self.words.len() <= slot / 64 {
+            self.words.resize(slot / 64 + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(slot / 64) {
+            *word |= 1 << (slot % 64);
+        }
+    }
+}
