@@ -2,6 +2,7 @@
 //!
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
+//! - [`audit`]: a record of every operation;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
 //! - [`system`]: the real clock and ids.
@@ -9,6 +10,7 @@
 //! Everything of `memory-core` is exported here too. Cargo features choose backends: `sqlite` (on by
 //! default). Without features there is no database at all, and [`Registry::register`] takes yours.
 
+pub mod audit;
 pub mod config;
 mod memory;
 pub mod policy;

@@ -54,6 +54,16 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Whether the operation has that field.
+    pub(super) fn takes(&self, name: &str) -> bool {
+        schema::fields(self.op).iter().any(|known| known == name)
+    }
+
+    /// A field's text as JSON.
+    pub(super) fn field(&self, name: &str) -> Option<&'a str> {
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, raw)| raw.get())
+    }
+
     /// Reads the fields as the operation's own.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         let known = schema::fields(self.op);

@@ -13,7 +13,7 @@ mod suggest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use memory_core::sql::TxId;
 use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
@@ -22,6 +22,7 @@ use serde_json::Value;
 pub use ops::ToolOp;
 pub use schema::{op_schema, tool_schema};
 
+use crate::audit::{Auditor, Facts};
 use crate::memory::Memory;
 use crate::policy::Policy;
 use input::Call;
@@ -59,6 +60,7 @@ pub struct MemoryTool {
     policy: Policy,
     run: RunContext,
     open_transactions: Mutex<BTreeMap<ScopeKind, TxId>>,
+    auditor: Option<Arc<Auditor>>,
 }
 
 impl MemoryTool {
@@ -72,7 +74,20 @@ impl MemoryTool {
         if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
             return Err(Error::unsupported("quota", memory.name()).with_detail("option", "quota"));
         }
-        Ok(Self { memory, policy: policy.in_range(), run, open_transactions: Mutex::default() })
+        Ok(Self {
+            memory,
+            policy: policy.in_range(),
+            run,
+            open_transactions: Mutex::default(),
+            auditor: None,
+        })
+    }
+
+    /// Has every operation recorded.
+    #[must_use]
+    pub fn with_auditor(mut self, auditor: Arc<Auditor>) -> Self {
+        self.auditor = Some(auditor);
+        self
     }
 
     /// The backend.
@@ -117,17 +132,28 @@ impl MemoryTool {
     /// Answers one call. Whatever comes in, one JSON object comes out: the operation's answer or
     /// `{"error": {"code", "message", "details", "retryable"}}`.
     pub async fn call(&self, input: &str) -> String {
-        match self.try_call(input).await {
-            Ok(answer) => answer,
-            Err(error) => answer::refusal(&error),
+        let mut facts = self.facts(input);
+        let result = self.answer_to(input, facts.as_mut()).await;
+        let refusal = result.as_ref().err().map(answer::refusal);
+        if let Some(facts) = &mut facts {
+            let bytes_out = refusal.as_ref().or(result.as_ref().ok()).map_or(0, String::len);
+            facts.ended(&result, bytes_out);
         }
+        refusal.or(result.ok()).unwrap_or_default()
     }
 
     /// As [`MemoryTool::call`] for input that is not known to be UTF-8.
     pub async fn call_bytes(&self, input: &[u8]) -> String {
         match std::str::from_utf8(input) {
             Ok(text) => self.call(text).await,
-            Err(_) => answer::refusal(&Error::invalid("the input is not UTF-8; send JSON as UTF-8")),
+            Err(_) => {
+                let error = Error::invalid("the input is not UTF-8; send JSON as UTF-8");
+                let answered = answer::refusal(&error);
+                if let Some(mut facts) = self.facts("") {
+                    facts.ended(&Err(error), answered.len());
+                }
+                answered
+            }
         }
     }
 
@@ -136,7 +162,23 @@ impl MemoryTool {
     /// # Errors
     /// As the operation fails; `invalid_argument` for malformed input; `scope_denied` by policy.
     pub async fn try_call(&self, input: &str) -> Result<String> {
+        let mut facts = self.facts(input);
+        let result = self.answer_to(input, facts.as_mut()).await;
+        if let Some(facts) = &mut facts {
+            facts.ended(&result, result.as_ref().map_or(0, String::len));
+        }
+        result
+    }
+
+    fn facts<'a>(&'a self, input: &'a str) -> Option<Facts<'a>> {
+        self.auditor.as_ref().map(|auditor| Facts::begin(auditor, &self.run, input))
+    }
+
+    async fn answer_to(&self, input: &str, facts: Option<&mut Facts<'_>>) -> Result<String> {
         let call = Call::parse(input, self.policy.max_input_bytes)?;
+        if let Some(facts) = facts {
+            facts.called(call.op, call.takes("scope"), |name| call.field(name));
+        }
         match call.op {
             ToolOp::Get => self.get(call.read()?).await,
             ToolOp::Set => self.set(call.read()?).await,

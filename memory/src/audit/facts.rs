@@ -1,0 +1,266 @@
+//! What is noted of a call while it runs; everything that takes its time is left to the auditor's thread.
+
+use std::time::{Duration, Instant};
+
+use memory_core::{Result, RunContext, ScopeKind, Timestamp};
+use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+
+use super::content;
+use super::record::AuditCall;
+use super::redact::Redactor;
+use super::{AuditMode, Auditor};
+use crate::tool::{DEFAULT_SCOPE, ToolOp};
+
+/// Inputs over this are recorded without their content, in bytes.
+const MAX_CONTENT: usize = 256 << 10;
+/// The outcome of a call that its caller gave up.
+const CANCELLED: &str = "cancelled";
+
+/// Notes on one call, which become a record when they are dropped: a call that is cancelled is recorded as such.
+pub(crate) struct Facts<'a> {
+    auditor: &'a Auditor,
+    run: &'a RunContext,
+    input: &'a str,
+    time: Timestamp,
+    started: Instant,
+    op: Option<ToolOp>,
+    key: Option<String>,
+    prefix: Option<String>,
+    scope: Option<ScopeKind>,
+    ended: Option<Ended>,
+}
+
+struct Ended {
+    outcome: &'static str,
+    rows: Option<u64>,
+    bytes_out: usize,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn begin(auditor: &'a Auditor, run: &'a RunContext, input: &'a str) -> Self {
+        Self {
+            auditor,
+            run,
+            input,
+            time: auditor.now(),
+            started: Instant::now(),
+            op: None,
+            key: None,
+            prefix: None,
+            scope: None,
+            ended: None,
+        }
+    }
+
+    /// Notes what is called; `field` gives a field's text as JSON, and the scope of an operation that has one is the
+    /// default where none is named.
+    pub(crate) fn called<'f>(
+        &mut self,
+        op: ToolOp,
+        has_scope: bool,
+        field: impl Fn(&str) -> Option<&'f str>,
+    ) {
+        let string = |name| field(name).and_then(|raw| serde_json::from_str::<String>(raw).ok());
+        self.op = Some(op);
+        self.key = string("key");
+        self.prefix = string("prefix");
+        self.scope = match field("scope") {
+            None => has_scope.then_some(DEFAULT_SCOPE),
+            Some(raw) => serde_json::from_str(raw).ok(),
+        };
+    }
+
+    /// Notes the end, and the bytes that were answered.
+    pub(crate) fn ended(&mut self, result: &Result<String>, bytes_out: usize) {
+        let (outcome, rows) = match result {
+            Ok(answer) => ("ok", rows_of(answer)),
+            Err(error) => (error.kind().code(), None),
+        };
+        self.ended = Some(Ended { outcome, rows, bytes_out });
+    }
+}
+
+impl Drop for Facts<'_> {
+    fn drop(&mut self) {
+        let elapsed = self.started.elapsed();
+        let ended = self.ended.take().unwrap_or(Ended { outcome: CANCELLED, rows: None, bytes_out: 0 });
+        let content = match self.auditor.mode() {
+            AuditMode::Metadata => Content::Unwanted,
+            AuditMode::Full if self.input.len() > MAX_CONTENT => Content::Omitted,
+            AuditMode::Full => Content::Input(self.input.to_owned()),
+        };
+        self.auditor.take(Observation {
+            time: self.time,
+            elapsed,
+            tenant: self.run.tenant.as_str().to_owned(),
+            agent: self.run.agent.as_str().to_owned(),
+            user: self.run.user.as_ref().map(|user| user.as_str().to_owned()),
+            run: self.run.run.as_str().to_owned(),
+            root_run: (self.run.root_run != self.run.run).then(|| self.run.root_run.as_str().to_owned()),
+            trace: self.run.trace.clone(),
+            op: self.op.map(|op| op.as_str()),
+            scope: self.scope,
+            key: self.key.take(),
+            prefix: self.prefix.take(),
+            rows: ended.rows,
+            bytes_in: self.input.len(),
+            bytes_out: ended.bytes_out,
+            outcome: ended.outcome,
+            content,
+        });
+    }
+}
+
+/// A call that has ended, on its way to the auditor's thread.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    time: Timestamp,
+    elapsed: Duration,
+    tenant: String,
+    agent: String,
+    user: Option<String>,
+    run: String,
+    root_run: Option<String>,
+    trace: Option<String>,
+    op: Option<&'static str>,
+    scope: Option<ScopeKind>,
+    key: Option<String>,
+    prefix: Option<String>,
+    rows: Option<u64>,
+    bytes_in: usize,
+    bytes_out: usize,
+    outcome: &'static str,
+    content: Content,
+}
+
+enum Content {
+    /// The mode has none.
+    Unwanted,
+    Input(String),
+    /// Too large, or too much is waiting.
+    Omitted,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Content")
+    }
+}
+
+impl Observation {
+    pub(super) fn content_bytes(&self) -> usize {
+        match &self.content {
+            Content::Input(input) => input.len(),
+            Content::Unwanted | Content::Omitted => 0,
+        }
+    }
+
+    pub(super) fn omit_content(&mut self) {
+        if let Content::Input(_) = self.content {
+            self.content = Content::Omitted;
+        }
+    }
+
+    pub(super) fn record(self, number: u64, mode: AuditMode, redactor: &Redactor) -> AuditCall {
+        let redacted = |text: Option<String>| text.map(|text| redactor.text(&text).into_owned());
+        let (input, input_omitted) = match (mode, self.content) {
+            (AuditMode::Full, Content::Input(input)) => (Some(content::redacted(&input, redactor)), None),
+            (AuditMode::Full, Content::Omitted) => {
+                (None, Some("the input is over 256 KiB, or too many inputs were waiting"))
+            }
+            _ => (None, None),
+        };
+        AuditCall {
+            number,
+            time: self.time,
+            tenant: self.tenant,
+            agent: self.agent,
+            user: self.user,
+            run: self.run,
+            root_run: self.root_run,
+            trace: redacted(self.trace),
+            op: self.op,
+            scope: self.scope,
+            key: redacted(self.key),
+            prefix: redacted(self.prefix),
+            rows: self.rows,
+            bytes_in: self.bytes_in as u64,
+            bytes_out: self.bytes_out as u64,
+            micros: u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX),
+            outcome: self.outcome,
+            input,
+            input_omitted,
+        }
+    }
+}
+
+/// How many rows an answer speaks of: the length of its list, or the number it gives.
+fn rows_of(answer: &str) -> Option<u64> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Answer {
+        found: Option<bool>,
+        deleted: Option<bool>,
+        #[serde(alias = "hits", alias = "facts", alias = "rows", alias = "scopes", alias = "ids")]
+        entries: Option<Length>,
+        #[serde(alias = "rows_affected", alias = "forgotten")]
+        count: Option<u64>,
+        version: Option<IgnoredAny>,
+    }
+    let answer: Answer = serde_json::from_str(answer).ok()?;
+    let of_one = |yes: bool| u64::from(yes);
+    answer
+        .count
+        .or(answer.entries.map(|length| length.0))
+        .or(answer.found.map(of_one))
+        .or(answer.deleted.map(of_one))
+        .or(answer.version.map(|_| 1))
+}
+
+/// The length of a list.
+struct Length(u64);
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Length;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Length, A::Error> {
+                let mut length = 0;
+                while list.next_element::<IgnoredAny>()?.is_some() {
+                    length += 1;
+                }
+                Ok(Length(length))
+            }
+        }
+        deserializer.deserialize_seq(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_what_the_answer_speaks_of() {
+        for (answer, rows) in [
+            (r#"{"found":true,"key":"a","value":[1,2],"version":3}"#, Some(1)),
+            (r#"{"found":false,"value":null}"#, Some(0)),
+            (r#"{"entries":[{},{}],"truncated":false}"#, Some(2)),
+            (r#"{"hits":[],"mode":"lexical"}"#, Some(0)),
+            (r#"{"count":7,"created":2,"items":[]}"#, Some(7)),
+            (r#"{"rows_affected":4}"#, Some(4)),
+            (r#"{"deleted":true}"#, Some(1)),
+            (r#"{"version":1,"created":true}"#, Some(1)),
+            (r#"{"provider":"sqlite"}"#, None),
+        ] {
+            assert_eq!(rows_of(answer), rows, "{answer}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Records as lines of a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::record::AuditRecord;
+use super::sink::AuditSink;
+
+/// Appends each record as one line of JSON to a file, created with mode 0600. A line is handed to the operating system
+/// in one piece before the next record is taken, and synced when the auditor is idle or on
+/// [`flush`](super::Auditor::flush). A file that was moved away or deleted (log rotation) is created again when the
+/// auditor is next idle.
+#[derive(Debug)]
+pub struct JsonLines {
+    path: PathBuf,
+    file: Option<File>,
+    /// A line may have been written in part.
+    torn: bool,
+}
+
+impl JsonLines {
+    /// Opens the file, or creates it.
+    ///
+    /// # Errors
+    /// `unavailable` or `forbidden` as the file system has it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_path_buf();
+        let file = append(&path)?;
+        // The last line of a process that was killed.
+        let torn = !ends_with_a_newline(&path);
+        Ok(Self { path, file: Some(file), torn })
+    }
+
+    fn file(&mut self) -> Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(append(&self.path)?);
+        }
+        self.file.as_mut().ok_or_else(|| Error::internal("the audit file was not opened"))
+    }
+}
+
+impl AuditSink for JsonLines {
+    fn write(&mut self, record: &AuditRecord) -> Result<()> {
+        let mut line = Vec::with_capacity(512);
+        if self.torn {
+            line.push(b'\n');
+        }
+        serde_json::to_writer(&mut line, record).map_err(|error| {
+            Error::internal("an audit record could not be written as JSON").with_source(error)
+        })?;
+        line.push(b'\n');
+        self.torn = true;
+        self.file()?.write_all(&line).map_err(unwritten)?;
+        self.torn = false;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some(file) = self.file.as_ref() else { return Ok(()) };
+        let synced = file.sync_data();
+        if synced.is_err() || is_displaced(file, &self.path) {
+            self.file = None;
+            self.torn = false;
+        }
+        synced.map_err(unwritten)
+    }
+}
+
+fn ends_with_a_newline(path: &Path) -> bool {
+    let last = || -> std::io::Result<Option<u8>> {
+        let mut file = File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            return Ok(None);
+        }
+        file.seek(SeekFrom::End(-1))?;
+        let mut byte = [0];
+        file.read_exact(&mut byte)?;
+        Ok(byte.first().copied())
+    };
+    // Where it cannot be read, a blank line does no harm.
+    matches!(last(), Ok(None | Some(b'\n')))
+}
+
+fn append(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, "the audit file cannot be opened; check its folder and permissions")
+            .with_source(error)
+    })
+}
+
+fn unwritten(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the audit file cannot be written; check the disk").with_source(error)
+}
+
+/// Whether the path names another file by now, or none.
+#[cfg(unix)]
+fn is_displaced(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) != (named.dev(), named.ino()),
+        _ => true,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_displaced(_: &File, path: &Path) -> bool {
+    !path.exists()
+}

@@ -1,0 +1,82 @@
+//! What a record says.
+
+use memory_core::{ScopeKind, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+/// One line of the audit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AuditRecord {
+    /// An operation.
+    Call(AuditCall),
+    /// Operations whose records were dropped.
+    Gap(AuditGap),
+}
+
+/// An operation, however it ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct AuditCall {
+    /// Counts up by one from 1 for each record of this process: a missing number is a missing line.
+    pub number: u64,
+    /// When the call came.
+    pub time: Timestamp,
+    /// The tenant.
+    pub tenant: String,
+    /// The agent.
+    pub agent: String,
+    /// The user, if the run has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The run.
+    pub run: String,
+    /// The root of its spawn tree, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_run: Option<String>,
+    /// The runtime's trace id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The operation; absent where the input named none that exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub op: Option<&'static str>,
+    /// The kind of scope asked for; absent where it was none that exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeKind>,
+    /// The key, redacted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The key prefix, redacted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Rows answered or written, as far as the answer tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Bytes of the call's input.
+    pub bytes_in: u64,
+    /// Bytes of its answer.
+    pub bytes_out: u64,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+    /// `ok`, the code of the refusal, or `cancelled` where the caller did not wait for the end.
+    pub outcome: &'static str,
+    /// In full mode the call's input, redacted: an object where it was one, else a string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// In full mode, where the input was too large to record: why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_omitted: Option<&'static str>,
+}
+
+/// Records that the queue had no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuditGap {
+    /// Counts on with the other records.
+    pub number: u64,
+    /// When it was noticed.
+    pub time: Timestamp,
+    /// How many records are missing.
+    pub dropped: u64,
+}

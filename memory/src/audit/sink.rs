@@ -1,0 +1,63 @@
+//! Where records go.
+
+use std::fmt::Debug;
+
+use memory_core::Result;
+
+use super::record::AuditRecord;
+
+/// Takes records, in order, on the auditor's own thread: it may take its time.
+pub trait AuditSink: Send + Debug {
+    /// Takes a record.
+    ///
+    /// # Errors
+    /// Where it cannot; the record is counted as failed and not offered again.
+    fn write(&mut self, record: &AuditRecord) -> Result<()>;
+
+    /// Makes what was taken outlive the process, as far as the sink can.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Emits each record as a `tracing` event of level INFO (WARN for a gap) with the target `memory::audit`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TracingSink;
+
+impl AuditSink for TracingSink {
+    fn write(&mut self, record: &AuditRecord) -> Result<()> {
+        match record {
+            AuditRecord::Call(call) => tracing::info!(
+                target: "memory::audit",
+                number = call.number,
+                time = %call.time,
+                tenant = call.tenant,
+                agent = call.agent,
+                user = call.user,
+                run = call.run,
+                trace = call.trace,
+                op = call.op,
+                scope = call.scope.map(|scope| scope.as_str()),
+                key = call.key,
+                prefix = call.prefix,
+                rows = call.rows,
+                bytes_in = call.bytes_in,
+                bytes_out = call.bytes_out,
+                micros = call.micros,
+                outcome = call.outcome,
+                input = call.input.as_ref().map(tracing::field::display),
+            ),
+            AuditRecord::Gap(gap) => tracing::warn!(
+                target: "memory::audit",
+                number = gap.number,
+                time = %gap.time,
+                dropped = gap.dropped,
+                "audit records were dropped"
+            ),
+        }
+        Ok(())
+    }
+}
