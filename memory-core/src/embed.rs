@@ -81,7 +81,7 @@ pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32
     Ok(())
 }
 
-/// Cosine similarity in [-1, 1]; 0 where a vector is zero or the lengths differ.
+/// Cosine similarity in [-1, 1], exactly 1 for equal vectors; 0 where a vector is zero or the lengths differ.
 #[must_use]
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() {
@@ -94,6 +94,38 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
         aa += x * x;
         bb += y * y;
     }
-    let norm = aa.sqrt() * bb.sqrt();
+    // One root of the product: that of a square is exact, so equal vectors have a cosine of exactly 1. Squares of f32 are
+    // far from the ends of f64.
+    let norm = (aa * bb).sqrt();
     if norm > 0.0 { (dot / norm).clamp(-1.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_vectors_have_a_cosine_of_exactly_one_at_every_size() {
+        let mut state = 1_u32;
+        for scale in [1e-44_f32, 1e-20, 1e-3, 1.0, 1e3, 1e20, 1e38] {
+            for length in 1..200 {
+                let vector: Vec<f32> = (0..length)
+                    .map(|_| {
+                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        let unit = f64::from(state >> 8) / f64::from(1 << 24);
+                        #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
+                        let x = (unit * 2.0 - 1.0) as f32;
+                        x * scale
+                    })
+                    .collect();
+                if vector.iter().any(|x| *x != 0.0) {
+                    assert_eq!(cosine(&vector, &vector).to_bits(), 1.0_f64.to_bits(), "{scale} {length}");
+                    let opposite: Vec<f32> = vector.iter().map(|x| -x).collect();
+                    assert_eq!(cosine(&vector, &opposite).to_bits(), (-1.0_f64).to_bits());
+                }
+            }
+        }
+        assert_eq!(cosine(&[0.0], &[1.0]), 0.0);
+        assert_eq!(cosine(&[1.0], &[1.0, 2.0]), 0.0);
+    }
 }
