@@ -11,8 +11,9 @@ use memory_core::{
 };
 
 use crate::check::{CaseResult, Stop};
+use crate::embedder::TestEmbedder;
 use crate::executor::BoxFuture;
-use crate::fixture::{Fixture, TestClock, TestEmbedder};
+use crate::fixture::{Fixture, TestClock};
 use crate::harness::Harness;
 use crate::random::Random;
 
@@ -46,6 +47,25 @@ impl Store {
             Some(raw) => Self::new(Arc::clone(&self.harness), self.fixture.clone(), raw),
             None => Err(Stop::skipped("the store cannot be opened twice")),
         }
+    }
+
+    /// A further handle on the same store beside this one, with an embedder of its own.
+    ///
+    /// # Errors
+    /// Skips the case where the harness cannot.
+    pub async fn another_handle_with(&self, embedder: TestEmbedder) -> CaseResult<Self> {
+        let mut beside = self.clone();
+        beside.fixture = beside.fixture.with_embedder(Arc::new(embedder));
+        beside.another_handle().await
+    }
+
+    /// Drops this handle, then opens the store again with another embedder.
+    ///
+    /// # Errors
+    /// Skips the case where the harness cannot.
+    pub async fn reopen_with(mut self, embedder: TestEmbedder) -> CaseResult<Self> {
+        self.fixture = self.fixture.with_embedder(Arc::new(embedder));
+        self.reopen().await
     }
 
     /// Drops this handle, then opens the store again. Clones of this handle keep it open.
@@ -129,8 +149,32 @@ impl Cx {
     /// # Errors
     /// As opening fails.
     pub async fn open(&self) -> CaseResult<Store> {
+        self.open_with(TestEmbedder::new()).await
+    }
+
+    /// As [`Cx::open`], with that embedder.
+    ///
+    /// # Errors
+    /// As opening fails.
+    pub async fn open_with(&self, embedder: TestEmbedder) -> CaseResult<Store> {
         let fixture = Fixture::new(format!("{}-own-{}", self.store.fixture.name, self.count()));
-        Store::open(Arc::clone(&self.store.harness), fixture).await
+        Store::open(Arc::clone(&self.store.harness), fixture.with_embedder(Arc::new(embedder))).await
+    }
+
+    /// The world of this case on another store: the same tenant, other names.
+    #[must_use]
+    pub fn on(&self, store: Store) -> Self {
+        // Far from the names already given.
+        let names = AtomicU64::new(self.count() << 32);
+        Self { store, case: self.case, tenant: self.tenant.clone(), other: self.other.clone(), names }
+    }
+
+    /// Closes the store of this world and opens it again with that embedder.
+    ///
+    /// # Errors
+    /// Skips the case where the harness cannot.
+    pub async fn reopened_with(self, embedder: TestEmbedder) -> CaseResult<Self> {
+        Ok(Self { store: self.store.reopen_with(embedder).await?, ..self })
     }
 
     /// The key/value facet, through `Checked`.

@@ -29,7 +29,8 @@ pub trait Harness: Send + Sync + 'static {
 
     /// Opens a further handle on the store that `open` made for this fixture: while that one is
     /// open, and after it was dropped. `None`: the store cannot be opened twice, or ends with its
-    /// handle; cases that need it are skipped then.
+    /// handle; cases that need it are skipped then. The fixture's embedder may be another than the
+    /// store was opened with before: the handle then embeds by that model.
     ///
     /// # Errors
     /// As [`Harness::open`].

@@ -44,6 +44,7 @@ pub mod case;
 pub mod cases;
 pub mod check;
 pub mod cx;
+pub mod embedder;
 pub mod executor;
 pub mod expected;
 pub mod fixture;
@@ -60,8 +61,9 @@ pub mod suite;
 pub mod trials;
 
 pub use case::{Case, Level, Need};
+pub use embedder::{EmbedFault, Hold, TestEmbedder};
 pub use expected::ExpectedFailures;
-pub use fixture::{EmbedFault, Fixture, TestClock, TestEmbedder, TestIds};
+pub use fixture::{Fixture, TestClock, TestIds};
 pub use harness::Harness;
 pub use mutants::{Mutant, MutantHarness};
 pub use reference::{Reference, ReferenceHarness};

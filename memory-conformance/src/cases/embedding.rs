@@ -9,7 +9,7 @@ use super::given::item;
 use crate::case::cases;
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_some};
 use crate::cx::{Cx, hit_keys, json};
-use crate::fixture::EmbedFault;
+use crate::embedder::EmbedFault;
 
 cases! {
     "embed.failure.write-stands": [Kv, Vector], ["EMB-1"] => write_stands;

@@ -172,13 +172,14 @@ impl ReferenceHarness {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let store = stores.entry(fixture.name.clone()).or_insert_with(|| {
             let clock: Arc<dyn Clock> = Arc::<crate::TestClock>::clone(&fixture.clock);
-            let mut reference = Reference::new(clock);
-            if self.embedder {
-                reference = reference.with_embedder(Arc::<crate::TestEmbedder>::clone(&fixture.embedder));
-            }
-            self.without.iter().fold(reference, |reference, need| reference.without(*need))
+            Reference::new(clock)
         });
-        store.clone()
+        let mut handle = store.clone();
+        if self.embedder {
+            // The fixture's of now: a store may be opened again with another model.
+            handle = handle.with_embedder(Arc::<crate::TestEmbedder>::clone(&fixture.embedder));
+        }
+        self.without.iter().fold(handle, |handle, need| handle.without(*need))
     }
 }
 
