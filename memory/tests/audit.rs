@@ -232,3 +232,22 @@ async fn an_operators_pattern_holds_for_keys_too() {
     assert!(auditor.flush(PATIENCE));
     assert_eq!(kept.calls()[0].key.as_deref(), Some("people/[redacted]"));
 }
+
+#[test]
+fn the_configuration_names_the_sinks_and_its_mistakes_are_refused_at_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("memory.toml");
+    let read = |text: &str| {
+        std::fs::write(&file, format!("[backends.main]\nurl = \"sqlite::memory:\"\n{text}")).unwrap();
+        memory::Config::load(&file)
+    };
+    let auditor = |text: &str| read(text).unwrap().auditor(Arc::new(SystemClock)).unwrap();
+    assert!(auditor("").is_none() && auditor("[audit]\nmode = \"full\"").is_none());
+    assert!(auditor("[audit]\nfile = \"logs.jsonl\"\nredact = [\"EMP-[0-9]+\"]").is_some());
+    assert!(dir.path().join("logs.jsonl").exists());
+    for bad in ["mode = \"everything\"", "redact = [\"(\"]", "file = \"\"", "path = \"x\""] {
+        assert!(read(&format!("[audit]\n{bad}")).is_err(), "{bad}");
+    }
+    let missing = read("[audit]\nfile = \"no/such/folder/x\"").unwrap().auditor(Arc::new(SystemClock));
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unavailable);
+}

@@ -6,6 +6,7 @@ use memory_core::sql::DEFAULT_MAX_ROWS;
 use memory_core::{Error, Quota, Result, ScopeId, ScopeKind, TenantId};
 use serde::{Deserialize, Deserializer};
 
+use super::audit::AuditSection;
 use super::complete;
 use crate::policy::{
     DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, MAX_ANSWER_BYTES,
@@ -28,6 +29,8 @@ pub struct ConfigFile {
     pub limits: LimitsSection,
     /// Whether SQL may be used at all.
     pub sql: SqlSection,
+    /// Where the record of every operation goes.
+    pub audit: AuditSection,
 }
 
 /// `[backends.NAME]`.

@@ -1,6 +1,7 @@
 //! `memory.toml`: named backends, agents and the operator's rules. Every field is described in
 //! `docs/configuration.md`.
 
+mod audit;
 mod discover;
 mod error;
 mod file;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use memory_core::{Error, ErrorKind, Quota, Result, RunContext, ScopeId, ScopeKind, TenantId};
 
+pub use audit::AuditSection;
 pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
 pub use file::{AgentSection, BackendSection, ConfigFile, DefaultSection, LimitsSection, SqlSection};
 
@@ -252,6 +254,7 @@ impl Config {
             }
         }
         self.file.limits.check()?;
+        self.file.audit.check()?;
         self.file.default.rules().check("[default]", &self.file.limits)?;
         for (name, agent) in &self.file.agents {
             agent.rules().check(&format!("[agents.{name}]"), &self.file.limits)?;
