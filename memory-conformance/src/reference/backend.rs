@@ -19,7 +19,7 @@ use memory_core::{
 use super::Reference;
 use super::fault::{Eyes, Fault};
 use super::search::{QueryVector, search};
-use super::state::{ScopeState, Stored};
+use super::state::ScopeState;
 use super::transfer;
 use crate::stream;
 
@@ -42,14 +42,14 @@ impl Reference {
         eyes: Eyes,
     ) -> Vec<Option<Entry>> {
         self.write(scope, |state, now| {
-            let entries: Vec<Option<Entry>> = keys
-                .iter()
-                .map(|key| state.live(key, now, eyes).map(|stored| stored.entry.clone()))
-                .collect();
-            for entry in entries.iter().flatten().filter(|_| options.count_access) {
-                state.count_access(&entry.key);
-            }
-            entries
+            let mut read = |key| {
+                let entry = state.live(key, now, eyes).map(|stored| stored.entry.clone());
+                if options.count_access {
+                    state.count_access(key);
+                }
+                entry
+            };
+            keys.iter().map(&mut read).collect()
         })
     }
 
@@ -80,11 +80,32 @@ impl Reference {
             self.embedder(op)?;
         }
         match &self.embedder {
-            Some(embedder) if embed != Embed::Never => {
-                self.read(scope, |state, _| check_dimensions(state, embedder.model()))
-            }
+            Some(embedder) if embed != Embed::Never => self.check_dimensions(scope, embedder.model(), op),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a model whose vectors have another length than those that are stored.
+    fn check_dimensions(&self, scope: &Scope, model: &EmbeddingModel, op: Op) -> Result<()> {
+        if self.faults.has(Fault::DimensionUnchecked(op))
+            || self.faults.has(Fault::DimensionCheckedLate) && op == Op::Set
+        {
+            return Ok(());
+        }
+        self.read(scope, |state, now| state.check_dimensions(now, model))
+    }
+
+    async fn embed_one(&self, embedder: &Arc<dyn Embedder>, text: &str, role: EmbedRole) -> Result<Vec<f32>> {
+        let role = match role {
+            EmbedRole::Query if self.faults.has(Fault::QueryAsDocument) => EmbedRole::Document,
+            EmbedRole::Document if self.faults.has(Fault::DocumentAsQuery) => EmbedRole::Query,
+            role => role,
+        };
+        let vectors = embedder.embed(&[text], role).await?;
+        if !self.faults.has(Fault::RepliesUnchecked) {
+            check_embeddings(embedder.model(), 1, &vectors)?;
+        }
+        vectors.into_iter().next().ok_or_else(|| Error::internal("the embedder's reply lost its vector"))
     }
 
     /// Embeds what a write stored, unless another write came between.
@@ -92,19 +113,17 @@ impl Reference {
         let Some(embedder) = self.embedder.as_ref().filter(|_| embed != Embed::Never) else {
             return Embedding::Skipped;
         };
-        let is_written = |stored: &&Stored| stored.entry.version == version;
         let text = self.read(scope, |state, now| {
-            state
-                .live(key, now, Eyes::Set)
-                .filter(is_written)
-                .map(|stored| stored.entry.search_text().into_owned())
+            let stored = state.live(key, now, Eyes::Set).filter(|stored| stored.entry.version == version)?;
+            Some(self.text_of(&stored.entry))
         });
-        // A text without anything in it has no meaning to find.
-        let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Embedding::Skipped };
-        match embed_one(embedder, &text, EmbedRole::Document).await {
+        let Some(text) = text.filter(|text| self.has_meaning(text)) else { return Embedding::Skipped };
+        match self.embed_one(embedder, &text, EmbedRole::Document).await {
             Err(error) => Embedding::Failed(error.message().to_owned()),
             Ok(vector) => self.write(scope, |state, _| match state.entries.get_mut(key) {
-                Some(stored) if stored.entry.version == version => {
+                Some(stored)
+                    if stored.entry.version == version || self.faults.has(Fault::LateVectorLands) =>
+                {
                     let model = embedder.model().clone();
                     stored.vectors = vec![RecordVector { model, vector, text: None }];
                     Embedding::Stored
@@ -113,31 +132,54 @@ impl Reference {
             }),
         }
     }
-}
 
-async fn embed_one(embedder: &Arc<dyn Embedder>, text: &str, role: EmbedRole) -> Result<Vec<f32>> {
-    let vectors = embedder.embed(&[text], role).await?;
-    check_embeddings(embedder.model(), 1, &vectors)?;
-    vectors.into_iter().next().ok_or_else(|| Error::internal("the embedder's reply lost its vector"))
-}
-
-/// One model has one length of vectors in a scope.
-fn check_dimensions(state: &ScopeState, model: &EmbeddingModel) -> Result<()> {
-    let stored = state.entries.values().flat_map(|stored| &stored.vectors).map(|vector| &vector.model);
-    for other in stored {
-        if other.provider == model.provider
-            && other.model == model.model
-            && other.dimensions != model.dimensions
-        {
-            return Err(Error::new(
-                ErrorKind::DimensionMismatch,
-                "the scope holds vectors of this model with another length; configure the model's own dimensions",
-            )
-            .with_detail("expected", other.dimensions)
-            .with_detail("actual", model.dimensions));
+    /// What is embedded of an entry.
+    fn text_of(&self, entry: &Entry) -> String {
+        if self.faults.has(Fault::EmbedsValue) {
+            return entry.value.search_text(memory_core::limits::MAX_TEXT_BYTES);
         }
+        entry.search_text().into_owned()
     }
-    Ok(())
+
+    /// A text without anything in it has no meaning to find.
+    fn has_meaning(&self, text: &str) -> bool {
+        !text.trim().is_empty() || self.faults.has(Fault::EmbedsBlank)
+    }
+}
+
+impl Reference {
+    /// Key, version and text of the live entries that have a text and no vector of that model, in key order.
+    fn without_vector(&self, scope: &Scope, model: &EmbeddingModel) -> Vec<(Key, u64, String)> {
+        self.read(scope, |state, now| {
+            state
+                .all_live(now, Eyes::Search)
+                .filter(|stored| stored.vector(model).is_none() || self.faults.has(Fault::ReembedRepeats))
+                .filter(|stored| !(self.faults.has(Fault::ReembedLeavesOutBare) && stored.vectors.is_empty()))
+                .map(|stored| (&stored.entry, self.text_of(&stored.entry)))
+                .filter(|(_, text)| self.has_meaning(text))
+                .map(|(entry, text)| (entry.key.clone(), entry.version, text))
+                .collect()
+        })
+    }
+
+    /// Stores the vector of a re-embedding, unless a write came between.
+    fn store_again(&self, scope: &Scope, key: &Key, version: u64, vector: RecordVector) {
+        self.write(scope, |state, now| {
+            let anyway = self.faults.has(Fault::LateReembedLands);
+            let touched = self.faults.has(Fault::ReembedTouches).then(|| state.next_version());
+            let Some(stored) = state.entries.get_mut(key) else { return };
+            if stored.entry.version != version && !anyway {
+                return;
+            }
+            if !self.faults.has(Fault::ReembedKeepsOthers) {
+                stored.vectors.clear();
+            }
+            stored.vectors.push(vector);
+            if let Some(version) = touched {
+                (stored.entry.version, stored.entry.updated_at) = (version, now);
+            }
+        });
+    }
 }
 
 #[async_trait]
@@ -158,8 +200,15 @@ impl Backend for Reference {
         self.check_expect(options.expect, Op::Set)?;
         self.check_quota(options.quota, Op::Set)?;
         self.check_embed(scope, options.embed, Op::Set)?;
+        if let Some(embedder) = self.embedder.as_ref().filter(|_| self.faults.has(Fault::EmbedsRefusedWrites))
+        {
+            drop(self.embed_one(embedder, "too early", EmbedRole::Document).await);
+        }
         let mut outcome = self.write(scope, |state, now| state.set(now, key, value, &options))?;
-        if outcome.written {
+        if self.faults.has(Fault::DimensionCheckedLate) {
+            self.check_embed(scope, options.embed, Op::Update)?;
+        }
+        if outcome.written || self.faults.has(Fault::RetryEmbedsAgain) {
             outcome.embedding = self.embed_written(scope, key, outcome.version, options.embed).await;
         }
         Ok(outcome)
@@ -208,7 +257,9 @@ impl Backend for Reference {
         self.check_quota(options.quota, Op::Increment)?;
         self.check_embed(scope, Embed::Auto, Op::Increment)?;
         let outcome = self.write(scope, |state, now| state.increment(now, key, delta, options))?;
-        self.embed_written(scope, key, outcome.version, Embed::Auto).await;
+        if !self.faults.has(Fault::NotEmbedded(Op::Increment)) {
+            self.embed_written(scope, key, outcome.version, Embed::Auto).await;
+        }
         Ok(outcome)
     }
 
@@ -223,7 +274,9 @@ impl Backend for Reference {
         self.check_embed(scope, Embed::Auto, Op::Update)?;
         let max = self.capabilities.max_value_bytes;
         let mut outcome = self.write(scope, |state, now| state.update(now, key, &reducer, options, max))?;
-        outcome.embedding = self.embed_written(scope, key, outcome.version, Embed::Auto).await;
+        if !self.faults.has(Fault::NotEmbedded(Op::Update)) {
+            outcome.embedding = self.embed_written(scope, key, outcome.version, Embed::Auto).await;
+        }
         Ok(outcome)
     }
 
@@ -240,7 +293,9 @@ impl Backend for Reference {
                 .map_err(|error| error.with_detail("index", index))?;
         }
         let mut outcomes = self.write(scope, |state, now| state.bulk_insert(now, &items, options.quota))?;
-        for (outcome, item) in outcomes.iter_mut().zip(&items).filter(|(outcome, _)| outcome.written) {
+        let most = if self.faults.has(Fault::BulkEmbedsFirst) { 1 } else { items.len() };
+        let written = outcomes.iter_mut().zip(&items).take(most).filter(|(outcome, _)| outcome.written);
+        for (outcome, item) in written {
             outcome.embedding =
                 self.embed_written(scope, &item.key, outcome.version, item.options.embed).await;
         }
@@ -259,16 +314,19 @@ impl Backend for Reference {
             None
         } else {
             let embedder = self.embedder(Op::Search)?;
-            let vector = embed_one(embedder, &query.text, EmbedRole::Query).await?;
+            self.check_dimensions(scope, embedder.model(), Op::Search)?;
+            let vector = self.embed_one(embedder, &query.text, EmbedRole::Query).await?;
             Some(QueryVector { model: embedder.model().clone(), vector })
         };
         if query.mode != SearchMode::Vector {
             self.require(self.capabilities.lexical_search, Op::Search)?;
         }
         let strangers = self.strangers(scope);
+        let model = self.embedder.as_ref().map(|embedder| embedder.model());
         Ok(self.write(scope, |state, now| {
-            let results = search(state, now, &query, query_vector.as_ref(), &strangers);
-            let counts = !state.faults.has(Fault::SearchDoesNotCount);
+            let results = search(state, now, &query, query_vector.as_ref(), model, &strangers);
+            let counts = !(state.faults.has(Fault::SearchDoesNotCount)
+                || state.faults.has(Fault::VectorSearchDoesNotCount) && query.mode == SearchMode::Vector);
             for hit in results.hits.iter().filter(|_| counts) {
                 state.count_access(&hit.entry.key);
             }
@@ -307,32 +365,40 @@ impl Backend for Reference {
     async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
         let embedder = self.embedder(Op::Reembed)?;
         let model = embedder.model();
-        let missing: Vec<(Key, u64, String)> = self.read(scope, |state, now| {
-            state
-                .all_live(now, Eyes::Search)
-                .filter(|stored| stored.vector(model).is_none())
-                .map(|stored| (&stored.entry, stored.entry.search_text().into_owned()))
-                .filter(|(_, text)| !text.trim().is_empty())
-                .map(|(entry, text)| (entry.key.clone(), entry.version, text))
-                .collect()
-        });
+        if self.faults.has(Fault::ReembedRefusesOtherLength) {
+            self.check_dimensions(scope, model, Op::Reembed)?;
+        }
+        let missing = self.without_vector(scope, model);
         let mut outcome = ReembedOutcome::default();
+        if self.faults.has(Fault::ReembedClearsFirst) && !options.dry_run {
+            self.write(scope, |state, _| {
+                state
+                    .entries
+                    .values_mut()
+                    .for_each(|stored| stored.vectors.retain(|vector| vector.model == *model));
+            });
+        }
         for (key, version, text) in missing.iter().take(options.limit) {
-            if options.dry_run {
+            if options.dry_run && !self.faults.has(Fault::DryRunEmbeds) {
                 outcome.embedded += 1;
                 continue;
             }
-            match embed_one(embedder, text, EmbedRole::Document).await {
-                Ok(vector) => self.write(scope, |state, _| {
-                    if let Some(stored) =
-                        state.entries.get_mut(key).filter(|stored| stored.entry.version == *version)
-                    {
-                        stored.vectors = vec![RecordVector { model: model.clone(), vector, text: None }];
-                    }
+            match self.embed_one(embedder, text, EmbedRole::Document).await {
+                Ok(_) if options.dry_run => outcome.embedded += 1,
+                Ok(vector) => {
+                    self.store_again(
+                        scope,
+                        key,
+                        *version,
+                        RecordVector { model: model.clone(), vector, text: None },
+                    );
                     outcome.embedded += 1;
-                }),
+                }
                 // The text is at fault, not the service: others may still go.
-                Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge)
+                        && !self.faults.has(Fault::ReembedEndsAtRefusal) =>
+                {
                     outcome.failed += 1;
                 }
                 Err(error) => return Err(error),

@@ -1,5 +1,7 @@
 //! The ways in which the oracle itself can be broken, where a mutant cannot do it from outside.
 
+use memory_core::Op;
+
 /// Who looks at an entry, and must not see it once it has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eyes {
@@ -66,6 +68,66 @@ pub(crate) enum Fault {
     ImportReusesVersions,
     /// A record that says nothing new is stored again.
     ImportStoresSame,
+    /// A record that replaces an entry leaves the old vectors there.
+    ImportKeepsOldVectors,
+    /// This operation does not look at the length of the vectors that are stored.
+    DimensionUnchecked(Op),
+    /// Vectors of another length are refused when the entry is already written.
+    DimensionCheckedLate,
+    /// What the embedder answers is taken as it is.
+    RepliesUnchecked,
+    /// Queries are embedded as documents.
+    QueryAsDocument,
+    /// Documents are embedded as queries.
+    DocumentAsQuery,
+    /// The embedder is asked before the write, also where it is refused then.
+    EmbedsRefusedWrites,
+    /// A retry that finds its result stored embeds once more.
+    RetryEmbedsAgain,
+    /// Blank texts are embedded.
+    EmbedsBlank,
+    /// The value is embedded where there is an explicit text.
+    EmbedsValue,
+    /// This operation does not embed what it wrote.
+    NotEmbedded(Op),
+    /// A bulk insert embeds its first item alone.
+    BulkEmbedsFirst,
+    /// A write's vector is stored whatever came between.
+    LateVectorLands,
+    /// A re-embedding's vector is stored whatever came between.
+    LateReembedLands,
+    /// Vectors of any model are compared with the query's.
+    ModelsMeet,
+    /// Near-duplicates are told by vectors of any model.
+    DedupAcrossModels,
+    /// Similarity is the dot product.
+    DotProduct,
+    /// Hits of a search by vectors are no accesses.
+    VectorSearchDoesNotCount,
+    /// Hybrid search takes the best hundred of each side.
+    PoolOfHundred,
+    /// Hybrid search takes all of both sides.
+    PoolOfAll,
+    /// Hybrid search scales over the whole scope.
+    ScaledOverScope,
+    /// Hybrid search scales over what passes the threshold.
+    ScaledOverThreshold,
+    /// Re-embedding is a write of the entry.
+    ReembedTouches,
+    /// Re-embedding leaves the vector of the other model there.
+    ReembedKeepsOthers,
+    /// Re-embedding takes what has been embedded already.
+    ReembedRepeats,
+    /// Re-embedding removes the vectors of other models before it asks the embedder.
+    ReembedClearsFirst,
+    /// Re-embedding ends at the first text that the embedder refuses.
+    ReembedEndsAtRefusal,
+    /// Re-embedding is refused where the vectors that are stored have another length.
+    ReembedRefusesOtherLength,
+    /// A dry run asks the embedder.
+    DryRunEmbeds,
+    /// Re-embedding leaves out entries without a vector of any model.
+    ReembedLeavesOutBare,
 }
 
 /// The defect of a store, if any.

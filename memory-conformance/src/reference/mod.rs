@@ -1,6 +1,7 @@
 //! The oracle: a provider in memory that is obviously right rather than fast.
 
 mod backend;
+mod broken;
 pub(crate) mod fault;
 mod search;
 mod state;

@@ -8,6 +8,7 @@ use memory_core::{
     EmbeddingModel, Entry, Hit, Key, SearchMode, SearchQuery, SearchResults, Timestamp, lexical,
 };
 
+use super::broken;
 use super::fault::{Eyes, Fault};
 use super::state::{ScopeState, Stored};
 
@@ -24,13 +25,14 @@ impl Stored {
     }
 }
 
-/// Answers a query whose mode is not `Auto`; does not count accesses. `strangers` are texts of other
-/// scopes, of which a sound store knows nothing.
+/// Answers a query whose mode is not `Auto`; does not count accesses. Near-duplicates are told by
+/// vectors of `model`. `strangers` are texts of other scopes, of which a sound store knows nothing.
 pub(crate) fn search(
     state: &ScopeState,
     now: Timestamp,
     query: &SearchQuery,
     query_vector: Option<&QueryVector>,
+    model: Option<&EmbeddingModel>,
     strangers: &[String],
 ) -> SearchResults {
     let live: Vec<&Stored> = state.all_live(now, Eyes::Search).collect();
@@ -45,9 +47,22 @@ pub(crate) fn search(
         let hits = lexical::rank(&query.text, documents, Option::is_some, usize::MAX);
         hits.into_iter().filter_map(|hit| Some((hit.key?, hit.score))).collect()
     };
-    let matching: Vec<&Stored> = live.into_iter().filter(|stored| matches(&stored.entry, query)).collect();
+    let matching: Vec<&Stored> = live
+        .into_iter()
+        .filter(|stored| matches(&stored.entry, query) || state.faults.has(Fault::ScaledOverScope))
+        .collect();
+    let faults = state.faults;
     let vector_of = |stored: &'_ Stored| {
-        query_vector.and_then(|query| Some(cosine(stored.vector(&query.model)?, &query.vector)))
+        let query = query_vector?;
+        let vector = if faults.has(Fault::ModelsMeet) {
+            stored.vectors.first().map(|vector| vector.vector.as_slice())
+        } else {
+            stored.vector(&query.model)
+        }?;
+        if faults.has(Fault::DotProduct) {
+            return Some(vector.iter().zip(&query.vector).map(|(x, y)| f64::from(x * y)).sum());
+        }
+        Some(cosine(vector, &query.vector))
     };
     let candidates: Vec<Candidate<'_>> = matching
         .iter()
@@ -64,14 +79,15 @@ pub(crate) fn search(
             access_count: stored.entry.access_count,
         })
         .collect();
-    let ranked = rank(query.mode, &candidates, query.threshold, &query.rank, now);
+    let mut ranked = broken::rank_hybrid(faults, query, &candidates, now)
+        .unwrap_or_else(|| rank(query.mode, &candidates, query.threshold, &query.rank, now));
+    ranked.retain(|ranked| matching.get(ranked.index).is_some_and(|stored| matches(&stored.entry, query)));
     let (kept, duplicates) = dedup(&ranked, query.top_k, query.dedup.as_ref(), |index| {
         let stored = matching.get(index)?;
-        let model = query_vector.map(|query| &query.model);
-        match model {
-            Some(model) => stored.vector(model),
-            None => stored.vectors.first().map(|vector| vector.vector.as_slice()),
+        if faults.has(Fault::DedupAcrossModels) {
+            return stored.vectors.first().map(|vector| vector.vector.as_slice());
         }
+        stored.vector(model?)
     });
     let hits = kept
         .into_iter()

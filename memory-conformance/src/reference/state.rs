@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use memory_core::entry::size_bytes;
 use memory_core::reduce::reduce;
 use memory_core::{
-    DeleteOutcome, Entry, Error, ErrorKind, Expect, IncrementOutcome, Json, Key, Metadata, NewEntry, Quota,
-    RecordVector, Reducer, Result, SetOptions, SetOutcome, Source, Timestamp, Ttl, UpdateOptions,
-    UpdateOutcome,
+    DeleteOutcome, EmbeddingModel, Entry, Error, ErrorKind, Expect, IncrementOutcome, Json, Key, Metadata,
+    NewEntry, Quota, RecordVector, Reducer, Result, SetOptions, SetOutcome, Source, Timestamp, Ttl,
+    UpdateOptions, UpdateOutcome,
 };
 
 use super::fault::{Eyes, Fault, Faults};
@@ -107,6 +107,26 @@ impl ScopeState {
             return quota.check((0, 0), after);
         }
         quota.check(before, after)
+    }
+
+    /// One model has one length of vectors in a scope.
+    pub(crate) fn check_dimensions(&self, now: Timestamp, model: &EmbeddingModel) -> Result<()> {
+        let stored = self.all_live(now, Eyes::Set).flat_map(|stored| &stored.vectors);
+        let other = stored.map(|vector| &vector.model).find(|other| {
+            other.provider == model.provider
+                && other.model == model.model
+                && other.dimensions != model.dimensions
+        });
+        match other {
+            None => Ok(()),
+            Some(other) => Err(Error::new(
+                ErrorKind::DimensionMismatch,
+                "the scope holds vectors of this model with another length and nothing was written; configure the length \
+                 that is stored, or move the scope with `reembed`",
+            )
+            .with_detail("expected", other.dimensions)
+            .with_detail("actual", model.dimensions)),
+        }
     }
 
     /// Stores content under a key: the one place where versions, times and counts of a write are made.

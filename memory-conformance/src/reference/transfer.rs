@@ -51,6 +51,10 @@ pub(crate) fn import(
         entry.version = state.next_version();
     }
     state.note_version(&entry.key, entry.version);
+    let vectors = match state.entries.get(&entry.key) {
+        Some(old) if replaces && state.faults.has(Fault::ImportKeepsOldVectors) => old.vectors.clone(),
+        _ => vectors,
+    };
     state.entries.insert(entry.key.clone(), Stored { entry, vectors });
     if replaces {
         outcome.replaced += 1;

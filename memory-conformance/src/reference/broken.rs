@@ -1,0 +1,75 @@
+//! Hybrid ranking as it is easily got wrong.
+
+use memory_core::rank::{Candidate, Ranked, rank};
+use memory_core::{SearchMode, SearchQuery, Timestamp};
+
+use super::fault::{Fault, Faults};
+
+/// The ranking of a store that is broken in this way; `None`: it is sound, or the mode is another.
+pub(super) fn rank_hybrid(
+    faults: Faults,
+    query: &SearchQuery,
+    candidates: &[Candidate<'_>],
+    now: Timestamp,
+) -> Option<Vec<Ranked>> {
+    if query.mode != SearchMode::Hybrid {
+        return None;
+    }
+    let ranked =
+        |mode, candidates: &[Candidate<'_>], threshold| rank(mode, candidates, threshold, &query.rank, now);
+    if faults.has(Fault::PoolOfHundred) {
+        let (vectors, words) = (best(candidates, |c| c.cosine), best(candidates, |c| c.lexical));
+        let mut pool: Vec<usize> = vectors.into_iter().chain(words).collect();
+        pool.sort_unstable();
+        pool.dedup();
+        return Some(among(candidates, &pool, |pooled| ranked(SearchMode::Hybrid, pooled, query.threshold)));
+    }
+    if faults.has(Fault::PoolOfAll) {
+        // Of one side alone the ranking takes 2,000.
+        let one_sided = if candidates.iter().any(|c| c.cosine.is_some())
+            && candidates.iter().all(|c| c.lexical.is_none())
+        {
+            SearchMode::Vector
+        } else if candidates.iter().all(|c| c.cosine.is_none()) {
+            SearchMode::Lexical
+        } else {
+            SearchMode::Hybrid
+        };
+        return Some(ranked(one_sided, candidates, query.threshold));
+    }
+    if faults.has(Fault::ScaledOverThreshold) {
+        let passing: Vec<usize> = ranked(SearchMode::Hybrid, candidates, query.threshold)
+            .into_iter()
+            .map(|ranked| ranked.index)
+            .collect();
+        return Some(among(candidates, &passing, |passing| {
+            ranked(SearchMode::Hybrid, passing, query.threshold)
+        }));
+    }
+    None
+}
+
+fn best(candidates: &[Candidate<'_>], value: impl Fn(&Candidate<'_>) -> Option<f64>) -> Vec<usize> {
+    let mut side: Vec<(usize, f64)> = candidates
+        .iter()
+        .enumerate()
+        .filter_map(|(index, candidate)| Some((index, value(candidate)?)))
+        .collect();
+    side.sort_by(|a, b| b.1.total_cmp(&a.1));
+    side.into_iter().take(100).map(|(index, _)| index).collect()
+}
+
+/// Ranks some of the candidates; positions are those among all.
+fn among(
+    candidates: &[Candidate<'_>],
+    chosen: &[usize],
+    rank: impl Fn(&[Candidate<'_>]) -> Vec<Ranked>,
+) -> Vec<Ranked> {
+    let some: Vec<Candidate<'_>> =
+        chosen.iter().filter_map(|&index| candidates.get(index)).cloned().collect();
+    let mut ranked = rank(&some);
+    for ranked in &mut ranked {
+        ranked.index = chosen.get(ranked.index).copied().unwrap_or(ranked.index);
+    }
+    ranked
+}
