@@ -281,7 +281,7 @@ impl Desk {
                     self.number += 1;
                     let record = observation.record(self.number, self.mode, &self.redactor);
                     self.counters.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
-                    self.hand_over(&AuditRecord::Call(record));
+                    self.hand_over(&AuditRecord::Call(Box::new(record)));
                 }
                 Ok(Message::Flush(done)) => {
                     self.report_gap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 #[non_exhaustive]
 pub enum AuditRecord {
     /// An operation.
-    Call(AuditCall),
+    Call(Box<AuditCall>),
     /// Operations whose records were dropped.
     Gap(AuditGap),
 }
