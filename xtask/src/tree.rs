@@ -37,6 +37,12 @@ const RULES: &[Rule] = &[
         must_not: &["memory", "memory-sqlite", "rusqlite", "tokio-postgres", "reqwest", "hyper"],
     },
     Rule {
+        package: "memory-http",
+        arguments: &["--all-features"],
+        must: &["memory-core", "reqwest", "rustls", "ring"],
+        must_not: &["aws-lc-rs", "hickory-resolver", "openssl", "openssl-sys", "native-tls", "rusqlite"],
+    },
+    Rule {
         package: "memory-sqlite",
         arguments: &["--all-features"],
         must: &["memory-core", "rusqlite"],
@@ -66,7 +72,8 @@ const RULES: &[Rule] = &[
 /// know each other.
 const FLOORS: &[&[&str]] = &[
     &["memory-core"],
-    &["memory-conformance", "memory-sqlite"],
+    &["memory-http"],
+    &["memory-conformance", "memory-embed", "memory-sqlite"],
     &["memory"],
     &["memory-eval"],
     &["memory-server"],

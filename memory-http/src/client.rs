@@ -1,0 +1,389 @@
+//! [`HttpClient`]: one call after the other through policy, breaker, deadline and retries.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_core::{Clock, Error, ErrorKind, IdGen, Result, Retry};
+use tracing::Instrument as _;
+
+use crate::breaker::{BreakerPolicy, Breakers};
+use crate::call::{Call, Method};
+use crate::failure::Failure;
+use crate::policy::EgressPolicy;
+use crate::reply::Reply;
+use crate::resolve::{GuardedResolver, Resolver, SystemResolver};
+use crate::retry::{RetryPolicy, parse_retry_after};
+use crate::timer::{Timer, TokioTimer};
+use crate::tls;
+
+/// Largest body of a reply that is not 2xx which is kept, in bytes; a larger one is dropped.
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+/// Longest deadline of a call.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What one call may cost, unless it says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest request body, in bytes.
+    pub max_request_bytes: usize,
+    /// Largest reply body after decompression, in bytes.
+    pub max_response_bytes: usize,
+    /// Until a connection stands: name, TCP and TLS.
+    pub connect_timeout: Duration,
+    /// Until the reply begins, and between two parts of it.
+    pub idle_timeout: Duration,
+    /// Over all attempts and the waits between them.
+    pub total_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_request_bytes: 16 * 1024 * 1024,
+            max_response_bytes: 16 * 1024 * 1024,
+            connect_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(30),
+            total_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The guarded client. Cheap to clone; clones share connections and breakers.
+///
+/// # Behavior
+/// - Connects only where its [`EgressPolicy`] allows, judged by the very address connected to.
+/// - Speaks HTTP/1.1, TLS 1.2 and 1.3; follows no redirect, uses no proxy, keeps no cookie.
+/// - Every call ends: by its deadline, by its byte caps, or by a reply.
+/// - Needs a Tokio runtime with time and I/O enabled; without a runtime a call is an error.
+#[derive(Clone)]
+pub struct HttpClient {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    policy: EgressPolicy,
+    limits: Limits,
+    retry: RetryPolicy,
+    breakers: Breakers,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdGen>,
+    timer: Arc<dyn Timer>,
+    /// For hosts that are not listed: its names resolve to public addresses only.
+    public: reqwest::Client,
+    /// For listed hosts. Apart from the other, so that no connection or look-up is shared.
+    listed: reqwest::Client,
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient")
+            .field("policy", &self.shared.policy)
+            .field("limits", &self.shared.limits)
+            .field("retry", &self.shared.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`HttpClient`].
+#[derive(Debug)]
+pub struct HttpClientBuilder {
+    policy: EgressPolicy,
+    limits: Limits,
+    retry: RetryPolicy,
+    breaker: BreakerPolicy,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdGen>,
+    timer: Option<Arc<dyn Timer>>,
+    resolver: Arc<dyn Resolver>,
+    roots: Vec<rustls::pki_types::CertificateDer<'static>>,
+}
+
+impl HttpClientBuilder {
+    /// Sets caps and timeouts.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how often a call is tried again.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets when a failing origin is left alone.
+    #[must_use]
+    pub fn breaker(mut self, breaker: BreakerPolicy) -> Self {
+        self.breaker = breaker;
+        self
+    }
+
+    /// Waits by another timer than Tokio's.
+    #[must_use]
+    pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
+        self.timer = Some(timer);
+        self
+    }
+
+    /// Looks names up otherwise than the operating system does. The policy holds for its answers too.
+    #[must_use]
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// Trusts these roots besides the system's.
+    ///
+    /// # Errors
+    /// `invalid_argument` for what is not PEM with at least one certificate.
+    pub fn trust_pem(mut self, pem: &[u8]) -> Result<Self> {
+        self.roots.extend(tls::parse_pem(pem)?);
+        Ok(self)
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a root certificate that cannot be used; `internal` where TLS cannot be
+    /// set up.
+    pub fn build(self) -> Result<HttpClient> {
+        let tls = tls::config(self.roots)?;
+        let transport = |listed: bool| {
+            reqwest::Client::builder()
+                .user_agent(concat!("memory-http/", env!("CARGO_PKG_VERSION")))
+                .tls_backend_preconfigured(tls.clone())
+                .dns_resolver(Arc::new(GuardedResolver { inner: Arc::clone(&self.resolver), listed }))
+                .redirect(reqwest::redirect::Policy::none())
+                // Attempts are counted here and nowhere else.
+                .retry(reqwest::retry::never())
+                .no_proxy()
+                .referer(false)
+                .http1_only()
+                .connect_timeout(self.limits.connect_timeout)
+                .read_timeout(self.limits.idle_timeout)
+                .pool_idle_timeout(Duration::from_secs(60))
+                .pool_max_idle_per_host(8)
+                .build()
+                .map_err(|error| {
+                    Error::internal("the HTTP client cannot be set up").with_source(error.without_url())
+                })
+        };
+        let shared = Shared {
+            public: transport(false)?,
+            listed: transport(true)?,
+            policy: self.policy,
+            limits: self.limits,
+            retry: self.retry,
+            breakers: Breakers::new(self.breaker),
+            clock: self.clock,
+            ids: self.ids,
+            timer: self.timer.unwrap_or_else(|| Arc::new(TokioTimer::new())),
+        };
+        Ok(HttpClient { shared: Arc::new(shared) })
+    }
+}
+
+impl HttpClient {
+    /// A client under `policy`, with the time for `Retry-After` and the randomness for backoff.
+    #[must_use]
+    pub fn builder(policy: EgressPolicy, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> HttpClientBuilder {
+        HttpClientBuilder {
+            policy,
+            limits: Limits::default(),
+            retry: RetryPolicy::default(),
+            breaker: BreakerPolicy::default(),
+            clock,
+            ids,
+            timer: None,
+            resolver: Arc::new(SystemResolver),
+            roots: Vec::new(),
+        }
+    }
+
+    /// The caps and timeouts.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &EgressPolicy {
+        &self.shared.policy
+    }
+
+    /// Makes a call; a status that is not 2xx is an error.
+    ///
+    /// # Errors
+    /// As [`HttpClient::exchange`], and by status: 401 `unauthenticated`, 402 `quota_exceeded`, 403
+    /// `forbidden`, 404 `not_found`, 408 and 504 `timeout`, 409 `conflict`, 413 `too_large`, 429
+    /// `rate_limited` with what `Retry-After` asks, other 4xx `invalid_argument`, 5xx `unavailable`,
+    /// 3xx `egress_denied`; `details.status` has the number. 500, 502 and 504 for what must not
+    /// happen twice are `outcome_unknown`.
+    pub async fn request(&self, call: Call) -> Result<Reply> {
+        let reply = self.exchange(call).await?;
+        match reply.error() {
+            Some(error) => Err(error),
+            None => Ok(reply),
+        }
+    }
+
+    /// Makes a call and hands over the reply whatever its status, for those who read more from it than
+    /// a status tells; [`Reply::error`] is what [`HttpClient::request`] would have said.
+    ///
+    /// # Errors
+    /// `egress_denied` where policy refuses; `too_large` for a request or reply over its cap;
+    /// `unavailable` without connection, with an untrusted certificate, a broken reply or an open
+    /// breaker; `timeout`; `outcome_unknown` where the reply to a call that must not happen twice is
+    /// lost.
+    pub async fn exchange(&self, call: Call) -> Result<Reply> {
+        let span = tracing::debug_span!(
+            "http_call",
+            method = call.method.as_str(),
+            origin = %call.origin,
+            request_bytes = call.body.len(),
+        );
+        Box::pin(self.attempts(call)).instrument(span).await
+    }
+
+    async fn attempts(&self, call: Call) -> Result<Reply> {
+        let shared = &*self.shared;
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::internal(
+                "an HTTP call needs a Tokio runtime with time and I/O; call from within one",
+            ));
+        }
+        if call.body.len() > shared.limits.max_request_bytes {
+            return Err(Error::too_large(
+                "request body",
+                call.body.len(),
+                shared.limits.max_request_bytes,
+                "bytes",
+            ));
+        }
+        let listed = shared.policy.admit(&call.url, &call.origin)?;
+        let timeout = call.timeout.unwrap_or(shared.limits.total_timeout).min(MAX_TIMEOUT);
+        let deadline = shared.timer.now().saturating_add(timeout);
+        let mut failures = 0_u32;
+        loop {
+            let permit = match shared.breakers.admit(&call.origin, shared.timer.now()) {
+                Ok(permit) => permit,
+                Err(wait) => return Err(left_alone(&call, wait)),
+            };
+            let left = deadline.saturating_sub(shared.timer.now());
+            let outcome = match tokio::time::timeout(left, self.attempt(&call, listed)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(Failure::out_of_time(&call, timeout)),
+            };
+            failures = failures.saturating_add(1);
+            note(&call, failures, &outcome);
+            let (repeats, retry_after) = match &outcome {
+                Ok(reply) => {
+                    if reply.status >= 500 {
+                        permit.failed(shared.timer.now());
+                    } else {
+                        permit.succeeded();
+                    }
+                    (call.kind.repeats(reply.status), reply.retry_after)
+                }
+                Err(failure) => {
+                    if failure.counts {
+                        permit.failed(shared.timer.now());
+                    } else {
+                        drop(permit);
+                    }
+                    (failure.repeats, None)
+                }
+            };
+            let result = outcome.map_err(|failure| failure.error);
+            if !repeats || failures >= shared.retry.attempts {
+                return result;
+            }
+            let left = deadline.saturating_sub(shared.timer.now());
+            match shared.retry.wait(failures, retry_after, &*shared.ids) {
+                Some(wait) if wait < left => shared.timer.sleep(wait).await,
+                _ => return result,
+            }
+        }
+    }
+
+    async fn attempt(&self, call: &Call, listed: bool) -> std::result::Result<Reply, Failure> {
+        let transport = if listed { &self.shared.listed } else { &self.shared.public };
+        let mut request =
+            transport.request(call.method.to_transport(), call.url.clone()).headers(call.all_headers());
+        if !call.body.is_empty() || !matches!(call.method, Method::Get | Method::Delete) {
+            request = request.body(call.body.clone());
+        }
+        let mut response = request.send().await.map_err(|error| Failure::of_transport(error, call))?;
+        let mut reply = Reply {
+            status: response.status().as_u16(),
+            headers: std::mem::take(response.headers_mut()),
+            body: Vec::new(),
+            origin: call.origin.clone(),
+            kind: call.kind,
+            retry_after: None,
+        };
+        reply.retry_after =
+            reply.header("retry-after").and_then(|value| parse_retry_after(value, self.shared.clock.now()));
+        let limit = call.max_response_bytes.unwrap_or(self.shared.limits.max_response_bytes);
+        if reply.is_success() {
+            reply.body = read(&mut response, call, limit).await?;
+        } else {
+            // The status says what matters; a body that is huge or broken does not change it.
+            reply.body = read(&mut response, call, limit.min(MAX_ERROR_BODY_BYTES)).await.unwrap_or_default();
+        }
+        Ok(reply)
+    }
+}
+
+/// The body, while it stays within `limit`.
+async fn read(
+    response: &mut reqwest::Response,
+    call: &Call,
+    limit: usize,
+) -> std::result::Result<Vec<u8>, Failure> {
+    let announced = response.content_length().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if let Some(announced) = announced.filter(|announced| *announced > limit) {
+        return Err(Failure::too_large(call, announced, limit));
+    }
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(|error| Failure::of_transport(error, call))? {
+        let bytes = body.len().saturating_add(part.len());
+        if bytes > limit {
+            return Err(Failure::too_large(call, bytes, limit));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
+}
+
+fn left_alone(call: &Call, wait: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("{} failed too often in a row and is left alone for now; try again later", call.origin),
+    )
+    .with_detail("breaker", "open")
+    .with_retry(Retry::After(wait))
+}
+
+/// One event for each attempt, without content.
+fn note(call: &Call, attempt: u32, outcome: &std::result::Result<Reply, Failure>) {
+    match outcome {
+        Ok(reply) => tracing::debug!(
+            origin = %call.origin,
+            attempt,
+            status = reply.status,
+            bytes = reply.body.len(),
+            "http reply"
+        ),
+        Err(failure) => tracing::debug!(
+            origin = %call.origin,
+            attempt,
+            code = failure.error.kind().code(),
+            "http failure"
+        ),
+    }
+}

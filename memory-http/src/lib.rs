@@ -1,0 +1,59 @@
+//! The one HTTP client of the workspace. Whatever it is told to call, by whomever, it reaches only what
+//! the operator allows, it ends, and it says nothing of what it carried.
+//!
+//! - **Egress**: [`EgressPolicy`] admits public addresses by https, and other hosts only where listed.
+//!   Names are judged by the address that is then connected to, so no second answer of DNS can differ.
+//!   Redirects and proxies are not followed.
+//! - **Bounds**: bytes of requests and of decompressed replies are counted while they stream; there is
+//!   a timeout for connecting, one for silence, and a deadline over everything: [`Limits`].
+//! - **Repetition**: what may be repeated is said by each call ([`CallKind`]); waits are jittered and
+//!   honour `Retry-After` ([`RetryPolicy`]); an origin that keeps failing is left alone
+//!   ([`BreakerPolicy`]).
+//! - **Secrets**: a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
+//!   and sizes, never paths, parameters, headers or bodies.
+//!
+//! TLS is rustls with the ring provider and the operating system's roots.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # async fn example(clock: Arc<dyn memory_core::Clock>, ids: Arc<dyn memory_core::IdGen>) -> memory_core::Result<()> {
+//! use memory_http::{Call, CallKind, Credential, EgressPolicy, HttpClient, Method, Origin, SecretSource};
+//!
+//! let policy = EgressPolicy::new().allow_host("localhost:11434")?;
+//! let client = HttpClient::builder(policy, clock, ids).build()?;
+//!
+//! let url = "https://api.example/v1/embeddings";
+//! let key = SecretSource::Env("EXAMPLE_API_KEY".into()).load()?;
+//! let call = Call::new(Method::Post, url)?
+//!     .kind(CallKind::Safe)
+//!     .json(&serde_json::json!({ "input": ["hello"] }))?
+//!     .credential(Credential::bearer(Origin::of(url)?, &key)?)?;
+//! let reply: serde_json::Value = client.request(call).await?.json()?;
+//! # Ok(()) }
+//! ```
+
+mod address;
+mod breaker;
+mod call;
+mod client;
+mod failure;
+mod origin;
+mod policy;
+mod reply;
+mod resolve;
+mod retry;
+mod secret;
+mod timer;
+mod tls;
+
+pub use crate::address::AddressClass;
+pub use crate::breaker::BreakerPolicy;
+pub use crate::call::{Call, CallKind, Credential, Method};
+pub use crate::client::{HttpClient, HttpClientBuilder, Limits};
+pub use crate::origin::{MAX_URL_BYTES, Origin};
+pub use crate::policy::EgressPolicy;
+pub use crate::reply::Reply;
+pub use crate::resolve::{Resolver, SystemResolver};
+pub use crate::retry::RetryPolicy;
+pub use crate::secret::{MAX_SECRET_BYTES, SecretSource};
+pub use crate::timer::{Timer, TokioTimer};

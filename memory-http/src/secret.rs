@@ -1,0 +1,91 @@
+//! Where a secret is kept: a named environment variable or a file, never a configuration's text.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use memory_core::{Error, ErrorKind, Result, Secret};
+
+/// Largest secret, in bytes.
+pub const MAX_SECRET_BYTES: usize = 16 * 1024;
+
+/// The place of a secret. Its `Debug` and `Display` name the place, never what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecretSource {
+    /// The environment variable of this name.
+    Env(String),
+    /// A file that holds nothing else; white space around the secret is dropped.
+    File(PathBuf),
+}
+
+impl SecretSource {
+    /// Reads the secret.
+    ///
+    /// # Errors
+    /// `unauthenticated` where it is not there or empty; `invalid_argument` where it holds what a
+    /// header cannot carry, or the file is not a regular one; `too_large` over [`MAX_SECRET_BYTES`].
+    pub fn load(&self) -> Result<Secret> {
+        let text = match self {
+            Self::Env(name) => std::env::var(name).map_err(|error| match error {
+                std::env::VarError::NotPresent => Error::new(
+                    ErrorKind::Unauthenticated,
+                    format!("the environment variable `{name}` is not set; set it to the secret"),
+                ),
+                std::env::VarError::NotUnicode(_) => self.unfit("is not UTF-8"),
+            })?,
+            Self::File(path) => self.read(path)?,
+        };
+        let secret = text.trim();
+        if secret.len() > MAX_SECRET_BYTES {
+            return Err(Error::too_large("secret", secret.len(), MAX_SECRET_BYTES, "bytes"));
+        }
+        if secret.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Unauthenticated,
+                format!("{self} is empty; put the secret there"),
+            ));
+        }
+        if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(self.unfit("holds more than one word of printable ASCII"));
+        }
+        Ok(Secret::new(secret))
+    }
+
+    fn read(&self, path: &PathBuf) -> Result<String> {
+        let failed = |error: std::io::Error| {
+            Error::new(
+                ErrorKind::Unauthenticated,
+                format!("{self} cannot be read; check that it exists and is readable"),
+            )
+            .with_source(error)
+        };
+        // Opening a pipe waits for its writer, so the kind is asked before.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(self.unfit("is not a regular file"));
+        }
+        let mut text = String::new();
+        let limit = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+        match File::open(path).map_err(failed)?.take(limit).read_to_string(&mut text) {
+            Ok(_) if text.len() > MAX_SECRET_BYTES => {
+                Err(Error::too_large("secret file", text.len(), MAX_SECRET_BYTES, "bytes"))
+            }
+            Ok(_) => Ok(text),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(self.unfit("is not UTF-8")),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn unfit(&self, why: &str) -> Error {
+        Error::invalid(format!("{self} {why}; put the secret alone there"))
+    }
+}
+
+impl std::fmt::Display for SecretSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "the environment variable `{name}`"),
+            Self::File(path) => write!(f, "the secret file `{}`", path.display()),
+        }
+    }
+}

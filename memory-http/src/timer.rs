@@ -1,0 +1,48 @@
+//! Monotonic time and waiting, passed in so that backoff and breakers are tested without sleeping.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+/// Measures and waits. Deadlines on the network itself always run on Tokio's time.
+#[async_trait]
+pub trait Timer: Send + Sync + fmt::Debug {
+    /// Time since a fixed point of this timer's choosing; never goes back.
+    fn now(&self) -> Duration;
+
+    /// Returns after `duration`.
+    async fn sleep(&self, duration: Duration);
+}
+
+/// Tokio's timer.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioTimer {
+    start: Instant,
+}
+
+impl TokioTimer {
+    /// A timer that starts at zero now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Default for TokioTimer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Timer for TokioTimer {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
