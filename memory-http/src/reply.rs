@@ -54,17 +54,8 @@ impl Reply {
     /// message says where it broke and quotes nothing.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            if self.is_page() {
-                return Error::new(
-                    ErrorKind::Unavailable,
-                    format!(
-                        "{} answered with an HTML page where JSON was expected; check the base URL, \
-                         and for a login page or proxy in between",
-                        self.origin
-                    ),
-                )
-                .with_detail("status", self.status)
-                .with_retry(Retry::Never);
+            if let Some(error) = self.page_error() {
+                return error;
             }
             let what = match error.classify() {
                 serde_json::error::Category::Data => "JSON of another shape than this API's",
@@ -81,6 +72,24 @@ impl Reply {
                 ),
             )
             .with_detail("status", self.status)
+        })
+    }
+
+    /// `unavailable` where this is a page for people, as login forms and proxies serve them, and not
+    /// what an API answers; `None` else.
+    #[must_use]
+    pub fn page_error(&self) -> Option<Error> {
+        self.is_page().then(|| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "{} answered with an HTML page where JSON was expected; check the base URL, \
+                     and for a login page or proxy in between",
+                    self.origin
+                ),
+            )
+            .with_detail("status", self.status)
+            .with_retry(Retry::Never)
         })
     }
 
