@@ -1,17 +1,19 @@
 //! Memory for AI agents behind one seam: what the author of a runtime depends on.
 //!
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
+//! - [`embedders`]: what gives entries vectors;
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
 //! - [`audit`]: a record of every operation;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
 //! - [`system`]: the real clock and ids.
 //!
-//! Everything of `memory-core` is exported here too. Cargo features choose backends: `sqlite` (on by
-//! default). Without features there is no database at all, and [`Registry::register`] takes yours.
+//! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by
+//! default), and embedders, `embed-static`. Without features there is no database at all, and [`Registry::register`] takes yours.
 
 pub mod audit;
 pub mod config;
+pub mod embedders;
 mod memory;
 pub mod policy;
 pub mod registry;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Checked, Health, MemoryLayer, Provider, Result, ScopeId, SqlFacet, TenantId,
+    Backend, Capabilities, Checked, EmbeddingModel, Health, MemoryLayer, Provider, Result, ScopeId, SqlFacet,
+    TenantId,
 };
 
 /// An opened backend, always behind [`Checked`]: arguments are validated, and what the backend does
@@ -14,6 +15,7 @@ use memory_core::{
 #[derive(Clone, Debug)]
 pub struct Memory {
     provider: Arc<Checked<Arc<dyn Provider>>>,
+    embedding_model: Option<EmbeddingModel>,
 }
 
 impl Memory {
@@ -22,7 +24,19 @@ impl Memory {
     /// # Errors
     /// `internal` where the provider contradicts itself ([`Checked::new`]).
     pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
-        Ok(Self { provider: Arc::new(Checked::new(provider)?) })
+        Ok(Self { provider: Arc::new(Checked::new(provider)?), embedding_model: None })
+    }
+
+    /// Notes the model that the provider was given.
+    pub(crate) fn with_embedding_model(mut self, model: EmbeddingModel) -> Self {
+        self.embedding_model = Some(model);
+        self
+    }
+
+    /// The model of the embedder this was opened with; `None`: without one, or the provider has its own.
+    #[must_use]
+    pub fn embedding_model(&self) -> Option<&EmbeddingModel> {
+        self.embedding_model.as_ref()
     }
 
     /// The provider's name (`sqlite`).

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Clock, Error, IdGen, Provider, Result};
+use memory_core::{Clock, Embedder, EmbeddingOwner, Error, ErrorKind, IdGen, Provider, Result, Retry};
 
 use crate::memory::Memory;
 use crate::system::{RandomIds, SystemClock};
@@ -22,11 +22,13 @@ pub struct OpenContext {
     pub ids: Arc<dyn IdGen>,
     /// What relative paths are relative to; `None`: the working directory.
     pub base_dir: Option<PathBuf>,
+    /// What gives entries their vectors; `None`: nothing does.
+    pub embedder: Option<Arc<dyn Embedder>>,
 }
 
 impl Default for OpenContext {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), base_dir: None }
+        Self { clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), base_dir: None, embedder: None }
     }
 }
 
@@ -94,6 +96,18 @@ impl Registry {
         self
     }
 
+    /// Sets what gives entries their vectors. A backend that has no use for it is refused when it is opened.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.context.embedder = Some(embedder);
+        self
+    }
+
+    /// What factories get.
+    pub(crate) fn context(&self) -> &OpenContext {
+        &self.context
+    }
+
     /// Adds a scheme.
     ///
     /// # Errors
@@ -119,8 +133,9 @@ impl Registry {
     /// Opens a backend.
     ///
     /// # Errors
-    /// `invalid_argument` for a malformed URL or an unknown scheme (those present are listed), else
-    /// as the backend fails. No error shows credentials.
+    /// `invalid_argument` for a malformed URL or an unknown scheme (those present are listed),
+    /// `vector_unsupported` where an embedder is set and the backend takes none, else as the backend
+    /// fails. No error shows credentials.
     pub async fn open(&self, url: &str) -> Result<Memory> {
         self.open_url(&BackendUrl::parse(url)?).await
     }
@@ -138,7 +153,18 @@ impl Registry {
         let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
         let mut context = self.context.clone();
         context.base_dir = base_dir.or(context.base_dir);
-        Memory::new(factory.open(url, &context).await?)
+        let memory = Memory::new(factory.open(url, &context).await?)?;
+        match context.embedder {
+            None => Ok(memory),
+            // Writes would be acknowledged without the vectors that the operator asked for.
+            Some(_) if memory.capabilities().embedding != EmbeddingOwner::Embedder => Err(Error::new(
+                ErrorKind::VectorUnsupported,
+                format!("provider `{}` takes no embedder; open it without one", memory.name()),
+            )
+            .with_retry(Retry::Never)
+            .with_detail("provider", memory.name())),
+            Some(embedder) => Ok(memory.with_embedding_model(embedder.model().clone())),
+        }
     }
 
     fn unknown(&self, scheme: &str) -> Error {

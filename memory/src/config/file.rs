@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::audit::AuditSection;
 use super::complete;
+use super::embedders::{EgressSection, EmbedderSection};
 use crate::policy::{
     DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, MAX_ANSWER_BYTES,
     MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, tighter,
@@ -21,6 +22,10 @@ use crate::url::BackendUrl;
 pub struct ConfigFile {
     /// Backends by name.
     pub backends: BTreeMap<String, BackendSection>,
+    /// Embedders by name.
+    pub embedders: BTreeMap<String, EmbedderSection>,
+    /// What embedders may reach.
+    pub egress: EgressSection,
     /// What agents leave out, and agents without a section.
     pub default: DefaultSection,
     /// Agents by name.
@@ -41,6 +46,8 @@ pub struct BackendSection {
     /// Where it is.
     #[serde(deserialize_with = "url")]
     pub url: BackendUrl,
+    /// The embedder that gives its entries vectors, by name.
+    pub embedder: Option<String>,
 }
 
 /// `[default]`: identity and rules of agents that say nothing else.

@@ -3,6 +3,7 @@
 
 mod audit;
 mod discover;
+mod embedders;
 mod error;
 mod file;
 
@@ -14,6 +15,7 @@ use memory_core::{Error, ErrorKind, Quota, Result, RunContext, ScopeId, ScopeKin
 
 pub use audit::AuditSection;
 pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
+pub use embedders::{EgressSection, EmbedderSection, StaticSection};
 pub use file::{AgentSection, BackendSection, ConfigFile, DefaultSection, LimitsSection, SqlSection};
 
 use crate::memory::Memory;
@@ -139,13 +141,21 @@ impl Config {
         self.open_backend_with(&Registry::default(), name).await
     }
 
-    /// Opens a backend by name with a registry of one's own. Relative paths are relative to the file.
+    /// Opens a backend by name with a registry of one's own. Relative paths are relative to the file. An
+    /// embedder of the registry goes before the one that the file names.
     ///
     /// # Errors
-    /// As [`Config::backend_url`] and [`Registry::open`].
+    /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`].
     pub async fn open_backend_with(&self, registry: &Registry, name: &str) -> Result<Memory> {
         let base_dir = self.origin.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
-        registry.open_from(self.backend_url(name)?, base_dir).await
+        let url = self.backend_url(name)?;
+        match self.embedder_of(name)? {
+            Some(embedder) if registry.context().embedder.is_none() => {
+                let embedder = self.open_embedder(registry, embedder)?;
+                registry.clone().with_embedder(embedder).open_from(url, base_dir).await
+            }
+            _ => registry.open_from(url, base_dir).await,
+        }
     }
 
     /// The backend of `[default]`, or the only one there is.
@@ -255,6 +265,7 @@ impl Config {
         }
         self.file.limits.check()?;
         self.file.audit.check()?;
+        self.check_embedders()?;
         self.file.default.rules().check("[default]", &self.file.limits)?;
         for (name, agent) in &self.file.agents {
             agent.rules().check(&format!("[agents.{name}]"), &self.file.limits)?;

@@ -1,0 +1,166 @@
+//! `[embedders.NAME]` and `[egress]` of `memory.toml`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memory_core::{Embedder, Error, ErrorKind, Result};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+
+use super::{Config, error};
+use crate::registry::Registry;
+
+/// `[embedders.NAME]`: `kind`, and the fields of that kind.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum EmbedderSection {
+    /// `kind = "static"`: a local model.
+    Static(StaticSection),
+    /// A kind that this version knows and this build lacks. It may stand in a file that several programs
+    /// share, and is refused when it is opened.
+    NotBuilt {
+        /// The kind.
+        kind: &'static str,
+        /// The cargo feature of the crate `memory` that it needs.
+        feature: &'static str,
+    },
+}
+
+/// The fields of `kind = "static"`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct StaticSection {
+    /// The model's folder; relative to the folder of `memory.toml`.
+    pub path: PathBuf,
+    /// The model's name in its identity. Default: the name of its folder.
+    pub name: Option<String>,
+    /// The length its vectors must have. Default: whatever the weights have.
+    pub dimensions: Option<usize>,
+}
+
+/// `[egress]`: what may be reached besides public addresses by https.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EgressSection {
+    /// Hosts with their ports, as `localhost:11434`: they may have private addresses and speak plain HTTP.
+    pub allow: Vec<String>,
+}
+
+impl EmbedderSection {
+    /// The kind, as the file spells it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Static(_) => "static",
+            Self::NotBuilt { kind, .. } => kind,
+        }
+    }
+
+    /// Checks what can be checked without opening anything.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Static(section) => section.check(),
+            Self::NotBuilt { .. } => Ok(()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for EmbedderSection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let mut fields = toml::Table::deserialize(deserializer)?;
+        let kind = match fields.remove("kind") {
+            Some(toml::Value::String(kind)) => kind,
+            Some(_) => return Err(D::Error::custom("`kind` of an embedder must be a word")),
+            None => return Err(D::Error::missing_field("kind")),
+        };
+        match kind.as_str() {
+            "static" => section(fields).map(Self::Static).map_err(D::Error::custom),
+            "openai" => Ok(Self::NotBuilt { kind: "openai", feature: "embed-openai" }),
+            _ => Err(D::Error::unknown_variant(&kind, &["static", "openai"])),
+        }
+    }
+}
+
+/// The fields of one kind.
+fn section<T: DeserializeOwned>(fields: toml::Table) -> std::result::Result<T, impl fmt::Display> {
+    T::deserialize(toml::Value::Table(fields)).map_err(|error| error.message().to_owned())
+}
+
+impl StaticSection {
+    fn check(&self) -> Result<()> {
+        if self.path.as_os_str().is_empty() {
+            return Err(Error::invalid("`path` is empty; name the model's folder"));
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Names of the embedders, in order.
+    pub fn embedders(&self) -> impl Iterator<Item = &str> {
+        self.file().embedders.keys().map(String::as_str)
+    }
+
+    /// The section of an embedder.
+    ///
+    /// # Errors
+    /// `not_found`, listing the names there are.
+    pub fn embedder(&self, name: &str) -> Result<&EmbedderSection> {
+        self.file().embedders.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.embedders().collect();
+            let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Error::new(
+                ErrorKind::NotFound,
+                format!("{} has no embedder of that name; there are: {list}", self.origin().display()),
+            )
+            .with_detail("embedders", names)
+        })
+    }
+
+    /// The embedder of a backend, by name; `None`: its entries get no vectors.
+    ///
+    /// # Errors
+    /// `not_found` where there is no such backend.
+    pub fn embedder_of(&self, backend: &str) -> Result<Option<&str>> {
+        self.backend_url(backend)?;
+        Ok(self.file().backends.get(backend).and_then(|section| section.embedder.as_deref()))
+    }
+
+    /// Opens an embedder by name, with the clock and ids of `registry`. Reads a local model's files;
+    /// speaks to no service.
+    ///
+    /// # Errors
+    /// As [`Config::embedder`], and as the embedder's kind fails.
+    pub fn open_embedder(&self, registry: &Registry, name: &str) -> Result<Arc<dyn Embedder>> {
+        let section = self.embedder(name)?;
+        let base_dir = self.origin().parent().unwrap_or_else(|| Path::new(""));
+        crate::embedders::open(section, &self.file().egress, base_dir, registry.context()).map_err(|failed| {
+            let place = Error::new(failed.kind(), format!("[embedders.{name}]: {}", failed.message()))
+                .with_retry(failed.retry())
+                .with_source(failed);
+            error::in_file(place, self.origin())
+        })
+    }
+
+    pub(super) fn check_embedders(&self) -> Result<()> {
+        for (name, section) in &self.file().embedders {
+            section.check().map_err(|error| {
+                Error::invalid(format!("[embedders.{name}]: {}", error.message())).with_source(error)
+            })?;
+        }
+        for (name, section) in &self.file().backends {
+            if let Some(embedder) = &section.embedder {
+                self.embedder(embedder).map_err(|error| {
+                    Error::invalid(format!(
+                        "[backends.{name}] names an embedder that is not under [embedders]"
+                    ))
+                    .with_source(error)
+                })?;
+            }
+        }
+        crate::embedders::check_egress(&self.file().egress)
+    }
+}

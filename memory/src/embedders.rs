@@ -1,0 +1,73 @@
+//! Opening embedders. Each kind has its cargo feature: `embed-static`, `embed-openai`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memory_core::{Embedder, Error, ErrorKind, Result, Retry};
+
+use crate::config::{EgressSection, EmbedderSection, StaticSection};
+use crate::registry::OpenContext;
+
+/// Opens the local static model in `folder`. Reads its files; fetches nothing.
+///
+/// # Errors
+/// `capability_unsupported` without the cargo feature `embed-static`; else as the model's files fail.
+pub fn open_static(folder: impl AsRef<Path>) -> Result<Arc<dyn Embedder>> {
+    let section = StaticSection { path: folder.as_ref().to_owned(), name: None, dimensions: None };
+    local(&section, Path::new(""))
+}
+
+/// Opens what a section of `memory.toml` describes.
+pub(crate) fn open(
+    section: &EmbedderSection,
+    _egress: &EgressSection,
+    base_dir: &Path,
+    _context: &OpenContext,
+) -> Result<Arc<dyn Embedder>> {
+    match section {
+        EmbedderSection::Static(section) => local(section, base_dir),
+        EmbedderSection::NotBuilt { kind, feature } => Err(not_built(kind, feature)),
+    }
+}
+
+#[cfg(feature = "embed-static")]
+fn local(section: &StaticSection, base_dir: &Path) -> Result<Arc<dyn Embedder>> {
+    let mut options = memory_embed::StaticOptions::default();
+    options.name.clone_from(&section.name);
+    options.dimensions = section.dimensions;
+    let embedder = memory_embed::StaticEmbedder::load(base_dir.join(&section.path), &options)?;
+    Ok(Arc::new(embedder))
+}
+
+#[cfg(not(feature = "embed-static"))]
+fn local(_: &StaticSection, _: &Path) -> Result<Arc<dyn Embedder>> {
+    Err(not_built("static", "embed-static"))
+}
+
+fn not_built(kind: &str, feature: &str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "embedders of kind `{kind}` need the cargo feature `{feature}` of the crate `memory`, which this build lacks"
+        ),
+    )
+    .with_retry(Retry::Never)
+    .with_detail("feature", feature)
+}
+
+/// Checks the form of what `[egress]` lists.
+pub(crate) fn check_egress(egress: &EgressSection) -> Result<()> {
+    for host in &egress.allow {
+        let well_formed = host.rsplit_once(':').is_some_and(|(name, port)| {
+            !name.is_empty()
+                && !name.contains(['*', '/', '@', '?', '#', '\\'])
+                && port.parse::<u16>().is_ok_and(|port| port != 0)
+        });
+        if !well_formed {
+            return Err(Error::invalid(
+                "`allow` under [egress] lists hosts as host:port, as in `localhost:11434` or `[::1]:8080`, without scheme, path or wildcard",
+            ));
+        }
+    }
+    Ok(())
+}
