@@ -82,6 +82,16 @@ struct Document<K> {
     terms: Box<[u32]>,
 }
 
+/// What a query adds up to.
+struct Sums {
+    bm25: Bm25,
+    ceiling: f64,
+    /// 0 where no term occurs.
+    by_slot: Vec<f64>,
+    /// The slots of the documents that have a term.
+    touched: Vec<u32>,
+}
+
 /// Dead slots that are tolerated whatever the size of the index.
 const SLACK: usize = 256;
 
@@ -261,21 +271,47 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
     }
 
+    /// As [`search`](Self::search), with the scores of documents that other means have found: `scores[i]` is that
+    /// of `keys[i]`, `None` where it has no term of the query or is no live document.
+    pub fn search_and_score<Q: ?Sized + Eq + Hash>(
+        &self,
+        query: &str,
+        filter: impl FnMut(&K) -> bool,
+        limit: usize,
+        keys: &[&Q],
+    ) -> (Vec<LexicalHit<K>>, Vec<Option<f64>>)
+    where
+        K: Borrow<Q>,
+    {
+        let sums = self.sums(&mut Analyzer::new(), K1, B, query);
+        let score = |key: &&Q| {
+            let sum = *sums.by_slot.get(place(*self.by_key.get(*key)?))?;
+            (sum != 0.0).then(|| sums.bm25.saturate(sum, sums.ceiling))
+        };
+        let scores = keys.iter().map(score).collect();
+        (self.best(sums, filter, limit), scores)
+    }
+
     pub(super) fn search_with(
         &self,
         analyzer: &mut Analyzer,
         k1: f64,
         b: f64,
         query: &str,
-        mut filter: impl FnMut(&K) -> bool,
+        filter: impl FnMut(&K) -> bool,
         limit: usize,
     ) -> Vec<LexicalHit<K>> {
         if limit == 0 || self.is_empty() {
             return Vec::new();
         }
+        self.best(self.sums(analyzer, k1, b, query), filter, limit)
+    }
+
+    /// BM25 of every document that has a term of the query.
+    fn sums(&self, analyzer: &mut Analyzer, k1: f64, b: f64, query: &str) -> Sums {
         let bm25 = Bm25::with_parameters(number(self.len()), self.tokens, k1, b);
         let mut idf_sum = 0.0;
-        let mut sums = vec![0.0_f64; self.slots.len()];
+        let mut by_slot = vec![0.0_f64; self.slots.len()];
         let mut touched = Vec::new();
         // Term by term in the query's order: each document's sum has the same rounding as `rank` gives it.
         for term in query_terms_with(analyzer, query) {
@@ -284,7 +320,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             idf_sum += idf;
             for posting in postings.into_iter().flat_map(|postings| &postings.list) {
                 let at = place(posting.slot);
-                let (Some(slot), Some(sum)) = (self.slots.get(at), sums.get_mut(at)) else { continue };
+                let (Some(slot), Some(sum)) = (self.slots.get(at), by_slot.get_mut(at)) else { continue };
                 if slot.document.is_none() {
                     continue;
                 }
@@ -294,12 +330,19 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
                 *sum += bm25.weight(idf, posting.frequency, slot.length);
             }
         }
-        let ceiling = bm25.ceiling(idf_sum);
+        Sums { bm25, ceiling: bm25.ceiling(idf_sum), by_slot, touched }
+    }
 
+    /// The best of them that pass the filter.
+    fn best(&self, sums: Sums, mut filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
+        let Sums { bm25, ceiling, by_slot, touched } = sums;
+        if limit == 0 {
+            return Vec::new();
+        }
         // The worst of the best on top.
         let mut best: BinaryHeap<Candidate<'_, K>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
         for slot in touched {
-            let Some(&sum) = sums.get(place(slot)) else { continue };
+            let Some(&sum) = by_slot.get(place(slot)) else { continue };
             let Some(document) = self.slots.get(place(slot)).and_then(|slot| slot.document.as_ref()) else {
                 continue;
             };
