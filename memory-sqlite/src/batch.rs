@@ -12,6 +12,7 @@ use crate::background::Signal;
 use crate::config::SqliteConfig;
 use crate::row::{self, StoredEntry, Unreadable, signed};
 use crate::search::cache::{Change, IndexCache, What};
+use crate::vector;
 
 /// A row with less than this much text lives in `entry`, whose pages then hold four or more; the text of a longer one
 /// lives in `body`. SQLite spills what is over a quarter of a page from a table without rowids, which is slow.
@@ -26,6 +27,7 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: SqliteConfig,
     pub(crate) indexes: Arc<IndexCache>,
+    pub(crate) matrices: Arc<vector::cache::MatrixCache>,
     pub(crate) accesses: Arc<AccessCounts>,
     pub(crate) signal: Arc<Signal>,
 }
@@ -81,6 +83,8 @@ pub(crate) struct Space {
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) expiring: u64,
+    /// Rows of `vector`; at 0 no write looks there.
+    pub(crate) vectors: u64,
     /// The highest version given.
     pub(crate) version: u64,
     /// No key that is not there was ever given a version above this one.
@@ -144,6 +148,7 @@ pub(crate) struct Batch<'c> {
     context: &'c Context,
     spaces: HashMap<ScopeDigest, Space>,
     changes: Vec<(ScopeDigest, Change)>,
+    vector_changes: Vec<(ScopeDigest, vector::feed::Change)>,
     /// Access counts written, to be struck off once committed.
     settled: bool,
     garbage: bool,
@@ -157,6 +162,7 @@ impl<'c> Batch<'c> {
             context,
             spaces: HashMap::new(),
             changes: Vec::new(),
+            vector_changes: Vec::new(),
             settled: false,
             garbage: false,
             written: 0,
@@ -200,18 +206,23 @@ impl<'c> Batch<'c> {
             return Ok(*space);
         }
         let space = self
-            .statement("SELECT space, entries, bytes, expiring, version, floor, changes FROM scope WHERE digest = ?1")?
+            .statement("SELECT space, entries, bytes, expiring, version, floor, changes, vectors FROM scope WHERE digest = ?1")?
             .query_row([digest.as_bytes()], |row| {
-                Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?])
+                let mut numbers = [0_i64; 8];
+                for (at, number) in numbers.iter_mut().enumerate() {
+                    *number = row.get(at)?;
+                }
+                Ok(numbers)
             })
             .optional()?;
         let space = match space {
             None => Space::default(),
-            Some([id, entries, bytes, expiring, version, floor, changes]) => Space {
+            Some([id, entries, bytes, expiring, version, floor, changes, vectors]) => Space {
                 id,
                 entries: row::unsigned(entries, "counter")?,
                 bytes: row::unsigned(bytes, "counter")?,
                 expiring: row::unsigned(expiring, "counter")?,
+                vectors: row::unsigned(vectors, "counter")?,
                 version: row::unsigned(version, "counter")?,
                 floor: row::unsigned(floor, "counter")?,
                 changes,
@@ -294,6 +305,10 @@ impl<'c> Batch<'c> {
         history: History,
     ) -> Result<(), Fault> {
         self.found(target, space)?;
+        let gone = match old {
+            Some(_) => self.remove_vectors(space, key.as_str())?,
+            None => Vec::new(),
+        };
         space.changes += 1;
         let born = history.born.unwrap_or(space.changes);
         let Content { value, metadata, source, text, size } = content;
@@ -355,6 +370,7 @@ impl<'c> Batch<'c> {
         space.touch();
         self.wrote(1 + length / 4_096 * 2);
         let (digest, id) = (&target.digest, space.id);
+        self.tell_vectors(digest, space, gone, Vec::new());
         if self.context.indexes.watches(digest) {
             let what = What::Put {
                 version: history.version,
@@ -380,6 +396,7 @@ impl<'c> Batch<'c> {
         if let Some(id) = old.body {
             self.statement("DELETE FROM body WHERE id = ?1")?.execute([id])?;
         }
+        let gone = self.remove_vectors(space, key.as_str())?;
         space.changes += 1;
         space.floor = space.floor.max(old.version);
         space.entries = space.entries.saturating_sub(1);
@@ -387,12 +404,37 @@ impl<'c> Batch<'c> {
         space.expiring = space.expiring.saturating_sub(u64::from(old.expires_at.is_some()));
         space.touch();
         self.wrote(1);
+        self.tell_vectors(&target.digest, space, gone, Vec::new());
         if self.context.indexes.watches(&target.digest) {
             let change =
                 Change { space: space.id, number: space.changes, key: key.clone(), what: What::Removed };
             self.changes.push((target.digest, change));
         }
         Ok(())
+    }
+
+    /// Tells those who search by vectors of the change that was just counted. Where nothing was counted, as when
+    /// expired rows are reclaimed, the change before it is named again.
+    pub(crate) fn tell_vectors(
+        &mut self,
+        digest: &ScopeDigest,
+        space: &Space,
+        gone: Vec<i64>,
+        stored: Vec<vector::feed::Stored>,
+    ) {
+        if self.context.matrices.watches(digest) {
+            let change = vector::feed::Change { space: space.id, number: space.changes, gone, stored };
+            self.vector_changes.push((*digest, change));
+        }
+    }
+
+    /// Tells those who search by words that a change is none of theirs.
+    pub(crate) fn tell_of_vectors_alone(&mut self, digest: &ScopeDigest, space: &Space, key: &Key) {
+        if self.context.indexes.watches(digest) {
+            let change =
+                Change { space: space.id, number: space.changes, key: key.clone(), what: What::Embedded };
+            self.changes.push((*digest, change));
+        }
     }
 
     /// Rows of a scope that have expired but are still there: how many, and their bytes.
@@ -417,6 +459,7 @@ impl<'c> Batch<'c> {
     /// Removes up to `limit` expired rows of a scope, which nobody can notice. Returns how many.
     pub(crate) fn reclaim(
         &mut self,
+        digest: &ScopeDigest,
         space: &mut Space,
         now: Timestamp,
         limit: usize,
@@ -437,7 +480,9 @@ impl<'c> Batch<'c> {
                 found.push((key, version, size, row.get::<_, Option<i64>>(3)?));
             }
         }
+        let mut gone = Vec::new();
         for (key, version, size, body) in &found {
+            gone.extend(self.remove_vectors(space, key)?);
             self.statement("DELETE FROM entry WHERE space = ?1 AND key = ?2")?
                 .execute(params![space.id, key])?;
             if let Some(id) = body {
@@ -451,6 +496,9 @@ impl<'c> Batch<'c> {
         if !found.is_empty() {
             space.touch();
             self.wrote(found.len());
+            if !gone.is_empty() {
+                self.tell_vectors(digest, space, gone, Vec::new());
+            }
         }
         Ok(found.len())
     }
@@ -481,7 +529,7 @@ impl<'c> Batch<'c> {
         if quota.check(most, after(most)).is_ok() {
             return Ok(());
         }
-        if self.reclaim(space, now, RECLAIM)? > 0 {
+        if self.reclaim(&target.digest, space, now, RECLAIM)? > 0 {
             // Reclaiming stands even if the write is refused.
             self.keep(&target.digest, *space);
             *old = self.old(space, key)?;
@@ -497,13 +545,14 @@ impl<'c> Batch<'c> {
         part: impl FnOnce(&mut Self) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let before = self.space(digest)?;
-        let changes = self.changes.len();
+        let (changes, vector_changes) = (self.changes.len(), self.vector_changes.len());
         self.statement("SAVEPOINT part")?.execute([])?;
         let result = part(self);
         if let Err(Fault::Refused(_)) = &result {
             self.statement("ROLLBACK TO part")?.execute([])?;
             self.spaces.insert(*digest, before);
             self.changes.truncate(changes);
+            self.vector_changes.truncate(vector_changes);
         }
         if !matches!(result, Err(Fault::Engine(_))) {
             self.statement("RELEASE part")?.execute([])?;
@@ -520,7 +569,7 @@ impl<'c> Batch<'c> {
             self.connection
                 .prepare_cached(
                     "UPDATE scope SET space = ?2, entries = ?3, bytes = ?4, expiring = ?5, version = ?6, floor = ?7, \
-                     changes = ?8 WHERE digest = ?1",
+                     changes = ?8, vectors = ?9 WHERE digest = ?1",
                 )?
                 .execute(params![
                     digest.as_bytes(),
@@ -530,7 +579,8 @@ impl<'c> Batch<'c> {
                     signed(space.expiring),
                     signed(space.version),
                     signed(space.floor),
-                    space.changes
+                    space.changes,
+                    signed(space.vectors)
                 ])?;
             space.dirty = false;
         }
@@ -543,12 +593,16 @@ impl<'c> Batch<'c> {
     /// Commits, and tells those who keep something in memory.
     pub(crate) fn commit(self) -> rusqlite::Result<()> {
         let _barrier = (!self.changes.is_empty()).then(|| self.context.indexes.barrier());
+        let _vector_barrier = (!self.vector_changes.is_empty()).then(|| self.context.matrices.barrier());
         self.statement("COMMIT")?.execute([])?;
         if self.settled {
             self.context.accesses.committed();
         }
         for (digest, change) in self.changes {
             self.context.indexes.feed(&digest, change);
+        }
+        for (digest, change) in self.vector_changes {
+            self.context.matrices.feed(&digest, change);
         }
         self.context.signal.wrote(self.written);
         if self.garbage {

@@ -46,6 +46,9 @@ pub struct SqliteConfig {
     /// Memory for the text indexes of recently searched scopes. A scope whose index does not fit is searched by
     /// reading it, with the same answers. Default 256 MiB.
     pub search_index_bytes: usize,
+    /// Memory for the vectors of recently searched scopes: some 450 bytes each at 384 dimensions. A scope whose
+    /// vectors do not fit is searched by reading them, with the same answers. Default 512 MiB.
+    pub vector_index_bytes: usize,
     /// How often expired entries are reclaimed, in milliseconds of real time; 0: only by
     /// [`sweep`](crate::SqliteProvider::sweep). Default 60,000.
     pub sweep_interval_ms: u64,
@@ -77,6 +80,7 @@ impl Default for SqliteConfig {
             queue_operations: 16_384,
             queue_bytes: 128 << 20,
             search_index_bytes: 256 << 20,
+            vector_index_bytes: 512 << 20,
             sweep_interval_ms: 60_000,
             access_flush_ms: 30_000,
             access_entries: 200_000,
@@ -114,6 +118,13 @@ impl SqliteConfig {
     #[must_use]
     pub fn with_search_index_bytes(mut self, bytes: usize) -> Self {
         self.search_index_bytes = bytes;
+        self
+    }
+
+    /// Sets the memory for vectors.
+    #[must_use]
+    pub fn with_vector_index_bytes(mut self, bytes: usize) -> Self {
+        self.vector_index_bytes = bytes;
         self
     }
 

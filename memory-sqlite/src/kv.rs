@@ -5,10 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::reduce::Reducer;
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Entry, Error, ErrorKind,
-    GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery, NewEntry, Page,
-    RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage, ScopeStats, ScopesQuery,
-    SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole, Embedder, Embedding,
+    Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key,
+    ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage,
+    ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId,
+    UpdateOptions, UpdateOutcome,
 };
 use rusqlite::Connection;
 
@@ -18,6 +19,8 @@ use crate::provider::SqliteProvider;
 use crate::read::{self, Allowance, Got, Step};
 use crate::row::{StoredEntry, Unreadable};
 use crate::store::Store;
+use crate::vector::embed::{self, Wanted};
+use crate::vector::{QueryVector, reembed};
 use crate::write::{self, Draft};
 use crate::writer::Cost;
 use crate::{portable, search};
@@ -70,13 +73,30 @@ impl Backend for SqliteProvider {
     }
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
-        refuse_embedding("set", options.embed)?;
-        let target = Target::of(scope);
-        let draft = Draft::new(key.clone(), value, options);
-        self.store
-            .writer
-            .submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft))
-            .await
+        self.refuse_embedding("set", options.embed)?;
+        let embedder = self.embedder.clone();
+        let (target, draft) = (Target::of(scope), Arc::new(Draft::new(key.clone(), value, options)));
+        let Some(embedder) = embedder else {
+            return self
+                .store
+                .writer
+                .submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft, None))
+                .await;
+        };
+        let mut outcome = {
+            let (target, draft, embedder) = (target.clone(), Arc::clone(&draft), Arc::clone(&embedder));
+            self.store
+                .writer
+                .submit(Cost::entry(draft.bytes()), move |batch| {
+                    write::set(batch, &target, &draft, Some(embedder.model()))
+                })
+                .await?
+        };
+        if outcome.written && draft.embed() != Embed::Never {
+            let wanted = Wanted::written(key.clone(), outcome.version, draft.search_text());
+            outcome.embedding = embed::one(&self.store, &embedder, &target, wanted).await;
+        }
+        Ok(outcome)
     }
 
     async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
@@ -118,12 +138,18 @@ impl Backend for SqliteProvider {
         delta: i64,
         options: UpdateOptions,
     ) -> Result<IncrementOutcome> {
-        let target = Target::of(scope);
-        let key = key.clone();
-        self.store
-            .writer
-            .submit(Cost::entry(0), move |batch| write::increment(batch, &target, &key, delta, options))
-            .await
+        let (outcome, text) = {
+            let (target, key, embedder) = (Target::of(scope), key.clone(), self.embedder.clone());
+            self.store
+                .writer
+                .submit(Cost::entry(0), move |batch| {
+                    let model = embedder.as_deref().map(Embedder::model);
+                    write::increment(batch, &target, &key, delta, options, model)
+                })
+                .await?
+        };
+        self.embed_modified(scope, key, outcome.version, text).await;
+        Ok(outcome)
     }
 
     async fn update(
@@ -133,17 +159,23 @@ impl Backend for SqliteProvider {
         reducer: Reducer,
         options: UpdateOptions,
     ) -> Result<UpdateOutcome> {
-        let target = Target::of(scope);
-        let key = key.clone();
         let bytes = match &reducer {
             Reducer::Merge(operand) | Reducer::AppendDedupe(operand) => operand.len_bytes(),
             Reducer::BoundedList { item, .. } => item.len_bytes(),
             _ => 0,
         };
-        self.store
-            .writer
-            .submit(Cost::entry(bytes), move |batch| write::update(batch, &target, &key, &reducer, options))
-            .await
+        let (mut outcome, text) = {
+            let (target, key, embedder) = (Target::of(scope), key.clone(), self.embedder.clone());
+            self.store
+                .writer
+                .submit(Cost::entry(bytes), move |batch| {
+                    let model = embedder.as_deref().map(Embedder::model);
+                    write::update(batch, &target, &key, &reducer, options, model)
+                })
+                .await?
+        };
+        outcome.embedding = self.embed_modified(scope, key, outcome.version, text).await;
+        Ok(outcome)
     }
 
     async fn bulk_insert(
@@ -153,36 +185,64 @@ impl Backend for SqliteProvider {
         options: BulkOptions,
     ) -> Result<Vec<SetOutcome>> {
         for (index, item) in items.iter().enumerate() {
-            refuse_embedding("bulk_insert", item.options.embed)
+            self.refuse_embedding("bulk_insert", item.options.embed)
                 .map_err(|error| error.with_detail("index", index))?;
         }
         if items.is_empty() {
             return Ok(Vec::new());
         }
         let target = Target::of(scope);
-        let drafts: Vec<Draft> = items.into_iter().map(Draft::from).collect();
+        let drafts: Arc<[Draft]> = items.into_iter().map(Draft::from).collect();
         let bytes = drafts.iter().map(Draft::bytes).fold(0, usize::saturating_add);
-        self.store
-            .writer
-            .submit(Cost::slow(bytes), move |batch| {
-                write::bulk_insert(batch, &target, &drafts, options.quota)
-            })
-            .await
+        let mut outcomes = {
+            let (target, drafts, embedder) = (target.clone(), Arc::clone(&drafts), self.embedder.clone());
+            self.store
+                .writer
+                .submit(Cost::slow(bytes), move |batch| {
+                    let model = embedder.as_deref().map(Embedder::model);
+                    write::bulk_insert(batch, &target, &drafts, options.quota, model)
+                })
+                .await?
+        };
+        if let Some(embedder) = &self.embedder {
+            let written = |at: usize| {
+                let draft = drafts.get(at)?;
+                Some((draft.key.clone(), draft.embed(), draft.search_text()))
+            };
+            embed::bulk(&self.store, embedder, &target, &mut outcomes, written).await;
+        }
+        Ok(outcomes)
     }
 
-    async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
-        match query.mode {
-            SearchMode::Auto | SearchMode::Lexical => {}
-            SearchMode::Vector | SearchMode::Hybrid => return Err(vector_unsupported("search")),
-        }
+    async fn search(&self, scope: &Scope, mut query: SearchQuery) -> Result<SearchResults> {
+        let embedder = match (query.mode, &self.embedder) {
+            (SearchMode::Lexical | SearchMode::Auto, None) => {
+                query.mode = SearchMode::Lexical;
+                None
+            }
+            (SearchMode::Vector | SearchMode::Hybrid, None) => return Err(vector_unsupported("search")),
+            (SearchMode::Lexical, Some(_)) => None,
+            (SearchMode::Vector, Some(embedder)) => Some(embedder),
+            (SearchMode::Hybrid | SearchMode::Auto, Some(embedder)) => {
+                query.mode = SearchMode::Hybrid;
+                Some(embedder)
+            }
+        };
+        let vector = match embedder {
+            Some(embedder) => {
+                let vectors = embed::ask(embedder, &[&query.text], EmbedRole::Query).await?;
+                let numbers = vectors.into_iter().next().unwrap_or_default();
+                Some(QueryVector { model: embedder.model().clone(), numbers })
+            }
+            None => None,
+        };
         let digest = scope.digest();
         let store = Arc::clone(&self.store);
         self.store
             .workers
             .run(move |connection| {
                 let now = store.clock.now();
-                search::search(connection, &store.indexes, &store.accesses, &digest, &query, now)
-                    .map_err(Error::from)
+                search::search(connection, &store, &digest, &query, vector.as_ref(), now).map_err(Error::from)
             })
             .await
     }
@@ -190,18 +250,27 @@ impl Backend for SqliteProvider {
     async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
         let digest = scope.digest();
         let now = self.store.clock.now();
-        match self.store.inline(|connection| read::stats(connection, &digest, now, Allowance::Inline))? {
+        let model = self.embedder.as_deref().map(Embedder::model);
+        let inline = self
+            .store
+            .inline(|connection| read::stats(connection, &digest, model, now, Allowance::Inline))?;
+        match inline {
             Some(stats) => Ok(stats),
             None => {
+                let embedder = self.embedder.clone();
                 self.store
-                    .worker(move |connection| read::stats(connection, &digest, now, Allowance::Unlimited))
+                    .worker(move |connection| {
+                        let model = embedder.as_deref().map(Embedder::model);
+                        read::stats(connection, &digest, model, now, Allowance::Unlimited)
+                    })
                     .await
             }
         }
     }
 
-    async fn reembed(&self, _scope: &Scope, _options: ReembedOptions) -> Result<ReembedOutcome> {
-        Err(vector_unsupported("reembed"))
+    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
+        let Some(embedder) = &self.embedder else { return Err(vector_unsupported("reembed")) };
+        reembed::run(&self.store, embedder, &Target::of(scope), options).await
     }
 
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
@@ -274,17 +343,33 @@ impl Store {
     }
 }
 
-fn refuse_embedding(operation: &'static str, embed: Embed) -> Result<()> {
-    match embed {
-        Embed::Always => Err(vector_unsupported(operation)),
-        Embed::Auto | Embed::Never => Ok(()),
+impl SqliteProvider {
+    fn refuse_embedding(&self, operation: &'static str, embed: Embed) -> Result<()> {
+        match embed {
+            Embed::Always if self.embedder.is_none() => Err(vector_unsupported(operation)),
+            Embed::Always | Embed::Auto | Embed::Never => Ok(()),
+        }
+    }
+
+    /// Embeds what an increment or a reducer made, where there is an embedder.
+    async fn embed_modified(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        version: u64,
+        text: Option<String>,
+    ) -> Embedding {
+        let (Some(embedder), Some(text)) = (&self.embedder, text) else { return Embedding::Skipped };
+        let wanted = Wanted::written(key.clone(), version, text);
+        embed::one(&self.store, embedder, &Target::of(scope), wanted).await
     }
 }
 
 fn vector_unsupported(operation: &'static str) -> Error {
     Error::new(
         ErrorKind::VectorUnsupported,
-        "provider `sqlite` serves no vectors; search by words, and write with `embed` left at `auto`",
+        "provider `sqlite` was opened without an embedder; configure one, or search by words and write with `embed` \
+         left at `auto`",
     )
     .with_detail("operation", operation)
     .with_detail("provider", "sqlite")

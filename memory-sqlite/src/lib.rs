@@ -18,7 +18,6 @@ mod config;
 mod error;
 mod file;
 mod kv;
-#[allow(dead_code, reason = "search by vectors uses it next")]
 mod matrix;
 mod portable;
 mod provider;
@@ -29,6 +28,7 @@ mod schema;
 mod search;
 mod store;
 mod sweep;
+mod vector;
 mod write;
 mod writer;
 

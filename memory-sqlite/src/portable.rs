@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use memory_core::{
-    Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, Result,
-    ScopeDigest, Timestamp,
+    Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector,
+    Result, ScopeDigest, Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -18,6 +18,7 @@ use crate::batch::{Batch, Content, Fault, History, Sql, Target};
 use crate::error::closed;
 use crate::row::{self, Unreadable, encode_metadata, signed, successor};
 use crate::store::Store;
+use crate::vector::{self, store::NewVector, store::Owner};
 use crate::write::next_version;
 use crate::writer::Cost;
 
@@ -29,8 +30,8 @@ const STEP_RECORDS: usize = 256;
 const STEP_BYTES: usize = 1 << 20;
 
 static PAGE: Sql = Sql::new(
-    "SELECT {columns}, e.space FROM entry e LEFT JOIN body b ON b.id = e.body \
-     WHERE e.space = (SELECT space FROM scope WHERE digest = ?1) AND e.key >= ?2 \
+    "SELECT {columns}, e.space, s.vectors FROM scope s CROSS JOIN entry e ON e.space = s.space \
+     LEFT JOIN body b ON b.id = e.body WHERE s.digest = ?1 AND e.key >= ?2 \
      AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key LIMIT ?4",
 );
 
@@ -185,18 +186,17 @@ fn send(store: &Store, pipe: &Pipe, digest: &ScopeDigest) -> Result<(), Unreadab
 fn pages(
     store: &Store,
     pipe: &Pipe,
-    mut page: impl FnMut(&str, Timestamp) -> Result<Vec<Entry>, Unreadable>,
+    mut page: impl FnMut(&str, Timestamp) -> Result<Vec<Record>, Unreadable>,
 ) -> Result<(), Unreadable> {
     let patience = Duration::from_millis(store.config.export_idle_ms);
     let now = store.clock.now();
     let mut after = String::new();
     loop {
-        let entries = page(&after, now)?;
-        let Some(last) = entries.last() else { return Ok(()) };
-        after = successor(last.key.as_str());
-        for entry in entries {
-            let bytes = usize::try_from(entry.size_bytes()).unwrap_or(usize::MAX);
-            if !pipe.push(bytes, Ok(Record::from(entry)), patience, store) {
+        let records = page(&after, now)?;
+        let Some(last) = records.last() else { return Ok(()) };
+        after = successor(last.entry.key.as_str());
+        for record in records {
+            if !pipe.push(record_bytes(&record), Ok(record), patience, store) {
                 return Ok(());
             }
         }
@@ -209,23 +209,35 @@ fn page(
     digest: &ScopeDigest,
     from: &str,
     now: Timestamp,
-) -> Result<Vec<Entry>, Unreadable> {
+) -> Result<Vec<Record>, Unreadable> {
     let mut statement = connection.prepare_cached(PAGE.get())?;
     let mut rows =
         statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_RECORDS as u64)])?;
-    let mut entries = Vec::new();
-    let mut bytes = 0_u64;
+    let mut records = Vec::new();
+    let mut bytes = 0;
     while let Some(row) = rows.next()? {
         let row::StoredEntry { mut entry, born } = row::read(row)?;
-        entry.access_count =
-            accesses.look().total(row.get(11)?, entry.key.as_str(), born, entry.access_count);
-        bytes += entry.size_bytes();
-        entries.push(entry);
-        if bytes > AHEAD_BYTES as u64 {
+        let space = row.get(11)?;
+        entry.access_count = accesses.look().total(space, entry.key.as_str(), born, entry.access_count);
+        let mut record = Record::from(entry);
+        if row.get::<_, i64>(12)? > 0 {
+            record.vectors = vector::store::of_entry(connection, space, record.entry.key.as_str())?;
+        }
+        bytes += record_bytes(&record);
+        records.push(record);
+        if bytes > AHEAD_BYTES {
             break;
         }
     }
-    Ok(entries)
+    Ok(records)
+}
+
+/// Memory that a record takes, about.
+fn record_bytes(record: &Record) -> usize {
+    let of_vector =
+        |vector: &RecordVector| vector.vector.len() * 4 + vector.text.as_ref().map_or(0, String::len);
+    let vectors = record.vectors.iter().map(of_vector).sum::<usize>();
+    usize::try_from(record.entry.size_bytes()).unwrap_or(usize::MAX).saturating_add(vectors)
 }
 
 /// Stores a stream, a few records in a transaction.
@@ -270,7 +282,7 @@ async fn next_step(records: &mut RecordStream) -> (Vec<Record>, usize, Option<Op
     while step.len() < STEP_RECORDS && bytes < STEP_BYTES {
         match std::future::poll_fn(|context| records.as_mut().poll_next(context)).await {
             Some(Ok(record)) => {
-                bytes += usize::try_from(record.entry.size_bytes()).unwrap_or(usize::MAX);
+                bytes = bytes.saturating_add(record_bytes(&record));
                 step.push(record);
             }
             Some(Err(error)) => return (step, bytes, Some(Some(error))),
@@ -342,6 +354,7 @@ fn import_record(
         Some(old) => old.version.max(space.floor),
         None => space.floor,
     };
+    vector::store::check_record(&record.vectors)?;
     let size = entry.size_bytes();
     batch.allow(target, &mut space, &entry.key, options.quota, &mut old, size, now)?;
     // A version that this key, or one that is gone, may have had is not given again.
@@ -363,6 +376,19 @@ fn import_record(
         born: None,
     };
     batch.put(target, &mut space, &entry.key, old.as_ref(), content, history)?;
+    if !record.vectors.is_empty() {
+        let owner = Owner { key: &entry.key, version, expires_at: entry.expires_at };
+        let vectors: Vec<NewVector<'_>> = record
+            .vectors
+            .iter()
+            .map(|RecordVector { model, vector, text }| NewVector {
+                model,
+                text: text.as_deref(),
+                numbers: vector,
+            })
+            .collect();
+        batch.put_vectors(target, &mut space, owner, &vectors)?;
+    }
     batch.keep(&target.digest, space);
     match live {
         Some(_) => outcome.replaced += 1,

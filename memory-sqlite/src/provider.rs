@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Clock, Health, HealthStatus, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Health, HealthStatus, Provider, Result, Scope,
+    ScopeId, ScopeKind, TenantId,
 };
 
 use crate::config::SqliteConfig;
@@ -19,6 +20,7 @@ use crate::store::Store;
 #[derive(Debug)]
 pub struct SqliteProvider {
     pub(crate) store: Arc<Store>,
+    pub(crate) embedder: Option<Arc<dyn Embedder>>,
 }
 
 impl SqliteProvider {
@@ -31,7 +33,7 @@ impl SqliteProvider {
     /// touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range. `read_only`,
     /// `unavailable` as the file system has it.
     pub fn open(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        Store::open(Some(path.as_ref()), config, clock).map(|store| Self { store })
+        Store::open(Some(path.as_ref()), config, clock).map(|store| Self { store, embedder: None })
     }
 
     /// Opens an empty database in memory, which ends with the provider.
@@ -39,7 +41,17 @@ impl SqliteProvider {
     /// # Errors
     /// `invalid_argument` for a configuration out of range.
     pub fn open_in_memory(config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        Store::open(None, config, clock).map(|store| Self { store })
+        Store::open(None, config, clock).map(|store| Self { store, embedder: None })
+    }
+
+    /// Embeds what is written from now on, and searches by meaning. Call it right after opening.
+    ///
+    /// Without an embedder the provider advertises no vectors; those that the file holds stay with their entries,
+    /// leave with them, and are exported and imported.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
+        self
     }
 
     /// Reclaims the room of what has expired by now, and of dropped scopes. Nothing that can be read changes.
@@ -113,6 +125,10 @@ impl Provider for SqliteProvider {
         capabilities.stats = true;
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
+        if self.embedder.is_some() {
+            capabilities.vector_search = true;
+            capabilities.embedding = EmbeddingOwner::Embedder;
+        }
         capabilities.max_value_bytes = self.store.config.max_value_bytes;
         capabilities
     }

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use memory_core::limits::MAX_PAGE_BYTES;
 use memory_core::{
-    Cursor, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind, ScopePage,
-    ScopeStats, ScopesQuery, TenantId, Timestamp,
+    Cursor, EmbeddingModel, Key, ListQuery, Page, Result, Scope, ScopeDigest, ScopeId, ScopeInfo, ScopeKind,
+    ScopePage, ScopeStats, ScopesQuery, TenantId, Timestamp,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -14,6 +14,7 @@ use crate::access::AccessCounts;
 use crate::batch::{Sql, kind_number};
 use crate::error::malformed;
 use crate::row::{self, StoredEntry, Unreadable, successor, unsigned, upper_bound};
+use crate::vector::{self, store::Counted};
 
 /// Most bytes that a caller's thread reads in one operation.
 pub(crate) const INLINE_BYTES: usize = 64 << 10;
@@ -250,29 +251,34 @@ impl Listed {
     }
 }
 
-/// STA. With many expiring entries, counting those that have expired is not for a caller's thread.
+/// STA. With many expiring entries or vectors, counting is not for a caller's thread.
 pub(crate) fn stats(
     connection: &Connection,
     digest: &ScopeDigest,
+    model: Option<&EmbeddingModel>,
     now: Timestamp,
     allowance: Allowance,
 ) -> Result<Step<ScopeStats>, Unreadable> {
     let snapshot = connection.unchecked_transaction()?;
     let found = snapshot
-        .prepare_cached("SELECT space, entries, bytes, expiring FROM scope WHERE digest = ?1")?
+        .prepare_cached("SELECT space, entries, bytes, expiring, vectors FROM scope WHERE digest = ?1")?
         .query_row([digest.as_bytes()], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+            let counter = |at| row.get::<_, i64>(at);
+            Ok((counter(0)?, counter(1)?, counter(2)?, counter(3)?, counter(4)?))
         })
         .optional()?;
     let mut stats = ScopeStats::default();
-    if let Some((space, entries, bytes, expiring)) = found {
-        if allowance == Allowance::Inline && expiring > 1_000 {
+    if let Some((space, entries, bytes, expiring, vectors)) = found {
+        if allowance == Allowance::Inline && (expiring > 1_000 || vectors > 1_000) {
             return Ok(Step::TooMuch);
         }
         let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
         stats.entries = unsigned(entries - expired, "counter")?;
         stats.bytes = unsigned(bytes - expired_bytes, "counter")?;
         stats.expiring = unsigned(expiring - expired, "counter")?;
+        let (entries, expiring, vectors) = (stats.entries, expired > 0, vectors > 0);
+        let counted = Counted { space, entries, expiring, vectors };
+        stats.models = vector::store::stats(&snapshot, counted, model, now)?;
     }
     Ok(Step::Done(stats))
 }

@@ -9,10 +9,10 @@ use crate::error::{engine, foreign};
 pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
 
 /// What this version writes. A file with a higher `user_version` is refused.
-pub(crate) const USER_VERSION: i32 = 1;
+pub(crate) const USER_VERSION: i32 = 2;
 
 /// Entry `i` takes a file from `user_version` i to i + 1. A released one never changes.
-const MIGRATIONS: [&str; 1] = [V1];
+const MIGRATIONS: [&str; 2] = [V1, V2];
 
 const V1: &str = "
 CREATE TABLE sequence (
@@ -65,6 +65,32 @@ CREATE TABLE body (
 CREATE TABLE garbage (
     space INTEGER PRIMARY KEY
 ) STRICT;
+";
+
+/// Vectors. An id names one vector for ever: what is held in memory of it is right as long as its row is there.
+const V2: &str = "
+CREATE TABLE model (
+    id INTEGER PRIMARY KEY,
+    provider TEXT NOT NULL,
+    name TEXT NOT NULL,
+    dimensions INTEGER NOT NULL,
+    UNIQUE (provider, name, dimensions)
+) STRICT;
+
+CREATE TABLE vector (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    space INTEGER NOT NULL,
+    model INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    expires_at INTEGER,
+    text TEXT,
+    data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX vector_key ON vector (space, key, model);
+CREATE INDEX vector_model ON vector (space, model);
+
+ALTER TABLE scope ADD COLUMN vectors INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Whose file this is, by its header.
@@ -143,6 +169,8 @@ fn migrate_locked(conn: &Connection) -> Result<()> {
     for sql in MIGRATIONS.iter().skip(from) {
         conn.execute_batch(sql).map_err(engine)?;
     }
+    // Before the commit: a file that is not as we would have made it stays as it was.
+    verify(conn)?;
     conn.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {USER_VERSION};"
     ))

@@ -19,6 +19,7 @@ use crate::file::{self, FileId, Location, Role};
 use crate::readers::{Desk, Readers, Workers};
 use crate::search::cache::IndexCache;
 use crate::sweep;
+use crate::vector::cache::MatrixCache;
 use crate::writer::Writer;
 
 /// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
@@ -36,6 +37,7 @@ pub(crate) struct Store {
     pub(crate) workers: Workers,
     pub(crate) accesses: Arc<AccessCounts>,
     pub(crate) indexes: Arc<IndexCache>,
+    pub(crate) matrices: Arc<MatrixCache>,
     pub(crate) signal: Arc<Signal>,
     location: Location,
     file_id: Option<FileId>,
@@ -62,11 +64,13 @@ impl Store {
         drop(opening);
         let accesses = Arc::new(AccessCounts::new(config.access_entries));
         let indexes = Arc::new(IndexCache::new(config.search_index_bytes));
+        let matrices = Arc::new(MatrixCache::new(config.vector_index_bytes));
         let signal = Arc::new(Signal::new(config.checkpoint_pages));
         let context = Context {
             clock: Arc::clone(&clock),
             config: config.clone(),
             indexes: Arc::clone(&indexes),
+            matrices: Arc::clone(&matrices),
             accesses: Arc::clone(&accesses),
             signal: Arc::clone(&signal),
         };
@@ -104,6 +108,7 @@ impl Store {
             workers: Workers::new(),
             accesses,
             indexes,
+            matrices,
             signal,
             location,
             file_id,

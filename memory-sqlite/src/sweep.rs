@@ -25,7 +25,7 @@ pub(crate) fn expired(writer: &Writer, targets: Vec<Target>, now: Timestamp) -> 
             let target = target.clone();
             let step = writer.submit_blocking(Cost::slow(0), move |batch| {
                 let mut space = batch.space(&target.digest)?;
-                let step = batch.reclaim(&mut space, now, STEP)?;
+                let step = batch.reclaim(&target.digest, &mut space, now, STEP)?;
                 batch.keep(&target.digest, space);
                 Ok(step)
             })?;
@@ -76,6 +76,13 @@ fn garbage_step(batch: &mut Batch<'_>) -> Result<bool, Fault> {
             None => return Ok(false),
         }
     };
+    let vectors = batch
+        .statement("DELETE FROM vector WHERE id IN (SELECT id FROM vector WHERE space = ?1 LIMIT ?2)")?
+        .execute(params![space, signed(STEP as u64)])?;
+    if vectors > 0 {
+        batch.wrote(vectors);
+        return Ok(true);
+    }
     batch
         .statement(
             "DELETE FROM body WHERE id IN \

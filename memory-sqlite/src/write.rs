@@ -2,10 +2,11 @@
 
 use memory_core::entry::{Expect, Quota, Ttl, size_bytes};
 use memory_core::json::Json;
+use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::reduce::{Reducer, reduce};
 use memory_core::{
-    DeleteOutcome, DropOutcome, Entry, Error, IncrementOutcome, Key, NewEntry, Scope, SetOptions, SetOutcome,
-    Timestamp, UpdateOptions, UpdateOutcome,
+    DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, IncrementOutcome, Key, NewEntry, Scope,
+    SetOptions, SetOutcome, Timestamp, UpdateOptions, UpdateOutcome,
 };
 use rusqlite::params;
 
@@ -33,6 +34,19 @@ impl Draft {
     /// Memory it holds, about.
     pub(crate) fn bytes(&self) -> usize {
         usize::try_from(self.size).unwrap_or(usize::MAX)
+    }
+
+    /// Whether it asks for an embedding, where there is an embedder.
+    pub(crate) fn embed(&self) -> Embed {
+        self.options.embed
+    }
+
+    /// What is embedded of it.
+    pub(crate) fn search_text(&self) -> String {
+        match &self.options.text {
+            Some(text) => text.clone(),
+            None => self.value.search_text(MAX_TEXT_BYTES),
+        }
     }
 
     fn content(&self) -> Content<'_> {
@@ -68,9 +82,23 @@ impl From<NewEntry> for Draft {
     }
 }
 
-/// SET, VER, TTL, QUO.
-pub(crate) fn set(batch: &mut Batch<'_>, target: &Target, draft: &Draft) -> Result<SetOutcome, Fault> {
+/// SET, VER, TTL, QUO. `model` is the embedder's, where there is one.
+pub(crate) fn set(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    draft: &Draft,
+    model: Option<&EmbeddingModel>,
+) -> Result<SetOutcome, Fault> {
+    if let Some(model) = model.filter(|_| draft.embed() != Embed::Never) {
+        check_model(batch, target, model)?;
+    }
     set_within(batch, target, draft, draft.options.quota)
+}
+
+/// EMB-2.
+fn check_model(batch: &mut Batch<'_>, target: &Target, model: &EmbeddingModel) -> Result<(), Fault> {
+    let space = batch.space(&target.digest)?;
+    batch.check_dimensions(&space, model, batch.now())
 }
 
 fn set_within(
@@ -167,16 +195,17 @@ pub(crate) fn delete(
     Ok(DeleteOutcome::new(true))
 }
 
-/// INC.
+/// INC. With an embedder's model, also what is to be embedded.
 pub(crate) fn increment(
     batch: &mut Batch<'_>,
     target: &Target,
     key: &Key,
     delta: i64,
     options: UpdateOptions,
-) -> Result<IncrementOutcome, Fault> {
+    model: Option<&EmbeddingModel>,
+) -> Result<(IncrementOutcome, Option<String>), Fault> {
     let mut value = 0_i64;
-    let (version, expires_at) = modify(batch, target, key, options, |stored| {
+    let Modified { version, expires_at, text } = modify(batch, target, key, options, model, |stored| {
         let before = match stored {
             None => 0,
             Some(stored) => stored.as_i64_exact().ok_or_else(|| {
@@ -191,20 +220,21 @@ pub(crate) fn increment(
         })?;
         Ok(Json::from(value))
     })?;
-    Ok(IncrementOutcome::new(value, version, expires_at))
+    Ok((IncrementOutcome::new(value, version, expires_at), text))
 }
 
-/// UPD.
+/// UPD. With an embedder's model, also what is to be embedded.
 pub(crate) fn update(
     batch: &mut Batch<'_>,
     target: &Target,
     key: &Key,
     reducer: &Reducer,
     options: UpdateOptions,
-) -> Result<UpdateOutcome, Fault> {
+    model: Option<&EmbeddingModel>,
+) -> Result<(UpdateOutcome, Option<String>), Fault> {
     let limit = batch.context().config.max_value_bytes;
     let mut reduced = None;
-    let (version, expires_at) = modify(batch, target, key, options, |stored| {
+    let Modified { version, expires_at, text } = modify(batch, target, key, options, model, |stored| {
         let result = reduce(stored, reducer)?;
         if result.value.len_bytes() > limit {
             return Err(Error::too_large("value", result.value.len_bytes(), limit, "bytes"));
@@ -217,7 +247,15 @@ pub(crate) fn update(
     let mut outcome = UpdateOutcome::new(reduced.value, version, expires_at);
     outcome.appended = reduced.appended;
     outcome.dropped = reduced.dropped;
-    Ok(outcome)
+    Ok((outcome, text))
+}
+
+/// What [`modify`] wrote.
+struct Modified {
+    version: u64,
+    expires_at: Option<Timestamp>,
+    /// What is to be embedded, where a model was given.
+    text: Option<String>,
 }
 
 /// Replaces the value by what `change` makes of it, and keeps the rest.
@@ -226,8 +264,12 @@ fn modify(
     target: &Target,
     key: &Key,
     options: UpdateOptions,
+    model: Option<&EmbeddingModel>,
     change: impl FnOnce(Option<&Json>) -> memory_core::Result<Json>,
-) -> Result<(u64, Option<Timestamp>), Fault> {
+) -> Result<Modified, Fault> {
+    if let Some(model) = model {
+        check_model(batch, target, model)?;
+    }
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
     let mut old = batch.old(&space, key)?;
@@ -258,7 +300,8 @@ fn modify(
     };
     batch.put(target, &mut space, key, old.as_ref(), content, history)?;
     batch.keep(&target.digest, space);
-    Ok((history.version, expires_at))
+    let text = model.map(|_| stored.search_text().into_owned());
+    Ok(Modified { version: history.version, expires_at, text })
 }
 
 /// BLK.
@@ -267,7 +310,13 @@ pub(crate) fn bulk_insert(
     target: &Target,
     drafts: &[Draft],
     quota: Quota,
+    model: Option<&EmbeddingModel>,
 ) -> Result<Vec<SetOutcome>, Fault> {
+    if let Some(model) = model
+        && let Some(index) = drafts.iter().position(|draft| draft.embed() != Embed::Never)
+    {
+        check_model(batch, target, model).map_err(|fault| at_index(fault, index))?;
+    }
     batch.whole(&target.digest, |batch| {
         let now = batch.now();
         let before = match quota.is_unlimited() {
@@ -280,10 +329,7 @@ pub(crate) fn bulk_insert(
         let mut outcomes = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
             let outcome =
-                set_within(batch, target, draft, Quota::default()).map_err(|fault| match fault {
-                    Fault::Refused(error) => Fault::Refused(error.with_detail("index", index)),
-                    engine => engine,
-                })?;
+                set_within(batch, target, draft, Quota::default()).map_err(|fault| at_index(fault, index))?;
             outcomes.push(outcome);
         }
         if !quota.is_unlimited() {
@@ -292,6 +338,13 @@ pub(crate) fn bulk_insert(
         }
         Ok(outcomes)
     })
+}
+
+fn at_index(fault: Fault, index: usize) -> Fault {
+    match fault {
+        Fault::Refused(error) => Fault::Refused(error.with_detail("index", index)),
+        engine => engine,
+    }
 }
 
 /// SCO-4. The rows get out of sight at once, by taking the scope a new space; the sweeper reclaims them.
@@ -311,7 +364,7 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
         if space.entries > 0 {
             space.id = batch.fresh_space()?;
         }
-        (space.entries, space.bytes, space.expiring) = (0, 0, 0);
+        (space.entries, space.bytes, space.expiring, space.vectors) = (0, 0, 0, 0);
         space.floor = space.version;
         space.changes += 1;
         space.touch();

@@ -1,4 +1,4 @@
-//! A database without memory for text indexes, and not synced at each commit, passes the suite.
+//! A database without memory for indexes, and not synced at each commit, passes the suite.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "conformance/harness.rs"]

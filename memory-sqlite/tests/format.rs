@@ -1,7 +1,8 @@
 //! The released file format is pinned: a file of every earlier release opens and says what it said.
 //!
-//! `tests/fixtures/v1.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test format`. It is
-//! written anew only until the first release; a later format gets a file of its own beside it.
+//! `tests/fixtures/v2.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test format`, and
+//! `v1.db` so by an earlier version. The newest is written anew only until its release; a later format gets a file of its
+//! own beside it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,11 +15,14 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use memory_conformance::TestEmbedder;
 use memory_core::{
-    Entry, Field, Filter, GetOptions, Key, ListQuery, Metadata, NewEntry, Provider as _, Reducer, Result,
-    Scope, ScopesQuery, SearchMode, SearchQuery, SetOptions, Source, TenantId, Ttl, UpdateOptions,
+    Embed, EmbeddingModel, Entry, Field, Filter, GetOptions, Key, ListQuery, Metadata, NewEntry,
+    Provider as _, Record, RecordVector, Reducer, Result, Scope, ScopesQuery, SearchMode, SearchQuery,
+    SetOptions, Source, TenantId, Ttl, UpdateOptions,
 };
 use rusqlite::{Connection, OpenFlags};
 use support::files::{folder, integrity, pragma};
@@ -27,8 +31,12 @@ use support::{Store, TestClock, block_on, fast, json, key, skip};
 /// When the file was written, by its own clock.
 const WRITTEN: i64 = 1_800_000_000_000;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1.db")
+fn fixture(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/v{version}.db"))
+}
+
+fn foreign_model() -> EmbeddingModel {
+    EmbeddingModel { provider: "elsewhere".into(), model: "tiny".into(), dimensions: 3 }
 }
 
 /// Long enough to be stored apart from its row.
@@ -51,7 +59,7 @@ fn rich() -> SetOptions {
 
 /// Writes a file with something of everything that the format can hold.
 fn write(path: &Path) {
-    let store = Store::open(path, fast()).unwrap();
+    let store = embedding(path);
     store.set("number", "123456789012345678901234567890.50e-3");
     store.set("object", r#"{ "b": 1, "a": [1.0, null, "\u00e9"], "b": 2 }"#);
     store.try_set_with("rich", "\"value\"", rich()).unwrap();
@@ -79,7 +87,56 @@ fn write(path: &Path) {
         block_on(store.backend().bulk_insert(&scope, vec![item], Default::default())).unwrap();
     }
     block_on(store.backend().drop_scope(&Scope::agent("acme", "dropped").unwrap())).unwrap();
+    import_foreign(&store);
     store.close();
+}
+
+fn embedding(path: &Path) -> Store {
+    Store::embedding(Some(path), fast(), TestClock::new(), Arc::new(TestEmbedder::new())).unwrap()
+}
+
+fn with_vectors() -> Scope {
+    Scope::agent("vectors", "ada").unwrap()
+}
+
+/// An entry with vectors of two models, one of another text; beside it one with none.
+fn import_foreign(store: &Store) {
+    let mut record = Record::from(entry("both", "\"black coffee\"", 7));
+    let own = TestEmbedder::new();
+    let model = memory_core::Embedder::model(&own).clone();
+    record.vectors = vec![
+        RecordVector { model: foreign_model(), vector: vec![0.25, -1.5, 3.0], text: Some("espresso".into()) },
+        RecordVector { model, vector: own.vector("black coffee"), text: None },
+    ];
+    let records = support::stream(vec![Ok(record)]);
+    block_on(store.backend().import_scope(&with_vectors(), records, Default::default())).unwrap();
+    let bare = SetOptions::default().with_embed(Embed::Never);
+    block_on(store.backend().set(&with_vectors(), &key("bare"), json("\"rain\""), bare)).unwrap();
+}
+
+/// Checks that the vectors are there, bit by bit and by search, in a copy: hits count.
+fn check_vectors(path: &Path) -> Result<()> {
+    let copy = path.with_extension("copy");
+    std::fs::copy(path, &copy).unwrap();
+    let store = embedding(&copy);
+    let found = store.near("ceremony Ünïcode tea", 1)?;
+    assert_eq!(found.first().map(|(key, score)| (key.as_str(), *score > 0.999)), Some(("rich", true)));
+    let stats = block_on(store.backend().stats(&store.scope))?;
+    let models: Vec<_> = stats.models.iter().map(|model| (model.rows, model.bytes, model.missing)).collect();
+    assert_eq!(models, [(8, 8 * 64 * 4, 0)]);
+
+    let records = support::collect(block_on(store.backend().export_scope(&with_vectors()))?);
+    let records: Vec<Record> = block_on(records).into_iter().collect::<Result<_>>()?;
+    assert_eq!(records.iter().map(|record| record.vectors.len()).collect::<Vec<_>>(), [0, 2]);
+    let [foreign, own] = records[1].vectors.as_slice() else { panic!("two vectors") };
+    assert_eq!(foreign.model, foreign_model());
+    assert_eq!(
+        (foreign.vector.as_slice(), foreign.text.as_deref()),
+        (&[0.25, -1.5, 3.0][..], Some("espresso"))
+    );
+    assert_eq!(own.vector, TestEmbedder::new().vector("black coffee"));
+    store.close();
+    Ok(())
 }
 
 fn minute() -> Ttl {
@@ -159,9 +216,9 @@ fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn copy_of_the_fixture(folder: &Path) -> PathBuf {
-    let copy = folder.join("memory.db");
-    std::fs::copy(fixture(), &copy).unwrap();
+fn copy_of_the_fixture(version: u32, folder: &Path) -> PathBuf {
+    let copy = folder.join(format!("v{version}.db"));
+    std::fs::copy(fixture(version), &copy).unwrap();
     copy
 }
 
@@ -171,25 +228,57 @@ fn a_file_written_now_says_what_was_written() {
     let path = folder.path().join("memory.db");
     write(&path);
     if std::env::var_os("MEMORY_SQLITE_WRITE_FIXTURE").is_some() {
-        std::fs::copy(&path, fixture()).unwrap();
+        std::fs::copy(&path, fixture(2)).unwrap();
     }
+    check_vectors(&path).unwrap();
     check(&path).unwrap();
 }
 
 #[test]
 fn a_file_of_version_1_opens_and_says_what_was_written() {
     let folder = folder();
-    check(&copy_of_the_fixture(folder.path())).unwrap();
+    check(&copy_of_the_fixture(1, folder.path())).unwrap();
+}
+
+#[test]
+fn a_file_of_version_2_opens_and_says_what_was_written() {
+    let folder = folder();
+    let path = copy_of_the_fixture(2, folder.path());
+    check_vectors(&path).unwrap();
+    check(&path).unwrap();
+}
+
+#[test]
+fn a_file_of_version_1_gets_its_vectors_by_reembedding() {
+    let folder = folder();
+    let store = embedding(&copy_of_the_fixture(1, folder.path()));
+    assert!(store.near("unicode ceremony", 3).unwrap().is_empty());
+    let done = block_on(store.backend().reembed(&store.scope, Default::default())).unwrap();
+    assert_eq!((done.embedded, done.remaining, done.failed), (8, 0, 0));
+    assert_eq!(store.near("Ünïcode tea ceremony", 1).unwrap()[0].0, "rich");
+}
+
+/// What is slipped into a file of an earlier version is noticed before that is made a later one.
+#[test]
+fn a_file_of_version_1_with_a_trigger_is_refused_and_stays_as_it_was() {
+    let folder = folder();
+    let path = copy_of_the_fixture(1, folder.path());
+    let trigger = "CREATE TRIGGER slipped AFTER INSERT ON entry BEGIN DELETE FROM body; END";
+    Connection::open(&path).unwrap().execute_batch(trigger).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = Store::open(&path, fast()).unwrap_err();
+    assert_eq!(error.kind(), memory_core::ErrorKind::Corrupt);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 /// What other programs may rely on.
 #[test]
-fn a_file_of_version_1_is_marked_and_laid_out_as_documented() {
+fn a_file_of_version_2_is_marked_and_laid_out_as_documented() {
     let folder = folder();
-    let path = copy_of_the_fixture(folder.path());
+    let path = copy_of_the_fixture(2, folder.path());
     let conn = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     assert_eq!(pragma(&conn, "application_id"), 0x4d65_6d41);
-    assert_eq!(pragma(&conn, "user_version"), 1);
+    assert_eq!(pragma(&conn, "user_version"), 2);
     assert_eq!(pragma(&conn, "auto_vacuum"), 2, "incremental");
     assert_eq!(pragma(&conn, "page_size"), 4_096);
     let mode: String = conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
@@ -215,6 +304,21 @@ fn a_file_of_version_1_is_marked_and_laid_out_as_documented() {
     };
     assert_eq!(value("number"), "123456789012345678901234567890.50e-3");
     assert_eq!(value("long"), long());
+    let (data, dimensions): (Vec<u8>, i64) = conn
+        .query_row(
+            "SELECT v.data, m.dimensions FROM vector v JOIN model m ON m.id = v.model \
+             JOIN entry e ON e.space = v.space AND e.key = v.key AND e.version = v.version \
+             WHERE v.space = ?1 AND v.key = 'rich'",
+            [space],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    let numbers: Vec<f32> = data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    assert_eq!(numbers, TestEmbedder::new().vector("Ünïcode tea ceremony"));
+    assert_eq!(i64::try_from(numbers.len()).unwrap(), dimensions);
+    let vectors: i64 =
+        conn.query_row("SELECT vectors FROM scope WHERE space = ?1", [space], |row| row.get(0)).unwrap();
+    assert_eq!(vectors, 8);
 }
 
 fn normalized(sql: &str) -> String {
@@ -234,7 +338,10 @@ fn a_new_file_has_the_tables_of_the_released_one() {
     let folder = folder();
     let path = folder.path().join("new.db");
     Store::open(&path, fast()).unwrap().close();
-    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(folder.path())));
+    let migrated = copy_of_the_fixture(1, folder.path());
+    Store::open(&migrated, fast()).unwrap().close();
+    assert_eq!(ddl(&path), ddl(&migrated));
+    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(2, folder.path())));
 }
 
 #[test]
@@ -254,7 +361,9 @@ fn the_documented_tables_are_those_of_the_file() {
         .map(normalized)
         .filter(|statement| statement.starts_with("CREATE "))
         .collect();
-    let stored = ddl(&copy_of_the_fixture(folder.path()));
+    // SQLite's own, for numbers that are never given twice.
+    let mut stored = ddl(&copy_of_the_fixture(2, folder.path()));
+    stored.retain(|statement| !statement.contains("sqlite_sequence"));
     for statement in &stored {
         assert!(documented.contains(statement), "not documented: {statement}");
     }

@@ -32,15 +32,22 @@ pub(crate) struct Change {
 
 #[derive(Debug)]
 pub(crate) enum What {
-    Put { version: u64, value: Json, text: Option<String>, expires_at: Option<Timestamp> },
+    Put {
+        version: u64,
+        value: Json,
+        text: Option<String>,
+        expires_at: Option<Timestamp>,
+    },
     Removed,
+    /// The entry got its vector; its text is as it was.
+    Embedded,
 }
 
 impl Change {
     fn bytes(&self) -> usize {
         let what = match &self.what {
             What::Put { value, text, .. } => value.len_bytes() + text.as_ref().map_or(0, String::len),
-            What::Removed => 0,
+            What::Removed | What::Embedded => 0,
         };
         size_of::<Self>() + self.key.as_str().len() + what
     }
@@ -234,20 +241,25 @@ pub(crate) struct ScopeState {
     /// Rows, expired ones included.
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
+    /// Vectors of all models, those of expired rows included.
+    pub(crate) vectors: u64,
 }
 
 impl ScopeState {
     pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Option<Self>, Unreadable> {
         let found = connection
-            .prepare_cached("SELECT space, changes, entries, bytes FROM scope WHERE digest = ?1")?
-            .query_row([digest.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .prepare_cached("SELECT space, changes, entries, bytes, vectors FROM scope WHERE digest = ?1")?
+            .query_row([digest.as_bytes()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            })
             .optional()?;
-        let Some((space, changes, entries, bytes)) = found else { return Ok(None) };
+        let Some((space, changes, entries, bytes, vectors)) = found else { return Ok(None) };
         Ok(Some(Self {
             space,
             changes,
             entries: row::unsigned(entries, "counter")?,
             bytes: row::unsigned(bytes, "counter")?,
+            vectors: row::unsigned(vectors, "counter")?,
         }))
     }
 }
@@ -294,6 +306,7 @@ impl ScopeIndex {
                     self.insert(key, version, &text, expires_at.map(Timestamp::as_millis));
                 }
                 What::Removed => self.remove(&key),
+                What::Embedded => {}
             }
             self.changes = change.number;
         }

@@ -1,242 +1,278 @@
-//! Text search over one scope, in one snapshot.
+//! Search over one scope, in one snapshot: by words, by vectors, or both.
 
+mod answer;
 pub(crate) mod cache;
 mod scan;
+pub(crate) mod view;
 
-use memory_core::filter::FilterView;
-use memory_core::limits::RANK_POOL;
-use memory_core::rank::{Candidate, dedup, rank};
-use memory_core::{
-    Error, Filter, Hit, Key, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp,
-};
+use std::collections::HashMap;
+use std::sync::MutexGuard;
+
+use memory_core::limits::{HYBRID_POOL, RANK_POOL};
+use memory_core::{Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
 use rusqlite::{Connection, params};
 
-use self::cache::{IndexCache, ScopeState};
-use crate::access::AccessCounts;
-use crate::batch::Sql;
-use crate::error::malformed;
-use crate::row::{self, StoredEntry, Unreadable};
+use self::answer::Answer;
+use self::cache::{ScopeIndex, ScopeState};
+use self::view::Described;
+use crate::row::Unreadable;
+use crate::store::Store;
+use crate::vector::QueryVector;
+use crate::vector::cache::{Cached, ScopeMatrix};
+use crate::vector::search::{Ask, Looked, Near, Order};
+use crate::vector::store::model_id;
 
-static SELECT_ENTRY: Sql = Sql::new(
-    "SELECT {columns} FROM entry e LEFT JOIN body b ON b.id = e.body \
-     WHERE e.space = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
-);
-
-/// A key with its similarity, and the version the index had of it.
+/// A key with its similarities, and what they were computed from.
+#[derive(Debug, Default)]
 struct Match {
     key: String,
-    score: f64,
-    version: Option<u64>,
+    lexical: Option<f64>,
+    /// The version that the text index had of it.
+    indexed: Option<u64>,
+    near: Option<Near>,
 }
 
-/// Runs a search on a connection that no transaction is open on.
+/// Runs a search on a connection that no transaction is open on. The query's mode is not `Auto`; `vector` is there
+/// where the mode needs one.
 pub(crate) fn search(
     connection: &Connection,
-    indexes: &IndexCache,
-    accesses: &AccessCounts,
+    store: &Store,
     digest: &ScopeDigest,
     query: &SearchQuery,
+    vector: Option<&QueryVector>,
     now: Timestamp,
 ) -> Result<SearchResults, Unreadable> {
-    let size = match ScopeState::read(connection, digest)? {
-        Some(state) if state.entries > 0 => state.bytes,
-        _ => return Ok(SearchResults::new(Vec::new(), SearchMode::Lexical)),
+    let nothing = || SearchResults::new(Vec::new(), query.mode);
+    let state = match ScopeState::read(connection, digest)? {
+        Some(state) if state.entries > 0 => state,
+        _ => return Ok(nothing()),
     };
-    let cached = indexes.open(digest, size);
-    // Before the snapshot, so that the index is never ahead of it.
+    let by_words = query.mode != SearchMode::Vector;
+    let cached = if by_words { store.indexes.open(digest, state.bytes) } else { None };
+    let cached_matrix = vector
+        .filter(|_| state.vectors > 0)
+        .and_then(|vector| store.matrices.open(digest, state.vectors, vector.model.dimensions));
+    // Before the snapshot, so that neither is ever ahead of it.
     let mut index = cached.as_ref().map(|cached| cached.index());
+    let mut held = cached_matrix.as_ref().map(|cached| (cached, cached.held()));
     let snapshot = connection.unchecked_transaction()?;
-    let Some(state) = ScopeState::read(&snapshot, digest)? else {
-        return Ok(SearchResults::new(Vec::new(), SearchMode::Lexical));
-    };
+    let Some(state) = ScopeState::read(&snapshot, digest)? else { return Ok(nothing()) };
     let mut usable = false;
     if let (Some(cached), Some(index)) = (&cached, &mut index) {
-        usable = indexes.catch_up(digest, cached, index, &snapshot, state, now)?;
+        usable = store.indexes.catch_up(digest, cached, index, &snapshot, state, now)?;
     }
     let index = index.filter(|_| usable);
 
-    // All that may be hits where the order does not follow from similarity alone; its weight may round two
-    // similarities into one, and then the tie is another.
-    let by_similarity = query.rank.is_similarity_only() && query.rank.similarity == 1.0;
-    let limit = if by_similarity { query.top_k } else { RANK_POOL };
-    let mut screen = Screen { connection: &snapshot, space: state.space, query };
-    let matches = match index {
-        Some(index) => {
-            let mut failed = None;
-            let hits = index.documents.search(
-                &query.text,
-                |key| {
+    let search = Search { store, snapshot: &snapshot, digest, state, query, now };
+    let nearest = match vector {
+        Some(vector) if state.vectors > 0 => search.nearest(vector, held.as_mut())?,
+        _ => Vec::new(),
+    };
+    drop(held);
+    let matches = if by_words {
+        search.by_words(index.as_deref(), vector, nearest)?
+    } else {
+        nearest
+            .into_iter()
+            .map(|near| Match { key: near.key.clone(), near: Some(near), ..Match::default() })
+            .collect()
+    };
+    drop(index);
+    Answer {
+        store,
+        snapshot: &snapshot,
+        digest,
+        space: state.space,
+        has_vectors: state.vectors > 0,
+        query,
+        now,
+    }
+    .of(matches)
+}
+
+/// One search.
+struct Search<'a> {
+    store: &'a Store,
+    snapshot: &'a Connection,
+    digest: &'a ScopeDigest,
+    state: ScopeState,
+    query: &'a SearchQuery,
+    now: Timestamp,
+}
+
+impl Search<'_> {
+    /// How many may be hits. All that are ranked, where the order does not follow from similarity alone (a weight may
+    /// round two similarities into one, and then the tie is another), or where some may be left out as duplicates.
+    fn limit(&self) -> usize {
+        let by_similarity = self.query.rank.is_similarity_only() && self.query.rank.similarity == 1.0;
+        match self.query.mode {
+            SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
+            _ if by_similarity && self.query.dedup.is_none() => self.query.top_k,
+            _ => RANK_POOL,
+        }
+    }
+
+    /// The nearest by vectors, best first.
+    fn nearest(
+        &self,
+        vector: &QueryVector,
+        held: Option<&mut (&std::sync::Arc<Cached>, MutexGuard<'_, ScopeMatrix>)>,
+    ) -> Result<Vec<Near>, Unreadable> {
+        let Some(model) = model_id(self.snapshot, &vector.model)? else { return Ok(Vec::new()) };
+        let closed = || self.store.is_closed();
+        let ask = self.ask(vector, model, &closed);
+        if let Some((cached, held)) = held {
+            let matrices = &self.store.matrices;
+            let dimensions = vector.model.dimensions;
+            let mut usable =
+                matrices.catch_up(self.digest, cached, held, self.snapshot, self.state, model, dimensions)?;
+            // A clock that was set back may ask for what was reclaimed meanwhile; once read again, it is right.
+            for _ in 0..2 {
+                if !usable {
+                    break;
+                }
+                let looked = ask.by_matrix(held)?;
+                matrices.weigh(self.digest, cached, held, self.state);
+                match looked {
+                    Looked::Found(found) => return Ok(found),
+                    Looked::Stale => usable = matrices.repair(held, self.snapshot, self.state)?,
+                }
+            }
+            if usable {
+                tracing::error!("a matrix of vectors disagrees with the database; it was dropped");
+            }
+            matrices.forget(self.digest);
+        }
+        ask.by_scan()
+    }
+
+    fn ask<'a>(&'a self, vector: &'a QueryVector, model: i64, cancelled: &'a dyn Fn() -> bool) -> Ask<'a> {
+        Ask {
+            connection: self.snapshot,
+            space: self.state.space,
+            model,
+            vector,
+            query: self.query,
+            now: self.now,
+            limit: self.limit(),
+            order: if self.query.mode == SearchMode::Vector { Order::Score } else { Order::Cosine },
+            cancelled,
+        }
+    }
+
+    /// The best by words; for hybrid together with the nearest, each with both its similarities.
+    fn by_words(
+        &self,
+        index: Option<&ScopeIndex>,
+        vector: Option<&QueryVector>,
+        nearest: Vec<Near>,
+    ) -> Result<Vec<Match>, Unreadable> {
+        let mut screen = Screen { connection: self.snapshot, space: self.state.space, query: self.query };
+        let limit = self.limit();
+        let (mut matches, scores) = match index {
+            Some(index) => {
+                let mut failed = None;
+                let keys: Vec<&str> = nearest.iter().map(|near| near.key.as_str()).collect();
+                let passes = |key: &std::sync::Arc<str>| {
                     failed.is_none()
                         && screen.passes(key).unwrap_or_else(|error| {
                             failed = Some(error);
                             false
                         })
-                },
-                limit,
-            );
-            if let Some(error) = failed {
-                return Err(error);
+                };
+                let (hits, scores) = index.documents.search_and_score(&self.query.text, passes, limit, &keys);
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+                let matches: Vec<Match> = hits
+                    .into_iter()
+                    .map(|hit| Match {
+                        indexed: index.version(&hit.key),
+                        key: hit.key.to_string(),
+                        lexical: Some(hit.score),
+                        near: None,
+                    })
+                    .collect();
+                (matches, scores)
             }
-            hits.into_iter()
-                .map(|hit| Match {
-                    version: index.version(&hit.key),
-                    key: hit.key.to_string(),
-                    score: hit.score,
-                })
-                .collect()
+            None => {
+                let places: HashMap<&str, usize> =
+                    nearest.iter().enumerate().map(|(place, near)| (near.key.as_str(), place)).collect();
+                let mut scores = vec![None; nearest.len()];
+                let found = scan::search(
+                    self.snapshot,
+                    self.state.space,
+                    self.now,
+                    &self.query.text,
+                    |key| screen.passes(key),
+                    limit,
+                    |key, score| {
+                        if let Some(place) = places.get(key).and_then(|&place| scores.get_mut(place)) {
+                            *place = Some(score);
+                        }
+                    },
+                )?;
+                let matches = found
+                    .into_iter()
+                    .map(|found| Match { key: found.key, lexical: Some(found.score), ..Match::default() })
+                    .collect();
+                (matches, scores)
+            }
+        };
+        if let Some(vector) = vector {
+            self.join(&mut matches, vector, nearest, scores)?;
         }
-        None => scan::search(&snapshot, state.space, now, &query.text, |key| screen.passes(key), limit)?
-            .into_iter()
-            .map(|found| Match { key: found.key, score: found.score, version: None })
-            .collect::<Vec<_>>(),
-    };
-    answer(&snapshot, indexes, accesses, digest, state, query, matches, now)
+        Ok(matches)
+    }
+
+    /// Gives the best by words their cosines, and adds the nearest that are not among them.
+    fn join(
+        &self,
+        matches: &mut Vec<Match>,
+        vector: &QueryVector,
+        nearest: Vec<Near>,
+        scores: Vec<Option<f64>>,
+    ) -> Result<(), Unreadable> {
+        let model = model_id(self.snapshot, &vector.model)?.filter(|_| self.state.vectors > 0);
+        let Some(model) = model else { return Ok(()) };
+        let ask = self.ask(vector, model, &|| false);
+        let mut nearest: HashMap<String, (Near, Option<f64>)> =
+            nearest.into_iter().zip(scores).map(|(near, score)| (near.key.clone(), (near, score))).collect();
+        for found in matches.iter_mut() {
+            found.near = match nearest.remove(&found.key) {
+                Some((near, _)) => Some(near),
+                None => ask.of_key(&found.key)?,
+            };
+        }
+        let rest = nearest.into_iter();
+        matches.extend(rest.map(|(key, (near, lexical))| Match {
+            key,
+            lexical,
+            indexed: None,
+            near: Some(near),
+        }));
+        Ok(())
+    }
 }
 
-/// Which documents may be hits.
-struct Screen<'a> {
-    connection: &'a Connection,
-    space: i64,
-    query: &'a SearchQuery,
+/// Which entries may be hits.
+pub(crate) struct Screen<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) space: i64,
+    pub(crate) query: &'a SearchQuery,
 }
 
 impl Screen<'_> {
-    fn passes(&mut self, key: &str) -> Result<bool, Unreadable> {
+    pub(crate) fn passes(&mut self, key: &str) -> Result<bool, Unreadable> {
         if !key.starts_with(&self.query.prefix) {
             return Ok(false);
         }
-        match &self.query.filter {
-            Some(filter) => matches(self.connection, self.space, key, filter),
-            None => Ok(true),
+        let Some(filter) = &self.query.filter else { return Ok(true) };
+        let mut statement = self.connection.prepare_cached(Described::OF_KEY)?;
+        let mut rows = statement.query(params![self.space, key])?;
+        match rows.next()? {
+            Some(row) => Ok(filter.matches(Described::read(row)?.view())),
+            None => Ok(false),
         }
     }
-}
-
-/// Whether the filter holds for a stored entry, without reading its value.
-fn matches(connection: &Connection, space: i64, key: &str, filter: &Filter) -> Result<bool, Unreadable> {
-    let mut statement = connection.prepare_cached(
-        "SELECT e.created_at, e.updated_at, e.expires_at, e.source, coalesce(e.metadata, b.metadata) \
-         FROM entry e LEFT JOIN body b ON b.id = e.body WHERE e.space = ?1 AND e.key = ?2",
-    )?;
-    let mut rows = statement.query(params![space, key])?;
-    let Some(row) = rows.next()? else { return Ok(false) };
-    let text = |index: usize| -> Result<Option<&str>, Unreadable> {
-        row.get_ref(index)?.as_str_or_null().map_err(|_| malformed("text").into())
-    };
-    let metadata = text(4)?.map(row::decode_metadata).transpose()?.unwrap_or_default();
-    let source = text(3)?.map(row::source).transpose()?;
-    Ok(filter.matches(FilterView {
-        metadata: &metadata,
-        source: source.as_ref(),
-        created_at: row::time(row.get(0)?)?,
-        updated_at: row::time(row.get(1)?)?,
-        expires_at: row.get::<_, Option<i64>>(2)?.map(row::time).transpose()?,
-    }))
-}
-
-/// Reads, ranks and counts the hits.
-#[allow(clippy::too_many_arguments, reason = "one search's facts, used once")]
-fn answer(
-    connection: &Connection,
-    indexes: &IndexCache,
-    accesses: &AccessCounts,
-    digest: &ScopeDigest,
-    state: ScopeState,
-    query: &SearchQuery,
-    matches: Vec<Match>,
-    now: Timestamp,
-) -> Result<SearchResults, Unreadable> {
-    let threshold = query.threshold.unwrap_or(0.0);
-    let mut found = Vec::with_capacity(matches.len());
-    for hit in matches {
-        if hit.score < threshold {
-            continue;
-        }
-        let summary = summary(connection, state.space, &hit.key, now)?;
-        let Some(summary) =
-            summary.filter(|summary| hit.version.is_none_or(|version| version == summary.version))
-        else {
-            // Never a stale hit: an index that disagrees with its own snapshot is a bug.
-            indexes.forget(digest);
-            return Err(Error::internal(
-                "a text index disagrees with the database; it was dropped, search again",
-            )
-            .with_retry(memory_core::Retry::Now)
-            .into());
-        };
-        found.push((hit, summary));
-    }
-    let candidates: Vec<Candidate<'_>> = {
-        let counts = accesses.look();
-        found
-            .iter()
-            .map(|(hit, summary)| Candidate {
-                key: &summary.key,
-                lexical: Some(hit.score),
-                cosine: None,
-                updated_at: summary.updated_at,
-                source: summary.source.as_ref(),
-                access_count: counts.total(state.space, &hit.key, summary.born, summary.accesses),
-            })
-            .collect()
-    };
-    let ranked = rank(SearchMode::Lexical, &candidates, query.threshold, &query.rank, now);
-    let (kept, duplicates) = dedup(&ranked, query.top_k, query.dedup.as_ref(), |_| None);
-    let mut hits = Vec::with_capacity(kept.len());
-    for kept in kept {
-        let Some((hit, summary)) = found.get(kept.ranked.index) else { continue };
-        let Some(StoredEntry { mut entry, .. }) = self::entry(connection, state.space, &hit.key, now)? else {
-            continue;
-        };
-        let (before, _) = accesses.look().access(state.space, &hit.key, summary.born, summary.accesses);
-        entry.access_count = before;
-        hits.push(Hit::new(entry, kept.ranked.score, kept.ranked.rank_score));
-    }
-    let mut results = SearchResults::new(hits, SearchMode::Lexical);
-    results.duplicates = duplicates;
-    Ok(results)
-}
-
-/// What ranking needs of an entry.
-struct Summary {
-    key: Key,
-    version: u64,
-    born: i64,
-    updated_at: Timestamp,
-    accesses: u64,
-    source: Option<memory_core::Source>,
-}
-
-fn summary(
-    connection: &Connection,
-    space: i64,
-    key: &str,
-    now: Timestamp,
-) -> Result<Option<Summary>, Unreadable> {
-    let mut statement = connection.prepare_cached(
-        "SELECT version, born, updated_at, accesses, source FROM entry \
-         WHERE space = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
-    )?;
-    let mut rows = statement.query(params![space, key, now.as_millis()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let source = row.get_ref(4)?.as_str_or_null().map_err(|_| malformed("source"))?;
-    Ok(Some(Summary {
-        key: Key::new(key)?,
-        version: row::unsigned(row.get(0)?, "version")?,
-        born: row.get(1)?,
-        updated_at: row::time(row.get(2)?)?,
-        accesses: row::unsigned(row.get(3)?, "access count")?,
-        source: source.map(row::source).transpose()?,
-    }))
-}
-
-fn entry(
-    connection: &Connection,
-    space: i64,
-    key: &str,
-    now: Timestamp,
-) -> Result<Option<StoredEntry>, Unreadable> {
-    let mut statement = connection.prepare_cached(SELECT_ENTRY.get())?;
-    let mut rows = statement.query(params![space, key, now.as_millis()])?;
-    rows.next()?.map(row::read).transpose()
 }

@@ -34,8 +34,8 @@ impl PartialOrd for Found {
 
 impl Eq for Found {}
 
-/// The best `limit` documents that pass `filter`, best first, ties by key. Reads the scope twice: its statistics come
-/// first.
+/// The best `limit` documents that pass `filter`, best first, ties by key; `scored` is told the score of every document
+/// that has a term. Reads the scope twice: its statistics come first.
 pub(crate) fn search(
     connection: &Connection,
     space: i64,
@@ -43,6 +43,7 @@ pub(crate) fn search(
     query: &str,
     mut filter: impl FnMut(&str) -> Result<bool, Unreadable>,
     limit: usize,
+    mut scored: impl FnMut(&str, f64),
 ) -> Result<Vec<Found>, Unreadable> {
     let terms = query_terms(query);
     let places: HashMap<&str, usize> =
@@ -77,6 +78,7 @@ pub(crate) fn search(
             return Ok(());
         }
         let found = Found { key: key.to_owned(), score: bm25.saturate(sum, ceiling), bm25: sum };
+        scored(key, found.score);
         let full = best.len() >= limit;
         if full && best.peek().is_none_or(|worst| found >= *worst) || !filter(key)? {
             return Ok(());

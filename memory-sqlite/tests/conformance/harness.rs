@@ -12,17 +12,24 @@ use tempfile::TempDir;
 pub struct Files {
     folder: TempDir,
     config: SqliteConfig,
+    embeds: bool,
 }
 
 impl Files {
     pub fn new(durability: Durability) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, config: SqliteConfig::default().with_durability(durability) }
+        Self { folder, config: SqliteConfig::default().with_durability(durability), embeds: true }
     }
 
     /// Reads every scope at each search, as one whose index does not fit the memory.
     pub fn without_indexes(mut self) -> Self {
-        self.config = self.config.with_search_index_bytes(0);
+        self.config = self.config.with_search_index_bytes(0).with_vector_index_bytes(0);
+        self
+    }
+
+    /// Serves no vectors.
+    pub fn without_embedder(mut self) -> Self {
+        self.embeds = false;
         self
     }
 
@@ -41,7 +48,7 @@ impl Harness for Files {
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
         let provider = SqliteProvider::open(self.path(&fixture), self.config.clone(), fixture.clock.clone())?;
-        Ok(Box::new(provider))
+        Ok(Box::new(if self.embeds { provider.with_embedder(fixture.embedder.clone()) } else { provider }))
     }
 
     async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
@@ -59,6 +66,7 @@ impl Harness for Memory {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        Ok(Box::new(SqliteProvider::open_in_memory(SqliteConfig::default(), fixture.clock.clone())?))
+        let provider = SqliteProvider::open_in_memory(SqliteConfig::default(), fixture.clock.clone())?;
+        Ok(Box::new(provider.with_embedder(fixture.embedder.clone())))
     }
 }

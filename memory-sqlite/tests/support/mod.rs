@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use memory_core::{
-    Backend, Checked, Clock, DeleteOptions, Entry, GetOptions, Json, Key, ListQuery, NewEntry, Provider as _,
-    Result, Scope, SearchMode, SearchQuery, SetOptions, SetOutcome, Timestamp, UpdateOptions,
+    Backend, Checked, Clock, DeleteOptions, Embedder, Entry, GetOptions, Json, Key, ListQuery, NewEntry,
+    Provider as _, Result, Scope, SearchMode, SearchQuery, SetOptions, SetOutcome, Timestamp, UpdateOptions,
 };
 use memory_sqlite::{Durability, SqliteConfig, SqliteProvider};
 
@@ -145,6 +145,20 @@ impl Store {
         Self::over(Arc::new(SqliteProvider::open_in_memory(config, clock.clone())?), clock)
     }
 
+    /// With an embedder, in a file or in memory.
+    pub(crate) fn embedding(
+        path: Option<&Path>,
+        config: SqliteConfig,
+        clock: Arc<TestClock>,
+        embedder: Arc<dyn Embedder>,
+    ) -> Result<Self> {
+        let provider = match path {
+            Some(path) => SqliteProvider::open(path, config, clock.clone())?,
+            None => SqliteProvider::open_in_memory(config, clock.clone())?,
+        };
+        Self::over(Arc::new(provider.with_embedder(embedder)), clock)
+    }
+
     fn over(provider: Arc<SqliteProvider>, clock: Arc<TestClock>) -> Result<Self> {
         let kv = Arc::new(Checked::new(provider.clone())?);
         Ok(Self { provider, kv, clock, scope: agent("ada") })
@@ -222,6 +236,13 @@ impl Store {
         let found = block_on(self.backend().search(&self.scope, query))?;
         let entries = found.hits.into_iter().map(|hit| hit.entry);
         Ok(entries.map(|entry| (entry.key.as_str().to_owned(), entry.value.as_str().to_owned())).collect())
+    }
+
+    /// The keys and scores that are nearest to the text, best first.
+    pub(crate) fn near(&self, text: &str, top_k: usize) -> Result<Vec<(String, f64)>> {
+        let query = SearchQuery::new(text).with_mode(SearchMode::Vector).with_top_k(top_k);
+        let found = block_on(self.backend().search(&self.scope, query))?;
+        Ok(found.hits.into_iter().map(|hit| (hit.entry.key.as_str().to_owned(), hit.score)).collect())
     }
 
     /// Ends it as a process does that takes its time: what waits is written, the log moves into the file.

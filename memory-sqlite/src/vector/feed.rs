@@ -1,0 +1,134 @@
+//! Committed changes on their way to what is held in memory.
+
+use std::collections::VecDeque;
+
+/// Changes held for the next search, at most; with more, the search compares ids itself.
+const HELD: usize = 20_000;
+
+/// A vector that was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) id: i64,
+    pub(crate) model: i64,
+}
+
+/// A committed change of a scope, as far as vectors go.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) space: i64,
+    /// The scope's count of changes with this one.
+    pub(crate) number: i64,
+    pub(crate) gone: Vec<i64>,
+    pub(crate) stored: Vec<Stored>,
+}
+
+/// One change, or several in a row that have nothing to say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) space: i64,
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) gone: Vec<i64>,
+    pub(crate) stored: Vec<Stored>,
+}
+
+impl Item {
+    fn is_silent(&self) -> bool {
+        self.gone.is_empty() && self.stored.is_empty()
+    }
+
+    fn weight(&self) -> usize {
+        1 + self.gone.len() + self.stored.len()
+    }
+}
+
+/// Changes of one scope in the order of their commits.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    items: VecDeque<Item>,
+    weight: usize,
+}
+
+impl Feed {
+    pub(crate) fn push(&mut self, change: Change) {
+        let Change { space, number, gone, stored } = change;
+        let item = Item { space, first: number, last: number, gone, stored };
+        if item.is_silent()
+            && let Some(back) = self.items.back_mut()
+            && back.is_silent()
+            && back.space == space
+            && back.last + 1 == number
+        {
+            back.last = number;
+            return;
+        }
+        self.weight += item.weight();
+        self.items.push_back(item);
+        // The gap that this leaves is noticed by its number.
+        while self.weight > HELD {
+            let Some(dropped) = self.items.pop_front() else { break };
+            self.weight -= dropped.weight();
+        }
+    }
+
+    /// Takes the changes that a snapshot shows, in which the scope is `space` after `changes`.
+    pub(crate) fn take_until(&mut self, space: i64, changes: i64) -> Vec<Item> {
+        let mut taken = Vec::new();
+        while let Some(front) = self.items.front_mut() {
+            if front.space == space && front.last > changes {
+                if front.first <= changes {
+                    // Only silent ones are several.
+                    let (gone, stored) = (Vec::new(), Vec::new());
+                    taken.push(Item { space, first: front.first, last: changes, gone, stored });
+                    front.first = changes + 1;
+                }
+                break;
+            }
+            let Some(item) = self.items.pop_front() else { break };
+            self.weight -= item.weight();
+            taken.push(item);
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(number: i64, gone: &[i64]) -> Change {
+        Change { space: 1, number, gone: gone.to_vec(), stored: Vec::new() }
+    }
+
+    fn spans(items: &[Item]) -> Vec<(i64, i64)> {
+        items.iter().map(|item| (item.first, item.last)).collect()
+    }
+
+    #[test]
+    fn what_has_nothing_to_say_takes_no_room() {
+        let mut feed = Feed::default();
+        (1..=1_000_000).for_each(|number| feed.push(change(number, &[])));
+        assert_eq!(feed.items.len(), 1);
+        assert_eq!(spans(&feed.take_until(1, 400)), [(1, 400)]);
+        assert_eq!(spans(&feed.take_until(1, 1_000_000)), [(401, 1_000_000)]);
+        assert!(feed.take_until(1, i64::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_snapshot_takes_what_it_shows_and_no_more() {
+        let mut feed = Feed::default();
+        for (number, gone) in [(1, &[7][..]), (2, &[]), (3, &[]), (4, &[8])] {
+            feed.push(change(number, gone));
+        }
+        assert_eq!(spans(&feed.take_until(1, 2)), [(1, 1), (2, 2)]);
+        assert_eq!(spans(&feed.take_until(1, 9)), [(3, 3), (4, 4)]);
+    }
+
+    #[test]
+    fn with_too_many_the_oldest_leave() {
+        let mut feed = Feed::default();
+        (0..20_000).for_each(|number| feed.push(change(number, &[number])));
+        assert!(feed.weight <= HELD);
+        assert_eq!(feed.take_until(1, i64::MAX).first().map(|item| item.first), Some(10_000));
+    }
+}

@@ -1,0 +1,168 @@
+//! Moving a scope to the embedder's model, a bounded step at a time.
+
+use std::sync::Arc;
+
+use memory_core::json::Json;
+use memory_core::limits::MAX_TEXT_BYTES;
+use memory_core::{
+    Embedder, EmbeddingModel, ErrorKind, Key, ReembedOptions, ReembedOutcome, Result, ScopeDigest, Timestamp,
+};
+use rusqlite::{Connection, Row, params};
+
+use super::embed::{self, CHUNK_BYTES, CHUNK_TEXTS, Done, Wanted};
+use super::store::model_id;
+use crate::batch::Target;
+use crate::error::malformed;
+use crate::row::{Unreadable, successor, unsigned};
+use crate::search::cache::ScopeState;
+use crate::store::Store;
+
+/// Enough of a value's text to tell, nearly always, that it is not blank.
+const GLANCE_BYTES: usize = 64;
+
+/// EMB-4.
+pub(crate) async fn run(
+    store: &Arc<Store>,
+    embedder: &Arc<dyn Embedder>,
+    target: &Target,
+    options: ReembedOptions,
+) -> Result<ReembedOutcome> {
+    let mut outcome = ReembedOutcome::default();
+    if !options.dry_run {
+        let (mut left, mut from) = (options.limit, String::new());
+        while left > 0 {
+            let chunk = missing(store, embedder, target, from, left.min(CHUNK_TEXTS)).await?;
+            let Some(last) = chunk.last() else { break };
+            from = successor(last.key.as_str());
+            left = left.saturating_sub(chunk.len());
+            let mut failure = None;
+            for done in embed::many(store, embedder, target, chunk).await {
+                match done {
+                    Done::Stored => outcome.embedded += 1,
+                    // Whoever wrote it anew has seen to its vector.
+                    Done::Overtaken => {}
+                    Done::Failed(error)
+                        if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) =>
+                    {
+                        outcome.failed += 1;
+                    }
+                    Done::Failed(error) => failure = Some(error),
+                }
+            }
+            if let Some(error) = failure {
+                return Err(error);
+            }
+        }
+    }
+    let (digest, model) = (target.digest, embedder.model().clone());
+    let of_store = Arc::clone(store);
+    outcome.remaining = store
+        .workers
+        .run(move |connection| Ok(count(connection, &digest, &model, of_store.clock.now())?))
+        .await?;
+    if options.dry_run {
+        outcome.embedded = outcome.remaining.min(options.limit as u64);
+    }
+    Ok(outcome)
+}
+
+/// The first entries from a key on that have no vector of the model, and a text to embed.
+async fn missing(
+    store: &Arc<Store>,
+    embedder: &Arc<dyn Embedder>,
+    target: &Target,
+    from: String,
+    limit: usize,
+) -> Result<Vec<Wanted>> {
+    let (digest, model) = (target.digest, embedder.model().clone());
+    let of_store = Arc::clone(store);
+    store
+        .workers
+        .run(move |connection| {
+            let (mut found, mut bytes) = (Vec::new(), 0_usize);
+            each(connection, &digest, &model, &from, of_store.clock.now(), |row| {
+                let Some(wanted) = wanted(row)? else { return Ok(true) };
+                bytes += wanted.text.len();
+                found.push(wanted);
+                Ok(found.len() < limit && bytes < CHUNK_BYTES)
+            })?;
+            Ok(found)
+        })
+        .await
+}
+
+fn wanted(row: &Row<'_>) -> Result<Option<Wanted>, Unreadable> {
+    let key = Key::new(row.get::<_, String>(0)?).map_err(|_| malformed("key"))?;
+    let version = unsigned(row.get(1)?, "version")?;
+    // What was embedded before, by another model, where that was not the search text.
+    if let Some(text) = row.get::<_, Option<String>>(4)? {
+        let wanted = Wanted::written(key, version, text);
+        return Ok(wanted.map(|wanted| Wanted { apart: true, ..wanted }));
+    }
+    let text = match row.get::<_, Option<String>>(2)? {
+        Some(text) => text,
+        None => value(row)?.search_text(MAX_TEXT_BYTES),
+    };
+    Ok(Wanted::written(key, version, text))
+}
+
+fn value(row: &Row<'_>) -> Result<Json, Unreadable> {
+    let text = row.get_ref(3)?.as_str().map_err(|_| malformed("value"))?;
+    Ok(Json::parse(text).map_err(|_| malformed("value"))?)
+}
+
+/// How many entries have no vector of the model, and a text to embed.
+fn count(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    model: &EmbeddingModel,
+    now: Timestamp,
+) -> Result<u64, Unreadable> {
+    let mut count = 0;
+    each(connection, digest, model, "", now, |row| {
+        let text = |column| row.get_ref(column)?.as_str_or_null().map_err(|_| malformed("text").into());
+        let found: Result<_, Unreadable> = text(4).and_then(|apart| Ok(apart.or(text(2)?)));
+        let blank = match found? {
+            Some(text) => text.trim().is_empty(),
+            None => {
+                let value = value(row)?;
+                value.search_text(GLANCE_BYTES).trim().is_empty()
+                    && value.search_text(MAX_TEXT_BYTES).trim().is_empty()
+            }
+        };
+        count += u64::from(!blank);
+        Ok(true)
+    })?;
+    Ok(count)
+}
+
+/// Visits the live entries without a vector of the model in key order, until `visit` says false.
+fn each(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    model: &EmbeddingModel,
+    from: &str,
+    now: Timestamp,
+    mut visit: impl FnMut(&Row<'_>) -> Result<bool, Unreadable>,
+) -> Result<(), Unreadable> {
+    let snapshot = connection.unchecked_transaction()?;
+    let Some(state) = ScopeState::read(&snapshot, digest)? else { return Ok(()) };
+    // No model has the number 0.
+    let model = model_id(&snapshot, model)?.unwrap_or(0);
+    let mut statement = snapshot.prepare_cached(
+        "SELECT e.key, e.version, coalesce(e.text, b.text), coalesce(e.value, b.value), \
+         (SELECT v.text FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.text IS NOT NULL \
+          ORDER BY v.id LIMIT 1) \
+         FROM entry e LEFT JOIN body b ON b.id = e.body \
+         WHERE e.space = ?1 AND e.key >= ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3) \
+         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.model = ?4) \
+         ORDER BY e.key",
+    )?;
+    let mut rows = statement.query(params![state.space, from, now.as_millis(), model])?;
+    while let Some(row) = rows.next()? {
+        if !visit(row)? {
+            break;
+        }
+    }
+    Ok(())
+}
