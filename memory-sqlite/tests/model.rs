@@ -1,4 +1,5 @@
-//! Random histories have the answers of the plain in-memory reference, search scores included.
+//! Random histories have the answers of the plain in-memory reference, search scores included: without an embedder, and
+//! with one that fails at times and changes its model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,16 +12,17 @@
 mod support;
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_conformance::Reference;
+use memory_conformance::{EmbedFault, Reference, TestEmbedder};
 use memory_core::entry::value_sha256;
 use memory_core::{
-    Backend, BulkOptions, Checked, DeleteOptions, Entry, Error, Expect, Field, Filter, GetOptions,
-    ImportOptions, ListQuery, Metadata, NewEntry, OnExisting, Provider as _, Quota, RankOptions, Reducer,
-    Result, Scalar, Scope, ScopesQuery, SearchMode, SearchQuery, SetOptions, Source, TenantId, Ttl,
-    UpdateOptions,
+    Backend, BulkOptions, Checked, Dedup, DedupPolicy, DeleteOptions, Embed, Entry, Error, ErrorKind, Expect,
+    Field, Filter, Fusion, GetOptions, ImportOptions, ListQuery, Metadata, NewEntry, OnExisting,
+    Provider as _, Quota, RankOptions, Reducer, ReembedOptions, Result, Scalar, Scope, ScopesQuery,
+    SearchMode, SearchQuery, SetOptions, Source, TenantId, Ttl, UpdateOptions,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -42,6 +44,14 @@ const VALUES: [&str; 12] = [
     "[1, \"tea\", {\"a\":1}]",
     // Long enough to be stored apart.
     "\"LONG\"",
+];
+/// The models of the embedder. None is another's with other dimensions: who is refused what then has a test of its own.
+const MODELS: [(&str, usize); 2] = [("one", 8), ("other", 5)];
+const FAULTS: [Option<EmbedFault>; 4] = [
+    None,
+    None,
+    Some(EmbedFault::Error(ErrorKind::Unavailable)),
+    Some(EmbedFault::Error(ErrorKind::TooLarge)),
 ];
 const WORDS: [&str; 7] = ["tea", "oolong", "green tea", "since 2019", "taiwan TEA oolong", "absent", "!?"];
 
@@ -72,6 +82,7 @@ struct Write {
     ttl: Ttl,
     wanted: Wanted,
     quota: Quota,
+    embed: Embed,
 }
 
 #[derive(Clone, Debug)]
@@ -91,7 +102,14 @@ enum Step {
         top_k: usize,
         rank: RankOptions,
         threshold: f64,
+        mode: SearchMode,
+        dedup: Option<Dedup>,
     },
+    Reembed(usize, bool),
+    /// From now on the embedder fails in this way, or not.
+    Fail(Option<EmbedFault>),
+    /// From now on it is this model's.
+    Model(usize),
     Stats,
     Scopes,
     Drop,
@@ -137,8 +155,9 @@ fn writes() -> impl Strategy<Value = Write> {
         ttls(),
         wanted(),
         quotas(),
+        select(&[Embed::Auto, Embed::Auto, Embed::Always, Embed::Never]),
     )
-        .prop_map(|(key, value, metadata, source, text, ttl, wanted, quota)| Write {
+        .prop_map(|(key, value, metadata, source, text, ttl, wanted, quota, embed)| Write {
             key,
             value,
             metadata,
@@ -147,6 +166,7 @@ fn writes() -> impl Strategy<Value = Write> {
             ttl,
             wanted,
             quota,
+            embed,
         })
 }
 
@@ -172,14 +192,41 @@ fn reducers() -> impl Strategy<Value = Reducer> {
 }
 
 fn ranks() -> impl Strategy<Value = RankOptions> {
-    select(&[(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.0, 2.0, 0.0), (0.3, 1.0, 0.7)]).prop_map(
-        |(recency, source, frequency)| RankOptions {
-            recency,
-            half_life_seconds: 1.0,
-            source,
-            source_weights: [("chat".to_owned(), 1.0)].into(),
-            frequency,
-            ..RankOptions::default()
+    let weights = select(&[(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.0, 2.0, 0.0), (0.3, 1.0, 0.7)]);
+    let fusions = select(&[
+        Fusion::Weighted { vector: 0.5 },
+        Fusion::Weighted { vector: 0.9 },
+        Fusion::ReciprocalRank { k: 60 },
+    ]);
+    (weights, fusions).prop_map(|((recency, source, frequency), fusion)| RankOptions {
+        recency,
+        fusion,
+        half_life_seconds: 1.0,
+        source,
+        source_weights: [("chat".to_owned(), 1.0)].into(),
+        frequency,
+        ..RankOptions::default()
+    })
+}
+
+fn searches() -> impl Strategy<Value = Step> {
+    let modes = select(&[SearchMode::Lexical, SearchMode::Vector, SearchMode::Hybrid, SearchMode::Auto]);
+    let dedups = prop_oneof![
+        3 => Just(None),
+        1 => (select(&[0.0, 0.5, 0.99]), select(&[DedupPolicy::Drop, DedupPolicy::Merge, DedupPolicy::Keep]))
+            .prop_map(|(threshold, policy)| Some(Dedup { threshold, policy })),
+    ];
+    let thresholds = select(&[0.0, 0.0, 0.3]);
+    (select(&WORDS), select(&PREFIXES), filters(), 1..5_usize, ranks(), thresholds, modes, dedups).prop_map(
+        |(words, prefix, filter, top_k, rank, threshold, mode, dedup)| Step::Search {
+            words,
+            prefix,
+            filter,
+            top_k,
+            rank,
+            threshold,
+            mode,
+            dedup,
         },
     )
 }
@@ -196,9 +243,10 @@ fn steps() -> impl Strategy<Value = Step> {
         // What a key's second mention shows of the first's access is not specified.
         1 => prop::collection::btree_set(key(), 0..5).prop_map(|keys| Step::GetMany(keys.into_iter().collect())),
         2 => (select(&PREFIXES), 1..5_usize, filters()).prop_map(|(prefix, limit, filter)| Step::List(prefix, limit, filter)),
-        4 => (select(&WORDS), select(&PREFIXES), filters(), 1..5_usize, ranks(), select(&[0.0, 0.0, 0.3])).prop_map(
-            |(words, prefix, filter, top_k, rank, threshold)| Step::Search { words, prefix, filter, top_k, rank, threshold }
-        ),
+        6 => searches(),
+        1 => (1..5_usize, any::<bool>()).prop_map(|(limit, dry_run)| Step::Reembed(limit, dry_run)),
+        1 => select(&FAULTS).prop_map(Step::Fail),
+        1 => (0..MODELS.len()).prop_map(Step::Model),
         1 => Just(Step::Stats),
         1 => Just(Step::Scopes),
         1 => Just(Step::Drop),
@@ -232,6 +280,7 @@ fn options(write: &Write, expect: Expect) -> SetOptions {
     options.source = write.source.map(|label| Source::new(label).unwrap());
     options.text = write.text.map(str::to_owned);
     options.quota = write.quota;
+    options.embed = write.embed;
     options
 }
 
@@ -283,20 +332,20 @@ async fn take(
             answer(kv.get_many(scope, &keys, GetOptions::default()).await)
         }
         Step::List(prefix, limit, filter) => list(kv, scope, prefix, *limit, filter.as_ref()).await,
-        Step::Search { words, prefix, filter, top_k, rank, threshold } => {
+        Step::Search { words, prefix, filter, top_k, rank, threshold, mode, dedup } => {
             let mut query = SearchQuery::new(*words)
-                .with_mode(SearchMode::Lexical)
+                .with_mode(*mode)
                 .with_prefix(*prefix)
                 .with_top_k(*top_k)
                 .with_rank(rank.clone())
                 .with_threshold(*threshold);
-            query.filter = filter.clone();
+            (query.filter, query.dedup) = (filter.clone(), *dedup);
             let found = kv.search(scope, query).await.map(|found| {
                 let hits = found
                     .hits
                     .into_iter()
-                    .map(|hit| (format!("{:.12} {:.12}", hit.score, hit.rank_score), hit.entry));
-                hits.collect::<Vec<_>>()
+                    .map(|hit| (format!("{:.12} {:.12}", hit.score, hit.rank_score), hit.entry, hit.merged));
+                (hits.collect::<Vec<_>>(), found.mode, found.duplicates)
             });
             answer(found)
         }
@@ -308,7 +357,12 @@ async fn take(
             let again = import(kv, scope, other, *on_existing).await;
             format!("{first} {again} {}", list(kv, other, "", 100, None).await)
         }
-        Step::Advance(_) | Step::Sweep | Step::Reopen => String::new(),
+        Step::Reembed(limit, dry_run) => {
+            let mut options = ReembedOptions::default();
+            (options.limit, options.dry_run) = (*limit, *dry_run);
+            answer(kv.reembed(scope, options).await)
+        }
+        Step::Advance(_) | Step::Sweep | Step::Reopen | Step::Fail(_) | Step::Model(_) => String::new(),
     }
 }
 
@@ -345,29 +399,90 @@ async fn list(
     }
 }
 
-fn run(history: &[(bool, Step)], in_memory: bool, indexed: bool) -> std::result::Result<(), TestCaseError> {
+/// What is varied from history to history.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    in_memory: bool,
+    /// Without room for an index a search reads the scope.
+    words_indexed: bool,
+    vectors_indexed: bool,
+    embeds: bool,
+}
+
+impl Setting {
+    fn open(self, path: &Path, clock: &Arc<TestClock>, embedder: Arc<TestEmbedder>) -> Store {
+        let config = fast()
+            .with_search_index_bytes(if self.words_indexed { 1 << 20 } else { 0 })
+            .with_vector_index_bytes(if self.vectors_indexed { 1 << 20 } else { 0 });
+        let path = (!self.in_memory).then_some(path);
+        match (self.embeds, path) {
+            (true, path) => Store::embedding(path, config, clock.clone(), embedder),
+            (false, Some(path)) => Store::open_at(path, config, clock.clone()),
+            (false, None) => Store::in_memory_at(config, clock.clone()),
+        }
+        .unwrap()
+    }
+
+    fn reference(self, reference: &Reference, embedder: Arc<TestEmbedder>) -> Checked<Reference> {
+        let reference = reference.clone();
+        Checked::new(if self.embeds { reference.with_embedder(embedder) } else { reference }).unwrap()
+    }
+
+    /// The history without what takes an embedder, where there is none.
+    fn adapt(self, step: &Step) -> Step {
+        let mut step = step.clone();
+        if !self.embeds {
+            match &mut step {
+                Step::Set(write) => write.embed = Embed::Auto,
+                Step::Bulk(writes, _) => writes.iter_mut().for_each(|write| write.embed = Embed::Auto),
+                Step::Search { mode, .. } => *mode = SearchMode::Lexical,
+                Step::Reembed(..) => step = Step::Stats,
+                _ => {}
+            }
+        }
+        step
+    }
+}
+
+fn run(history: &[(bool, Step)], setting: Setting) -> std::result::Result<(), TestCaseError> {
     let clock = TestClock::new();
-    let reference = Checked::new(Reference::new(Arc::clone(&clock) as Arc<_>)).unwrap();
+    let plain = Reference::new(Arc::clone(&clock) as Arc<_>);
     let folder = files::folder();
     let path = folder.path().join("memory.db");
-    // Without room for an index a search reads the scope.
-    let config = fast().with_search_index_bytes(if indexed { 1 << 20 } else { 0 });
-    let mut store = if in_memory {
-        Store::in_memory_at(config.clone(), clock.clone()).unwrap()
-    } else {
-        Store::open_at(&path, config.clone(), clock.clone()).unwrap()
+    let (mut model, mut fault) = (0, None);
+    let embedder = |model: usize, fault| {
+        let (name, dimensions) = MODELS[model];
+        let embedder = Arc::new(TestEmbedder::named(name, dimensions));
+        embedder.fail_always(fault);
+        embedder
     };
+    let mut expecting = embedder(model, fault);
+    let mut embedding = embedder(model, fault);
+    let mut reference = setting.reference(&plain, expecting.clone());
+    let mut store = setting.open(&path, &clock, embedding.clone());
     let scopes = [support::agent("one"), Scope::user("acme", "two").unwrap()];
     for (number, (second, step)) in history.iter().enumerate() {
-        let scope = &scopes[usize::from(*second)];
+        let (scope, step) = (&scopes[usize::from(*second)], &setting.adapt(step));
         // Versions survive an import only into a scope never written.
         let other = support::agent(&format!("copy {number}"));
         match step {
             Step::Advance(ms) => clock.advance(Duration::from_millis(*ms)),
             Step::Sweep => drop(block_on(store.provider.sweep()).unwrap()),
-            Step::Reopen if !in_memory => {
+            Step::Reopen if !setting.in_memory => {
                 store.close();
-                store = Store::open_at(&path, config.clone(), clock.clone()).unwrap();
+                store = setting.open(&path, &clock, embedding.clone());
+            }
+            Step::Fail(now) => {
+                fault = *now;
+                expecting.fail_always(fault);
+                embedding.fail_always(fault);
+            }
+            Step::Model(now) if !setting.in_memory => {
+                model = *now;
+                (expecting, embedding) = (embedder(model, fault), embedder(model, fault));
+                reference = setting.reference(&plain, expecting.clone());
+                store.close();
+                store = setting.open(&path, &clock, embedding.clone());
             }
             _ => {}
         }
@@ -420,12 +535,23 @@ fn histories() -> impl Strategy<Value = Vec<(bool, Step)>> {
     prop::collection::vec((any::<bool>(), steps()), 1..60)
 }
 
+fn settings(in_memory: bool) -> impl Strategy<Value = Setting> {
+    (any::<bool>(), any::<bool>(), prop::bool::weighted(0.7)).prop_map(
+        move |(words_indexed, vectors_indexed, embeds)| Setting {
+            in_memory,
+            words_indexed,
+            vectors_indexed,
+            embeds,
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn a_database_in_memory_answers_as_the_reference(history in histories(), indexed: bool) {
-        run(&history, true, indexed)?;
+    fn a_database_in_memory_answers_as_the_reference(history in histories(), setting in settings(true)) {
+        run(&history, setting)?;
     }
 }
 
@@ -433,7 +559,7 @@ proptest! {
     #![proptest_config(cases(100))]
 
     #[test]
-    fn a_database_file_answers_as_the_reference(history in histories(), indexed: bool) {
-        run(&history, false, indexed)?;
+    fn a_database_file_answers_as_the_reference(history in histories(), setting in settings(false)) {
+        run(&history, setting)?;
     }
 }
