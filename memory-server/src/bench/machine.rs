@@ -45,6 +45,13 @@ pub(super) fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
+/// Memory of this process that is in use, where the system tells (Linux).
+pub(super) fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find(|line| line.starts_with("Private_Dirty:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+}
+
 /// Processor time of the threads that live now, where the system tells (Linux, to the nanosecond).
 pub(super) fn cpu_time() -> Option<Duration> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;

@@ -6,6 +6,7 @@ mod machine;
 mod measure;
 mod ours;
 mod report;
+mod search;
 mod workload;
 
 use std::io::Write;
@@ -24,6 +25,8 @@ pub(crate) struct BenchArgs {
 enum Bench {
     /// Key/value operations on embedded SQLite.
     Kv(KvArgs),
+    /// Vector, hybrid and text search on embedded SQLite, beside an exhaustive search and the memory's bandwidth.
+    Search(search::SearchArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -60,12 +63,14 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 /// it is done; Ctrl-C ends it early and removes its files, and so does a reader of `out` that goes away. May be
 /// called from any thread, also one of a runtime.
 pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
-    let Bench::Kv(kv) = &args.what;
     // A thread of its own: the benchmark brings its own runtime, which must not start inside another.
     std::thread::scope(|threads| {
         let bench = std::thread::Builder::new()
             .name("bench".to_owned())
-            .spawn_scoped(threads, || kv::run(kv, json, out));
+            .spawn_scoped(threads, || match &args.what {
+                Bench::Kv(kv) => kv::run(kv, json, out),
+                Bench::Search(search) => search::run(search, json, out),
+            });
         match bench.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(Err(error))) if is_broken_pipe(&error) => Ok(()),
             Ok(Ok(result)) => result,

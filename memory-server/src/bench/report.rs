@@ -141,12 +141,12 @@ impl Row {
     }
 }
 
-fn broken(error: std::io::Error) -> memory_core::Error {
+pub(super) fn broken(error: std::io::Error) -> memory_core::Error {
     machine::io("write the report", error)
 }
 
 /// Three digits that matter, or whole numbers.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),

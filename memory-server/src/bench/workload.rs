@@ -70,25 +70,30 @@ impl Workload {
 
 /// Words of one to four syllables; some are everywhere, most are rare, as in any language.
 fn value(seed: u64) -> String {
-    const SYLLABLES: [&str; 16] = [
-        "ka", "ro", "mi", "ten", "sol", "ba", "fi", "lor", "ne", "du", "pha", "gri", "vo", "zel", "ta", "um",
-    ];
     let mut random = Random::new(seed);
     let mut text = format!(r#"{{"id":{},"note":""#, 10_000 + seed);
     while text.len() < VALUE_BYTES - 2 {
-        let mut rank = random.below(64) * random.below(64);
-        loop {
-            text.push_str(SYLLABLES.get(rank % SYLLABLES.len()).copied().unwrap_or_default());
-            rank /= SYLLABLES.len();
-            if rank == 0 {
-                break;
-            }
-        }
+        push_word(&mut text, &mut random);
         text.push(' ');
     }
     text.truncate(VALUE_BYTES - 2);
     text.push_str("\"}");
     text
+}
+
+/// Appends a word that is the more likely the fewer syllables it has.
+pub(super) fn push_word(text: &mut String, random: &mut Random) {
+    const SYLLABLES: [&str; 16] = [
+        "ka", "ro", "mi", "ten", "sol", "ba", "fi", "lor", "ne", "du", "pha", "gri", "vo", "zel", "ta", "um",
+    ];
+    let mut rank = random.below(64) * random.below(64);
+    loop {
+        text.push_str(SYLLABLES.get(rank % SYLLABLES.len()).copied().unwrap_or_default());
+        rank /= SYLLABLES.len();
+        if rank == 0 {
+            break;
+        }
+    }
 }
 
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): the same sequence in every run.
@@ -100,7 +105,7 @@ impl Random {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
