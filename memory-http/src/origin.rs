@@ -72,6 +72,11 @@ pub(crate) fn parse(text: &str) -> Result<(Url, Origin)> {
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(Error::invalid("the URL holds white space or a control character; percent-encode it"));
     }
+    // Browsers also take `https:host`, `https:///host` and `\\` for `/`; a person reads those otherwise.
+    let rest = text.split_once("://").map(|(_, rest)| rest);
+    if text.contains('\\') || rest.is_none_or(|rest| rest.starts_with('/')) {
+        return Err(Error::invalid("the URL cannot be parsed; write it as https://host/path"));
+    }
     let url = Url::parse(text).map_err(|error| {
         Error::invalid("the URL cannot be parsed; write it as https://host/path").with_source(error)
     })?;

@@ -140,8 +140,9 @@ impl Reply {
             error = error.with_detail("redirects_to", location);
         }
         match self.retry_after {
-            Some(after) if error.retry().is_retryable() => error.with_retry(Retry::After(after)),
+            // The same call would meet the same state.
             _ if kind == ErrorKind::Conflict => error.with_retry(Retry::Never),
+            Some(after) if error.retry().is_retryable() => error.with_retry(Retry::After(after)),
             _ => error,
         }
     }

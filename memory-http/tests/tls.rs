@@ -1,0 +1,106 @@
+//! Certificates: what is trusted, and what is not.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_core::{ErrorKind, Retry};
+use memory_http::{Call, EgressPolicy, HttpClientBuilder, Limits, Method, RetryPolicy};
+use rcgen::{CertificateParams, Issuer, KeyPair};
+use support::{Names, builder, read_request};
+use tokio::io::AsyncWriteExt as _;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// A root, and a server that holds a certificate of it for `name`.
+async fn server(name: &str) -> (SocketAddr, String) {
+    let mut root = CertificateParams::new(Vec::new()).unwrap();
+    root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root_key = KeyPair::generate().unwrap();
+    let root_pem = root.self_signed(&root_key).unwrap().pem();
+    let issuer = Issuer::new(root, root_key);
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                if read_request(&mut stream).await.is_some() {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await;
+                    let _ = stream.shutdown().await;
+                }
+            });
+        }
+    });
+    (address, root_pem)
+}
+
+fn listing(address: SocketAddr) -> HttpClientBuilder {
+    let policy = EgressPolicy::new().allow_host(&format!("models.internal:{}", address.port())).unwrap();
+    builder(policy).resolver(Names::answering(&["127.0.0.1"]))
+}
+
+fn call(address: SocketAddr) -> Call {
+    Call::new(Method::Get, &format!("https://models.internal:{}/", address.port())).unwrap()
+}
+
+#[tokio::test]
+async fn a_certificate_that_no_trusted_root_signed_is_refused_for_good() {
+    let (address, _) = server("models.internal").await;
+    let error = listing(address).build().unwrap().request(call(address)).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::Never), "{error:?}");
+    assert!(error.message().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_root_that_the_operator_gives_is_trusted_for_the_names_it_signed() {
+    let (address, root) = server("models.internal").await;
+    let client = listing(address).trust_pem(root.as_bytes()).unwrap().build().unwrap();
+    assert!(client.request(call(address)).await.unwrap().is_success());
+
+    let (address, root) = server("other.internal").await;
+    let client = listing(address).trust_pem(root.as_bytes()).unwrap().build().unwrap();
+    let error = client.request(call(address)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.message().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_not_spoken_to_in_clear() {
+    let server = support::Server::always(support::reply(200, &[], b"{}")).await;
+    let url = format!("https://{}/", server.address);
+    let limits = Limits { connect_timeout: Duration::from_millis(300), ..Limits::default() };
+    let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    let client = builder(server.policy()).limits(limits).retry(retry).build().unwrap();
+    let error = client.request(Call::new(Method::Get, &url).unwrap()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout), "{error:?}");
+    assert_eq!(server.count(), 0);
+}
+
+#[test]
+fn roots_that_are_no_certificates_are_refused() {
+    for pem in ["", "not pem", "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"] {
+        let error = builder(EgressPolicy::new()).trust_pem(pem.as_bytes()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+    let odd = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    let built = builder(EgressPolicy::new()).trust_pem(odd.as_bytes()).and_then(HttpClientBuilder::build);
+    assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
