@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use crate::backend::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, GetOptions, ImportOptions,
-    ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome,
-    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
-    UpdateOptions, UpdateOutcome,
+    ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, RecordStream, RecordVector, ReembedOptions,
+    ReembedOutcome, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions,
+    SetOutcome, UpdateOptions, UpdateOutcome,
 };
 use crate::capabilities::Capabilities;
 use crate::entry::{Entry, Expect, Quota, size_bytes};
@@ -20,7 +20,8 @@ use crate::layer::{
     MAX_MESSAGES, MAX_MESSAGES_BYTES, MemoryLayer, Message, RecallQuery,
 };
 use crate::limits::{
-    MAX_BULK_BYTES, MAX_BULK_ITEMS, MAX_GET_MANY, MAX_KEY_BYTES, MAX_PAGE, MAX_QUERY_BYTES, MAX_TEXT_BYTES,
+    MAX_BULK_BYTES, MAX_BULK_ITEMS, MAX_DIMENSIONS, MAX_GET_MANY, MAX_KEY_BYTES, MAX_MODEL_NAME_BYTES,
+    MAX_PAGE, MAX_QUERY_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES,
 };
 use crate::provider::{Health, Provider};
 use crate::reduce::{MAX_LIST_LIMIT, Reducer};
@@ -507,19 +508,40 @@ impl RecordLimits {
         if entry.updated_at < entry.created_at {
             return Err(Error::invalid("a record was updated before it was created"));
         }
-        for vector in &record.vectors {
-            // Whoever wrote the record is to blame, not an embedder that could be asked again.
-            crate::embed::check_embeddings(&vector.model, 1, std::slice::from_ref(&vector.vector)).map_err(
-                |error| {
-                    Error::invalid(
-                        "a record's vector is zero, is not finite, or is not as long as its model says",
-                    )
-                    .with_source(error)
-                },
-            )?;
-        }
+        check_vectors(&record.vectors)?;
         entry.metadata.check()
     }
+}
+
+/// Whoever wrote the record is to blame, not an embedder that could be asked again.
+fn check_vectors(vectors: &[RecordVector]) -> Result<()> {
+    if vectors.len() > MAX_RECORD_VECTORS {
+        return Err(Error::invalid(format!("a record has more than {MAX_RECORD_VECTORS} vectors")));
+    }
+    for (at, RecordVector { model, vector, text }) in vectors.iter().enumerate() {
+        let is_name =
+            |name: &str| (1..=MAX_MODEL_NAME_BYTES).contains(&name.len()) && !name.contains(char::is_control);
+        if !is_name(&model.provider) || !is_name(&model.model) {
+            return Err(Error::invalid(format!(
+                "a record's vector names its provider and model by 1 to {MAX_MODEL_NAME_BYTES} bytes each, without \
+                 control characters"
+            )));
+        }
+        if vector.len() > MAX_DIMENSIONS {
+            return Err(Error::invalid(format!("a record's vector is longer than {MAX_DIMENSIONS} numbers")));
+        }
+        crate::embed::check_embeddings(model, 1, std::slice::from_ref(vector)).map_err(|error| {
+            Error::invalid("a record's vector is zero, is not finite, or is not as long as its model says")
+                .with_source(error)
+        })?;
+        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES || text.contains('\0')) {
+            return Err(Error::invalid("the text of a record's vector is over 1 MiB or has a NUL character"));
+        }
+        if vectors.iter().take(at).any(|other| other.model == *model) {
+            return Err(Error::invalid("a record has two vectors of one model; keep the one of its text"));
+        }
+    }
+    Ok(())
 }
 
 #[async_trait]

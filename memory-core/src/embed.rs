@@ -15,7 +15,7 @@ pub struct EmbeddingModel {
     pub provider: String,
     /// Which model (`text-embedding-3-small`).
     pub model: String,
-    /// Length of its vectors: 1 to 16,384.
+    /// Length of its vectors: 1 to [`MAX_DIMENSIONS`](crate::limits::MAX_DIMENSIONS).
     pub dimensions: usize,
 }
 

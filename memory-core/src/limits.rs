@@ -26,6 +26,12 @@ pub const DEFAULT_PAGE: usize = 100;
 pub const MAX_PAGE: usize = 1_000;
 /// A page ends early, with a cursor, once its values and metadata reach this many bytes.
 pub const MAX_PAGE_BYTES: usize = 8 << 20;
+/// Longest vector.
+pub const MAX_DIMENSIONS: usize = 16_384;
+/// Longest name of an embedding model, and of its provider, in bytes.
+pub const MAX_MODEL_NAME_BYTES: usize = 256;
+/// Most vectors of one record of an export.
+pub const MAX_RECORD_VECTORS: usize = 64;
 /// Most keys of one `get_many`.
 pub const MAX_GET_MANY: usize = 1_000;
 /// Most entries of one `bulk_insert`.
