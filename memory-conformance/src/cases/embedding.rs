@@ -1,52 +1,61 @@
-//! EMB: vectors beside the entries.
+//! EMB: vectors beside the entries, and what becomes of them.
 
+use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::{
-    Embed, Embedding, EmbeddingOwner, ErrorKind, OnExisting, ReembedOptions, SearchMode, SearchQuery,
-    SetOptions,
+    Embed, Embedding, EmbeddingOwner, ErrorKind, Expect, Json, OnExisting, Record, RecordVector, Reducer,
+    SetOptions, Ttl,
 };
 
-use super::given::item;
+use super::given::{detail, entries, item, item_with, string_of};
+use super::near::{by_vector, by_words, other_model, owned, step};
 use crate::case::cases;
-use crate::check::{CaseResult, Stop, check, expect_eq, expect_some};
-use crate::cx::{Cx, hit_keys, json};
+use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
+use crate::cx::{Cx, expiring, hit_keys, json, key, ms};
 use crate::embedder::EmbedFault;
+use crate::executor::BoxFuture;
 
 cases! {
-    "embed.failure.write-stands": [Kv, Vector], ["EMB-1"] => write_stands;
+    "embed.failure.write-stands": [Kv, Vector], ["EMB-1", "EMB-5"] => write_stands;
     "embed.failure.bulk-and-update-stand": [Kv, Vector], ["EMB-1"] => others_stand;
+    "embed.failure.found-by-words-and-repaired": [Kv, Vector, Lexical, Stats], ["EMB-5", "STA-4"] => repaired;
+    "embed.failure.reason": [Kv, Vector], ["EMB-5", "ERR-2"] => reason;
     "embed.overwrite.no-stale-vector": [Kv, Vector], ["EMB-3"] => no_stale_vector;
     "embed.never.not-found-by-vector": [Kv, Vector], ["EMB-3"] => never;
-    "embed.reembed.in-steps": [Kv, Vector], ["EMB-4"] => in_steps;
-    "embed.reembed.from-the-text": [Kv, Vector], ["EMB-4"] => from_the_text;
-    "embed.vectors.exported-and-imported": [Kv, Vector], ["EXP-1", "EXP-4"] => transferred;
+    "embed.always.embeds": [Kv, Vector], ["EMB-1", "VEC-5"] => always;
+    "embed.blank.skipped": [Kv, Vector], ["EMB-6"] => blank;
+    "embed.calls.one-for-a-write": [Kv, Vector], ["EMB-7"] => one_call;
+    "embed.calls.none-for-the-rest": [Kv, Vector], ["EMB-7"] => no_calls;
+    "embed.calls.none-for-refused-writes": [Kv, Vector, Cas, Quotas], ["EMB-7", "EMB-1"] => refused_writes;
+    "embed.retry.not-again": [Kv, Vector, Cas], ["EMB-7", "VER-7"] => retry;
+    "embed.update.embeds-anew": [Kv, Vector], ["EMB-8"] => update;
+    "embed.increment.embeds-anew": [Kv, Vector], ["EMB-8"] => increment;
+    "embed.late.after-an-overwrite": [Kv, Vector], ["EMB-9"] => late_overwrite;
+    "embed.late.after-a-delete": [Kv, Vector], ["EMB-9"] => late_delete;
+    "embed.late.reembed": [Kv, Vector], ["EMB-9", "EMB-4"] => late_reembed;
+    "embed.late.others-go-on": [Kv, Vector], ["EMB-9", "CON-2"] => others_go_on;
+    "embed.late.dropped-future": [Kv, Vector], ["EMB-9", "CON-2"] => dropped_future;
+    "embed.text.explicit-first": [Kv, Vector], ["EMB-10"] => explicit_first;
+    "embed.bulk.each-as-it-wants": [Kv, Vector], ["EMB-16"] => bulk;
+    "embed.bulk.later-of-a-key": [Kv, Vector], ["EMB-16", "BLK-3"] => bulk_later;
+    "embed.ttl.kept-by-vectors": [Kv, Vector], ["VEC-5", "TTL-5"] => lifetimes;
+    "embed.vectors.exported-and-imported": [Kv, Vector], ["EXP-1", "EXP-4", "EXP-10"] => transferred;
+    "export.vectors.model-and-numbers": [Kv, Vector], ["EXP-10", "EXP-3"] => exported;
+    "import.vectors.embed-nothing": [Kv, Vector], ["EXP-10"] => import_embeds_nothing;
+    "import.vectors.of-another-model": [Kv, Vector], ["EXP-10", "EMB-11"] => imported_model;
+    "import.vectors.replaced": [Kv, Vector], ["EXP-10", "EMB-3"] => import_replaces;
+    "import.vectors.malformed": [Kv], ["EXP-11", "EXP-9"] => import_malformed;
 }
 
-/// Skips the case where the provider does not embed with the fixture's embedder.
-fn owned(cx: &Cx) -> CaseResult {
-    if cx.capabilities().embedding == EmbeddingOwner::Embedder {
-        Ok(())
-    } else {
-        Err(Stop::skipped("the provider embeds by itself, so no failure can be made"))
-    }
-}
+const TEA: &str = "ann drinks green tea";
+const KEEPER: &str = "the lighthouse keeper sleeps";
 
-/// The keys that a search by vectors finds, in byte order.
-async fn near(cx: &Cx, scope: &memory_core::Scope, text: &str) -> memory_core::Result<Vec<String>> {
-    let hits = cx.find(scope, SearchQuery::new(text).with_mode(SearchMode::Vector)).await?;
-    let mut keys: Vec<String> = hit_keys(&hits).into_iter().map(str::to_owned).collect();
-    keys.sort();
-    Ok(keys)
+fn never_embed() -> SetOptions {
+    SetOptions::default().with_embed(Embed::Never)
 }
 
 async fn write_stands(cx: &Cx) -> CaseResult {
     owned(cx)?;
-    for fault in [
-        EmbedFault::Error(ErrorKind::Unavailable),
-        EmbedFault::Error(ErrorKind::TooLarge),
-        EmbedFault::NotANumber,
-        EmbedFault::Zero,
-        EmbedFault::TooFew,
-    ] {
+    for fault in EmbedFault::ALL {
         let scope = cx.scope()?;
         cx.embedder().fail_always(Some(fault));
         let set = cx.say(&scope, "k", "green tea").await;
@@ -58,12 +67,63 @@ async fn write_stands(cx: &Cx) -> CaseResult {
         );
         expect_eq!(cx.live(&scope, "k").await?.version, set.version, "the version stored, with {fault:?}");
         expect_eq!(
-            near(cx, &scope, "green tea").await?.len(),
+            cx.near(&scope, "green tea").await?.len(),
             0,
             "hits by a vector that was not made, with {fault:?}"
         );
         let again = cx.say(&scope, "k", "green tea").await?;
         expect_eq!(again.embedding, Embedding::Stored, "the outcome where the embedder works again");
+    }
+    Ok(())
+}
+
+async fn repaired(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say(&scope, "sound", KEEPER).await?;
+    for (at, fault) in EmbedFault::ALL.into_iter().enumerate() {
+        let name = format!("k{at}");
+        cx.embedder().fail_always(Some(fault));
+        let set = cx.say(&scope, &name, TEA).await;
+        cx.embedder().fail_always(None);
+        set?;
+        let words = cx.words(&scope, "green tea").await?;
+        expect_eq!(hit_keys(&words), [name.as_str()], "hits by words where embedding failed with {fault:?}");
+        expect_eq!(
+            cx.near(&scope, TEA).await?,
+            ["sound"],
+            "hits by vectors where embedding failed with {fault:?}"
+        );
+        let of = expect_some!(cx.current(&scope).await?, "the current model in the statistics");
+        expect_eq!((of.rows, of.missing), (1, 1), "rows and missing where embedding failed with {fault:?}");
+        let repair = cx.reembed(&scope, 10).await?;
+        expect_eq!((repair.embedded, repair.remaining), (1, 0), "embedded and remaining by the repair");
+        let score = expect_some!(cx.near_score(&scope, TEA, &name).await?, "the hit after the repair");
+        check!(score > 0.99, "a repaired entry scores {score} for its own text");
+        cx.delete(&scope, &name).await?;
+    }
+    Ok(())
+}
+
+async fn reason(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    for fault in EmbedFault::ALL {
+        cx.embedder().fail_always(Some(fault));
+        let set = cx.say(&scope, "k", "the secret is hunter2").await;
+        let updated = cx.update(&scope, "l", Reducer::AppendDedupe(json("\"hunter2\"")?)).await;
+        cx.embedder().fail_always(None);
+        for embedding in [set?.embedding, updated?.embedding] {
+            match embedding {
+                Embedding::Failed(reason) => {
+                    check!(
+                        !reason.trim().is_empty() && !reason.contains("hunter2"),
+                        "the reason of {fault:?} is empty or quotes the text: `{reason}`"
+                    );
+                }
+                other => return Err(crate::check::Stop::failed(format_args!("{fault:?} ends as {other:?}"))),
+            }
+        }
     }
     Ok(())
 }
@@ -100,8 +160,8 @@ async fn no_stale_vector(cx: &Cx) -> CaseResult {
         set?;
         due = vec!["fresh"];
     }
-    expect_eq!(near(cx, &scope, "ann drinks green tea").await?, due, "entries that have a vector");
-    let query = SearchQuery::new("the lighthouse keeper sleeps").with_mode(SearchMode::Vector);
+    expect_eq!(cx.near(&scope, "ann drinks green tea").await?, due, "entries that have a vector");
+    let query = by_vector(KEEPER);
     let hits = cx.find(&scope, query).await?;
     let fresh = expect_some!(hits.iter().find(|hit| hit.entry.key.as_str() == "fresh"), "the fresh vector");
     check!(fresh.score > 0.99, "a vector of the new text has a score of {} for that text", fresh.score);
@@ -113,71 +173,493 @@ async fn never(cx: &Cx) -> CaseResult {
     let set =
         cx.set_with(&scope, "k", "\"green tea\"", SetOptions::default().with_embed(Embed::Never)).await?;
     expect_eq!(set.embedding, Embedding::Skipped);
-    expect_eq!(near(cx, &scope, "green tea").await?.len(), 0, "hits by a vector that was not wanted");
-    Ok(())
-}
-
-async fn in_steps(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    cx.embedder().fail_always(Some(EmbedFault::Error(ErrorKind::Unavailable)));
-    let names = ["a", "b", "c", "d", "e"];
-    for name in names {
-        let set = cx.say(&scope, name, "green tea").await;
-        check!(set.is_ok(), "a write failed with its embedding");
-    }
-    cx.embedder().fail_always(None);
-    let before = cx.export(&scope).await?;
-    let options = |limit, dry_run| {
-        let mut options = ReembedOptions::default();
-        (options.limit, options.dry_run) = (limit, dry_run);
-        options
-    };
-    let dry = cx.kv().reembed(&scope, options(2, true)).await?;
-    expect_eq!((dry.embedded, dry.remaining), (2, 5), "to embed and remaining by a dry run of 2");
-    for (embedded, remaining) in [(2, 3), (2, 1), (1, 0), (0, 0)] {
-        let step = cx.kv().reembed(&scope, options(2, false)).await?;
-        expect_eq!(
-            (step.embedded, step.remaining, step.failed),
-            (embedded, remaining, 0),
-            "embedded, remaining, failed"
-        );
-    }
-    expect_eq!(near(cx, &scope, "green tea").await?, names, "hits by vector once all are embedded");
-    for record in before {
-        let mut now = cx.live(&scope, record.entry.key.as_str()).await?;
-        now.access_count = record.entry.access_count;
-        expect_eq!(now, record.entry, "the entry after its embedding");
-    }
-    Ok(())
-}
-
-async fn from_the_text(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    cx.embedder().fail_next(EmbedFault::Error(ErrorKind::Unavailable));
-    let options = SetOptions::default().with_text("ann drinks green tea");
-    cx.set_with(&scope, "k", "\"rain tomorrow\"", options).await?;
-    cx.kv().reembed(&scope, ReembedOptions::default()).await?;
-    let query = SearchQuery::new("ann drinks green tea").with_mode(SearchMode::Vector);
-    let hits = cx.find(&scope, query).await?;
-    let hit = expect_some!(hits.first(), "the hit by the text's vector");
-    check!(hit.score > 0.99, "the vector of the explicit text has a score of {} for that text", hit.score);
+    expect_eq!(cx.near(&scope, "green tea").await?.len(), 0, "hits by a vector that was not wanted");
     Ok(())
 }
 
 async fn transferred(cx: &Cx) -> CaseResult {
     let (scope, copy) = (cx.scope()?, cx.scope()?);
     cx.say_all(&scope, &[("a", "ann drinks green tea"), ("b", "rain tomorrow")]).await?;
-    cx.kv()
-        .set(&scope, &crate::cx::key("c")?, json("1")?, SetOptions::default().with_embed(Embed::Never))
-        .await?;
+    cx.kv().set(&scope, &key("c")?, json("1")?, never_embed()).await?;
     let records = cx.export(&scope).await?;
     let vectors: Vec<usize> = records.iter().map(|record| record.vectors.len()).collect();
     expect_eq!(vectors, [1, 1, 0], "vectors in the records");
     cx.import(&copy, records, OnExisting::Skip).await?;
     for text in ["ann drinks green tea", "rain tomorrow"] {
-        expect_eq!(near(cx, &copy, text).await?, ["a", "b"], "hits by vector in the copy");
+        expect_eq!(cx.near(&copy, text).await?, ["a", "b"], "hits by vector in the copy");
+    }
+    Ok(())
+}
+
+async fn always(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let options = SetOptions::default().with_embed(Embed::Always);
+    let set = cx.set_with(&scope, "k", "\"ann drinks green tea\"", options).await?;
+    expect_eq!(set.embedding, Embedding::Stored, "the outcome of a set with `always`");
+    let score = expect_some!(cx.near_score(&scope, TEA, "k").await?, "the hit");
+    check!(score > 0.99, "an entry scores {score} for its own text");
+    Ok(())
+}
+
+async fn blank(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say(&scope, "text", TEA).await?;
+    let calls = cx.embedder().calls();
+    for (name, text, explicit) in [
+        ("empty", "\"\"", None),
+        ("spaces", "\" \\n\\t\"", None),
+        ("null", "null", None),
+        ("bool", "[true,false]", None),
+        ("explicit", "\"green tea\"", Some("")),
+        ("explicit spaces", "\"green tea\"", Some(" \n")),
+    ] {
+        let mut options = SetOptions::default();
+        options.text = explicit.map(str::to_owned);
+        let set = cx.set_with(&scope, name, text, options).await?;
+        expect_eq!(set.embedding, Embedding::Skipped, "the embedding of `{name}`, which has no text");
+    }
+    expect_eq!(cx.embedder().calls(), calls, "calls to the embedder after texts with nothing in them");
+    expect_eq!(cx.near(&scope, TEA).await?, ["text"], "hits by vectors");
+    let cleared = SetOptions::default().with_text("");
+    cx.set_with(&scope, "text", "\"ann drinks green tea\"", cleared).await?;
+    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits once the text was taken away");
+    Ok(())
+}
+
+/// Calls to the embedder, and texts given, by some work.
+async fn asked<T>(cx: &Cx, work: impl Future<Output = memory_core::Result<T>>) -> CaseResult<(u64, u64)> {
+    let before = (cx.embedder().calls(), cx.embedder().texts());
+    work.await?;
+    Ok((cx.embedder().calls() - before.0, cx.embedder().texts() - before.1))
+}
+
+async fn one_call(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    expect_eq!(asked(cx, cx.say(&scope, "a", TEA)).await?, (1, 1), "calls and texts of a set");
+    expect_eq!(asked(cx, cx.say(&scope, "a", KEEPER)).await?, (1, 1), "calls and texts of an overwrite");
+    expect_eq!(asked(cx, cx.increment(&scope, "n", 7)).await?, (1, 1), "calls and texts of an increment");
+    expect_eq!(
+        asked(cx, cx.merge(&scope, "m", "{\"a\":\"tea\"}")).await?,
+        (1, 1),
+        "calls and texts of an update"
+    );
+    let items =
+        (0..5).map(|n| item(&format!("b{n}"), &format!("\"green tea {n}\""))).collect::<Result<_, _>>()?;
+    let (calls, texts) = asked(cx, cx.bulk(&scope, items)).await?;
+    expect_eq!(texts, 5, "texts of a bulk insert of five");
+    check!((1..=5).contains(&calls), "a bulk insert of five makes {calls} calls");
+    expect_eq!(
+        asked(cx, cx.find(&scope, by_vector(TEA))).await?,
+        (1, 1),
+        "calls and texts of a search by vectors"
+    );
+    Ok(())
+}
+
+async fn no_calls(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say_all(&scope, &[("a", TEA), ("b", KEEPER)]).await?;
+    let calls = cx.embedder().calls();
+    cx.set_with(&scope, "c", "\"green tea\"", never_embed()).await?;
+    cx.access(&scope, "a").await?;
+    cx.all_keys(&scope).await?;
+    cx.export(&scope).await?;
+    cx.delete(&scope, "a").await?;
+    cx.kv().reembed(&scope, step(10, true)).await?;
+    if cx.capabilities().lexical_search {
+        cx.find(&scope, by_words(TEA)).await?;
+    }
+    if cx.capabilities().stats {
+        cx.kv().stats(&scope).await?;
+    }
+    cx.kv().drop_scope(&scope).await?;
+    expect_eq!(cx.embedder().calls(), calls, "calls to the embedder by work that needs no vector");
+    Ok(())
+}
+
+async fn refused_writes(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say(&scope, "a", TEA).await?;
+    let calls = cx.embedder().calls();
+    let refused = |options| cx.set_with(&scope, "a", "\"coffee\"", options);
+    let absent = refused(SetOptions::default().with_expect(Expect::Absent)).await;
+    expect_kind!(absent, ErrorKind::Conflict, "a set that expects nothing there");
+    let stale = refused(SetOptions::default().with_expect(Expect::Version(u64::MAX >> 2))).await;
+    expect_kind!(stale, ErrorKind::Conflict, "a set that expects another version");
+    let full = cx.set_with(&scope, "b", "1", SetOptions::default().with_quota(entries(1))).await;
+    expect_kind!(full, ErrorKind::QuotaExceeded, "a set over the quota");
+    let never = refused(SetOptions::default().with_ttl(Ttl::After(ms(0)))).await;
+    expect_kind!(never, ErrorKind::InvalidArgument, "a set without a lifetime");
+    let long = SetOptions::default().with_text("x".repeat(MAX_TEXT_BYTES + 1));
+    expect_kind!(refused(long).await, ErrorKind::TooLarge, "a set with a text that is too long");
+    let value = string_of(cx.capabilities().max_value_bytes + 1);
+    expect_kind!(cx.set(&scope, "a", &value).await, ErrorKind::TooLarge, "a value that is too long");
+    expect_kind!(cx.increment(&scope, "a", 1).await, ErrorKind::WrongType, "an increment of a text");
+    let second = item_with("a", "1", SetOptions::default().with_expect(Expect::Absent))?;
+    let bulk = cx.bulk(&scope, vec![item("c", "\"tea\"")?, second]).await;
+    expect_kind!(bulk, ErrorKind::Conflict, "a bulk insert whose second item conflicts");
+    expect_eq!(cx.embedder().calls(), calls, "calls to the embedder by writes that were refused");
+    expect_eq!(cx.near(&scope, TEA).await?, ["a"], "hits after writes that were refused");
+    Ok(())
+}
+
+async fn retry(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    let options = || SetOptions::default().with_expect(Expect::Absent);
+    cx.set_with(&scope, "k", "\"ann drinks green tea\"", options()).await?;
+    let again = cx.set_with(&scope, "k", "\"ann drinks green tea\"", options());
+    expect_eq!(asked(cx, again).await?, (0, 0), "calls and texts of a set whose result was already stored");
+    expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits after the retry");
+    Ok(())
+}
+
+async fn update(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    cx.set(&scope, "list", "[\"ann drinks green tea\"]").await?;
+    let reducer = Reducer::BoundedList { item: Json::string(KEEPER), limit: 1 };
+    let updated = cx.update(&scope, "list", reducer).await?;
+    expect_eq!(updated.embedding, Embedding::Stored, "the embedding of an update");
+    let (old, new) =
+        (cx.near_score(&scope, TEA, "list").await?, cx.near_score(&scope, KEEPER, "list").await?);
+    check!(
+        old.is_some_and(|score| score < 0.9) && new.is_some_and(|score| score > 0.99),
+        "an updated entry scores {old:?} for its old text and {new:?} for its new one"
+    );
+    Ok(())
+}
+
+async fn increment(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    cx.set(&scope, "n", "41").await?;
+    cx.increment(&scope, "n", 1).await?;
+    let (old, new) = (cx.near_score(&scope, "41", "n").await?, cx.near_score(&scope, "42", "n").await?);
+    check!(
+        old.is_some_and(|score| score < 0.9) && new.is_some_and(|score| score > 0.99),
+        "a counter scores {old:?} for its old text and {new:?} for its new one"
+    );
+    Ok(())
+}
+
+async fn late_overwrite(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    let hold = cx.embedder().hold_next();
+    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "bare", TEA));
+    hold.catches(&mut late).await?;
+    cx.set_with(&scope, "bare", "\"ann drinks green tea\"", never_embed()).await?;
+    hold.release();
+    let outcome = late.await?;
+    check!(outcome.embedding != Embedding::Stored, "a vector that came late is told as stored");
+    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by a vector that came late");
+
+    let hold = cx.embedder().hold_next();
+    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", TEA));
+    hold.catches(&mut late).await?;
+    let newer = cx.say(&scope, "k", KEEPER).await?;
+    expect_eq!(newer.embedding, Embedding::Stored, "the embedding of the newer write");
+    hold.release();
+    late.await?;
+    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit of the newer text");
+    check!(score > 0.99, "after an older write's vector came late, the newer text scores {score}");
+    expect_eq!(cx.live(&scope, "k").await?.version, newer.version, "the version of the newer write");
+    Ok(())
+}
+
+async fn late_delete(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    for again in [false, true] {
+        let hold = cx.embedder().hold_next();
+        let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", TEA));
+        hold.catches(&mut late).await?;
+        check!(cx.delete(&scope, "k").await?, "the entry is not there while its text is embedded");
+        if again {
+            cx.set_with(&scope, "k", "\"ann drinks green tea\"", never_embed()).await?;
+        }
+        hold.release();
+        late.await?;
+        expect_eq!(
+            cx.near(&scope, TEA).await?.len(),
+            0,
+            "hits by a late vector (deleted, set again: {again})"
+        );
+        expect_eq!(cx.entry(&scope, "k").await?.is_some(), again, "whether the entry is there");
+    }
+    Ok(())
+}
+
+async fn late_reembed(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.set_with(&scope, "k", "\"ann drinks green tea\"", never_embed()).await?;
+    let hold = cx.embedder().hold_next();
+    let mut late: BoxFuture<'_, _> = Box::pin(cx.reembed(&scope, 10));
+    hold.catches(&mut late).await?;
+    cx.set_with(&scope, "k", "\"the lighthouse keeper sleeps\"", never_embed()).await?;
+    hold.release();
+    late.await?;
+    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by a re-embedding of a text that was overwritten");
+    Ok(())
+}
+
+async fn others_go_on(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say(&scope, "a", TEA).await?;
+    let hold = cx.embedder().hold_next();
+    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", KEEPER));
+    hold.catches(&mut late).await?;
+    expect_eq!(
+        cx.text(&scope, "k").await?.as_deref(),
+        Some("\"the lighthouse keeper sleeps\""),
+        "the entry whose text is being embedded"
+    );
+    cx.set_with(&scope, "b", "1", never_embed()).await?;
+    cx.increment(&scope, "n", 1).await?;
+    cx.say(&scope, "c", "green apples").await?;
+    cx.delete(&scope, "b").await?;
+    expect_eq!(cx.near(&scope, TEA).await?, ["a", "c", "n"], "hits while another text is being embedded");
+    hold.release();
+    expect_eq!(late.await?.embedding, Embedding::Stored, "the embedding that took long");
+    expect_eq!(cx.near(&scope, TEA).await?, ["a", "c", "k", "n"], "hits once it ended");
+    Ok(())
+}
+
+async fn dropped_future(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    let hold = cx.embedder().hold_next();
+    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", TEA));
+    hold.catches(&mut late).await?;
+    drop(late);
+    hold.release();
+    check!(
+        cx.entry(&scope, "k").await?.is_some(),
+        "a write whose future was dropped while embedding is lost"
+    );
+    // Where the vector is not there, nothing but that is missing.
+    let repair = cx.reembed(&scope, 10).await?;
+    check!(repair.remaining == 0, "{} entries are still without a vector", repair.remaining);
+    expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits once it is embedded");
+    cx.say(&scope, "k", KEEPER).await?;
+    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit of the newer text");
+    check!(score > 0.99, "after a dropped future the newer text scores {score}");
+    Ok(())
+}
+
+async fn explicit_first(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let options = SetOptions::default().with_text(TEA);
+    cx.set_with(&scope, "explicit", "\"the lighthouse keeper sleeps\"", options).await?;
+    cx.set(&scope, "members", r#"{"ann":{"drinks":["green","tea"]}}"#).await?;
+    for name in ["explicit", "members"] {
+        let score = expect_some!(cx.near_score(&scope, TEA, name).await?, "the hit `{name}`");
+        check!(score > 0.99, "`{name}` scores {score} for its text");
+    }
+    Ok(())
+}
+
+async fn bulk(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let items = vec![
+        item("a", "\"ann drinks green tea\"")?,
+        item_with("b", "\"ann drinks green tea\"", never_embed())?,
+        item("c", "null")?,
+        item_with("d", "\"x\"", SetOptions::default().with_text(KEEPER).with_embed(Embed::Always))?,
+        item("e", "\"bob paints boats\"")?,
+    ];
+    let outcomes: Vec<Embedding> = cx.bulk(&scope, items).await?.into_iter().map(|of| of.embedding).collect();
+    let (stored, skipped) = (Embedding::Stored, Embedding::Skipped);
+    expect_eq!(
+        outcomes,
+        [stored.clone(), skipped.clone(), skipped, stored.clone(), stored],
+        "embeddings of items of which the second wants none and the third has no text"
+    );
+    expect_eq!(cx.near(&scope, TEA).await?, ["a", "d", "e"], "hits by vectors");
+    for (name, text) in [("a", TEA), ("d", KEEPER), ("e", "bob paints boats")] {
+        let score = expect_some!(cx.near_score(&scope, text, name).await?, "the hit `{name}`");
+        check!(score > 0.99, "`{name}` scores {score} for its own text");
+    }
+    Ok(())
+}
+
+async fn bulk_later(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let items = vec![
+        item("k", "\"ann drinks green tea\"")?,
+        item("bare", "\"ann drinks green tea\"")?,
+        item("k", "\"the lighthouse keeper sleeps\"")?,
+        item_with("bare", "\"ann drinks green tea\"", never_embed())?,
+    ];
+    cx.bulk(&scope, items).await?;
+    expect_eq!(cx.near(&scope, KEEPER).await?, ["k"], "hits where the later item of `bare` wants no vector");
+    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit `k`");
+    check!(score > 0.99, "of two items with one key the later's text scores {score}");
+    Ok(())
+}
+
+async fn lifetimes(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    cx.set_with(&scope, "k", "\"ann drinks green tea\"", expiring(1_000)).await?;
+    cx.advance_ms(999);
+    expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits a millisecond before the expiry");
+    cx.set_with(&scope, "k", "\"ann drinks green tea\"", expiring(1_000)).await?;
+    cx.advance_ms(999);
+    expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits of a lifetime that was renewed");
+    cx.advance_ms(1);
+    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits at the millisecond of the expiry");
+    expect_eq!(cx.reembed(&scope, 10).await?.embedded, 0, "expired entries that were embedded");
+    cx.set_with(&scope, "k", "\"ann drinks green tea\"", never_embed()).await?;
+    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by the vector of an expired life");
+    Ok(())
+}
+
+async fn exported(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say_all(&scope, &[("a", TEA), ("b", KEEPER)]).await?;
+    let records = cx.export(&scope).await?;
+    for (record, text) in records.iter().zip([TEA, KEEPER]) {
+        let name = &record.entry.key;
+        let models: Vec<&str> = record.vectors.iter().map(|vector| vector.model.model.as_str()).collect();
+        expect_eq!(models, ["bag-of-words-1"], "the models of the vectors of `{name}`");
+        for vector in &record.vectors {
+            let cosine = memory_core::embed::cosine(&vector.vector, &cx.embedder().vector(text));
+            check!(
+                cosine > 1.0 - 1e-6,
+                "the exported vector of `{name}` is not that of its text (cosine {cosine})"
+            );
+        }
+        let text = serde_json::to_string(record)?;
+        let back: Record = serde_json::from_str(&text)?;
+        check!(back == *record, "the record of `{name}` does not survive JSON with its vector");
+    }
+    Ok(())
+}
+
+async fn import_embeds_nothing(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let (scope, copy) = (cx.scope()?, cx.scope()?);
+    cx.say(&scope, "a", TEA).await?;
+    cx.set_with(&scope, "bare", "\"ann drinks green tea\"", never_embed()).await?;
+    let records = cx.export(&scope).await?;
+    expect_eq!(
+        asked(cx, cx.import(&copy, records, OnExisting::Skip)).await?,
+        (0, 0),
+        "calls and texts of an import"
+    );
+    expect_eq!(cx.near(&copy, TEA).await?, ["a"], "hits in the copy");
+    expect_eq!(cx.reembed(&copy, 10).await?.embedded, 1, "entries of the copy that had no vector");
+    Ok(())
+}
+
+/// The record of an entry with these vectors.
+fn record(cx: &Cx, name: &str, text: &str, vectors: Vec<RecordVector>) -> memory_core::Result<Record> {
+    let mut record = Record::from(memory_core::Entry::new(key(name)?, Json::string(text), 1, cx.now()));
+    record.vectors = vectors;
+    Ok(record)
+}
+
+fn vector_of(embedder: &crate::TestEmbedder, text: &str) -> RecordVector {
+    let model = memory_core::Embedder::model(embedder).clone();
+    RecordVector { model, vector: embedder.vector(text), text: None }
+}
+
+async fn imported_model(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let (scope, other) = (cx.scope()?, other_model());
+    let records = vec![
+        record(cx, "both", TEA, vec![vector_of(cx.embedder(), TEA), vector_of(&other, TEA)])?,
+        record(cx, "other", TEA, vec![vector_of(&other, TEA)])?,
+        record(cx, "own", TEA, vec![vector_of(cx.embedder(), TEA)])?,
+    ];
+    cx.import(&scope, records, OnExisting::Skip).await?;
+    expect_eq!(cx.near(&scope, TEA).await?, ["both", "own"], "hits by the current model");
+    let counts: Vec<usize> = cx.export(&scope).await?.iter().map(|record| record.vectors.len()).collect();
+    expect_eq!(counts, [2, 1, 1], "vectors in an export of what was imported");
+    let repair = cx.reembed(&scope, 10).await?;
+    expect_eq!(
+        (repair.embedded, repair.remaining),
+        (1, 0),
+        "embedded and remaining of those of the other model alone"
+    );
+    expect_eq!(cx.near(&scope, TEA).await?, ["both", "other", "own"], "hits once all are embedded");
+    Ok(())
+}
+
+async fn import_replaces(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say_all(&scope, &[("bare", TEA), ("k", TEA), ("kept", TEA)]).await?;
+    cx.advance_ms(1);
+    let new = vec![
+        record(cx, "bare", "rain", Vec::new())?,
+        record(cx, "k", KEEPER, vec![vector_of(cx.embedder(), KEEPER)])?,
+    ];
+    cx.import(&scope, new, OnExisting::Replace).await?;
+    expect_eq!(
+        cx.near(&scope, TEA).await?,
+        ["k", "kept"],
+        "hits after a record without a vector replaced `bare`"
+    );
+    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit `k`");
+    check!(score > 0.99, "an entry that a record replaced scores {score} for the record's text");
+    Ok(())
+}
+
+async fn import_malformed(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    let sound = vector_of(&crate::TestEmbedder::named("m", 4), TEA);
+    let bad = |change: &dyn Fn(&mut RecordVector)| {
+        let mut vector = sound.clone();
+        change(&mut vector);
+        vec![vector]
+    };
+    for (what, vectors) in [
+        ("zero", bad(&|vector| vector.vector.fill(0.0))),
+        ("with a NaN", bad(&|vector| vector.vector.iter_mut().take(1).for_each(|x| *x = f32::NAN))),
+        (
+            "with an infinity",
+            bad(&|vector| vector.vector.iter_mut().take(1).for_each(|x| *x = f32::INFINITY)),
+        ),
+        ("too short", bad(&|vector| vector.vector.truncate(3))),
+        ("too long", bad(&|vector| vector.vector.push(1.0))),
+        (
+            "of no length",
+            bad(&|vector| {
+                vector.vector.clear();
+                vector.model.dimensions = 0;
+            }),
+        ),
+        (
+            "of 16,385 numbers",
+            bad(&|vector| {
+                vector.vector = vec![1.0; 16_385];
+                vector.model.dimensions = 16_385;
+            }),
+        ),
+        ("of a model without a name", bad(&|vector| vector.model.model.clear())),
+        ("of a provider without a name", bad(&|vector| vector.model.provider.clear())),
+        ("of a model with a long name", bad(&|vector| vector.model.model = "m".repeat(257))),
+        ("twice of one model", vec![sound.clone(), sound.clone()]),
+    ] {
+        let records = vec![
+            record(cx, "before", "1", Vec::new())?,
+            record(cx, "bad", TEA, vectors)?,
+            record(cx, "after", "1", Vec::new())?,
+        ];
+        let error = expect_kind!(
+            cx.import(&scope, records, OnExisting::Replace).await,
+            ErrorKind::InvalidArgument,
+            "a record with a vector {what}"
+        );
+        expect_eq!(detail(&error, "index"), Some(1), "details.index of a record with a vector {what}");
+        expect_eq!(cx.all_keys(&scope).await?, ["before"], "the keys stored, with a vector {what}");
     }
     Ok(())
 }

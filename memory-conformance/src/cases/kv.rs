@@ -14,6 +14,7 @@ cases! {
     "kv.get.changes-nothing-else": [Kv], ["GET-4"] => changes_nothing_else;
     "kv.get-many.in-place": [Kv], ["GET-5"] => in_place;
     "kv.get-many.counts-accesses": [Kv], ["GET-4"] => many_counts;
+    "kv.get-many.repeated-keys-count": [Kv], ["GET-5", "GET-4"] => repeated_keys;
     "kv.get-many.limits": [Kv], ["GET-6"] => many_limits;
     "kv.set.seen-by-every-read": [Kv], ["SET-1"] => seen;
     "kv.set.replaces-whole": [Kv], ["SET-2"] => replaces;
@@ -116,6 +117,28 @@ async fn many_counts(cx: &Cx) -> CaseResult {
     for (name, due) in [("a", 1), ("b", 1), ("c", 0)] {
         expect_eq!(cx.live(&scope, name).await?.access_count, due, "accesses of `{name}`");
     }
+    Ok(())
+}
+
+async fn repeated_keys(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    cx.fill(&scope, &[("a", "1"), ("b", "2")]).await?;
+    let keys = [key("a")?, key("b")?, key("a")?, key("a")?];
+    for before in [0, 3] {
+        let entries = cx.kv().get_many(&scope, &keys, GetOptions::default()).await?;
+        let counts: Vec<u64> = entries.iter().flatten().map(|entry| entry.access_count).collect();
+        expect_eq!(
+            counts,
+            [before, before / 3, before + 1, before + 2],
+            "the accesses that one read of `a`, `b`, `a`, `a` shows"
+        );
+    }
+    expect_eq!(
+        cx.live(&scope, "a").await?.access_count,
+        6,
+        "accesses of a key named three times in two reads"
+    );
+    expect_eq!(cx.live(&scope, "b").await?.access_count, 2, "accesses of a key named once in two reads");
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod embedding;
 mod errors;
 mod filters;
 mod given;
+mod hybrid;
 mod increment;
 mod isolation;
 mod keys;
@@ -19,14 +20,18 @@ mod lexical;
 mod lifetime;
 mod linear;
 mod list;
+mod models;
+mod near;
 mod quotas;
 mod ranking;
+mod reembed;
 mod scopes;
 mod search;
 mod stats;
 mod transfer;
 mod update;
 mod values;
+mod vectors;
 mod versions;
 
 /// Every case, in the order of the table.
@@ -48,10 +53,14 @@ pub fn all() -> Vec<Case> {
         bulk::cases(),
         lexical::cases(),
         search::cases(),
+        vectors::cases(),
+        hybrid::cases(),
         ranking::cases(),
         dedup::cases(),
         stats::cases(),
         embedding::cases(),
+        reembed::cases(),
+        models::cases(),
         scopes::cases(),
         quotas::cases(),
         transfer::cases(),

@@ -1,17 +1,22 @@
 //! STA: what a scope holds.
 
-use memory_core::{BackendExt as _, Reducer, Scope, SetOptions};
+use memory_core::{BackendExt as _, Embed, ErrorKind, Reducer, Scope, SetOptions};
 
 use super::given::{item, metadata};
+use super::near::owned;
 use crate::case::cases;
-use crate::check::{CaseResult, check, expect_eq};
+use crate::check::{CaseResult, check, expect_eq, expect_some};
 use crate::cx::{Cx, expiring, json, source, tagged};
+use crate::embedder::EmbedFault;
 
 cases! {
     "stats.entries.and-bytes": [Kv, Stats], ["STA-1"] => entries_and_bytes;
     "stats.bytes.of-every-part": [Kv, Stats], ["STA-1"] => every_part;
     "stats.counts.follow-writes": [Kv, Stats], ["STA-1", "STA-2"] => follow_writes;
     "stats.scope.never-written": [Kv, Stats], ["STA-3"] => never_written;
+    "stats.models.rows-and-missing": [Kv, Vector, Stats], ["STA-4"] => rows_and_missing;
+    "stats.models.current-listed": [Kv, Vector, Stats], ["STA-5"] => current_listed;
+    "stats.models.bytes": [Kv, Vector, Stats], ["STA-4"] => vector_bytes;
 }
 
 async fn entries_and_bytes(cx: &Cx) -> CaseResult {
@@ -89,5 +94,70 @@ async fn never_written(cx: &Cx) -> CaseResult {
         "a scope never written has vectors: {:?}",
         stats.models
     );
+    Ok(())
+}
+
+/// Proves the rows of the current model, and that the rest is missing.
+async fn of_current(cx: &Cx, scope: &Scope, rows: u64, after: &str) -> CaseResult {
+    let entries = cx.kv().stats(scope).await?.entries;
+    let of = expect_some!(cx.current(scope).await?, "the current model in the statistics, after {after}");
+    expect_eq!((of.rows, of.missing), (rows, entries - rows), "rows and missing after {after}");
+    Ok(())
+}
+
+async fn rows_and_missing(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.say_all(&scope, &[("a", "tea"), ("b", "coffee"), ("c", "rain"), ("d", "snow")]).await?;
+    of_current(cx, &scope, 4, "a bulk insert of four").await?;
+    cx.set_with(&scope, "a", "1", SetOptions::default().with_embed(Embed::Never)).await?;
+    of_current(cx, &scope, 3, "an overwrite without a vector").await?;
+    cx.embedder().fail_next(EmbedFault::Error(ErrorKind::Timeout));
+    cx.say(&scope, "b", "espresso").await?;
+    of_current(cx, &scope, 2, "an overwrite whose embedding failed").await?;
+    cx.delete(&scope, "c").await?;
+    of_current(cx, &scope, 1, "a delete").await?;
+    cx.set_with(&scope, "e", "\"wind\"", expiring(10)).await?;
+    of_current(cx, &scope, 2, "a set with an expiry").await?;
+    cx.set(&scope, "blank", "null").await?;
+    of_current(cx, &scope, 2, "a set of a value without text").await?;
+    cx.advance_ms(10);
+    of_current(cx, &scope, 1, "an expiry").await?;
+    cx.reembed(&scope, 10).await?;
+    of_current(cx, &scope, 3, "a re-embedding").await?;
+    cx.kv().drop_scope(&scope).await?;
+    let rows = cx.current(&scope).await?.map_or(0, |of| of.rows + of.missing);
+    expect_eq!(rows, 0, "rows and missing after a drop");
+    Ok(())
+}
+
+async fn current_listed(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    cx.set_with(&scope, "k", "\"tea\"", SetOptions::default().with_embed(Embed::Never)).await?;
+    let of = expect_some!(cx.current(&scope).await?, "the current model where no entry has a vector");
+    expect_eq!((of.rows, of.missing, of.bytes), (0, 1, 0), "rows, missing and bytes");
+    Ok(())
+}
+
+async fn vector_bytes(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = cx.scope()?;
+    let mut last = 0;
+    for name in ["a", "b", "c"] {
+        cx.say(&scope, name, "tea").await?;
+        let of = expect_some!(cx.current(&scope).await?, "the current model");
+        // However they are packed, a number takes something.
+        check!(
+            of.bytes >= last + 8,
+            "{} vectors of 64 numbers take {} bytes, one fewer {last}",
+            of.rows,
+            of.bytes
+        );
+        last = of.bytes;
+    }
+    cx.delete(&scope, "a").await?;
+    let of = expect_some!(cx.current(&scope).await?, "the current model");
+    check!(of.bytes < last, "vectors take {} bytes after a delete, {last} before", of.bytes);
     Ok(())
 }

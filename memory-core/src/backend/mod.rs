@@ -62,7 +62,7 @@ pub trait Backend: Send + Sync + Debug {
     /// for `Embed::Always`.
     ///
     /// # Behavior
-    /// - SET-1 to SET-8, VER-1 to VER-8, TTL-1 to TTL-9, QUO-1 to QUO-6.
+    /// - SET-1 to SET-8, VER-1 to VER-8, TTL-1 to TTL-8, QUO-1 to QUO-6, EMB-1 to EMB-10.
     ///
     /// # Errors
     /// `conflict`, `too_large`, `quota_exceeded`, `invalid_argument`, `embedder_not_configured`,
@@ -120,7 +120,7 @@ pub trait Backend: Send + Sync + Debug {
     /// Writes many entries, all or none; `result[i]` answers `items[i]`. Requires what `set` requires.
     ///
     /// # Behavior
-    /// - BLK-1 to BLK-5: one transaction, in order, later items see earlier ones.
+    /// - BLK-1 to BLK-5, EMB-16: one transaction, in order, later items see earlier ones.
     ///
     /// # Errors
     /// As [`Backend::set`], with `details.index` of the item; nothing is written.
@@ -135,7 +135,7 @@ pub trait Backend: Send + Sync + Debug {
     /// `vector_search`, as the mode needs.
     ///
     /// # Behavior
-    /// - SRC-1 to SRC-14, RNK-1 to RNK-7, DED-1 to DED-5, ISO-3.
+    /// - SRC-1 to SRC-14, VEC-1 to VEC-9, HYB-1 to HYB-6, RNK-1 to RNK-7, DED-1 to DED-9, ISO-3.
     ///
     /// # Errors
     /// `vector_unsupported`, `embedder_not_configured`, `capability_unsupported`, `invalid_argument`,
@@ -145,7 +145,7 @@ pub trait Backend: Send + Sync + Debug {
     /// Counts a scope's live entries. Requires `Capabilities::stats`.
     ///
     /// # Behavior
-    /// - STA-1 to STA-3.
+    /// - STA-1 to STA-5.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -155,10 +155,10 @@ pub trait Backend: Send + Sync + Debug {
     /// Requires `Capabilities::vector_search`.
     ///
     /// # Behavior
-    /// - EMB-1 to EMB-4.
+    /// - EMB-4, EMB-11 to EMB-15: no other change of an entry; a failed call takes nothing away.
     ///
     /// # Errors
-    /// `embedder_not_configured`; as the embedder fails.
+    /// As the embedder fails.
     async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome>;
 
     /// Lists a tenant's scopes that hold live entries. Requires `Capabilities::kv`.
@@ -182,7 +182,7 @@ pub trait Backend: Send + Sync + Debug {
     /// Streams every live entry in key order, from one snapshot where the engine can. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - EXP-1 to EXP-3.
+    /// - EXP-1 to EXP-3, EXP-10.
     ///
     /// # Errors
     /// Of opening the stream; later errors are items that end it.
@@ -191,7 +191,7 @@ pub trait Backend: Send + Sync + Debug {
     /// Stores a stream of records. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - EXP-4 to EXP-9: every record whole or not at all, but the stream is no transaction; importing again changes nothing.
+    /// - EXP-4 to EXP-11: every record whole or not at all, but the stream is no transaction; importing again changes nothing.
     ///
     /// # Errors
     /// The stream's own error, `conflict`, `too_large`, `quota_exceeded`; records before it are stored.
