@@ -1,8 +1,11 @@
 //! What nobody waits for: reclaiming, access counts, moving the log into the file.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
 
 /// How many times the rows that call for a checkpoint may be written while it runs.
 const TOLERATED: usize = 8;
@@ -13,6 +16,22 @@ struct Wanted {
     garbage: bool,
     accesses: bool,
     closed: bool,
+    /// Who waits for a moment, the earliest first.
+    alarms: VecDeque<(Instant, oneshot::Sender<()>)>,
+}
+
+impl Wanted {
+    /// Wakes those whose moment has come.
+    fn ring(&mut self, now: Instant) {
+        while let Some((at, waiting)) = self.alarms.front() {
+            if *at > now && !waiting.is_closed() {
+                break;
+            }
+            if let Some((_, waiting)) = self.alarms.pop_front() {
+                let _ = waiting.send(());
+            }
+        }
+    }
 }
 
 /// Wakes the background thread.
@@ -78,7 +97,29 @@ impl Signal {
     }
 
     pub(crate) fn close(&self) {
-        self.want(|wanted| wanted.closed = true);
+        self.want(|wanted| {
+            wanted.closed = true;
+            // Whoever waits with them waits in vain.
+            wanted.alarms.clear();
+        });
+    }
+
+    /// Answers after a time, the same for all who ask; with an error where the database is closed before.
+    pub(crate) fn alarm(&self, after: Duration) -> oneshot::Receiver<()> {
+        let (ring, rung) = oneshot::channel();
+        let now = Instant::now();
+        let mut wanted = self.lock();
+        if wanted.closed {
+            return rung;
+        }
+        wanted.ring(now);
+        let first = wanted.alarms.is_empty();
+        wanted.alarms.push_back((now + after, ring));
+        drop(wanted);
+        if first {
+            self.wake.notify_all();
+        }
+        rung
     }
 
     fn want(&self, set: impl FnOnce(&mut Wanted)) {
@@ -95,6 +136,7 @@ impl Signal {
         let mut wanted = self.lock();
         loop {
             let now = Instant::now();
+            wanted.ring(now);
             let sweep = schedule.sweep.is_some_and(|(_, at)| at <= now);
             let flush = schedule.flush.1 <= now;
             let due = Due {
@@ -105,7 +147,8 @@ impl Signal {
                 closed: wanted.closed,
             };
             if due != Due::default() {
-                *wanted = Wanted { closed: wanted.closed, ..Wanted::default() };
+                let alarms = std::mem::take(&mut wanted.alarms);
+                *wanted = Wanted { closed: wanted.closed, alarms, ..Wanted::default() };
                 if due.checkpoint {
                     self.written.store(0, Ordering::Relaxed);
                 }
@@ -119,7 +162,9 @@ impl Signal {
                 }
                 return due;
             }
-            let next = schedule.sweep.map_or(schedule.flush.1, |(_, at)| at.min(schedule.flush.1));
+            let alarm = wanted.alarms.front().map(|(at, _)| *at);
+            let sweep = schedule.sweep.map(|(_, at)| at);
+            let next = [alarm, sweep].into_iter().flatten().fold(schedule.flush.1, Instant::min);
             wanted = self
                 .wake
                 .wait_timeout(wanted, next.saturating_duration_since(now))

@@ -49,6 +49,9 @@ pub struct SqliteConfig {
     /// Memory for the vectors of recently searched scopes: some 450 bytes each at 384 dimensions. A scope whose
     /// vectors do not fit is searched by reading them, with the same answers. Default 512 MiB.
     pub vector_index_bytes: usize,
+    /// How long a write or a search waits for the embedder, in milliseconds of real time: 1 to 3,600,000. The write
+    /// stands all the same. Default 120,000.
+    pub embed_timeout_ms: u64,
     /// How often expired entries are reclaimed, in milliseconds of real time; 0: only by
     /// [`sweep`](crate::SqliteProvider::sweep). Default 60,000.
     pub sweep_interval_ms: u64,
@@ -81,6 +84,7 @@ impl Default for SqliteConfig {
             queue_bytes: 128 << 20,
             search_index_bytes: 256 << 20,
             vector_index_bytes: 512 << 20,
+            embed_timeout_ms: 120_000,
             sweep_interval_ms: 60_000,
             access_flush_ms: 30_000,
             access_entries: 200_000,
@@ -128,6 +132,13 @@ impl SqliteConfig {
         self
     }
 
+    /// Sets how long a write or a search waits for the embedder.
+    #[must_use]
+    pub fn with_embed_timeout(mut self, timeout: Duration) -> Self {
+        self.embed_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
     /// Sets how often expired entries are reclaimed; zero: only on request.
     #[must_use]
     pub fn with_sweep_interval(mut self, interval: Duration) -> Self {
@@ -146,6 +157,7 @@ impl SqliteConfig {
         in_range("workers", self.workers as u64, 1, 64)?;
         in_range("busy_timeout_ms", self.busy_timeout_ms, 1, 600_000)?;
         in_range("queue_operations", self.queue_operations as u64, 1, 1_000_000)?;
+        in_range("embed_timeout_ms", self.embed_timeout_ms, 1, 3_600_000)?;
         in_range("sweep_interval_ms", self.sweep_interval_ms, 0, DAY_MS)?;
         in_range("access_flush_ms", self.access_flush_ms, 1, DAY_MS)?;
         in_range("access_entries", self.access_entries as u64, 1, 10_000_000)?;

@@ -230,7 +230,7 @@ impl Backend for SqliteProvider {
         };
         let vector = match embedder {
             Some(embedder) => {
-                let vectors = embed::ask(embedder, &[&query.text], EmbedRole::Query).await?;
+                let vectors = embed::ask(&self.store, embedder, &[&query.text], EmbedRole::Query).await?;
                 let numbers = vectors.into_iter().next().unwrap_or_default();
                 Some(QueryVector { model: embedder.model().clone(), numbers })
             }

@@ -1,15 +1,22 @@
 //! Embedding what was written: after the durable write, outside every lock, stored only if the entry is still the same.
 
 use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use memory_core::embed::check_embeddings;
 use memory_core::{
     Embed, EmbedRole, Embedder, Embedding, EmbeddingModel, Error, ErrorKind, Key, Result, SetOutcome,
 };
 
+use tokio::sync::oneshot;
+
 use super::store::{NewVector, Owner};
 use crate::batch::{Batch, Fault, Target};
+use crate::error::closed;
 use crate::store::Store;
 use crate::writer::Cost;
 
@@ -120,7 +127,7 @@ pub(crate) async fn many(
             Some((kind, message)) => Err(Error::new(*kind, message.clone())),
             None => {
                 let texts: Vec<&str> = chunk.iter().map(|wanted| wanted.text.as_str()).collect();
-                texts_of(embedder, &texts).await
+                texts_of(store, embedder, &texts).await
             }
         };
         match embedded {
@@ -148,8 +155,12 @@ pub(crate) async fn many(
 ///
 /// # Errors
 /// Of the embedder, which is not to be asked again then.
-pub(crate) async fn texts_of(embedder: &Arc<dyn Embedder>, texts: &[&str]) -> Result<Vec<Result<Vec<f32>>>> {
-    match ask(embedder, texts, EmbedRole::Document).await {
+async fn texts_of(
+    store: &Store,
+    embedder: &Arc<dyn Embedder>,
+    texts: &[&str],
+) -> Result<Vec<Result<Vec<f32>>>> {
+    match ask(store, embedder, texts, EmbedRole::Document).await {
         Ok(vectors) => return Ok(vectors.into_iter().map(Ok).collect()),
         Err(error) if !is_of_the_text(&error) => return Err(error),
         Err(error) if texts.len() == 1 => return Ok(vec![Err(error)]),
@@ -157,7 +168,7 @@ pub(crate) async fn texts_of(embedder: &Arc<dyn Embedder>, texts: &[&str]) -> Re
     }
     let mut vectors = Vec::with_capacity(texts.len());
     for text in texts {
-        match ask(embedder, &[text], EmbedRole::Document).await {
+        match ask(store, embedder, &[text], EmbedRole::Document).await {
             Ok(one) => vectors.extend(one.into_iter().map(Ok)),
             Err(error) if is_of_the_text(&error) => vectors.push(Err(error)),
             Err(error) => return Err(error),
@@ -171,13 +182,33 @@ fn is_of_the_text(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge)
 }
 
-/// Asks the embedder, and believes nothing of its reply that can be checked.
+/// Asks the embedder for a limited time, and believes nothing of its reply that can be checked.
 pub(crate) async fn ask(
+    store: &Store,
     embedder: &Arc<dyn Embedder>,
     texts: &[&str],
     role: EmbedRole,
 ) -> Result<Vec<Vec<f32>>> {
-    let vectors = embedder.embed(texts, role).await?;
+    let mut embedding = embedder.embed(texts, role);
+    let mut alarm: Option<oneshot::Receiver<()>> = None;
+    let vectors = poll_fn(|context| {
+        if let Poll::Ready(vectors) = embedding.as_mut().poll(context) {
+            return Poll::Ready(vectors);
+        }
+        // A model in this process has answered by now.
+        let limit = store.config.embed_timeout_ms;
+        let alarm = alarm.get_or_insert_with(|| store.signal.alarm(Duration::from_millis(limit)));
+        Pin::new(alarm).poll(context).map(|rung| match rung {
+            Ok(()) => Err(Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "the embedder did not answer within {limit} ms; look after it, or allow it more time"
+                ),
+            )),
+            Err(_) => Err(closed()),
+        })
+    })
+    .await?;
     check_embeddings(embedder.model(), texts.len(), &vectors)?;
     Ok(vectors)
 }

@@ -10,6 +10,7 @@
 )]
 
 pub(crate) mod child;
+pub(crate) mod embedders;
 pub(crate) mod files;
 pub(crate) mod trace;
 
