@@ -11,10 +11,10 @@ use memory_core::{Field, Filter, Scalar};
 use super::selection::Selection;
 use column::Column;
 
-/// Most fields that are kept as columns; the one loaded first leaves for another.
+/// Most fields that are kept as columns; the one not used for longest leaves for another.
 pub(super) const MAX_COLUMNS: usize = 32;
 
-/// The loaded columns of a matrix, in order of loading.
+/// The loaded columns of a matrix, in order of use.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     loaded: Vec<(Field, Column)>,
@@ -79,7 +79,8 @@ impl Columns {
     }
 
     /// Fields of the filter without a column, each once; `None` where it names too many fields.
-    pub(super) fn unloaded<'f>(&self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
+    /// Those it has are in use from now on: loading the others does not push them out.
+    pub(super) fn unloaded<'f>(&mut self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
         let mut named: Vec<&Field> = Vec::new();
         let mut stack = vec![filter];
         while let Some(filter) = stack.pop() {
@@ -97,6 +98,7 @@ impl Columns {
                 }
             }
         }
+        self.loaded.sort_by_key(|(field, _)| named.contains(&field));
         named.retain(|field| self.column(field).is_none());
         Some(named)
     }

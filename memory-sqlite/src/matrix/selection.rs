@@ -37,10 +37,6 @@ impl Selection {
         self.words.get(at).copied().unwrap_or(0)
     }
 
-    pub(super) fn contains(&self, slot: usize) -> bool {
-        self.word(slot / 64) >> (slot % 64) & 1 == 1
-    }
-
     fn insert(&mut self, slot: usize) {
         if self.words.len() <= slot / 64 {
             self.words.resize(slot / 64 + 1, 0);

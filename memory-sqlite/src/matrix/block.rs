@@ -1,0 +1,291 @@
+//! A run of rows: what is kept of their vectors, ids and expiries.
+
+use super::centre::{Centre, SignCode};
+use super::kernel::{GROUP, Kernel, SignRows};
+
+/// Bytes of codes that a block aims at: it grows by copying this much at most, and wastes an eighth of it.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Rows of a full block for vectors of this width: a power of two, so that a slot splits into block and row.
+pub(super) fn block_rows(width: usize) -> usize {
+    let rows = (BLOCK_BYTES / width.max(1)).clamp(64, 4_096);
+    1 << rows.ilog2()
+}
+
+/// Up to a block's rows, of ascending ids.
+#[derive(Debug)]
+pub(super) struct Block {
+    ids: Ids,
+    /// Bit `row % 64` of word `row / 64`: the row was not removed.
+    alive: Vec<u64>,
+    /// Code + 128, a row after another. See [`super::kernel::QueryCodes`].
+    codes: Vec<u8>,
+    scales: Vec<f32>,
+    /// Length of what quantising lost, in units of [`loss_unit`] times the scale.
+    losses: Vec<u16>,
+    /// Empty until a row expires; then as many as rows, `i64::MAX` for never.
+    expiries: Vec<i64>,
+    /// The least of them.
+    first_expiry: i64,
+    /// Empty until the matrix has a centre. These three come in whole groups of rows.
+    bits: Vec<u64>,
+    centres: Vec<i16>,
+    gains: Vec<u16>,
+}
+
+/// Ids as distances from the first, where they fit.
+#[derive(Debug)]
+enum Ids {
+    Near { first: i64, offsets: Vec<u32> },
+    Far(Vec<i64>),
+}
+
+/// What a block keeps of one vector.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowCode<'a> {
+    pub(super) id: i64,
+    pub(super) expires_at: Option<i64>,
+    pub(super) codes: &'a [u8],
+    pub(super) scale: f32,
+    pub(super) loss: u16,
+}
+
+/// Half a step in every one of `width` numbers is the most that rounding loses, so a loss is at most 65,535 of
+/// these times the scale; the small extra is for the arithmetic's own rounding.
+pub(super) fn loss_unit(width: usize) -> f32 {
+    #[allow(clippy::cast_precision_loss, reason = "at most 16,384")]
+    let width = width as f32;
+    0.501 * width.sqrt() / 65_535.0
+}
+
+impl Block {
+    pub(super) fn new(first: i64) -> Self {
+        Self {
+            ids: Ids::Near { first, offsets: Vec::new() },
+            alive: Vec::new(),
+            codes: Vec::new(),
+            scales: Vec::new(),
+            losses: Vec::new(),
+            expiries: Vec::new(),
+            first_expiry: i64::MAX,
+            bits: Vec::new(),
+            centres: Vec::new(),
+            gains: Vec::new(),
+        }
+    }
+
+    /// Rows, removed ones included.
+    pub(super) fn len(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let ids = match &self.ids {
+            Ids::Near { offsets, .. } => offsets.capacity() * size_of::<u32>(),
+            Ids::Far(ids) => ids.capacity() * size_of::<i64>(),
+        };
+        ids + (self.alive.capacity() + self.bits.capacity()) * size_of::<u64>()
+            + self.codes.capacity()
+            + self.scales.capacity() * size_of::<f32>()
+            + (self.losses.capacity() + self.centres.capacity() + self.gains.capacity()) * size_of::<u16>()
+            + self.expiries.capacity() * size_of::<i64>()
+    }
+
+    /// Adds a row; `most` is how many rows the block will hold at last.
+    pub(super) fn push(&mut self, row: RowCode<'_>, sign: Option<&SignCode>, most: usize) {
+        let at = self.len();
+        if at == self.scales.capacity() {
+            self.grow(row.codes.len(), sign.map_or(0, |sign| sign.words.len()), most);
+        }
+        self.ids.push(row.id, most);
+        if at.is_multiple_of(64) {
+            self.alive.push(0);
+        }
+        if let Some(word) = self.alive.last_mut() {
+            *word |= 1 << (at % 64);
+        }
+        self.codes.extend_from_slice(row.codes);
+        self.scales.push(row.scale);
+        self.losses.push(row.loss);
+        if let Some(expires_at) = row.expires_at {
+            if self.expiries.is_empty() {
+                self.expiries.reserve_exact(self.scales.capacity());
+                self.expiries.resize(at, i64::MAX);
+            }
+            self.first_expiry = self.first_expiry.min(expires_at);
+        }
+        if row.expires_at.is_some() || !self.expiries.is_empty() {
+            self.expiries.push(row.expires_at.unwrap_or(i64::MAX));
+        }
+        if let Some(sign) = sign {
+            self.push_sign(at, sign);
+        }
+    }
+
+    /// Makes room for an eighth of a block, less while it is small.
+    fn grow(&mut self, width: usize, words: usize, most: usize) {
+        let more = self.len().clamp(GROUP, (most / 8).max(GROUP)).min(most.saturating_sub(self.len()).max(1));
+        self.scales.reserve_exact(more);
+        self.losses.reserve_exact(more);
+        self.codes.reserve_exact(more * width);
+        self.alive.reserve_exact((self.len() + more).div_ceil(64) - self.alive.len());
+        match &mut self.ids {
+            Ids::Near { offsets, .. } => offsets.reserve_exact(more),
+            Ids::Far(ids) => ids.reserve_exact(more),
+        }
+        if !self.expiries.is_empty() {
+            self.expiries.reserve_exact(more);
+        }
+        if words > 0 {
+            self.reserve_signs(more, words);
+        }
+    }
+
+    fn reserve_signs(&mut self, more: usize, words: usize) {
+        let more = more.next_multiple_of(GROUP);
+        self.bits.reserve_exact(more * words);
+        self.centres.reserve_exact(more);
+        self.gains.reserve_exact(more);
+    }
+
+    /// Puts the sign code of row `at`, the next one, into its lane.
+    fn push_sign(&mut self, at: usize, sign: &SignCode) {
+        let (group, lane) = (at / GROUP, at % GROUP);
+        let words = sign.words.len();
+        if lane == 0 {
+            self.bits.resize((group + 1) * GROUP * words, 0);
+            self.centres.resize((group + 1) * GROUP, 0);
+            self.gains.resize((group + 1) * GROUP, 0);
+        }
+        let lanes = self.bits.iter_mut().skip(group * GROUP * words + lane).step_by(GROUP);
+        for (kept, word) in lanes.zip(&sign.words) {
+            *kept = *word;
+        }
+        if let (Some(centre), Some(gain)) = (self.centres.get_mut(at), self.gains.get_mut(at)) {
+            (*centre, *gain) = (sign.centre, sign.gain);
+        }
+    }
+
+    /// Computes the sign codes of all rows anew.
+    pub(super) fn sign(
+        &mut self,
+        kernel: Kernel,
+        centre: &Centre,
+        scratch: &mut Vec<f32>,
+        sign: &mut SignCode,
+    ) {
+        let (len, capacity) = (self.len(), self.scales.capacity());
+        (self.bits, self.centres, self.gains) = (Vec::new(), Vec::new(), Vec::new());
+        self.reserve_signs(capacity, centre.words());
+        for row in 0..len {
+            self.vector(row, scratch);
+            centre.code(kernel, scratch, sign);
+            self.push_sign(row, sign);
+        }
+    }
+
+    /// What the codes of a row say its vector is.
+    pub(super) fn vector(&self, row: usize, into: &mut Vec<f32>) {
+        into.clear();
+        if let Some(code) = self.row(row) {
+            into.extend(code.codes.iter().map(|number| (f32::from(*number) - 128.0) * code.scale));
+        }
+    }
+
+    /// What is kept of a row, but for its sign code.
+    pub(super) fn row(&self, row: usize) -> Option<RowCode<'_>> {
+        let width = self.codes.len().checked_div(self.len())?;
+        Some(RowCode {
+            id: self.id(row)?,
+            expires_at: self.expiries.get(row).copied().filter(|at| *at != i64::MAX),
+            codes: self.codes.get(row * width..(row + 1) * width)?,
+            scale: *self.scales.get(row)?,
+            loss: *self.losses.get(row)?,
+        })
+    }
+
+    /// Copies the sign code of a row.
+    pub(super) fn sign_code(&self, row: usize, into: &mut SignCode) {
+        let (group, lane) = (row / GROUP, row % GROUP);
+        let words = into.words.len();
+        let lanes = self.bits.iter().skip(group * GROUP * words + lane).step_by(GROUP);
+        for (word, kept) in into.words.iter_mut().zip(lanes) {
+            *word = *kept;
+        }
+        into.centre = self.centres.get(row).copied().unwrap_or(0);
+        into.gain = self.gains.get(row).copied().unwrap_or(0);
+    }
+
+    pub(super) fn id(&self, row: usize) -> Option<i64> {
+        match &self.ids {
+            Ids::Near { first, offsets } => offsets.get(row).map(|offset| first + i64::from(*offset)),
+            Ids::Far(ids) => ids.get(row).copied(),
+        }
+    }
+
+    /// Where an id is, removed or not.
+    pub(super) fn find(&self, id: i64) -> Option<usize> {
+        match &self.ids {
+            Ids::Near { first, offsets } => {
+                let offset = u32::try_from(id.checked_sub(*first)?).ok()?;
+                offsets.binary_search(&offset).ok()
+            }
+            Ids::Far(ids) => ids.binary_search(&id).ok(),
+        }
+    }
+
+    pub(super) fn is_alive(&self, row: usize) -> bool {
+        self.alive.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// Marks a row as removed.
+    pub(super) fn remove(&mut self, row: usize) {
+        if let Some(word) = self.alive.get_mut(row / 64) {
+            *word &= !(1 << (row % 64));
+        }
+    }
+
+    /// The rows that are neither removed nor expired at `now`, 64 a word.
+    pub(super) fn living(&self, now: i64) -> impl Iterator<Item = u64> + '_ {
+        let expired = now >= self.first_expiry;
+        self.alive.iter().enumerate().map(move |(at, alive)| {
+            if !expired || *alive == 0 {
+                return *alive;
+            }
+            let expiries = self.expiries.get(at * 64..).unwrap_or(&[]).iter().take(64);
+            *alive
+                & expiries.enumerate().fold(0, |word, (bit, expiry)| word | u64::from(now < *expiry) << bit)
+        })
+    }
+
+    pub(super) fn codes(&self) -> &[u8] {
+        &self.codes
+    }
+
+    /// A row's scale and its loss in [`loss_unit`]s of it.
+    pub(super) fn scale(&self, row: usize) -> Option<(f32, u16)> {
+        Some((*self.scales.get(row)?, *self.losses.get(row)?))
+    }
+
+    pub(super) fn sign_rows(&self) -> SignRows<'_> {
+        SignRows { bits: &self.bits, centres: &self.centres, gains: &self.gains }
+    }
+}
+
+impl Ids {
+    fn push(&mut self, id: i64, most: usize) {
+        if let Self::Near { first, offsets } = self {
+            if let Some(offset) = id.checked_sub(*first).and_then(|offset| u32::try_from(offset).ok()) {
+                offsets.push(offset);
+                return;
+            }
+            let mut ids = Vec::with_capacity(most);
+            ids.extend(offsets.iter().map(|offset| *first + i64::from(*offset)));
+            *self = Self::Far(ids);
+        }
+        if let Self::Far(ids) = self {
+            ids.push(id);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! From a vector to what is kept of it.
+
+use super::block::loss_unit;
+use super::kernel::{Kernel, LANES, QueryCodes};
+
+/// What the arithmetic of normalising, rotating and summing may be off by, as a cosine; a hundred times what
+/// single precision makes of 16,384 numbers.
+pub(super) const ROUNDING: f32 = 2e-5;
+
+/// Numbers kept of a vector of `dimensions`.
+pub(super) fn width_of(dimensions: usize) -> usize {
+    dimensions.max(1).next_multiple_of(LANES)
+}
+
+/// The unit vector in the direction of `vector`, rotated, in `into`; false where it has none.
+pub(super) fn turn(kernel: Kernel, vector: &[f32], into: &mut Vec<f32>) -> bool {
+    let norm = vector.iter().map(|number| f64::from(*number) * f64::from(*number)).sum::<f64>().sqrt();
+    if !norm.is_finite() || norm == 0.0 {
+        return false;
+    }
+    into.clear();
+    #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
+    into.extend(vector.iter().map(|number| (f64::from(*number) / norm) as f32));
+    into.resize(width_of(vector.len()), 0.0);
+    kernel.rotate(into);
+    true
+}
+
+/// The codes of a rotated unit vector, its scale and its loss in [`loss_unit`]s of it.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 16 bits")]
+pub(super) fn quantise(kernel: Kernel, vector: &[f32], codes: &mut [u8]) -> (f32, u16) {
+    let (scale, lost) = kernel.quantise(vector, codes);
+    let loss = (lost / (scale * loss_unit(vector.len()))).ceil().clamp(0.0, 65_535.0) as u16;
+    (scale, loss)
+}
+
+/// A query, ready to meet codes.
+#[derive(Debug, Default)]
+pub(super) struct Query {
+    pub(super) codes: QueryCodes,
+    /// What one unit of a dot product of codes is worth, times the row's scale.
+    pub(super) step: f64,
+    /// Length of what quantising the query lost.
+    pub(super) loss: f32,
+}
+
+impl Query {
+    /// A rotated unit query in 15 bits a number, so that nearly all that is lost is lost of the rows.
+    #[allow(clippy::cast_possible_truncation, reason = "within ±16,256")]
+    pub(super) fn new(query: &[f32]) -> Self {
+        let most = query.iter().fold(f32::MIN_POSITIVE, |most, number| most.max(number.abs()));
+        let step = most / 16_256.0;
+        let wide: Vec<i16> =
+            query.iter().map(|number| (number / step).round().clamp(-16_256.0, 16_256.0) as i16).collect();
+        let loss = query
+            .iter()
+            .zip(&wide)
+            .map(|(number, code)| (number - step * f32::from(*code)).powi(2))
+            .sum::<f32>()
+            .sqrt();
+        let high: Vec<i8> = wide.iter().map(|code| ((code + 64) >> 7) as i8).collect();
+        let low = wide.iter().zip(&high).map(|(code, high)| (code - 128 * i16::from(*high)) as i8).collect();
+        let excess = 128 * wide.iter().map(|code| i64::from(*code)).sum::<i64>();
+        Self { codes: QueryCodes { wide, high, low, excess }, step: f64::from(step), loss }
+    }
+}

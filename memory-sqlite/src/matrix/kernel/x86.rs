@@ -1,0 +1,176 @@
+//! The loops for processors with AVX2, and with AVX-512 as of 2019 (VNNI, VPOPCNTDQ).
+#![allow(
+    unsafe_code,
+    reason = "calling what was compiled for a processor that was detected; loading from arrays"
+)]
+
+use std::arch::x86_64::*;
+
+use super::portable::{self, SignSums};
+use super::{CENTRE_UNIT, GROUP, LANES, QueryCodes, QueryPlanes, SignRows};
+
+/// Proof that this processor has AVX2, FMA, BMI and POPCNT.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx2(());
+
+/// Proof that this processor has what [`Avx2`] has, and AVX-512 F, BW, DQ, VL, VNNI and VPOPCNTDQ.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx512(());
+
+/// Calls a function compiled for the features that `Self` proves.
+macro_rules! with_features {
+    ($proof:ident, $features:literal, $($name:ident($($argument:ident: $type:ty),*) $(-> $returns:ty)? = $body:path;)*) => {
+        impl $proof {$(
+            pub(super) fn $name(self, $($argument: $type),*) $(-> $returns)? {
+                #[target_feature(enable = $features)]
+                fn compiled($($argument: $type),*) $(-> $returns)? {
+                    $body($($argument),*)
+                }
+                // SAFETY: a value of this type exists only where `detect` found every one of the features.
+                unsafe { compiled($($argument),*) }
+            }
+        )*}
+    };
+}
+
+with_features! { Avx2, "avx2,bmi1,bmi2,popcnt,lzcnt",
+    dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = portable::dots;
+    above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) = portable::above;
+    rotate(vector: &mut [f32]) = portable::rotate;
+    quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) = portable::quantise;
+    signs(vector: &[f32], mean: &[f32], words: &mut [u64]) -> SignSums = portable::signs;
+}
+
+with_features! { Avx512, "avx2,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vpopcntdq",
+    dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = dots_vnni;
+    above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) = above_vpopcnt;
+    rotate(vector: &mut [f32]) = portable::rotate;
+    quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) = portable::quantise;
+    signs(vector: &[f32], mean: &[f32], words: &mut [u64]) -> SignSums = portable::signs;
+}
+
+impl Avx2 {
+    pub(super) fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("lzcnt"))
+        .then_some(Self(()))
+    }
+}
+
+impl Avx512 {
+    pub(super) fn detect() -> Option<Self> {
+        Avx2::detect()?;
+        (is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni")
+            && is_x86_feature_detected!("avx512vpopcntdq"))
+        .then_some(Self(()))
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_codes(codes: &[u8; LANES]) -> __m512i {
+    // SAFETY: the array is 64 readable bytes, and the load asks for no alignment.
+    unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_query(codes: &[i8; LANES]) -> __m512i {
+    // SAFETY: as in `load_codes`.
+    unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_words(words: &[u64; GROUP]) -> __m512i {
+    // SAFETY: as in `load_codes`: eight words are 64 bytes.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
+/// Asks for the first lines of a row that is needed soon; what is not there is not asked for.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn prefetch(codes: &[u8], width: usize, row: Option<&u32>) {
+    let Some(codes) = row.and_then(|row| portable::row_of(codes, width, *row)) else { return };
+    for line in codes.as_chunks::<LANES>().0 {
+        #[allow(unused_unsafe, reason = "later compilers than the oldest supported call it safe")]
+        // SAFETY: a prefetch reads nothing a program can see, and the address lies within the slice.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast())
+        };
+    }
+}
+
+/// Sums of u8 · i8 products: at most 4 · 255 · 127 per lane and step, so 256 steps of the widest row stay far
+/// within 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn dots_vnni(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
+    /// Rows ahead of the one at work whose codes are asked for.
+    const AHEAD: usize = 4;
+    let width = query.wide.len();
+    let halves = || query.high.as_chunks::<LANES>().0.iter().zip(query.low.as_chunks::<LANES>().0);
+    for ((at, row), out) in rows.iter().enumerate().zip(out) {
+        prefetch(codes, width, rows.get(at + AHEAD));
+        let Some(codes) = portable::row_of(codes, width, *row) else {
+            *out = 0;
+            continue;
+        };
+        let (mut high, mut low) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+        for (codes, (query_high, query_low)) in codes.as_chunks::<LANES>().0.iter().zip(halves()) {
+            let codes = load_codes(codes);
+            high = _mm512_dpbusd_epi32(high, codes, load_query(query_high));
+            low = _mm512_dpbusd_epi32(low, codes, load_query(query_low));
+        }
+        let high = i64::from(_mm512_reduce_add_epi32(high));
+        let low = i64::from(_mm512_reduce_add_epi32(low));
+        *out = 128 * high + low - query.excess;
+    }
+}
+
+/// Eight rows a register: word w of each, against the four planes of the query's word w.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
+fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
+    let groups = rows.bits.chunks_exact((query.words.len() * GROUP).max(1));
+    let factors = rows.centres.as_chunks::<GROUP>().0.iter().zip(rows.gains.as_chunks::<GROUP>().0);
+    let (slope, offset) = (_mm256_set1_ps(query.slope), _mm256_set1_ps(query.offset));
+    let (unit, floor) = (_mm256_set1_ps(CENTRE_UNIT), _mm256_set1_ps(floor));
+    let mut groups = groups.zip(factors);
+    out.fill(0);
+    for out in out {
+        for at in 0..64 / GROUP {
+            let Some((group, (centres, gains))) = groups.next() else { return };
+            let zero = _mm512_setzero_si512();
+            let (mut one, mut two, mut four, mut eight) = (zero, zero, zero, zero);
+            for (bits, planes) in group.as_chunks::<GROUP>().0.iter().zip(&query.words) {
+                let bits = load_words(bits);
+                let [p1, p2, p4, p8] = planes.map(|plane| _mm512_set1_epi64(plane.cast_signed()));
+                one = _mm512_add_epi64(one, _mm512_popcnt_epi64(_mm512_and_si512(bits, p1)));
+                two = _mm512_add_epi64(two, _mm512_popcnt_epi64(_mm512_and_si512(bits, p2)));
+                four = _mm512_add_epi64(four, _mm512_popcnt_epi64(_mm512_and_si512(bits, p4)));
+                eight = _mm512_add_epi64(eight, _mm512_popcnt_epi64(_mm512_and_si512(bits, p8)));
+            }
+            let low = _mm512_add_epi64(one, _mm512_slli_epi64::<1>(two));
+            let high = _mm512_sub_epi64(_mm512_slli_epi64::<2>(four), _mm512_slli_epi64::<3>(eight));
+            let sums = _mm256_cvtepi32_ps(_mm512_cvtepi64_epi32(_mm512_add_epi64(low, high)));
+            let [c0, c1, c2, c3, c4, c5, c6, c7] = *centres;
+            let centres = _mm256_cvtepi16_epi32(_mm_set_epi16(c7, c6, c5, c4, c3, c2, c1, c0));
+            let centres = _mm256_mul_ps(_mm256_cvtepi32_ps(centres), unit);
+            let [g0, g1, g2, g3, g4, g5, g6, g7] = gains.map(u16::cast_signed);
+            let gains = _mm256_cvtepu16_epi32(_mm_set_epi16(g7, g6, g5, g4, g3, g2, g1, g0));
+            let gains = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(gains));
+            let most = _mm256_add_ps(_mm256_mul_ps(slope, sums), offset);
+            let most = _mm256_add_ps(centres, _mm256_mul_ps(gains, most));
+            let mask = _mm256_cmp_ps_mask::<_CMP_GE_OQ>(most, floor);
+            *out |= u64::from(mask) << (GROUP * at);
+        }
+    }
+}
