@@ -4,10 +4,13 @@ mod bend;
 mod concurrency;
 mod counters;
 mod edges;
+mod embedding;
 mod filters;
+mod hybrid;
 mod keys;
 mod lifetime;
 mod lists;
+mod meaning;
 mod quotas;
 mod ranks;
 mod scopes;
@@ -68,6 +71,9 @@ pub fn all() -> Vec<Mutant> {
         search::mutants(),
         ranks::mutants(),
         vectors::mutants(),
+        embedding::mutants(),
+        meaning::mutants(),
+        hybrid::mutants(),
         quotas::mutants(),
         scopes::mutants(),
         transfer::mutants(),

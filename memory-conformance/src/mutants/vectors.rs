@@ -1,7 +1,9 @@
-//! DED, EMB: near-duplicates and embedding.
+//! DED, EMB: near-duplicates, and embedding as it is told.
 
+use memory_core::embed::cosine;
 use memory_core::{
-    Dedup, DedupPolicy, Embedding, Error, ErrorKind, Next, Reply, Request, Result, SearchMode, SearchQuery,
+    Dedup, DedupPolicy, Embedding, Error, ErrorKind, GetOptions, Hit, Key, Next, Record, Reply, Request,
+    Result, SearchMode, SearchQuery,
 };
 
 use super::bend::{Memory, kv, mutants};
@@ -17,6 +19,16 @@ mutants! {
     "dedup.threshold-ignored": ["DED-1"], "the threshold is always 0.92" => ask(threshold_ignored);
     "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is clamped in silence" => door_ask(threshold_clamped);
     "dedup.drops-without-vector": ["DED-3"], "entries without vectors count as duplicates" => around(drops_without_vector);
+    "dedup.across-models": ["DED-6"], "vectors of any model are compared" => fault(Fault::DedupAcrossModels);
+    "dedup.not-by-words": ["DED-6"], "a search by words folds nothing" => ask(not_by_words);
+    "dedup.not-by-vectors": ["DED-1"], "a search by vectors folds nothing" => ask(not_by_vectors);
+    "dedup.chains": ["DED-7"], "what resembles a duplicate is one too" => around(chains);
+    "dedup.merged-backwards": ["DED-8"], "`merged` names the worst first" => answer(merged_backwards);
+    "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate goes to the worst that it resembles" => around(merged_into_last);
+    "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not enough" => ask(threshold_exclusive);
+    "dedup.zero-is-off": ["DED-9"], "a threshold of 0 folds nothing" => ask(zero_is_off);
+    "dedup.counts-folded": ["SRC-13"], "what is folded is accessed too" => around(counts_folded);
+    "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come on top of top_k" => around(keep_overflows);
     "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
     "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored" => answer(failure_untold);
     "embed.stale-vector-stays": ["EMB-3"], "overwriting keeps the vector of the old text" => fault(Fault::StaleVectorStays);
@@ -93,6 +105,108 @@ async fn drops_without_vector(_: &Memory, request: Request, next: Next<'_>) -> R
         });
     }
     Ok(Reply::Search(results))
+}
+
+fn not_by_words(request: &mut Request) {
+    change(request, |query| {
+        if query.mode == SearchMode::Lexical {
+            query.dedup = None;
+        }
+    });
+}
+
+fn not_by_vectors(request: &mut Request) {
+    change(request, |query| {
+        if query.mode == SearchMode::Vector {
+            query.dedup = None;
+        }
+    });
+}
+
+fn merged_backwards(reply: &mut Reply) {
+    if let Reply::Search(results) = reply {
+        results.hits.iter_mut().for_each(|hit| hit.merged.reverse());
+    }
+}
+
+/// The cosine of two entries among records.
+fn alike(records: &[Record], one: &Key, other: &Key) -> f64 {
+    let vector = |key: &Key| {
+        let record = records.iter().find(|record| record.entry.key == *key)?;
+        record.vectors.first().map(|vector| vector.vector.as_slice())
+    };
+    match (vector(one), vector(other)) {
+        (Some(one), Some(other)) => cosine(one, other),
+        _ => -1.0,
+    }
+}
+
+/// Folds by a rule of its own: which of the earlier hits, best first, with whether each was folded itself, stands for
+/// the next one.
+async fn folded(
+    request: Request,
+    next: Next<'_>,
+    anchor: fn(&[(Hit, bool)], &dyn Fn(&Hit) -> bool) -> Option<usize>,
+) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    let Some(dedup) = query.dedup.take().filter(|dedup| dedup.policy != DedupPolicy::Keep) else {
+        return next.run(Request::Search { scope, query }).await;
+    };
+    let top_k = query.top_k;
+    query.top_k = next.provider().capabilities().max_top_k;
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    let records = stream::collect(kv(&next)?.export_scope(&scope).await?).await?;
+    let mut seen: Vec<(Hit, bool)> = Vec::new();
+    for hit in results.hits {
+        let resembles = |other: &Hit| alike(&records, &hit.entry.key, &other.entry.key) >= dedup.threshold;
+        let at = anchor(&seen, &resembles);
+        if let Some((anchor, _)) = at.and_then(|at| seen.get_mut(at)) {
+            results.duplicates += 1;
+            if dedup.policy == DedupPolicy::Merge {
+                anchor.merged.push(hit.entry.key.clone());
+            }
+        }
+        seen.push((hit, at.is_some()));
+    }
+    results.hits = seen.into_iter().filter(|(_, folded)| !folded).map(|(hit, _)| hit).take(top_k).collect();
+    Ok(Reply::Search(results))
+}
+
+async fn chains(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))).await
+}
+
+async fn merged_into_last(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    folded(request, next, |seen, resembles| seen.iter().rposition(|(hit, folded)| !folded && resembles(hit)))
+        .await
+}
+
+fn threshold_exclusive(request: &mut Request) {
+    change(request, |query| {
+        if let Some(dedup) = &mut query.dedup {
+            dedup.threshold += 1e-9;
+        }
+    });
+}
+
+fn zero_is_off(request: &mut Request) {
+    change(request, |query| query.dedup = query.dedup.filter(|dedup| dedup.threshold > 0.0));
+}
+
+async fn counts_folded(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let results = kv(&next)?.search(&scope, query).await?;
+    let keys: Vec<Key> = results.hits.iter().flat_map(|hit| hit.merged.iter().cloned()).collect();
+    kv(&next)?.get_many(&scope, &keys, GetOptions::default()).await?;
+    Ok(Reply::Search(results))
+}
+
+async fn keep_overflows(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    if query.dedup.is_some_and(|dedup| dedup.policy == DedupPolicy::Keep) {
+        query.top_k += 1;
+    }
+    Ok(Reply::Search(kv(&next)?.search(&scope, query).await?))
 }
 
 async fn failure_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -14,6 +14,7 @@ mutants! {
     "get.touches": ["GET-4"], "a read is a write" => around(get_touches);
     "get-many.drops-absent": ["GET-5"], "absent keys are left out" => around(drops_absent);
     "get-many.drops-repeats": ["GET-5"], "a repeated key is answered once" => around(drops_repeats);
+    "get-many.counts-once": ["GET-5"], "a repeated key counts once" => around(counts_once);
     "get-many.sorts": ["GET-5"], "answers come in the order of the keys" => around(sorts);
     "get-many.one-by-one": ["GET-7"], "reads key by key, so writes come between" => around(one_by_one);
     "get-many.too-many-are-cut": ["GET-6"], "answers the first 1,000 keys only" => door_ask(too_many_cut);
@@ -82,6 +83,16 @@ async fn drops_repeats(_: &Memory, mut request: Request, next: Next<'_>) -> Resu
         keys.retain(|key| seen.insert(key.clone()));
     }
     next.run(request).await
+}
+
+async fn counts_once(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::GetMany { scope, keys, options } = request else { return next.run(request).await };
+    let entries = kv(&next)?.get_many(&scope, &keys, GetOptions::uncounted()).await?;
+    if options.count_access {
+        let distinct: Vec<Key> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        kv(&next)?.get_many(&scope, &distinct, options).await?;
+    }
+    Ok(Reply::GetMany(entries))
 }
 
 async fn sorts(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
