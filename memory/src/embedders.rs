@@ -20,12 +20,16 @@ pub fn open_static(folder: impl AsRef<Path>) -> Result<Arc<dyn Embedder>> {
 /// Opens what a section of `memory.toml` describes.
 pub(crate) fn open(
     section: &EmbedderSection,
-    _egress: &EgressSection,
+    egress: &EgressSection,
     base_dir: &Path,
-    _context: &OpenContext,
+    context: &OpenContext,
 ) -> Result<Arc<dyn Embedder>> {
+    #[cfg(not(feature = "embed-openai"))]
+    let _ = (egress, context);
     match section {
         EmbedderSection::Static(section) => local(section, base_dir),
+        #[cfg(feature = "embed-openai")]
+        EmbedderSection::OpenAi(options) => remote(options, egress, base_dir, context),
         EmbedderSection::NotBuilt { kind, feature } => Err(not_built(kind, feature)),
     }
 }
@@ -42,6 +46,28 @@ fn local(section: &StaticSection, base_dir: &Path) -> Result<Arc<dyn Embedder>> 
 #[cfg(not(feature = "embed-static"))]
 fn local(_: &StaticSection, _: &Path) -> Result<Arc<dyn Embedder>> {
     Err(not_built("static", "embed-static"))
+}
+
+#[cfg(feature = "embed-openai")]
+fn remote(
+    options: &memory_embed::OpenAiOptions,
+    egress: &EgressSection,
+    base_dir: &Path,
+    context: &OpenContext,
+) -> Result<Arc<dyn Embedder>> {
+    let mut options = options.clone();
+    options.api_key_file = options.api_key_file.map(|file| base_dir.join(file));
+    let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
+    let client = memory_embed::memory_http::HttpClient::builder(policy(egress)?, clock, ids).build()?;
+    Ok(Arc::new(memory_embed::OpenAiEmbedder::new(options, client)?))
+}
+
+#[cfg(feature = "embed-openai")]
+fn policy(egress: &EgressSection) -> Result<memory_embed::memory_http::EgressPolicy> {
+    egress
+        .allow
+        .iter()
+        .try_fold(memory_embed::memory_http::EgressPolicy::new(), |policy, host| policy.allow_host(host))
 }
 
 fn not_built(kind: &str, feature: &str) -> Error {
@@ -69,5 +95,7 @@ pub(crate) fn check_egress(egress: &EgressSection) -> Result<()> {
             ));
         }
     }
+    #[cfg(feature = "embed-openai")]
+    policy(egress)?;
     Ok(())
 }

@@ -9,7 +9,8 @@
 //! - [`system`]: the real clock and ids.
 //!
 //! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by
-//! default), and embedders, `embed-static`. Without features there is no database at all, and [`Registry::register`] takes yours.
+//! default), and embedders, `embed-static` and `embed-openai`. Without features there is no database at
+//! all, and [`Registry::register`] takes yours.
 
 pub mod audit;
 pub mod config;

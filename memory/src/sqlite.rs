@@ -30,7 +30,10 @@ impl Factory for SqliteFactory {
                 SqliteProvider::open(path, config, clock)?
             }
         };
-        Ok(Arc::new(provider))
+        Ok(Arc::new(match &context.embedder {
+            Some(embedder) => provider.with_embedder(Arc::clone(embedder)),
+            None => provider,
+        }))
     }
 }
 

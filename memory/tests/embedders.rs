@@ -101,6 +101,36 @@ fn a_section_is_read_by_its_kind_and_paths_stay_as_written() {
     assert!(error.to_string().contains("there are: local"), "{error}");
 }
 
+#[cfg(feature = "embed-openai")]
+#[test]
+fn a_service_is_reached_only_where_the_operator_listed_its_host_and_its_key_is_never_shown() {
+    let file = |allow: &str, url: &str| {
+        format!(
+            "[embedders.remote]\nkind = \"openai\"\nmodel = \"m\"\ndimensions = 8\nbase_url = \"{url}\"\n\
+             [egress]\nallow = [{allow}]\n[backends.b]\nurl = \"test:b\"\nembedder = \"remote\"\n"
+        )
+    };
+    let open = |allow: &str, url: &str| {
+        let config = Config::parse(&file(allow, url), "memory.toml").unwrap();
+        config.open_embedder(&registry(true), "remote").map(|embedder| embedder.model().clone())
+    };
+    let model = open("\"localhost:11434\"", "http://localhost:11434/v1").unwrap();
+    assert_eq!((model.provider.as_str(), model.model.as_str(), model.dimensions), ("openai", "m", 8));
+    for url in ["http://localhost:11435/v1", "http://127.0.0.1:11434/v1", "https://169.254.169.254/v1"] {
+        assert_eq!(open("\"localhost:11434\"", url).unwrap_err().kind(), ErrorKind::EgressDenied, "{url}");
+    }
+
+    let unknown = "[embedders.r]\nkind = \"openai\"\nmodel = \"m\"\ndimensions = 8\napi_key = \"hunter2\"\n";
+    let error = Config::parse(unknown, "memory.toml").unwrap_err();
+    assert!(error.to_string().contains("unknown field `api_key`"), "{error}");
+    let keyed =
+        "[embedders.r]\nkind = \"openai\"\nmodel = \"m\"\ndimensions = 8\napi_key_env = \"hunter2\"\n";
+    let config = Config::parse(keyed, "memory.toml").unwrap();
+    let error = config.open_embedder(&registry(true), "r").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated);
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
 #[test]
 fn what_is_wrong_is_named_with_its_line_and_never_quoted() {
     for (bad, named) in [

@@ -12,11 +12,14 @@ use super::{Config, error};
 use crate::registry::Registry;
 
 /// `[embedders.NAME]`: `kind`, and the fields of that kind.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EmbedderSection {
     /// `kind = "static"`: a local model.
     Static(StaticSection),
+    /// `kind = "openai"`: a service that speaks OpenAI's `/embeddings`.
+    #[cfg(feature = "embed-openai")]
+    OpenAi(Box<memory_embed::OpenAiOptions>),
     /// A kind that this version knows and this build lacks. It may stand in a file that several programs
     /// share, and is refused when it is opened.
     NotBuilt {
@@ -25,6 +28,13 @@ pub enum EmbedderSection {
         /// The cargo feature of the crate `memory` that it needs.
         feature: &'static str,
     },
+}
+
+/// The kind alone: fields may hold what was pasted into the wrong place.
+impl fmt::Debug for EmbedderSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbedderSection").field("kind", &self.kind()).finish_non_exhaustive()
+    }
 }
 
 /// The fields of `kind = "static"`.
@@ -55,6 +65,8 @@ impl EmbedderSection {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Static(_) => "static",
+            #[cfg(feature = "embed-openai")]
+            Self::OpenAi(_) => "openai",
             Self::NotBuilt { kind, .. } => kind,
         }
     }
@@ -63,6 +75,8 @@ impl EmbedderSection {
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Static(section) => section.check(),
+            #[cfg(feature = "embed-openai")]
+            Self::OpenAi(options) => options.check(),
             Self::NotBuilt { .. } => Ok(()),
         }
     }
@@ -78,6 +92,11 @@ impl<'de> Deserialize<'de> for EmbedderSection {
         };
         match kind.as_str() {
             "static" => section(fields).map(Self::Static).map_err(D::Error::custom),
+            #[cfg(feature = "embed-openai")]
+            "openai" => {
+                section(fields).map(|options| Self::OpenAi(Box::new(options))).map_err(D::Error::custom)
+            }
+            #[cfg(not(feature = "embed-openai"))]
             "openai" => Ok(Self::NotBuilt { kind: "openai", feature: "embed-openai" }),
             _ => Err(D::Error::unknown_variant(&kind, &["static", "openai"])),
         }
