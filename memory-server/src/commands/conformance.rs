@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use clap::Args;
 use memory::{BackendUrl, OpenContext, Registry};
 use memory_conformance::{Event, Fixture, Harness, Options, Report, Verdict};
-use memory_core::{Error, IdGen as _, Provider, Result};
+use memory_core::{Error, ErrorKind, IdGen as _, Provider, Result};
 
 use super::Context;
 use crate::failure::{Exit, Failure};
@@ -24,6 +24,9 @@ pub(crate) struct ConformanceArgs {
     /// Only cases whose id contains this
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Give the store no embedder: searches by vectors must be refused then
+    #[arg(long)]
+    no_embedder: bool,
     /// Run the mutants too: the suite's own proof that it notices what it claims to
     #[arg(long)]
     mutants: bool,
@@ -32,11 +35,13 @@ pub(crate) struct ConformanceArgs {
     timeout: u64,
 }
 
-/// Opens what a URL names, with the case's own clock and ids.
+/// Opens what a URL names, with the case's own clock, ids and embedder.
 struct UrlHarness {
     name: String,
     place: Place,
     namespace: String,
+    /// Whether the store takes an embedder, and is to have one.
+    embeds: bool,
 }
 
 enum Place {
@@ -63,7 +68,11 @@ impl UrlHarness {
     }
 
     async fn provider(&self, fixture: &Fixture) -> Result<Box<dyn Provider>> {
-        let registry = Registry::default().with_clock(fixture.clock.clone()).with_ids(fixture.ids.clone());
+        let mut registry =
+            Registry::default().with_clock(fixture.clock.clone()).with_ids(fixture.ids.clone());
+        if self.embeds {
+            registry = registry.with_embedder(fixture.embedder.clone());
+        }
         Ok(Box::new(registry.open(&self.url(fixture)?).await?))
     }
 }
@@ -93,9 +102,16 @@ pub(crate) async fn run(
     args: ConformanceArgs,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
-    let harness = harness(context)?;
+    let mut harness = harness(context)?;
+    harness.embeds = !args.no_embedder;
     // What the store cannot even be opened for is one refusal, not a failure of every case.
-    drop(harness.provider(&Fixture::new("probe")).await?);
+    match harness.provider(&Fixture::new("probe")).await {
+        Err(error) if harness.embeds && error.kind() == ErrorKind::VectorUnsupported => {
+            harness.embeds = false;
+            drop(harness.provider(&Fixture::new("probe")).await?);
+        }
+        probed => drop(probed?),
+    }
     let mut options =
         Options::default().with_mutants(args.mutants).with_timeout(Duration::from_secs(args.timeout));
     if let Some(filter) = args.filter {
@@ -152,6 +168,7 @@ fn harness(context: &Context) -> std::result::Result<UrlHarness, Failure> {
             name: BackendUrl::parse(url)?.to_string(),
             place: Place::Url(url.to_owned()),
             namespace,
+            embeds: false,
         },
         None => UrlHarness {
             name: "sqlite".to_owned(),
@@ -160,6 +177,7 @@ fn harness(context: &Context) -> std::result::Result<UrlHarness, Failure> {
                     .map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))?,
             ),
             namespace,
+            embeds: false,
         },
     })
 }

@@ -16,6 +16,18 @@ fn the_default_store_passes_and_the_report_has_its_stable_members() {
 }
 
 #[test]
+fn the_default_store_has_an_embedder_unless_it_is_to_have_none() {
+    let user = User::new();
+    for (options, proved) in [(&[][..], true), (&["--no-embedder"][..], false)] {
+        let report = user.json(&[&["conformance", "--filter", "embed."], options].concat());
+        let cases = &report["cases"];
+        assert_eq!(cases["failed"], 0);
+        let (refusals, total) = (cases["refusals"].as_u64().unwrap(), cases["total"].as_u64().unwrap());
+        assert_eq!(refusals, if proved { 0 } else { total }, "{cases}");
+    }
+}
+
+#[test]
 fn mutants_are_run_and_counted() {
     let user = User::new();
     let ran = user.run(&["conformance", "--filter", "del.", "--mutants", "--json", "--quiet"]);
