@@ -6,10 +6,12 @@ mod reply;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{EmbedRole, Embedder, EmbeddingModel, Error, ErrorKind, Result};
-use memory_http::{Call, CallKind, Credential, HttpClient, Method, Origin};
+use memory_core::{Clock, EmbedRole, Embedder, EmbeddingModel, Error, ErrorKind, IdGen, Result};
+use memory_http::{Call, CallKind, Credential, EgressPolicy, HttpClient, Limits, Method, Origin};
 use serde::Serialize;
 
 pub use self::options::{Encoding, MAX_REPLY_BYTES, OPENAI_BASE_URL, OPENAI_PROVIDER, OpenAiOptions};
@@ -37,6 +39,27 @@ pub struct OpenAiEmbedder {
 }
 
 impl OpenAiEmbedder {
+    /// As [`OpenAiEmbedder::new`], with a client of its own under `policy`, which is as patient as
+    /// `timeout_ms` says and trusts `ca_file` too.
+    ///
+    /// # Errors
+    /// As [`OpenAiEmbedder::new`]; `invalid_argument` for a `ca_file` that cannot be read or is no PEM.
+    pub fn open(
+        options: OpenAiOptions,
+        policy: EgressPolicy,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdGen>,
+    ) -> Result<Self> {
+        options.check()?;
+        // A model that is loaded first answers late, but then all at once.
+        let limits = Limits { idle_timeout: options.timeout(), ..Limits::default() };
+        let mut builder = HttpClient::builder(policy, clock, ids).limits(limits);
+        if let Some(path) = &options.ca_file {
+            builder = builder.trust_pem(&read_roots(path)?)?;
+        }
+        Self::new(options, builder.build()?)
+    }
+
     /// Reads the key and checks the options and what the client's policy says to them; reaches nothing.
     ///
     /// # Errors
@@ -146,6 +169,18 @@ impl fmt::Debug for OpenAiEmbedder {
             .field("key", &self.options.key().map(|source| source.to_string()))
             .finish_non_exhaustive()
     }
+}
+
+/// A file of root certificates; the system's own has a quarter of the cap.
+fn read_roots(path: &Path) -> Result<Vec<u8>> {
+    const MAX_BYTES: u64 = 1024 * 1024;
+    let unfit =
+        |why: &str| Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_BYTES} bytes"));
+    let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
+    if !about.is_file() || about.len() > MAX_BYTES {
+        return Err(unfit("is no regular file, or too large"));
+    }
+    std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))
 }
 
 #[derive(Serialize)]

@@ -80,6 +80,8 @@ pub struct OpenAiOptions {
     /// The header that carries the key alone, such as `api-key` for Azure. Default: `Authorization`,
     /// with `Bearer` before the key.
     pub api_key_header: Option<String>,
+    /// A PEM file with root certificates to trust besides the system's, for a service of one's own.
+    pub ca_file: Option<PathBuf>,
     /// How vectors travel.
     #[serde(default)]
     pub encoding: Encoding,
@@ -146,6 +148,7 @@ impl OpenAiOptions {
             api_key_env: None,
             api_key_file: None,
             api_key_header: None,
+            ca_file: None,
             encoding: Encoding::default(),
             batch_texts: default_batch_texts(),
             batch_bytes: default_batch_bytes(),

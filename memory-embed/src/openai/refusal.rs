@@ -59,6 +59,17 @@ pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
             ErrorKind::InvalidArgument,
             "the embedder refuses the request; check `model`, `dimensions` with `send_dimensions`, and `encoding`",
         ),
+        // TEI's word for a model that failed on its side.
+        424 => Error::new(ErrorKind::Unavailable, "the embedder's model failed on its side; try again"),
+        // Not about the texts, so no caller shall take it for a refusal of one.
+        405..=407 | 411 | 415 | 421 | 426 => Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "what answers there (status {}) is no embeddings API; check the base URL",
+                reply.status()
+            ),
+        )
+        .with_retry(Retry::Never),
         _ => return Some(plain),
     };
     Some(error.with_detail("status", reply.status()))
