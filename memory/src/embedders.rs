@@ -57,9 +57,9 @@ fn remote(
 ) -> Result<Arc<dyn Embedder>> {
     let mut options = options.clone();
     options.api_key_file = options.api_key_file.map(|file| base_dir.join(file));
+    options.ca_file = options.ca_file.map(|file| base_dir.join(file));
     let (clock, ids) = (Arc::clone(&context.clock), Arc::clone(&context.ids));
-    let client = memory_embed::memory_http::HttpClient::builder(policy(egress)?, clock, ids).build()?;
-    Ok(Arc::new(memory_embed::OpenAiEmbedder::new(options, client)?))
+    Ok(Arc::new(memory_embed::OpenAiEmbedder::open(options, policy(egress)?, clock, ids)?))
 }
 
 #[cfg(feature = "embed-openai")]
