@@ -44,6 +44,7 @@ pub mod case;
 pub mod cases;
 pub mod check;
 pub mod cx;
+pub mod dedup;
 pub mod embedder;
 pub mod executor;
 pub mod expected;

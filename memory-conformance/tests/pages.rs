@@ -75,6 +75,13 @@ fn case_ids_are_unique_and_well_formed() {
     assert!(seen.len() >= 120, "{} cases", seen.len());
 }
 
+#[test]
+fn the_page_says_how_many_cases_and_mutants_there_are() {
+    let Some(page) = page("docs/conformance.md") else { return };
+    let said = format!("There are {} cases and {} mutants.", cases::all().len(), mutants::all().len());
+    assert!(page.contains(&said), "the page does not say: {said}");
+}
+
 /// The Rust blocks of a page, from a heading on to the next of its level.
 fn rust_blocks(page: &str, heading: &str) -> Vec<String> {
     let (_, section) = page.split_once(heading).unwrap_or_else(|| panic!("no heading `{heading}`"));

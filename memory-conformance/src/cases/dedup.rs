@@ -27,6 +27,7 @@ cases! {
     "dedup.threshold.inclusive": [Kv, Vector], ["DED-1"] => inclusive;
     "dedup.drop.makes-room-by-vectors": [Kv, Vector], ["DED-4"] => room_by_vectors;
     "dedup.merge.counts-no-access": [Kv, Vector], ["DED-2", "SRC-13"] => no_access;
+    "dedup.known.among-hundreds": [Kv, Vector], ["DED-1", "DED-2", "EMB-7"] => known;
     "dedup.keep.fills-up": [Kv, Vector], ["DED-2", "SRC-7"] => keep_fills_up;
 }
 
@@ -348,4 +349,8 @@ async fn keep_fills_up(cx: &Cx) -> CaseResult {
         expect_eq!(hit_keys(&found.hits), due.split_at(top_k).0, "the best {top_k} with duplicates kept");
     }
     Ok(())
+}
+
+async fn known(cx: &Cx) -> CaseResult {
+    crate::dedup::near_duplicates(cx, 200, 1).await.map(drop)
 }

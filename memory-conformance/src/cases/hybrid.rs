@@ -63,8 +63,11 @@ fn weighted(vector: f64) -> Fusion {
     Fusion::Weighted { vector }
 }
 
+/// Cosine and score by words of a candidate, where it has them.
+type Sides = (Option<f64>, Option<f64>);
+
 /// Both similarities of every candidate: by words as a search by words has them, the cosine by the embedder.
-async fn sides(cx: &Cx, scope: &Scope) -> CaseResult<BTreeMap<&'static str, (Option<f64>, Option<f64>)>> {
+async fn sides(cx: &Cx, scope: &Scope) -> CaseResult<BTreeMap<&'static str, Sides>> {
     let words = cx.find(scope, by_words(QUERY)).await?;
     let of_words = |name: &str| words.iter().find(|hit| hit.entry.key.as_str() == name).map(|hit| hit.score);
     Ok(SENTENCES
@@ -180,10 +183,7 @@ fn ranked(hits: &[Hit], due: &BTreeMap<&str, f64>, what: &str) -> CaseResult {
     Ok(())
 }
 
-fn scaled_due<'a>(
-    sides: &BTreeMap<&'a str, (Option<f64>, Option<f64>)>,
-    weight: f64,
-) -> BTreeMap<&'a str, f64> {
+fn scaled_due<'a>(sides: &BTreeMap<&'a str, Sides>, weight: f64) -> BTreeMap<&'a str, f64> {
     let (cosines, words): (Vec<_>, Vec<_>) = sides.values().copied().unzip();
     let (cosines, words) = (scale(&cosines), scale(&words));
     let fused = cosines.iter().zip(&words).map(|(c, l)| weight * c + (1.0 - weight) * l);
@@ -212,12 +212,9 @@ async fn all_equal(cx: &Cx) -> CaseResult {
 }
 
 /// Ranks as HYB-4 says.
-fn reciprocal_due<'a>(
-    sides: &BTreeMap<&'a str, (Option<f64>, Option<f64>)>,
-    k: f64,
-) -> BTreeMap<&'a str, f64> {
+fn reciprocal_due<'a>(sides: &BTreeMap<&'a str, Sides>, k: f64) -> BTreeMap<&'a str, f64> {
     let mut due: BTreeMap<&str, f64> = sides.keys().map(|name| (*name, 0.0)).collect();
-    let pick: [fn(&(Option<f64>, Option<f64>)) -> Option<f64>; 2] = [|side| side.0, |side| side.1];
+    let pick: [fn(&Sides) -> Option<f64>; 2] = [|side| side.0, |side| side.1];
     for of in pick {
         let mut order: Vec<(&str, f64)> =
             sides.iter().filter_map(|(name, side)| Some((*name, of(side)?))).collect();
@@ -357,7 +354,7 @@ async fn filter_first(cx: &Cx) -> CaseResult {
     }
     cx.bulk(&scope, items).await?;
     let words = cx.find(&scope, by_words(QUERY).with_prefix("rare/")).await?;
-    let sides: BTreeMap<&str, (Option<f64>, Option<f64>)> = rare
+    let sides: BTreeMap<&str, Sides> = rare
         .iter()
         .map(|(name, text)| {
             let of_words = words.iter().find(|hit| hit.entry.key.as_str() == *name).map(|hit| hit.score);

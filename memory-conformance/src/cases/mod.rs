@@ -34,6 +34,8 @@ mod values;
 mod vectors;
 mod versions;
 
+pub(crate) use near::owned as owns_embedding;
+
 /// Every case, in the order of the table.
 #[must_use]
 pub fn all() -> Vec<Case> {

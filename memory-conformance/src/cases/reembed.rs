@@ -142,7 +142,7 @@ async fn after_failure(cx: &Cx) -> CaseResult {
         cx.embedder().fail_always(None);
         match fault {
             EmbedFault::Error(kind) => {
-                drop(expect_kind!(failed, kind, "a step whose embedder fails with {fault:?}"))
+                expect_kind!(failed, kind, "a step whose embedder fails with {fault:?}");
             }
             _ => {
                 check!(failed.is_err(), "a step whose embedder fails with {fault:?} says {failed:?}");

@@ -141,13 +141,11 @@ fn alike(records: &[Record], one: &Key, other: &Key) -> f64 {
     }
 }
 
-/// Folds by a rule of its own: which of the earlier hits, best first, with whether each was folded itself, stands for
-/// the next one.
-async fn folded(
-    request: Request,
-    next: Next<'_>,
-    anchor: fn(&[(Hit, bool)], &dyn Fn(&Hit) -> bool) -> Option<usize>,
-) -> Result<Reply> {
+/// Which of the earlier hits, best first and each with whether it was folded, stands for the next one.
+type Anchor = fn(&[(Hit, bool)], &dyn Fn(&Hit) -> bool) -> Option<usize>;
+
+/// Folds by a rule of its own.
+async fn folded(request: Request, next: Next<'_>, anchor: Anchor) -> Result<Reply> {
     let Request::Search { scope, mut query } = request else { return next.run(request).await };
     let Some(dedup) = query.dedup.take().filter(|dedup| dedup.policy != DedupPolicy::Keep) else {
         return next.run(Request::Search { scope, query }).await;
