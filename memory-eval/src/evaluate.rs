@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use memory_core::{
-    Backend, BulkOptions, Embed, Embedding, Error, ErrorKind, Key, NewEntry, Provider, Result, Scope,
-    SearchMode, SearchQuery,
+    Backend, BulkOptions, Embed, Embedding, EmbeddingModel, Error, ErrorKind, Key, NewEntry, Provider,
+    Result, Scope, SearchMode, SearchQuery,
 };
 
 use crate::locomo::{Dialogue, Evidence, Turn};
@@ -131,6 +131,11 @@ async fn judge(
     let started = Instant::now();
     store(backend, scope, dialogue, mode).await?;
     report.stored(started.elapsed());
+    if mode != SearchMode::Lexical
+        && let Some(model) = model_of(backend, scope, dialogue.turns.len()).await?
+    {
+        report.embedded_by(model);
+    }
 
     for (index, question) in dialogue.questions.iter().enumerate().filter(|(_, q)| q.is_judged()) {
         let query = SearchQuery::new(question.text.as_str()).with_mode(mode).with_top_k(TOP_K);
@@ -156,6 +161,20 @@ async fn judge(
         answered(report.questions());
     }
     Ok(())
+}
+
+/// The model whose vectors the turns have; without a vector for each, vectors would not be what is measured.
+async fn model_of(backend: &dyn Backend, scope: &Scope, turns: usize) -> Result<Option<EmbeddingModel>> {
+    let stats = backend.stats(scope).await?;
+    let turns = u64::try_from(turns).unwrap_or(u64::MAX);
+    match stats.models.into_iter().find(|model| model.rows >= turns) {
+        Some(model) => Ok(Some(model.model)),
+        None if turns == 0 => Ok(None),
+        None => Err(Error::new(
+            ErrorKind::Unavailable,
+            "not every turn has a vector, so vectors cannot be measured; see what the embedder says of its texts",
+        )),
+    }
 }
 
 async fn store(backend: &dyn Backend, scope: &Scope, dialogue: &Dialogue, mode: SearchMode) -> Result<()> {

@@ -13,4 +13,4 @@ mod report;
 
 pub use bootstrap::{Interval, mean_interval};
 pub use evaluate::{EvalOptions, Progress, evaluate};
-pub use report::{Category, Measures, Report, Timing};
+pub use report::{Category, Measures, Paired, Report, Timing};

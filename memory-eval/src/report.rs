@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use memory_core::SearchMode;
+use memory_core::{EmbeddingModel, SearchMode};
 use serde::Serialize;
 
 use crate::bootstrap::{Interval, mean_interval};
@@ -57,6 +57,9 @@ pub struct Report {
     pub recall_at_10_interval: Interval,
     /// How candidates were looked for.
     pub mode: SearchMode,
+    /// The model of the vectors, where the mode needs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<EmbeddingModel>,
     /// Dialogues read.
     pub dialogues: usize,
     /// Turns stored.
@@ -69,11 +72,47 @@ pub struct Report {
     pub categories: Vec<Category>,
     /// How long it took.
     pub timing: Timing,
+    /// Recall among the first 10 hits, question by question in the file's order.
+    #[serde(skip)]
+    recalls: Vec<f64>,
+}
+
+/// How one search does on each question, against another on the same questions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Paired {
+    /// Mean difference of recall among the first 10 hits; over 0 where the first is better.
+    pub difference: f64,
+    /// Its 95 % bootstrap interval over questions.
+    pub interval: Interval,
+    /// Questions on which the first recalls more.
+    pub better: usize,
+    /// Questions on which it recalls less.
+    pub worse: usize,
+}
+
+impl Report {
+    /// This search against `other` on the same questions, paired question by question, so that what makes
+    /// questions hard for both cancels out. `None` where the two did not answer the same number.
+    #[must_use]
+    pub fn against(&self, other: &Self) -> Option<Paired> {
+        if self.recalls.len() != other.recalls.len() {
+            return None;
+        }
+        let differences: Vec<f64> = self.recalls.iter().zip(&other.recalls).map(|(a, b)| a - b).collect();
+        Some(Paired {
+            difference: mean(&differences),
+            interval: mean_interval(&differences),
+            better: differences.iter().filter(|difference| **difference > 0.0).count(),
+            worse: differences.iter().filter(|difference| **difference < 0.0).count(),
+        })
+    }
 }
 
 /// Gathers what [`Report`] sums up.
 pub(crate) struct Judged {
     mode: SearchMode,
+    model: Option<EmbeddingModel>,
+    recalls: Vec<f64>,
     /// Per category, per question: recall@5, recall@10, nDCG@10.
     by_category: BTreeMap<u32, Vec<[f64; 3]>>,
     store: Duration,
@@ -82,7 +121,18 @@ pub(crate) struct Judged {
 
 impl Judged {
     pub(crate) fn new(mode: SearchMode) -> Self {
-        Self { mode, by_category: BTreeMap::new(), store: Duration::ZERO, searches: Vec::new() }
+        Self {
+            mode,
+            model: None,
+            recalls: Vec::new(),
+            by_category: BTreeMap::new(),
+            store: Duration::ZERO,
+            searches: Vec::new(),
+        }
+    }
+
+    pub(crate) fn embedded_by(&mut self, model: EmbeddingModel) {
+        self.model = Some(model);
     }
 
     pub(crate) fn stored(&mut self, took: Duration) {
@@ -90,6 +140,8 @@ impl Judged {
     }
 
     pub(crate) fn answered(&mut self, category: u32, measures: [f64; 3], took: Duration) {
+        let [_, recall_at_10, _] = measures;
+        self.recalls.push(recall_at_10);
         self.by_category.entry(category).or_default().push(measures);
         self.searches.push(took);
     }
@@ -108,6 +160,7 @@ impl Judged {
                 &all.iter().map(|[_, recall, _]| *recall).collect::<Vec<_>>(),
             ),
             mode: self.mode,
+            model: self.model,
             dialogues: dialogues.len(),
             turns: dialogues.iter().map(|dialogue| dialogue.turns.len()).sum(),
             evidence,
@@ -126,6 +179,7 @@ impl Judged {
                 search_p50_ms: percentile_ms(&self.searches, 50),
                 search_p99_ms: percentile_ms(&self.searches, 99),
             },
+            recalls: self.recalls,
         }
     }
 }
@@ -187,6 +241,25 @@ mod tests {
         assert_eq!(json["categories"][0]["name"], "multi-hop");
         assert_eq!(json["categories"][1]["recall_at_5"], 0.0);
         assert_eq!(json["timing"]["search_p50_ms"], 2.0);
+    }
+
+    #[test]
+    fn a_comparison_pairs_questions_and_counts_who_wins() {
+        let report = |recalls: &[f64]| {
+            let mut judged = Judged::new(SearchMode::Hybrid);
+            for recall in recalls {
+                judged.answered(4, [0.0, *recall, 0.0], Duration::ZERO);
+            }
+            judged.finish(&[])
+        };
+        let words = report(&[0.0, 1.0, 0.5, 0.5]);
+        let both = report(&[1.0, 0.5, 1.0, 0.5]);
+        let paired = both.against(&words).unwrap();
+        assert!((paired.difference - 0.25).abs() < 1e-12, "{paired:?}");
+        assert!(paired.interval.low <= paired.difference && paired.difference <= paired.interval.high);
+        assert_eq!((paired.better, paired.worse), (2, 1));
+        assert_eq!(both.against(&both).map(|paired| paired.interval.high), Some(0.0));
+        assert_eq!(both.against(&report(&[1.0])), None);
     }
 
     #[test]

@@ -50,6 +50,35 @@ async fn words_alone_find_three_fifths_of_the_evidence_among_ten_turns() {
     assert!(scopes.scopes.is_empty(), "the evaluation left {} scopes behind", scopes.scopes.len());
 }
 
+/// The folder of a static model, or `None` with a printed reason where there is none.
+fn model() -> Option<PathBuf> {
+    let folder = std::env::var_os("MEMORY_TEST_MODEL").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
+    }
+    folder
+}
+
+#[tokio::test]
+async fn a_local_model_beside_words_finds_more_than_words_alone() {
+    let (Some(dialogues), Some(model)) = (dialogues(), model()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("eval.db").display());
+    let embedder = memory::embedders::open_static(model).unwrap();
+    let memory = memory::Registry::default().with_embedder(embedder.clone()).open(&url).await.unwrap();
+    let options = EvalOptions::default();
+    let words = evaluate(&memory, &dialogues, SearchMode::Lexical, &options, &|_| {}).await.unwrap();
+    let both = evaluate(&memory, &dialogues, SearchMode::Hybrid, &options, &|_| {}).await.unwrap();
+    println!("{}", serde_json::to_string_pretty(&both).unwrap());
+    assert_eq!(both.model.as_ref(), Some(embedder.model()));
+    assert_eq!(words.model, None);
+    let paired = both.against(&words).unwrap();
+    println!("{paired:?}");
+    assert!(paired.difference > 0.0, "hybrid is at {}", both.overall.recall_at_10);
+    assert!(paired.interval.low > 0.0, "the gain may be chance: {paired:?}");
+    assert!(both.overall.recall_at_10 >= 0.63, "recall@10 fell to {}", both.overall.recall_at_10);
+}
+
 #[tokio::test]
 async fn vectors_without_an_embedder_are_refused_before_anything_is_stored() {
     let turn = r#"[{"sample_id":"c","conversation":{"session_1":[{"speaker":"A","dia_id":"D1:1","text":"hi"}]},

@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `msrv`.
 //!
 //! They live here where a shell script would do worse: steps that need the workspace's own metadata, that must all be
 //! reported when one fails, or that prepare what a test needs and take it down again.
@@ -13,6 +13,7 @@ mod deny;
 mod fuzz;
 mod links;
 mod manifests;
+mod model;
 mod msrv;
 mod process;
 mod soak;
@@ -51,6 +52,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Run the kill tests, soak tests and fuzz targets for as long as you say.
     Soak(soak::Args),
+    /// Get the small static model that tests use, into the target folder.
+    Model,
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
     Msrv,
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
+        Command::Model => model::run(&workspace),
         Command::Msrv => msrv::run(&workspace),
     });
     match outcome {

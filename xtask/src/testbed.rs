@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 
 use crate::workspace::Workspace;
-use crate::{Result, process};
+use crate::{Result, model, process};
 
 /// Everything prepared for one run of the tests.
 #[derive(Debug)]
@@ -35,6 +35,16 @@ impl TestBed {
         let mut variables = Vec::new();
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             variables.push(("RUST_BACKTRACE", "1".to_owned()));
+        }
+        // A model is what tests of meaning need; without one they say that they skip.
+        if std::env::var_os(model::VARIABLE).is_none() {
+            match model::prepare(workspace) {
+                Ok(folder) => {
+                    println!("static model: {}", folder.display());
+                    variables.push((model::VARIABLE, folder.display().to_string()));
+                }
+                Err(error) => println!("static model: none, tests that need one skip: {error}"),
+            }
         }
         Ok(Self { variables })
     }
