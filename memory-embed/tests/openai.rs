@@ -419,6 +419,10 @@ fn only_what_the_policy_allows_is_opened() {
         assert!(!format!("{error:?}").contains("hunter2"));
     }
     let mut options = OpenAiOptions::new("m", 3);
+    options.base_url = "https://user:hunter2@h/v1?key=hunter2".into();
+    options.api_key_env = Some("hunter2".into());
+    assert!(!format!("{options:?}").contains("hunter2"), "{options:?}");
+    let mut options = OpenAiOptions::new("m", 3);
     options.api_key_env = Some("MEMORY_EMBED_TEST_IS_NEVER_SET".into());
     let error = OpenAiEmbedder::new(options, client).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthenticated);

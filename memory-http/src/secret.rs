@@ -8,9 +8,12 @@ use memory_core::{Error, ErrorKind, Result, Secret};
 
 /// Largest secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 16 * 1024;
+/// Longest name of a variable, in bytes.
+const MAX_NAME_BYTES: usize = 128;
 
-/// The place of a secret. Its `Debug` and `Display` name the place, never what is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The place of a secret. Its `Debug` and `Display` name the place, never what is there; the name of a
+/// variable only where it is of capitals, digits and `_`, lest it be a secret put in the wrong field.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
     /// The environment variable of this name.
@@ -27,11 +30,15 @@ impl SecretSource {
     /// header cannot carry, or the file is not a regular one; `too_large` over [`MAX_SECRET_BYTES`].
     pub fn load(&self) -> Result<Secret> {
         let text = match self {
+            Self::Env(name) if !is_variable(name) => {
+                return Err(Error::invalid(
+                    "the name of the environment variable with the secret is none; write the name, not the secret",
+                ));
+            }
             Self::Env(name) => std::env::var(name).map_err(|error| match error {
-                std::env::VarError::NotPresent => Error::new(
-                    ErrorKind::Unauthenticated,
-                    format!("the environment variable `{name}` is not set; set it to the secret"),
-                ),
+                std::env::VarError::NotPresent => {
+                    Error::new(ErrorKind::Unauthenticated, format!("{self} is not set; set it to the secret"))
+                }
                 std::env::VarError::NotUnicode(_) => self.unfit("is not UTF-8"),
             })?,
             Self::File(path) => self.read(path)?,
@@ -81,10 +88,29 @@ impl SecretSource {
     }
 }
 
+/// Whether a shell could set a variable of this name.
+fn is_variable(name: &str) -> bool {
+    name.len() <= MAX_NAME_BYTES
+        && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Whether it looks like a variable's name and not like a key.
+fn is_showable(name: &str) -> bool {
+    is_variable(name) && !name.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+impl std::fmt::Debug for SecretSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SecretSource({self})")
+    }
+}
+
 impl std::fmt::Display for SecretSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Env(name) => write!(f, "the environment variable `{name}`"),
+            Self::Env(name) if is_showable(name) => write!(f, "the environment variable `{name}`"),
+            Self::Env(_) => f.write_str("the environment variable that the configuration names"),
             Self::File(path) => write!(f, "the secret file `{}`", path.display()),
         }
     }

@@ -55,6 +55,23 @@ fn what_is_no_secret_is_refused_without_showing_it() {
     }
 }
 
+#[test]
+fn a_secret_in_the_place_of_its_variables_name_is_not_shown() {
+    for (name, kind) in [
+        ("sk-proj-hunter2", ErrorKind::InvalidArgument),
+        ("hunter2hunter2", ErrorKind::Unauthenticated),
+        ("", ErrorKind::InvalidArgument),
+        ("A=B", ErrorKind::InvalidArgument),
+        ("A\0B", ErrorKind::InvalidArgument),
+        (&"A".repeat(129), ErrorKind::InvalidArgument),
+    ] {
+        let source = SecretSource::Env(name.to_owned());
+        let error = source.load().unwrap_err();
+        assert_eq!(error.kind(), kind, "{name:?}");
+        assert!(!format!("{error:?} {source:?} {source}").contains("hunter2"), "{error:?}");
+    }
+}
+
 /// Everything that is logged, as text.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);

@@ -43,6 +43,18 @@ const RULES: &[Rule] = &[
         must_not: &["aws-lc-rs", "hickory-resolver", "openssl", "openssl-sys", "native-tls", "rusqlite"],
     },
     Rule {
+        package: "memory-embed",
+        arguments: &["--features", "openai"],
+        must: &["memory-core", "memory-http"],
+        must_not: &["model2vec-rs", "tokenizers", "rusqlite"],
+    },
+    Rule {
+        package: "memory-embed",
+        arguments: &["--features", "static"],
+        must: &["memory-core", "model2vec-rs"],
+        must_not: &["memory-http", "reqwest", "hyper", "rusqlite", "openssl", "openssl-sys", "native-tls"],
+    },
+    Rule {
         package: "memory-sqlite",
         arguments: &["--all-features"],
         must: &["memory-core", "rusqlite"],

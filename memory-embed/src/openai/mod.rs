@@ -166,7 +166,7 @@ impl fmt::Debug for OpenAiEmbedder {
         f.debug_struct("OpenAiEmbedder")
             .field("model", &self.identity)
             .field("origin", &format_args!("{}", self.origin))
-            .field("key", &self.options.key().map(|source| source.to_string()))
+            .field("key", &self.options.key())
             .finish_non_exhaustive()
     }
 }

@@ -1,10 +1,11 @@
 //! What an operator says of a service: [`OpenAiOptions`].
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use memory_core::{EmbeddingModel, Error, Result};
-use memory_http::SecretSource;
+use memory_http::{Origin, SecretSource};
 use serde::Deserialize;
 
 /// Where OpenAI's own API is.
@@ -52,7 +53,7 @@ pub enum Encoding {
 /// options.query_prefix = "search_query: ".into();
 /// assert!(options.check().is_ok());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OpenAiOptions {
@@ -247,6 +248,20 @@ impl OpenAiOptions {
             .saturating_add(AROUND_A_VECTOR)
             .saturating_mul(self.batch_texts)
             .saturating_add(AROUND_ALL)
+    }
+}
+
+/// Shows what is asked of whom: of the base URL its origin, of the key its place.
+impl fmt::Debug for OpenAiOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = Origin::of(&self.base_url).map_or_else(|_| "…".to_owned(), |origin| origin.to_string());
+        f.debug_struct("OpenAiOptions")
+            .field("origin", &format_args!("{origin}"))
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("dimensions", &self.dimensions)
+            .field("key", &self.key())
+            .finish_non_exhaustive()
     }
 }
 
