@@ -46,6 +46,8 @@ enum Command {
     Import(commands::ImportArgs),
     /// Write every entry of the scope as JSON Lines
     Export(commands::ExportArgs),
+    /// Serve the Memory tool to an MCP client, over standard input and output
+    Serve(crate::serve::ServeArgs),
     /// Take a short tour on embedded SQLite
     Demo(crate::demo::DemoArgs),
     /// Say what the store serves, within which limits, and whether it is well
@@ -122,6 +124,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Stats => commands::stats(&context, out).await,
         Command::Import(args) => commands::import(&context, args, out).await,
         Command::Export(args) => commands::export(&context, &args, out).await,
+        Command::Serve(args) => crate::serve::run(&context, args, out).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
         Command::Describe => commands::describe(&context, out).await,
         Command::Config(args) => commands::config(&context, &args, out),

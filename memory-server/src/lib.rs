@@ -14,6 +14,7 @@ pub mod fuzzing;
 mod import;
 mod output;
 mod progress;
+mod serve;
 mod settings;
 mod values;
 

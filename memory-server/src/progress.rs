@@ -133,7 +133,8 @@ impl Stop {
     }
 }
 
-async fn signal() {
+/// Until SIGINT or SIGTERM comes.
+pub(crate) async fn signal() {
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         tokio::select! {

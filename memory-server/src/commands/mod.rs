@@ -54,6 +54,11 @@ impl Context {
         Settings::resolve(&self.global)
     }
 
+    /// The options that every command takes.
+    pub(crate) fn global(&self) -> &Global {
+        &self.global
+    }
+
     /// The URL of the command line or the environment.
     pub(crate) fn explicit_url(&self) -> Option<&str> {
         self.global.url.as_deref().filter(|url| !url.is_empty())

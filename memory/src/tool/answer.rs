@@ -153,8 +153,10 @@ pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
     .with_detail("limit", max_bytes))
 }
 
+/// What [`MemoryTool::call`](crate::MemoryTool::call) answers for an error:
 /// `{"error": {"code", "message", "details", "retryable"}}`, never over 16 KiB.
-pub(super) fn refusal(error: &Error) -> String {
+#[must_use]
+pub fn refusal(error: &Error) -> String {
     #[derive(Serialize)]
     struct Refusal<'a> {
         error: Body<'a>,

@@ -19,6 +19,7 @@ use memory_core::sql::TxId;
 use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
 use serde_json::Value;
 
+pub use answer::refusal;
 pub use ops::ToolOp;
 pub use schema::{op_schema, tool_schema};
 

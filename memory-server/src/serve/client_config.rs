@@ -1,0 +1,113 @@
+//! What to paste into a client's configuration.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use memory::BackendUrl;
+use memory_core::{Error, Result};
+use serde::Serialize;
+
+use super::ServeArgs;
+use crate::settings::{Global, sqlite_url};
+
+/// Clients whose format is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Client {
+    /// `.mcp.json` in a project
+    ClaudeCode,
+    /// `claude_desktop_config.json`
+    ClaudeDesktop,
+    /// `.cursor/mcp.json` in a project, or `~/.cursor/mcp.json`
+    Cursor,
+    /// `.vscode/mcp.json` in a project
+    Vscode,
+}
+
+/// The JSON text that makes `client` start this program with these options. Clients start servers from
+/// folders of their own, so every path in it is absolute.
+///
+/// # Errors
+/// Where the working directory or this program's own path cannot be told, or is not UTF-8.
+pub(super) fn for_client(client: Client, global: &Global, args: &ServeArgs) -> Result<String> {
+    let program = std::env::current_exe().map_err(|error| {
+        Error::invalid("the path of this program cannot be told; write the configuration by hand")
+            .with_source(error)
+    })?;
+    let program = text(&program)?;
+    let arguments = arguments(global, args)?;
+    serde_json::to_string_pretty(&document(client, &program, &arguments))
+        .map_err(|error| Error::internal("the configuration could not be written as JSON").with_source(error))
+}
+
+/// How to start the server.
+#[derive(Serialize)]
+struct Server<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    transport: Option<&'static str>,
+    command: &'a str,
+    args: &'a [String],
+}
+
+/// Servers by name, under the section that the client looks in.
+type Document<'a> = BTreeMap<&'static str, BTreeMap<&'static str, Server<'a>>>;
+
+fn document<'a>(client: Client, program: &'a str, arguments: &'a [String]) -> Document<'a> {
+    let (section, transport) = match client {
+        Client::ClaudeCode | Client::Cursor => ("mcpServers", Some("stdio")),
+        Client::ClaudeDesktop => ("mcpServers", None),
+        Client::Vscode => ("servers", Some("stdio")),
+    };
+    let server = Server { transport, command: program, args: arguments };
+    BTreeMap::from([(section, BTreeMap::from([("memory", server)]))])
+}
+
+/// The command line that `serve` was given, without what only prints.
+fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
+    let mut arguments = vec!["serve".to_owned()];
+    let mut option = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+    if let Some(url) = global.url.as_ref().filter(|url| !url.is_empty()) {
+        option("url", absolute_url(url)?);
+    }
+    if let Some(config) = &global.config {
+        option("config", text(&absolute(config)?)?);
+    }
+    for (name, value) in [("tenant", &global.tenant), ("agent", &args.agent), ("user", &args.user)] {
+        if let Some(value) = value {
+            option(name, value.clone());
+        }
+    }
+    if let Some(kinds) = &args.scopes {
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+        option("scopes", kinds.join(","));
+    }
+    if args.trust_meta {
+        arguments.push("--trust-meta".to_owned());
+    }
+    Ok(arguments)
+}
+
+/// A relative file of SQLite by its absolute path; any other URL as it is.
+fn absolute_url(url: &str) -> Result<String> {
+    let parsed = BackendUrl::parse(url)?;
+    let path = match parsed.scheme() {
+        "sqlite" => parsed.decoded_path()?,
+        _ => return Ok(url.to_owned()),
+    };
+    if path == ":memory:" || path.starts_with('/') {
+        return Ok(url.to_owned());
+    }
+    let options = url.split_once('?').map(|(_, options)| format!("?{options}")).unwrap_or_default();
+    Ok(sqlite_url(&absolute(path.as_ref())?)? + &options)
+}
+
+fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf> {
+    std::path::absolute(path).map_err(|error| {
+        Error::invalid("the working directory cannot be told; give absolute paths").with_source(error)
+    })
+}
+
+fn text(path: &std::path::Path) -> Result<String> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Error::invalid("a path is not UTF-8, which JSON cannot hold; use one that is"))
+}

@@ -1,0 +1,138 @@
+//! The one tool, as the protocol wants it.
+
+use std::sync::Arc;
+
+use memory::MemoryTool;
+use memory::tool::TOOL_NAME;
+use memory_core::Error;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::frame::Arguments;
+use super::progress::{self, Beats};
+use super::sessions::Sessions;
+use super::transport::Share;
+
+/// What a client may show its model besides the tool's description.
+const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier work, \
+    `search` it. Store what will matter later with `set`, one fact a key.";
+
+/// Serves the Memory tool of one connection.
+#[derive(Debug)]
+pub(super) struct MemoryServer {
+    sessions: Arc<Sessions>,
+    definition: Tool,
+}
+
+impl MemoryServer {
+    pub(super) fn new(sessions: Arc<Sessions>) -> Self {
+        let definition = definition(sessions.default_tool());
+        Self { sessions, definition }
+    }
+}
+
+/// Name, description, schema and hints of the tool.
+pub(super) fn definition(tool: &MemoryTool) -> Tool {
+    let schema = match tool.schema() {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    Tool::new(TOOL_NAME, tool.description(), schema)
+        .with_annotations(ToolAnnotations::with_title("Memory").destructive(true).open_world(false))
+}
+
+impl rmcp::ServerHandler for MemoryServer {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("memory", env!("CARGO_PKG_VERSION")).with_title("Memory"))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(vec![self.definition.clone()]))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        (name == TOOL_NAME).then(|| self.definition.clone())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if request.name != TOOL_NAME {
+            return Err(ErrorData::invalid_params(
+                format!("there is no tool of that name; there is one, `{TOOL_NAME}`"),
+                None,
+            ));
+        }
+        let Some(Arguments(arguments)) = context.extensions.get::<Arguments>().cloned() else {
+            return Err(ErrorData::internal_error("the call came without its arguments", None));
+        };
+        let tool = match self.sessions.tool_for(&context.meta) {
+            Ok(tool) => tool,
+            Err(error) => return Ok(answered(Err(error))),
+        };
+        let beats = match (context.meta.get_progress_token(), progress::long_operation(&arguments)) {
+            (Some(token), Some(op)) => Some(Beats::start(context.peer.clone(), token, op).await),
+            _ => None,
+        };
+        let share = context.extensions.get::<Share>().cloned();
+        // A task of its own: dropping the set ends it at its next point of suspension, where a write
+        // has happened as a whole or not at all.
+        let mut running = JoinSet::new();
+        running.spawn(async move {
+            let result = tool.try_call(&arguments).await;
+            drop(share);
+            result
+        });
+        let result = tokio::select! {
+            biased;
+            ended = running.join_next() => ended,
+            () = context.ct.cancelled() => None,
+        };
+        drop(running);
+        if let Some(beats) = beats {
+            beats.stop().await;
+        }
+        match result {
+            Some(Ok(result)) => Ok(answered(result)),
+            Some(Err(_)) => {
+                Ok(answered(Err(Error::internal("the operation ended by a bug; please report it"))))
+            }
+            // Nobody waits for this answer.
+            None => Err(ErrorData::internal_error("the call was cancelled", None)),
+        }
+    }
+
+    async fn on_custom_request(
+        &self,
+        _request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            "this server has no such method, or not with such parameters",
+            None,
+        ))
+    }
+}
+
+/// The tool's answer, or its refusal for the model to read.
+fn answered(result: memory_core::Result<String>) -> CallToolResponse {
+    match result {
+        Ok(answer) => CallToolResult::success(vec![ContentBlock::text(answer)]).into(),
+        Err(error) => CallToolResult::error(vec![ContentBlock::text(memory::tool::refusal(&error))]).into(),
+    }
+}

@@ -1,0 +1,100 @@
+//! Who is served, on which store, by which rules: from the command line and `memory.toml`, never from
+//! the client.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory::audit::Auditor;
+use memory::system::SystemClock;
+use memory::{Config, Memory, Policy};
+use memory_core::{Error, Result, ScopeId, ScopeKind, TenantId};
+
+use super::ServeArgs;
+use super::sessions::Identity;
+use crate::commands::Context;
+
+/// The tenant where nothing names one, as for every command.
+const DEFAULT_TENANT: &str = "default";
+
+/// What a connection is served with.
+pub(super) struct Served {
+    pub(super) memory: Memory,
+    pub(super) identity: Identity,
+    pub(super) auditor: Option<Arc<Auditor>>,
+    /// To be shown at start.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads the configuration, decides, and opens the store.
+///
+/// # Errors
+/// As of `memory.toml`; `invalid_argument` for a malformed id or where no agent is named; as the store
+/// fails to open.
+pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Served> {
+    let global = context.global();
+    if global.run.is_some() || global.scope.is_some() {
+        return Err(Error::invalid("a connection is a run of its own; leave out --run and --scope"));
+    }
+    let config = Config::discover(global.config.as_deref())?;
+    let default = config.as_ref().map(|config| &config.file().default);
+    let tenant = match (&global.tenant, default.and_then(|section| section.tenant.clone())) {
+        (Some(tenant), _) => TenantId::new(tenant.as_str())?,
+        (None, Some(tenant)) => tenant,
+        (None, None) => TenantId::new(DEFAULT_TENANT)?,
+    };
+    let agent = match (&args.agent, default.and_then(|section| section.agent.clone())) {
+        (Some(agent), _) => ScopeId::new(agent.as_str())?,
+        (None, Some(agent)) => agent,
+        (None, None) => {
+            return Err(Error::invalid(
+                "no agent is named; give --agent ID, as in --agent claude, or `agent` under [default] of memory.toml",
+            ));
+        }
+    };
+    let user = match (&args.user, default.and_then(|section| section.user.clone())) {
+        (Some(user), _) => Some(ScopeId::new(user.as_str())?),
+        (None, user) => user,
+    };
+    let scopes: Option<BTreeSet<ScopeKind>> =
+        args.scopes.as_ref().map(|kinds| kinds.iter().copied().collect());
+
+    let mut warnings = Vec::new();
+    let (memory, policy, auditor) = match &config {
+        Some(config) => {
+            warnings.extend(config.warnings());
+            let binding = config.agent(agent.as_str());
+            let own_backend = context.explicit_url().is_none() && config.backends().next().is_some();
+            let binding = binding?;
+            let memory = if own_backend {
+                config.open_backend(&binding.backend).await?
+            } else {
+                context.settings()?.open().await?
+            };
+            let policy = match scopes {
+                Some(kinds) => narrowed(&binding.policy, &kinds),
+                None => binding.policy,
+            };
+            (memory, policy, config.auditor(Arc::new(SystemClock))?)
+        }
+        // Without a configuration the command line is the operator's word: it named these identities.
+        None => {
+            let named = || {
+                let mut kinds = BTreeSet::from([ScopeKind::Agent, ScopeKind::Run]);
+                kinds.extend(user.is_some().then_some(ScopeKind::User));
+                kinds
+            };
+            let policy = Policy::default().with_memory_scopes(scopes.unwrap_or_else(named));
+            (context.settings()?.open().await?, policy, None)
+        }
+    };
+    let identity = Identity { tenant, agent, user, policy, trust_meta: args.trust_meta };
+    Ok(Served { memory, identity, auditor, warnings })
+}
+
+/// The rules of the configuration, for fewer kinds of scope.
+fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
+    let mut policy = policy.clone();
+    policy.memory_scopes = policy.memory_scopes.intersection(kinds).copied().collect();
+    policy.sql_scopes = policy.sql_scopes.intersection(kinds).copied().collect();
+    policy
+}

@@ -1,0 +1,121 @@
+//! `memory serve`: the Memory tool for any MCP client, over standard input and output.
+//!
+//! Standard output carries messages of the protocol alone; what is said to a person goes to standard
+//! error. `docs/mcp.md` is the page for users.
+
+mod answer;
+mod client_config;
+mod frame;
+mod handler;
+mod identity;
+mod line;
+mod progress;
+mod sessions;
+mod stray_id;
+mod transport;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use memory::system::RandomIds;
+use memory_core::ScopeKind;
+use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
+use tokio::sync::watch;
+
+use crate::commands::Context;
+use crate::failure::{Exit, Failure};
+use crate::output::Out;
+use crate::progress::{note, signal};
+use client_config::Client;
+use frame::MAX_ENVELOPE_BYTES;
+use handler::MemoryServer;
+use sessions::Sessions;
+use transport::{GRACE, Lines};
+
+/// How long purging the run may take at the end.
+const PURGE: Duration = Duration::from_secs(10);
+
+/// Options of `memory serve`.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Who acts: the agent whose memory this is [default: memory.toml's]
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// For whom: the user whose memory may be used [default: memory.toml's, else none]
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Only these kinds of scope [default: memory.toml's rules; without memory.toml those named here, and run]
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
+    scopes: Option<Vec<ScopeKind>>,
+    /// Let the client's `_meta` name the user and the run of each call: for a host that serves several people
+    #[arg(long)]
+    trust_meta: bool,
+    /// Print what a client's configuration needs, and end
+    #[arg(long, value_name = "CLIENT")]
+    print_config: Option<Client>,
+}
+
+/// Serves one connection until the client closes it or a signal comes.
+pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Result<Exit, Failure> {
+    if let Some(client) = args.print_config {
+        let text = client_config::for_client(client, context.global(), &args)?;
+        out.raw_line(&text)?;
+        return Ok(Exit::Ok);
+    }
+    let identity::Served { memory, identity, auditor, warnings } = identity::resolve(context, &args).await?;
+    for warning in warnings {
+        note(&format!("memory: {warning}"));
+    }
+    let line_limit = identity.policy.max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
+    let sessions = Arc::new(Sessions::begin(memory, identity, auditor, &RandomIds)?);
+
+    let (stopping, _) = watch::channel(false);
+    let failed = |error| Failure::File("a thread cannot be started".to_owned(), error);
+    let input = io::BufReader::new(io::stdin());
+    let output = io::BufWriter::new(io::stdout());
+    let (lines, written) = Lines::start(input, output, line_limit, stopping.clone()).map_err(failed)?;
+    let listening = tokio::spawn(listen(stopping));
+    let outcome = match MemoryServer::new(Arc::clone(&sessions)).serve(lines).await {
+        Ok(service) => {
+            // How the loop of the service ended does not matter: the connection is over.
+            let _ = service.waiting().await;
+            None
+        }
+        Err(error) => explain(&error),
+    };
+    let ended = sessions.end(PURGE).await;
+    written.wait(GRACE).await;
+    let interrupted = listening.is_finished();
+    listening.abort();
+    if let Some(why) = outcome {
+        note(&format!("memory: {why}"));
+    }
+    ended?;
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Ok })
+}
+
+/// The first signal asks for an orderly end, the second one ends the process at once. What was
+/// acknowledged is stored either way.
+async fn listen(stopping: watch::Sender<bool>) {
+    signal().await;
+    stopping.send_replace(true);
+    tokio::spawn(async {
+        signal().await;
+        std::process::exit(i32::from(Exit::Interrupted.code()));
+    });
+}
+
+/// What to say of a connection that never began, if anything.
+fn explain(error: &ServerInitializeError) -> Option<&'static str> {
+    match error {
+        ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled => None,
+        ServerInitializeError::InitializeFailed(_) => {
+            Some("the client asked for a revision of the protocol that is not served")
+        }
+        ServerInitializeError::TransportError { .. } => Some("the client went away before it began"),
+        _ => Some("the client's first message was no request; the connection is closed"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Who acts in a connection. A connection is a run; with `--trust-meta` a host may name the user and the
+//! run of each call, and no more than that.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use memory::audit::Auditor;
+use memory::{IdGen, Memory, MemoryTool, Policy};
+use memory_core::{Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
+use rmcp::model::RequestMetaObject;
+
+/// Names in a call's `_meta` that a trusted host may set.
+pub(super) const META_USER: &str = "memory/user";
+pub(super) const META_RUN: &str = "memory/run";
+
+/// Runs that one connection may have at a time.
+const MAX_RUNS: usize = 256;
+
+/// Identity and rules of a connection.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) tenant: TenantId,
+    pub(super) agent: ScopeId,
+    pub(super) user: Option<ScopeId>,
+    pub(super) policy: Policy,
+    pub(super) trust_meta: bool,
+}
+
+/// User and run that a host named.
+type Named = (Option<ScopeId>, Option<ScopeId>);
+
+/// The tools of a connection: its own, and those of the runs that a trusted host named.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    memory: Memory,
+    identity: Identity,
+    auditor: Option<Arc<Auditor>>,
+    run: ScopeId,
+    default_tool: Arc<MemoryTool>,
+    named: Mutex<BTreeMap<Named, Arc<MemoryTool>>>,
+}
+
+impl Sessions {
+    /// Begins the connection's run.
+    ///
+    /// # Errors
+    /// As of [`MemoryTool::new`].
+    pub(super) fn begin(
+        memory: Memory,
+        identity: Identity,
+        auditor: Option<Arc<Auditor>>,
+        ids: &dyn IdGen,
+    ) -> Result<Self> {
+        let mut run = "mcp-".to_owned();
+        let _ = write!(run, "{:032x}", ids.fresh());
+        let run = ScopeId::new(run)?;
+        let default_tool = tool(&memory, &identity, auditor.as_ref(), (identity.user.clone(), run.clone()))?;
+        Ok(Self { memory, identity, auditor, run, default_tool, named: Mutex::default() })
+    }
+
+    pub(super) fn default_tool(&self) -> &MemoryTool {
+        &self.default_tool
+    }
+
+    /// The tool of the run that a call belongs to.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a malformed id, `unavailable` over 256 runs.
+    pub(super) fn tool_for(&self, meta: &RequestMetaObject) -> Result<Arc<MemoryTool>> {
+        if !self.identity.trust_meta {
+            return Ok(Arc::clone(&self.default_tool));
+        }
+        let named = (named(meta, META_USER)?, named(meta, META_RUN)?);
+        if named == (None, None) {
+            return Ok(Arc::clone(&self.default_tool));
+        }
+        let mut tools = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = tools.len();
+        match tools.entry(named) {
+            Entry::Occupied(tool) => Ok(Arc::clone(tool.get())),
+            Entry::Vacant(_) if known >= MAX_RUNS => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("this connection has {MAX_RUNS} runs already; connect again for more"),
+            )
+            .with_retry(Retry::Never)),
+            Entry::Vacant(place) => {
+                let (user, run) = place.key().clone();
+                let user = user.or_else(|| self.identity.user.clone());
+                let run = run.unwrap_or_else(|| self.run.clone());
+                let tool = tool(&self.memory, &self.identity, self.auditor.as_ref(), (user, run))?;
+                Ok(Arc::clone(place.insert(tool)))
+            }
+        }
+    }
+
+    /// Ends every run of the connection: what is kept for a run only is purged.
+    ///
+    /// # Errors
+    /// The first that failed; the others were tried.
+    pub(super) async fn end(&self, patience: Duration) -> Result<()> {
+        let mut runs = vec![self.run.clone()];
+        {
+            let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.extend(named.keys().filter_map(|(_, run)| run.clone()));
+        }
+        runs.sort_unstable();
+        runs.dedup();
+        let end_all = async {
+            let mut outcome = Ok(());
+            for run in &runs {
+                let ended = self.memory.end_run(&self.identity.tenant, run).await;
+                outcome = outcome.and(ended);
+            }
+            outcome
+        };
+        tokio::time::timeout(patience, end_all).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                "the run was not purged in time; its entries stay, and nobody can name them",
+            ))
+        })
+    }
+}
+
+fn tool(
+    memory: &Memory,
+    identity: &Identity,
+    auditor: Option<&Arc<Auditor>>,
+    (user, run): (Option<ScopeId>, ScopeId),
+) -> Result<Arc<MemoryTool>> {
+    let mut context = RunContext::new(identity.tenant.clone(), identity.agent.clone(), run);
+    if let Some(user) = user {
+        context = context.with_user(user);
+    }
+    let tool = MemoryTool::new(memory.clone(), identity.policy.clone(), context)?;
+    Ok(Arc::new(match auditor {
+        Some(auditor) => tool.with_auditor(Arc::clone(auditor)),
+        None => tool,
+    }))
+}
+
+fn named(meta: &RequestMetaObject, name: &str) -> Result<Option<ScopeId>> {
+    match meta.get(name) {
+        None => Ok(None),
+        Some(serde_json::Value::String(id)) => ScopeId::new(id.as_str()).map(Some),
+        Some(_) => Err(Error::invalid(format!("`_meta` has a `{name}` that is no string; give an id"))),
+    }
+}

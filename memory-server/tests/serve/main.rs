@@ -1,0 +1,18 @@
+//! `memory serve`, as a client meets it: each test starts the real binary and speaks with it line by line.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests stop at what they did not expect"
+)]
+
+mod bad_input;
+mod client;
+mod configuration;
+mod identity;
+mod life;
+mod protocol;
+mod values;
