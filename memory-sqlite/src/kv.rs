@@ -7,9 +7,9 @@ use memory_core::reduce::Reducer;
 use memory_core::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole, Embedder, Embedding,
     Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key,
-    ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage,
-    ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId,
-    UpdateOptions, UpdateOutcome,
+    ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopeDigest,
+    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
+    TenantId, UpdateOptions, UpdateOutcome,
 };
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ use crate::read::{self, Allowance, Got, Step};
 use crate::row::{StoredEntry, Unreadable};
 use crate::store::Store;
 use crate::vector::embed::{self, Wanted};
-use crate::vector::{QueryVector, reembed};
+use crate::vector::{self, QueryVector, reembed};
 use crate::write::{self, Draft};
 use crate::writer::Cost;
 use crate::{portable, search};
@@ -228,21 +228,24 @@ impl Backend for SqliteProvider {
                 Some(embedder)
             }
         };
+        let digest = scope.digest();
         let vector = match embedder {
             Some(embedder) => {
+                self.check_searched(digest, embedder).await?;
                 let vectors = embed::ask(&self.store, embedder, &[&query.text], EmbedRole::Query).await?;
                 let numbers = vectors.into_iter().next().unwrap_or_default();
                 Some(QueryVector { model: embedder.model().clone(), numbers })
             }
             None => None,
         };
-        let digest = scope.digest();
-        let store = Arc::clone(&self.store);
+        let (store, embedder) = (Arc::clone(&self.store), self.embedder.clone());
         self.store
             .workers
             .run(move |connection| {
                 let now = store.clock.now();
-                search::search(connection, &store, &digest, &query, vector.as_ref(), now).map_err(Error::from)
+                let model = embedder.as_deref().map(Embedder::model);
+                search::search(connection, &store, &digest, &query, model, vector.as_ref(), now)
+                    .map_err(Error::from)
             })
             .await
     }
@@ -348,6 +351,19 @@ impl SqliteProvider {
         match embed {
             Embed::Always if self.embedder.is_none() => Err(vector_unsupported(operation)),
             Embed::Always | Embed::Auto | Embed::Never => Ok(()),
+        }
+    }
+
+    /// EMB-2, before a query is embedded in vain.
+    async fn check_searched(&self, digest: ScopeDigest, embedder: &Arc<dyn Embedder>) -> Result<()> {
+        let now = self.store.clock.now();
+        let embedder = Arc::clone(embedder);
+        let check = move |connection: &Connection| {
+            vector::store::check_searched(connection, &digest, embedder.model(), now).map(Step::Done)
+        };
+        match self.store.inline(&check)? {
+            Some(()) => Ok(()),
+            None => self.store.worker(check).await,
         }
     }
 

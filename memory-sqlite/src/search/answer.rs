@@ -44,7 +44,8 @@ pub(super) struct Answer<'a> {
     pub(super) snapshot: &'a Connection,
     pub(super) digest: &'a ScopeDigest,
     pub(super) space: i64,
-    pub(super) has_vectors: bool,
+    /// The number of the embedder's model, by whose vectors duplicates are told; `None`: there are none of it.
+    pub(super) model: Option<i64>,
     pub(super) query: &'a SearchQuery,
     pub(super) now: Timestamp,
 }
@@ -70,9 +71,10 @@ impl Answer<'_> {
         let ranked = rank(query.mode, &candidates, query.threshold, &query.rank, self.now);
         let failed = RefCell::new(None);
         let (kept, duplicates) = dedup(&ranked, query.top_k, query.dedup.as_ref(), |index| {
-            let one = found.get(index).filter(|_| self.has_vectors)?;
+            let (one, model) = (found.get(index)?, self.model?);
             let numbers = one.numbers.get_or_init(|| {
-                self.numbers(one).unwrap_or_else(|error| {
+                let version = one.summary.version;
+                numbers(self.snapshot, self.space, &one.found.key, version, model).unwrap_or_else(|error| {
                     failed.borrow_mut().get_or_insert(error);
                     None
                 })
@@ -132,17 +134,6 @@ impl Answer<'_> {
             }
         }
         Ok(live)
-    }
-
-    /// The vector by which a match is told from others: of the query's model, or where words alone were looked for, the
-    /// entry's first.
-    fn numbers(&self, one: &Found) -> Result<Option<Vec<f32>>, Unreadable> {
-        let id = match (self.query.mode, &one.found.near) {
-            (SearchMode::Lexical, _) => None,
-            (_, Some(near)) => Some(near.id),
-            (_, None) => return Ok(None),
-        };
-        numbers(self.snapshot, self.space, &one.found.key, one.summary.version, id)
     }
 
     fn summary(&self, key: &str) -> Result<Option<Summary>, Unreadable> {

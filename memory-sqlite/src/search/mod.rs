@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::MutexGuard;
 
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
-use memory_core::{Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
+use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
 use rusqlite::{Connection, params};
 
 use self::answer::Answer;
@@ -32,13 +32,14 @@ struct Match {
     near: Option<Near>,
 }
 
-/// Runs a search on a connection that no transaction is open on. The query's mode is not `Auto`; `vector` is there
-/// where the mode needs one.
+/// Runs a search on a connection that no transaction is open on. The query's mode is not `Auto`; `model` is the
+/// embedder's, where there is one, and `vector` is there where the mode needs it.
 pub(crate) fn search(
     connection: &Connection,
     store: &Store,
     digest: &ScopeDigest,
     query: &SearchQuery,
+    model: Option<&EmbeddingModel>,
     vector: Option<&QueryVector>,
     now: Timestamp,
 ) -> Result<SearchResults, Unreadable> {
@@ -78,16 +79,11 @@ pub(crate) fn search(
             .collect()
     };
     drop(index);
-    Answer {
-        store,
-        snapshot: &snapshot,
-        digest,
-        space: state.space,
-        has_vectors: state.vectors > 0,
-        query,
-        now,
-    }
-    .of(matches)
+    let model = match model.filter(|_| query.dedup.is_some() && state.vectors > 0) {
+        Some(model) => model_id(&snapshot, model)?,
+        None => None,
+    };
+    Answer { store, snapshot: &snapshot, digest, space: state.space, model, query, now }.of(matches)
 }
 
 /// One search.

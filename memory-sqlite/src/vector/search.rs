@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use memory_core::embed::cosine;
 use memory_core::{Result, SearchQuery, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::cache::ScopeMatrix;
 use super::{QueryVector, decode_into};
@@ -19,8 +19,7 @@ use crate::search::view::Described;
 #[derive(Clone, Debug)]
 pub(crate) struct Near {
     pub(crate) key: String,
-    /// Which vector, and the version of the entry that it stands for.
-    pub(crate) id: i64,
+    /// The version of the entry that its vector stands for.
     pub(crate) version: u64,
     pub(crate) cosine: f64,
 }
@@ -168,7 +167,6 @@ impl Ask<'_> {
         let data = row.get_ref(3)?.as_blob().map_err(|_| malformed("vector"))?;
         decode_into(data, self.vector.model.dimensions, numbers)?;
         Ok(Near {
-            id: row.get(0)?,
             key: row.get(1)?,
             version: row::unsigned(row.get(2)?, "version")?,
             cosine: cosine(numbers, &self.vector.numbers),
@@ -258,32 +256,21 @@ impl Ask<'_> {
     }
 }
 
-/// The numbers of a vector, or of an entry's first where `id` is `None`.
+/// The vector of a model that stands for a version of an entry.
 pub(crate) fn numbers(
     connection: &Connection,
     space: i64,
     key: &str,
     version: u64,
-    id: Option<i64>,
+    model: i64,
 ) -> Result<Option<Vec<f32>>, Unreadable> {
-    let (sql, id) = match id {
-        Some(id) => {
-            ("SELECT v.data, v.version FROM vector v WHERE v.space = ?1 AND v.key = ?2 AND v.id = ?3", id)
-        }
-        None => (
-            "SELECT v.data, v.version FROM vector v WHERE v.space = ?1 AND v.key = ?2 AND v.id > ?3 \
-             ORDER BY v.id LIMIT 1",
-            0,
-        ),
-    };
-    let mut statement = connection.prepare_cached(sql)?;
-    let found: Option<(Vec<u8>, i64)> =
-        statement.query_row(params![space, key, id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((data, of_version)) = found else { return Ok(None) };
-    if row::unsigned(of_version, "version")? != version {
-        return Ok(None);
-    }
-    Ok(Some(super::decode(&data, data.len() / 4)?))
+    let mut statement = connection.prepare_cached(
+        "SELECT data FROM vector WHERE space = ?1 AND key = ?2 AND model = ?3 AND version = ?4",
+    )?;
+    let mut rows = statement.query(params![space, key, model, row::signed(version)])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let data = row.get_ref(0)?.as_blob().map_err(|_| malformed("vector"))?;
+    Ok(Some(super::decode(data, data.len() / 4)?))
 }
 
 /// Ordered worst last, so that a heap has the worst on top.

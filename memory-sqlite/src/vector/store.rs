@@ -1,6 +1,9 @@
 //! Vectors as rows, written and removed in the transactions of their entries.
 
-use memory_core::{EmbeddingModel, Error, ErrorKind, Key, ModelStats, RecordVector, Result, Timestamp};
+use memory_core::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
+use memory_core::{
+    EmbeddingModel, Error, ErrorKind, Key, ModelStats, RecordVector, Result, ScopeDigest, Timestamp,
+};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::feed::Stored;
@@ -8,13 +11,7 @@ use super::{decode, encode};
 use crate::batch::{Batch, Fault, Space, Target};
 use crate::error::malformed;
 use crate::row::{self, Unreadable, signed};
-
-/// Most vectors of one record; one entry has a vector of each model that ever embedded it, at most.
-const MAX_RECORD_VECTORS: usize = 64;
-/// Longest name of a provider or model.
-const MAX_NAME_BYTES: usize = 256;
-/// Longest vector.
-const MAX_DIMENSIONS: usize = 16_384;
+use crate::search::cache::ScopeState;
 
 /// A vector to store.
 #[derive(Clone, Copy, Debug)]
@@ -112,34 +109,50 @@ impl Batch<'_> {
         if space.vectors == 0 {
             return Ok(());
         }
-        let other: Option<i64> = self
-            .statement(
-                "SELECT m.dimensions FROM model m WHERE m.provider = ?1 AND m.name = ?2 AND m.dimensions <> ?3 \
-                 AND EXISTS (SELECT 1 FROM vector v WHERE v.space = ?4 AND v.model = m.id \
-                 AND (v.expires_at IS NULL OR v.expires_at > ?5)) LIMIT 1",
-            )?
-            .query_row(
-                params![
-                    model.provider,
-                    model.model,
-                    signed(model.dimensions as u64),
-                    space.id,
-                    now.as_millis()
-                ],
-                |row| row.get(0),
-            )
-            .optional()?;
-        match other {
-            None => Ok(()),
-            Some(other) => Err(Error::new(
-                ErrorKind::DimensionMismatch,
-                "the scope holds vectors of this model with another length and nothing was written; configure the \
-                 model's own dimensions, or move the scope to them with `reembed`",
-            )
-            .with_detail("expected", other)
-            .with_detail("actual", model.dimensions)
-            .into()),
-        }
+        Ok(check_dimensions(self.connection(), space.id, model, now)?)
+    }
+}
+
+/// As [`Batch::check_dimensions`], for a search.
+pub(crate) fn check_searched(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    model: &EmbeddingModel,
+    now: Timestamp,
+) -> Result<(), Unreadable> {
+    match ScopeState::read(connection, digest)? {
+        Some(state) if state.vectors > 0 => check_dimensions(connection, state.space, model, now),
+        _ => Ok(()),
+    }
+}
+
+fn check_dimensions(
+    connection: &Connection,
+    space: i64,
+    model: &EmbeddingModel,
+    now: Timestamp,
+) -> Result<(), Unreadable> {
+    let other: Option<i64> = connection
+        .prepare_cached(
+            "SELECT m.dimensions FROM model m WHERE m.provider = ?1 AND m.name = ?2 AND m.dimensions <> ?3 \
+             AND EXISTS (SELECT 1 FROM vector v WHERE v.space = ?4 AND v.model = m.id \
+             AND (v.expires_at IS NULL OR v.expires_at > ?5)) LIMIT 1",
+        )?
+        .query_row(
+            params![model.provider, model.model, signed(model.dimensions as u64), space, now.as_millis()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match other {
+        None => Ok(()),
+        Some(other) => Err(Error::new(
+            ErrorKind::DimensionMismatch,
+            "the scope holds vectors of this model with another length and nothing was written; configure the \
+             model's own dimensions, or move the scope to them with `reembed`",
+        )
+        .with_detail("expected", other)
+        .with_detail("actual", model.dimensions)
+        .into()),
     }
 }
 
@@ -183,10 +196,10 @@ pub(crate) fn check_record(vectors: &[RecordVector]) -> Result<()> {
         return Err(Error::too_large("a record's vectors", vectors.len(), MAX_RECORD_VECTORS, "vectors"));
     }
     for (at, RecordVector { model, vector, text }) in vectors.iter().enumerate() {
-        let named = |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
+        let named = |name: &str| (1..=MAX_MODEL_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
         if !named(&model.provider) || !named(&model.model) {
             return Err(Error::invalid(format!(
-                "a record's vector names its provider and model with 1 to {MAX_NAME_BYTES} bytes each"
+                "a record's vector names its provider and model with 1 to {MAX_MODEL_NAME_BYTES} bytes each"
             )));
         }
         if vector.len() != model.dimensions
@@ -198,7 +211,7 @@ pub(crate) fn check_record(vectors: &[RecordVector]) -> Result<()> {
                 "a record's vector is zero, is not finite, or is not as long as its model says, 1 to {MAX_DIMENSIONS}"
             )));
         }
-        if text.as_ref().is_some_and(|text| text.len() > memory_core::limits::MAX_TEXT_BYTES) {
+        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
             return Err(Error::invalid("the text of a record's vector is over 1 MiB"));
         }
         if vectors.iter().take(at).any(|other| other.model == *model) {
