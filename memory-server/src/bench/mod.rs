@@ -65,9 +65,8 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
     // A thread of its own: the benchmark brings its own runtime, which must not start inside another.
     std::thread::scope(|threads| {
-        let bench = std::thread::Builder::new()
-            .name("bench".to_owned())
-            .spawn_scoped(threads, || match &args.what {
+        let bench =
+            std::thread::Builder::new().name("bench".to_owned()).spawn_scoped(threads, || match &args.what {
                 Bench::Kv(kv) => kv::run(kv, json, out),
                 Bench::Search(search) => search::run(search, json, out),
             });
