@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use memory::Registry;
 use memory_core::{Error, Result, SearchMode};
-use memory_eval::{EvalOptions, Measures, Progress, Report, evaluate, locomo};
+use memory_eval::{EvalOptions, Measures, Paired, Progress, Report, evaluate, locomo};
+use serde::Serialize;
 
 /// Measure the quality of retrieval on data that says what should be found.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,7 +25,8 @@ enum Eval {
 struct LocomoArgs {
     /// The dialogues, in the form of `locomo10.json`
     file: PathBuf,
-    /// How to look for turns
+    /// How to look for turns. Vectors come from the model that --embedder names, and are also compared with words
+    /// alone, question by question
     #[arg(long, value_enum, default_value = "lexical")]
     mode: Mode,
     /// The backend to measure [default: a fresh SQLite file, removed afterwards]. The turns are held in run
@@ -52,9 +55,28 @@ impl From<Mode> for SearchMode {
     }
 }
 
+/// What is printed.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    report: Report,
+    /// Where the mode is not by words alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_lexical: Option<AgainstLexical>,
+}
+
+/// The same questions by words alone, on the same store.
+#[derive(Serialize)]
+struct AgainstLexical {
+    recall_at_10: f64,
+    #[serde(flatten)]
+    paired: Paired,
+}
+
 /// Runs an evaluation and writes its report to `out`: a table, or one JSON object.
 pub(crate) async fn run(
     args: &EvalArgs,
+    registry: &Registry,
     json: bool,
     out: &mut (dyn Write + Send),
     progress: &(dyn Fn(Progress<'_>) + Sync),
@@ -69,10 +91,21 @@ pub(crate) async fn run(
             folder.insert(tempfile::tempdir().map_err(|error| broken("make a temporary folder", error))?),
         )?,
     };
-    let memory = memory::open(&url).await?;
-    let report = evaluate(&memory, &dialogues, (*mode).into(), &EvalOptions::default(), progress).await?;
+    let memory = registry.open(&url).await?;
+    let options = EvalOptions::default();
+    let mode = SearchMode::from(*mode);
+    let report = evaluate(&memory, &dialogues, mode, &options, progress).await?;
+    let against_lexical = if mode == SearchMode::Lexical {
+        None
+    } else {
+        let words = evaluate(&memory, &dialogues, SearchMode::Lexical, &options, &|_| {}).await?;
+        report
+            .against(&words)
+            .map(|paired| AgainstLexical { recall_at_10: words.overall.recall_at_10, paired })
+    };
     drop(memory);
-    let written = if json { write_json(&report, out) } else { write_table(&report, out) };
+    let answer = Answer { report, against_lexical };
+    let written = if json { write_json(&answer, out) } else { write_table(&answer, out) };
     written.map_err(|error| broken("write the report", error))
 }
 
@@ -89,13 +122,14 @@ fn broken(doing: &str, error: std::io::Error) -> Error {
     Error::new(memory_core::ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
 }
 
-fn write_json(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
-    serde_json::to_writer(&mut *out, report)?;
+fn write_json(answer: &Answer, out: &mut dyn Write) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, answer)?;
     writeln!(out)?;
     out.flush()
 }
 
-fn write_table(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_table(answer: &Answer, out: &mut dyn Write) -> std::io::Result<()> {
+    let Answer { report, against_lexical } = answer;
     let Report { overall, recall_at_10_interval: interval, timing, .. } = report;
     writeln!(out, "{:<14}{:>10}{:>10}{:>11}{:>9}", "", "questions", "recall@5", "recall@10", "nDCG@10")?;
     for category in &report.categories {
@@ -103,6 +137,16 @@ fn write_table(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     }
     write_measures(out, "all", overall)?;
     writeln!(out, "\nrecall@10 is {:.3} to {:.3} in 95 % of resamples", interval.low, interval.high)?;
+    if let Some(AgainstLexical { recall_at_10, paired }) = against_lexical {
+        writeln!(
+            out,
+            "by words alone it is {recall_at_10:.4}: {:+.4} ({:+.4} to {:+.4} in 95 % of resamples); {} questions better, {} worse",
+            paired.difference, paired.interval.low, paired.interval.high, paired.better, paired.worse,
+        )?;
+    }
+    if let Some(model) = &report.model {
+        writeln!(out, "vectors of {} {}, {} dimensions", model.provider, model.model, model.dimensions)?;
+    }
     writeln!(
         out,
         "{} turns of {} dialogues stored in {:.2} s; a search took {:.2} ms (median), {:.2} ms (99 %)",
@@ -168,7 +212,7 @@ mod tests {
     async fn the_report_is_one_json_object_with_the_stable_names() {
         let (_folder, file) = small();
         let mut out = Vec::new();
-        run(&args(&file, Mode::Lexical), true, &mut out, &|_| {}).await.unwrap();
+        run(&args(&file, Mode::Lexical), &Registry::default(), true, &mut out, &|_| {}).await.unwrap();
         let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(report["questions"], 2);
         assert_eq!(report["recall_at_5"], 0.75);
@@ -182,17 +226,41 @@ mod tests {
     async fn the_report_is_a_table_for_a_person() {
         let (_folder, file) = small();
         let mut out = Vec::new();
-        run(&args(&file, Mode::Lexical), false, &mut out, &|_| {}).await.unwrap();
+        run(&args(&file, Mode::Lexical), &Registry::default(), false, &mut out, &|_| {}).await.unwrap();
         let table = String::from_utf8(out).unwrap();
         assert!(table.contains("single-hop") && table.contains("multi-hop"), "{table}");
         assert!(table.contains("1 of 3 pieces of evidence"), "{table}");
     }
 
     #[tokio::test]
+    async fn vectors_are_named_by_their_model_and_compared_with_words_alone() {
+        let (_folder, file) = small();
+        let embedder = std::sync::Arc::new(memory_conformance::TestEmbedder::new());
+        let registry = Registry::default().with_embedder(embedder);
+        for mode in [Mode::Vector, Mode::Hybrid] {
+            let mut out = Vec::new();
+            run(&args(&file, mode), &registry, true, &mut out, &|_| {}).await.unwrap();
+            let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(report["model"]["model"], "bag-of-words-1");
+            let against = &report["against_lexical"];
+            assert_eq!(against["recall_at_10"], 0.75);
+            let difference = report["recall_at_10"].as_f64().unwrap() - 0.75;
+            assert!((against["difference"].as_f64().unwrap() - difference).abs() < 1e-12, "{report}");
+            assert!(against["interval"]["low"].as_f64() <= against["interval"]["high"].as_f64());
+        }
+        let mut out = Vec::new();
+        run(&args(&file, Mode::Hybrid), &registry, false, &mut out, &|_| {}).await.unwrap();
+        let table = String::from_utf8(out).unwrap();
+        assert!(table.contains("by words alone it is 0.7500") && table.contains("bag-of-words-1"), "{table}");
+    }
+
+    #[tokio::test]
     async fn vectors_without_an_embedder_are_refused() {
         let (_folder, file) = small();
         for mode in [Mode::Vector, Mode::Hybrid] {
-            let error = run(&args(&file, mode), true, &mut Vec::new(), &|_| {}).await.unwrap_err();
+            let error = run(&args(&file, mode), &Registry::default(), true, &mut Vec::new(), &|_| {})
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), memory_core::ErrorKind::VectorUnsupported);
         }
     }

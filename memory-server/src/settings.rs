@@ -19,6 +19,10 @@ pub(crate) struct Global {
     /// The configuration [default: MEMORY_CONFIG, ./memory.toml, ~/.config/memory/memory.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// What gives entries vectors: a name under [embedders] of memory.toml, or `static:FOLDER` with a local
+    /// model [default: the one that memory.toml names for the store, else none]
+    #[arg(long, global = true, value_name = "NAME|static:FOLDER", env = "MEMORY_EMBEDDER")]
+    pub(crate) embedder: Option<String>,
     /// The tenant [default: memory.toml's, else `default`]
     #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT")]
     pub(crate) tenant: Option<String>,
@@ -78,6 +82,8 @@ pub(crate) struct Settings {
     pub(crate) config: Option<Config>,
     store: Store,
     pub(crate) store_origin: Origin,
+    /// What the command line or the environment names.
+    embedder: Option<String>,
     pub(crate) tenant: TenantId,
     pub(crate) tenant_origin: Origin,
     pub(crate) scope: Scope,
@@ -110,7 +116,8 @@ impl Settings {
                     (Scope::new(tenant.clone(), ScopeKind::User, ScopeId::new(DEFAULT_ID)?), Origin::Default)
                 }
             };
-        Ok(Self { config, store, store_origin, tenant, tenant_origin, scope, scope_origin })
+        let embedder = global.embedder.clone().filter(|name| !name.is_empty());
+        Ok(Self { config, store, store_origin, embedder, tenant, tenant_origin, scope, scope_origin })
     }
 
     /// Whether the command line names the scope.
@@ -121,19 +128,44 @@ impl Settings {
     /// Opens the store.
     ///
     /// # Errors
-    /// As the registry and the backend fail.
+    /// As the registry, the embedder and the backend fail.
     pub(crate) async fn open(&self) -> Result<Memory> {
+        let registry = self.registry()?;
         match (&self.store, &self.config) {
-            (Store::Named(name), Some(config)) => config.open_backend(name).await,
+            (Store::Named(name), Some(config)) => config.open_backend_with(&registry, name).await,
             (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
-            (Store::Url(url), _) => Registry::default().open(url).await,
+            (Store::Url(url), _) => registry.open(url).await,
             (Store::DataFile(file), _) => {
                 if let Some(folder) = file.parent() {
                     create_private_folder(folder)?;
                 }
-                Registry::default().open(&sqlite_url(file)?).await
+                registry.open(&sqlite_url(file)?).await
             }
         }
+    }
+
+    /// What opens backends, with the embedder that the command line or the environment names.
+    ///
+    /// # Errors
+    /// As [`registry`].
+    pub(crate) fn registry(&self) -> Result<Registry> {
+        registry(self.embedder.as_deref(), || Ok(self.config.clone()))
+    }
+
+    /// The embedder of the store, as it was named, and where; `None`: its entries get no vectors.
+    ///
+    /// # Errors
+    /// `not_found` where the store is a name that `memory.toml` lacks.
+    pub(crate) fn shown_embedder(&self) -> Result<Option<(String, Origin)>> {
+        if let Some(chosen) = &self.embedder {
+            return Ok(Some((chosen.clone(), Origin::CommandLine)));
+        }
+        Ok(match (&self.store, &self.config) {
+            (Store::Named(name), Some(config)) => {
+                config.embedder_of(name)?.map(|name| (name.to_owned(), Origin::Configuration))
+            }
+            _ => None,
+        })
     }
 
     /// The store's URL without what it carries in secret.
@@ -171,6 +203,30 @@ fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
         )
     })?;
     Ok((Store::DataFile(folder.join("memory").join("memory.db")), Origin::Default))
+}
+
+/// What opens backends, with the embedder that was named: `static:FOLDER`, or a name under `[embedders]` of
+/// the configuration, which is read only then.
+///
+/// # Errors
+/// `invalid_argument` for a name without a `memory.toml`; as the configuration and the embedder fail.
+pub(crate) fn registry(
+    embedder: Option<&str>,
+    config: impl FnOnce() -> Result<Option<Config>>,
+) -> Result<Registry> {
+    let registry = Registry::default();
+    let Some(chosen) = embedder.filter(|name| !name.is_empty()) else { return Ok(registry) };
+    let embedder = match chosen.strip_prefix("static:") {
+        Some(folder) => memory::embedders::open_static(folder)?,
+        None => config()?
+            .ok_or_else(|| {
+                Error::invalid(
+                    "there is no memory.toml that could name an embedder; give --embedder static:FOLDER, or write [embedders.NAME] (docs/embedders.md)",
+                )
+            })?
+            .open_embedder(&registry, chosen)?,
+    };
+    Ok(registry.with_embedder(embedder))
 }
 
 /// `$XDG_DATA_HOME`, `~/.local/share` where unset (XDG Base Directory Specification: relative paths

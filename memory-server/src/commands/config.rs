@@ -43,9 +43,12 @@ struct Setting<T> {
 struct Shown {
     file: Option<String>,
     url: Setting<String>,
+    embedder: Option<Setting<String>>,
     tenant: Setting<String>,
     scope: Setting<Scope>,
     backends: BTreeMap<String, String>,
+    /// Kind by name.
+    embedders: BTreeMap<String, &'static str>,
     agents: Vec<String>,
     warnings: Vec<String>,
 }
@@ -63,12 +66,19 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
     let shown = Shown {
         file: config.map(|config| config.origin().display().to_string()),
         url: Setting { value: settings.shown_url()?, from: settings.store_origin },
+        embedder: settings.shown_embedder()?.map(|(value, from)| Setting { value, from }),
         tenant: Setting { value: settings.tenant.to_string(), from: settings.tenant_origin },
         scope: Setting { value: settings.scope.clone(), from: settings.scope_origin },
         backends: config
             .map(|config| {
                 let backends = &config.file().backends;
                 backends.iter().map(|(name, section)| (name.clone(), section.url.to_string())).collect()
+            })
+            .unwrap_or_default(),
+        embedders: config
+            .map(|config| {
+                let embedders = &config.file().embedders;
+                embedders.iter().map(|(name, section)| (name.clone(), section.kind())).collect()
             })
             .unwrap_or_default(),
         agents: config.map(|config| config.file().agents.keys().cloned().collect()).unwrap_or_default(),
@@ -81,6 +91,10 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
     let rows = [
         ["file".to_owned(), String::new(), shown.file.unwrap_or_else(|| "none".to_owned())],
         ["url".to_owned(), shown.url.from.as_str().to_owned(), shown.url.value],
+        match shown.embedder {
+            Some(Setting { value, from }) => ["embedder".to_owned(), from.as_str().to_owned(), value],
+            None => ["embedder".to_owned(), String::new(), "none: search is by words".to_owned()],
+        },
         ["tenant".to_owned(), shown.tenant.from.as_str().to_owned(), shown.tenant.value],
         ["scope".to_owned(), shown.scope.from.as_str().to_owned(), {
             let scope = shown.scope.value;
@@ -91,8 +105,12 @@ fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
         .backends
         .into_iter()
         .map(|(name, url)| [format!("backend {name}"), "memory.toml".to_owned(), url]);
+    let embedders = shown
+        .embedders
+        .into_iter()
+        .map(|(name, kind)| [format!("embedder {name}"), "memory.toml".to_owned(), kind.to_owned()]);
     let agents = shown.agents.into_iter().map(|name| ["agent".to_owned(), "memory.toml".to_owned(), name]);
-    let rows: Vec<[String; 3]> = rows.into_iter().chain(backends).chain(agents).collect();
+    let rows: Vec<[String; 3]> = rows.into_iter().chain(backends).chain(embedders).chain(agents).collect();
     out.table(["SETTING", "FROM", "VALUE"], &rows)?;
     for warning in shown.warnings {
         crate::progress::note(&format!("warning: {warning}"));

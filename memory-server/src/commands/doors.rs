@@ -10,8 +10,9 @@ use crate::progress::note;
 /// `memory eval`.
 pub(crate) async fn eval(context: &Context, args: &EvalArgs, out: &mut Out) -> Result<Exit, Failure> {
     let quiet = context.is_quiet();
+    let registry = context.registry()?;
     let mut report = Vec::new();
-    crate::eval_cmd::run(args, out.is_json(), &mut report, &|progress| {
+    crate::eval_cmd::run(args, &registry, out.is_json(), &mut report, &|progress| {
         if !quiet && progress.answered % 100 == 0 {
             note(&format!(
                 "{}: {} of {} questions",

@@ -11,10 +11,10 @@ mod scopes;
 mod search;
 mod writing;
 
-use memory::Memory;
+use memory::{Config, Memory, Registry};
 use memory_core::{Backend, Error, Key, Result, Scope};
 
-use crate::settings::{Global, Settings};
+use crate::settings::{Global, Settings, registry};
 
 pub(crate) use config::{ConfigArgs, run as config};
 pub(crate) use conformance::{ConformanceArgs, run as conformance};
@@ -57,6 +57,15 @@ impl Context {
     /// The options that every command takes.
     pub(crate) fn global(&self) -> &Global {
         &self.global
+    }
+
+    /// What opens backends other than the settings' own, with the embedder that the command line names.
+    ///
+    /// # Errors
+    /// As [`settings::registry`](crate::settings::registry).
+    pub(crate) fn registry(&self) -> Result<Registry> {
+        let config = || Config::discover(self.global.config.as_deref());
+        registry(self.global.embedder.as_deref(), config)
     }
 
     /// The URL of the command line or the environment.

@@ -1,7 +1,7 @@
 //! `scopes`, `stats` and `describe`.
 
 use clap::Args;
-use memory_core::{Capabilities, Cursor, Health, ScopeKind, ScopeStats, ScopesQuery};
+use memory_core::{Capabilities, Cursor, EmbeddingModel, Health, ScopeKind, ScopeStats, ScopesQuery};
 use serde::Serialize;
 
 use super::Context;
@@ -103,6 +103,8 @@ struct Description<'a> {
     provider: &'a str,
     url: String,
     health: Health,
+    /// What the store was opened with.
+    embedding_model: Option<&'a EmbeddingModel>,
     capabilities: Capabilities,
 }
 
@@ -113,13 +115,14 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
         provider: opened.memory.name(),
         url: opened.settings.shown_url()?,
         health: opened.memory.health().await?,
+        embedding_model: opened.memory.embedding_model(),
         capabilities: opened.memory.capabilities(),
     };
     if out.is_json() {
         out.document(&description)?;
         return Ok(Exit::Ok);
     }
-    let Description { provider, url, health, capabilities } = description;
+    let Description { provider, url, health, embedding_model, capabilities } = description;
     out.line(format!("provider  {provider}"))?;
     out.line(format!("url       {url}"))?;
     // The words of these are those of the JSON form.
@@ -130,6 +133,9 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
     };
     let state = word(serde_json::to_value(health.status));
     out.line(format!("health    {state}: {}", health.message))?;
+    if let Some(EmbeddingModel { provider, model, dimensions }) = embedding_model {
+        out.line(format!("embedder  {provider} {model}, {dimensions} dimensions"))?;
+    }
     let capabilities = serde_json::to_value(&capabilities)
         .map_err(|error| memory_core::Error::internal("capabilities have no JSON form").with_source(error))?;
     let members = capabilities.as_object().into_iter().flatten();

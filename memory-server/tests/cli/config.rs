@@ -70,3 +70,57 @@ fn a_written_configuration_works_and_is_never_overwritten() {
     assert_eq!(std::fs::read(user.home().join("memory.toml")).unwrap(), before);
     user.refused(&["config", "init", "no/such/folder/memory.toml"], 74, "not_found");
 }
+
+#[test]
+fn the_embedder_says_where_it_came_from_and_a_folder_without_a_model_is_refused() {
+    let user = User::new();
+    assert_eq!(user.json(&["config"])["embedder"], json!(null));
+    assert!(user.ok(&["config"]).contains("search is by words"));
+
+    user.file(
+        "memory.toml",
+        concat!(
+            "[backends.main]\nurl = \"sqlite:a.db\"\nembedder = \"local\"\n",
+            "[embedders.local]\nkind = \"static\"\npath = \"models/none\"\n",
+        ),
+    );
+    let shown = user.json(&["config"]);
+    assert_eq!(shown["embedder"], json!({"value": "local", "from": "configuration"}));
+    assert_eq!(shown["embedders"], json!({"local": "static"}));
+    let shown = user.json(&["config", "--embedder", "static:elsewhere"]);
+    assert_eq!(shown["embedder"], json!({"value": "static:elsewhere", "from": "command_line"}));
+
+    let error = user.refused(&["set", "k", "1"], 1, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("[embedders.local]"), "{error}");
+    user.refused(&["set", "k", "1", "--embedder", "static:elsewhere"], 1, "not_found");
+    let error = user.refused(&["set", "k", "1", "--embedder", "remote"], 1, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("there are: local"), "{error}");
+    assert!(!user.home().join("a.db").exists(), "nothing is opened before the embedder");
+}
+
+#[test]
+fn with_a_model_what_is_stored_is_found_by_meaning() {
+    let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
+        println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
+        return;
+    };
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        &format!(
+            "[backends.main]\nurl = \"sqlite:a.db\"\nembedder = \"local\"\n\
+             [embedders.local]\nkind = \"static\"\npath = {model:?}\nname = \"small\"\ndimensions = 256\n"
+        ),
+    );
+    user.ok(&["set", "pets", "--text", "Maria adopted two kittens and a puppy"]);
+    user.ok(&["set", "money", "--text", "The invoice is due on Friday"]);
+    user.ok(&["set", "route", "--text", "Turn left after the bridge"]);
+    let found = user.json(&["search", "which animals live in the house"]);
+    assert_eq!(found["mode"], "hybrid");
+    assert_eq!(found["hits"][0]["entry"]["key"], "pets", "{found}");
+    let described = user.json(&["describe"]);
+    let name = described["embedding_model"]["model"].as_str().unwrap();
+    assert!(name.starts_with("small@"), "{described}");
+    assert_eq!(user.json(&["stats"])["models"][0]["rows"], 3);
+    assert!(user.ok(&["describe"]).contains("256 dimensions"));
+}
