@@ -1,6 +1,6 @@
 //! What a service that fails leaves of a write and of a search, through a whole store.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests")]
 
 #[path = "../../memory-http/tests/support/mod.rs"]
 mod support;

@@ -17,8 +17,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A root, and a server that holds a certificate of it for `name`.
+/// A root, and a server at 127.0.0.1 that holds a certificate of it for `name`.
 async fn server(name: &str) -> (SocketAddr, String) {
+    server_at("127.0.0.1:0", name).await
+}
+
+async fn server_at(place: &str, name: &str) -> (SocketAddr, String) {
     let mut root = CertificateParams::new(Vec::new()).unwrap();
     root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let root_key = KeyPair::generate().unwrap();
@@ -35,7 +39,7 @@ async fn server(name: &str) -> (SocketAddr, String) {
         .with_single_cert(vec![leaf.der().clone()], key)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind(place).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -103,4 +107,57 @@ fn roots_that_are_no_certificates_are_refused() {
     let odd = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
     let built = builder(EgressPolicy::new()).trust_pem(odd.as_bytes()).and_then(HttpClientBuilder::build);
     assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// A public address of this machine's own, in a network namespace where nobody else is.
+const PUBLIC: &str = "11.0.0.1";
+const INSIDE: &str = "MEMORY_HTTP_TEST_INSIDE_NAMESPACE";
+
+#[test]
+fn a_public_name_is_reached_by_https_unlisted_and_only_at_its_public_address() {
+    if std::env::var_os(INSIDE).is_some() {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(reach_public());
+        return;
+    }
+    let namespace = |after: &str| {
+        let script = format!("ip link set lo up && ip addr add {PUBLIC}/32 dev lo{after}");
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-rn", "sh", "-c", &script]);
+        command
+    };
+    if !namespace("").output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: no network namespace can be made here");
+        return;
+    }
+    let status = namespace(" && exec \"$0\" \"$@\"")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_public_name_is_reached_by_https_unlisted_and_only_at_its_public_address"])
+        .env(INSIDE, "1")
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+async fn reach_public() {
+    let (address, root) = server_at(&format!("{PUBLIC}:0"), "api.example").await;
+    let trap = tokio::net::TcpListener::bind(("127.0.0.1", address.port())).await.unwrap();
+    let client = |answer: &[&str]| {
+        builder(EgressPolicy::new())
+            .resolver(Names::answering(answer))
+            .trust_pem(root.as_bytes())
+            .unwrap()
+            .build()
+            .unwrap()
+    };
+    let call = || Call::new(Method::Get, &format!("https://api.example:{}/", address.port())).unwrap();
+    assert!(client(&[PUBLIC]).request(call()).await.unwrap().is_success());
+    assert!(client(&["127.0.0.1", PUBLIC]).request(call()).await.unwrap().is_success());
+    let error = client(&["127.0.0.1"]).request(call()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::EgressDenied);
+    let accepted = tokio::time::timeout(Duration::from_millis(50), trap.accept()).await;
+    assert!(accepted.is_err(), "the loopback address was connected to");
+
+    let by_address = Call::new(Method::Get, &format!("https://{PUBLIC}:{}/", address.port())).unwrap();
+    let error = client(&[]).request(by_address).await.unwrap_err();
+    assert!(error.message().contains("certificate"), "reached, and its name is not the address: {error}");
 }
