@@ -11,6 +11,7 @@ mod embedding;
 mod errors;
 mod filters;
 mod given;
+mod histories;
 mod hybrid;
 mod increment;
 mod isolation;
@@ -57,6 +58,7 @@ pub fn all() -> Vec<Case> {
         search::cases(),
         vectors::cases(),
         hybrid::cases(),
+        histories::cases(),
         ranking::cases(),
         dedup::cases(),
         stats::cases(),

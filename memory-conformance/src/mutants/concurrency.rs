@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use memory_core::{Error, ErrorKind, Expect, Json, Next, Reply, Request, Result, SetOptions};
+use memory_core::{Error, ErrorKind, Expect, Json, Next, Reply, Request, Result, SearchMode, SetOptions};
 
 use super::bend::{Memory, as_stored, dawdle, kv, mutants, peek};
 
@@ -10,6 +10,8 @@ mutants! {
     "concurrent.cas-in-two-steps": ["VER-8", "CON-1"], "reads, compares and writes in three steps" => around(cas_in_two_steps);
     "concurrent.stale-reads": ["CON-1"], "the first read after a write shows what was before" => around(stale_reads);
     "concurrent.lost-writes": ["CON-1"], "one of two writes at the same time is lost though acknowledged" => around(lost_writes);
+    "concurrent.hits-read-late": ["VEC-10"], "a hit shows the entry as it is after the search" => around(hits_read_late);
+    "concurrent.vectors-cached": ["VEC-10", "VEC-5"], "a handle goes on finding by vectors that another replaced" => around(vectors_cached);
     "concurrent.handles-cache": ["CON-3"], "a handle does not see what another writes" => around(handles_cache);
     "concurrent.dropped-half": ["CON-2"], "a dropped set has written its value without its metadata" => around(dropped_half);
     "concurrent.dropped-half-bulk": ["CON-2", "BLK-5"], "a dropped bulk insert has written its first half" => around(dropped_half_bulk);
@@ -61,6 +63,43 @@ async fn lost_writes(memory: &Memory, request: Request, next: Next<'_>) -> Resul
     }
     memory.lock().flag = false;
     outcome.map(Reply::Set)
+}
+
+async fn hits_read_late(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    dawdle();
+    for hit in &mut results.hits {
+        if let Some(mut entry) = peek(&next, &scope, &hit.entry.key).await? {
+            entry.access_count = hit.entry.access_count;
+            hit.entry = entry;
+        }
+    }
+    Ok(Reply::Search(results))
+}
+
+/// Remembers the best score that this handle saw of an entry, until it writes that itself.
+async fn vectors_cached(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Set { scope, key, value, options } => {
+            memory.lock().entries.remove(&(scope.clone(), key.clone()));
+            Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+        }
+        Request::Search { scope, query } => {
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            let mut memory = memory.lock();
+            for hit in results.hits.iter_mut().filter(|_| results.mode == SearchMode::Vector) {
+                let place = (scope.clone(), hit.entry.key.clone());
+                let seen = memory.entries.entry(place).or_insert_with(|| hit.entry.clone());
+                if seen.value != hit.entry.value {
+                    hit.score = (hit.score + 0.5).min(1.0);
+                }
+            }
+            drop(memory);
+            Ok(Reply::Search(results))
+        }
+        request => next.run(request).await,
+    }
 }
 
 async fn handles_cache(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

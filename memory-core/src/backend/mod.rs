@@ -135,7 +135,7 @@ pub trait Backend: Send + Sync + Debug {
     /// `vector_search`, as the mode needs.
     ///
     /// # Behavior
-    /// - SRC-1 to SRC-14, VEC-1 to VEC-9, HYB-1 to HYB-6, RNK-1 to RNK-7, DED-1 to DED-9, ISO-3.
+    /// - SRC-1 to SRC-14, VEC-1 to VEC-10, HYB-1 to HYB-6, RNK-1 to RNK-7, DED-1 to DED-9, ISO-3.
     ///
     /// # Errors
     /// `vector_unsupported`, `embedder_not_configured`, `capability_unsupported`, `invalid_argument`,
