@@ -42,6 +42,8 @@ enum Command {
     Scopes(commands::ScopesArgs),
     /// Count what the scope holds
     Stats,
+    /// Give entries that lack one a vector of the store's embedder
+    Reembed(commands::ReembedArgs),
     /// Import conversations, or entries that `export` wrote
     Import(commands::ImportArgs),
     /// Write every entry of the scope as JSON Lines
@@ -122,6 +124,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Search(args) => commands::search(&context, args, out).await,
         Command::Scopes(args) => commands::scopes(&context, args, out).await,
         Command::Stats => commands::stats(&context, out).await,
+        Command::Reembed(args) => commands::reembed(&context, &args, out).await,
         Command::Import(args) => commands::import(&context, args, out).await,
         Command::Export(args) => commands::export(&context, &args, out).await,
         Command::Serve(args) => crate::serve::run(&context, args, out).await,

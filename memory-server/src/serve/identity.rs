@@ -66,7 +66,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
             let own_backend = context.explicit_url().is_none() && config.backends().next().is_some();
             let binding = binding?;
             let memory = if own_backend {
-                config.open_backend(&binding.backend).await?
+                config.open_backend_with(&context.registry()?, &binding.backend).await?
             } else {
                 context.settings()?.open().await?
             };

@@ -124,3 +124,27 @@ fn with_a_model_what_is_stored_is_found_by_meaning() {
     assert_eq!(user.json(&["stats"])["models"][0]["rows"], 3);
     assert!(user.ok(&["describe"]).contains("256 dimensions"));
 }
+
+#[test]
+fn entries_from_before_the_embedder_get_their_vectors_in_steps() {
+    let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
+        println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
+        return;
+    };
+    let user = User::new();
+    let embedder = format!("static:{}", model.display());
+    let with = |arguments: &[&str]| {
+        let store = ["--url", "sqlite:a.db", "--embedder", embedder.as_str()];
+        user.json(&[arguments, store.as_slice()].concat())
+    };
+    for n in 0..20 {
+        user.ok(&["set", &format!("k{n}"), "--text", "some words", "--url", "sqlite:a.db"]);
+    }
+    user.refused(&["reembed", "--url", "sqlite:a.db"], 3, "vector_unsupported");
+    let expected = json!({"embedded": 20, "remaining": 20, "failed": 0, "interrupted": false});
+    assert_eq!(with(&["reembed", "--dry-run"]), expected);
+    let expected = json!({"embedded": 20, "remaining": 0, "failed": 0, "interrupted": false});
+    assert_eq!(with(&["reembed", "--step", "6"]), expected);
+    assert_eq!(with(&["stats"])["models"][0]["missing"], 0);
+    assert_eq!(with(&["reembed"])["embedded"], 0);
+}
