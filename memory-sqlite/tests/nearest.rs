@@ -503,3 +503,31 @@ fn a_process_killed_while_it_embeds_leaves_no_half_written_vector() {
     }
     assert_eq!(integrity(&path), "ok");
 }
+
+#[test]
+fn a_large_scope_is_loaded_as_it_is_read() {
+    let folder = folder();
+    let path = folder.path().join("memory.db");
+    let embedder = Arc::new(Directions::new(8));
+    let open = |bytes| {
+        let config = fast().with_vector_index_bytes(bytes);
+        Store::embedding(Some(&path), config, TestClock::new(), embedder.clone()).unwrap()
+    };
+    let [store, scanning] = [64 << 20, 0].map(open);
+    store.bulk((0..9_900).map(|n| (format!("k{n:05}"), format!("\"entry {n}\"")))).unwrap();
+    let same = |store: &Store, asked: &str| {
+        assert_eq!(store.near(asked, 20).unwrap(), scanning.near(asked, 20).unwrap(), "{asked}");
+    };
+    let loaded = open(64 << 20);
+    same(&loaded, "entry 77");
+    same(&loaded, "nothing like it");
+    // More comes, and goes, by another handle.
+    store.bulk((0..9_900).map(|n| (format!("l{n:05}"), format!("\"entry {n}\"")))).unwrap();
+    same(&loaded, "entry 78");
+    (0..50).for_each(|n| drop(store.delete(&format!("k{n:05}"))));
+    same(&loaded, "entry 7");
+    // What is too much for the memory is noticed on the way.
+    let tight = open(9_900 * 2 * 33);
+    same(&tight, "entry 79");
+    same(&tight, "entry 80");
+}

@@ -2,9 +2,9 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use memory_core::rank::{Candidate, dedup, rank};
+use memory_core::rank::{Candidate, Kept, dedup, rank};
 use memory_core::{
-    Error, Hit, Key, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Source, Timestamp,
+    Dedup, DedupPolicy, Error, Hit, Key, Result, ScopeDigest, SearchQuery, SearchResults, Source, Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -22,7 +22,6 @@ static SELECT_ENTRY: Sql = Sql::new(
 
 /// What ranking needs of an entry.
 struct Summary {
-    key: Key,
     version: u64,
     born: i64,
     updated_at: Timestamp,
@@ -30,12 +29,29 @@ struct Summary {
     source: Option<Source>,
 }
 
-/// A match that is live, with what ranking needs.
+/// A match that may be ranked.
 struct Found {
     found: Match,
-    summary: Summary,
+    key: Key,
+    /// `None`: similarity alone orders, so that the rest is read of the hits only.
+    summary: Option<Summary>,
     /// Read once it is asked for.
     numbers: OnceCell<Option<Vec<f32>>>,
+}
+
+impl Found {
+    fn new(found: Match, summary: Option<Summary>) -> Result<Self> {
+        let key = Key::new(found.key.as_str()).map_err(|_| malformed("key"))?;
+        Ok(Self { found, key, summary, numbers: OnceCell::new() })
+    }
+}
+
+enum Answered {
+    Hits(SearchResults),
+    /// Duplicates have used up the matches.
+    TooFew,
+    /// A vector does not stand for its entry.
+    Outdated,
 }
 
 /// The last part of a search.
@@ -51,30 +67,47 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    pub(super) fn of(self, matches: Vec<Match>) -> Result<SearchResults, Unreadable> {
+    /// The hits among the matches. `None`: near-duplicates have used up all there are, and more may be had.
+    pub(super) fn of(self, matches: &[Match], more: bool) -> Result<Option<SearchResults>, Unreadable> {
+        if self.query.rank.is_similarity_only() {
+            let found =
+                matches.iter().map(|found| Found::new(found.clone(), None)).collect::<Result<Vec<_>>>()?;
+            match self.rank(&found, more)? {
+                Answered::Hits(results) => return Ok(Some(results)),
+                Answered::TooFew => return Ok(None),
+                Answered::Outdated => {}
+            }
+        }
+        match self.rank(&self.live(matches)?, more)? {
+            Answered::Hits(results) => Ok(Some(results)),
+            Answered::TooFew => Ok(None),
+            Answered::Outdated => Err(malformed("vector").into()),
+        }
+    }
+
+    fn rank(&self, found: &[Found], more: bool) -> Result<Answered, Unreadable> {
         let query = self.query;
-        let found = self.live(matches)?;
         let candidates: Vec<Candidate<'_>> = {
             let counts = self.store.accesses.look();
-            found
-                .iter()
-                .map(|Found { found, summary, .. }| Candidate {
-                    key: &summary.key,
-                    lexical: found.lexical,
-                    cosine: found.near.as_ref().map(|near| near.cosine),
-                    updated_at: summary.updated_at,
-                    source: summary.source.as_ref(),
-                    access_count: counts.total(self.space, &found.key, summary.born, summary.accesses),
-                })
-                .collect()
+            let accesses = |one: &Found, summary: &Summary| {
+                counts.total(self.space, &one.found.key, summary.born, summary.accesses)
+            };
+            let candidates = found.iter().map(|one| Candidate {
+                key: &one.key,
+                lexical: one.found.lexical,
+                cosine: one.found.near.as_ref().map(|near| near.cosine),
+                updated_at: one.summary.as_ref().map_or(Timestamp::EPOCH, |summary| summary.updated_at),
+                source: one.summary.as_ref().and_then(|summary| summary.source.as_ref()),
+                access_count: one.summary.as_ref().map_or(0, |summary| accesses(one, summary)),
+            });
+            candidates.collect()
         };
         let ranked = rank(query.mode, &candidates, query.threshold, &query.rank, self.now);
         let failed = RefCell::new(None);
         let (kept, duplicates) = dedup(&ranked, query.top_k, query.dedup.as_ref(), |index| {
             let (one, model) = (found.get(index)?, self.model?);
             let numbers = one.numbers.get_or_init(|| {
-                let version = one.summary.version;
-                numbers(self.snapshot, self.space, &one.found.key, version, model).unwrap_or_else(|error| {
+                numbers(self.snapshot, self.space, &one.found.key, model).unwrap_or_else(|error| {
                     failed.borrow_mut().get_or_insert(error);
                     None
                 })
@@ -84,53 +117,70 @@ impl Answer<'_> {
         if let Some(error) = failed.into_inner() {
             return Err(error);
         }
+        let folded = match query.dedup {
+            Some(Dedup { policy: DedupPolicy::Keep, .. }) | None => 0,
+            Some(_) => duplicates,
+        };
+        if more && query.dedup.is_some() && kept.len() + folded >= ranked.len() {
+            return Ok(Answered::TooFew);
+        }
+        self.hits(found, kept, duplicates)
+    }
+
+    /// Reads the hits, and counts them once all are there.
+    fn hits(&self, found: &[Found], kept: Vec<Kept>, duplicates: usize) -> Result<Answered, Unreadable> {
         let mut hits = Vec::with_capacity(kept.len());
         for kept in kept {
-            let Some(Found { found: of, summary, .. }) = found.get(kept.ranked.index) else { continue };
-            let Some(StoredEntry { mut entry, .. }) = self.entry(&of.key)? else { continue };
-            let mut counts = self.store.accesses.look();
-            let (before, full) = counts.access(self.space, &of.key, summary.born, summary.accesses);
-            drop(counts);
+            let Some(one) = found.get(kept.ranked.index) else { continue };
+            let stored = self.entry(&one.found.key)?;
+            self.check_index(&one.found, stored.as_ref().map(|stored| stored.entry.version))?;
+            let Some(StoredEntry { entry, born }) = stored else { return Ok(Answered::Outdated) };
+            if one.found.near.as_ref().is_some_and(|near| near.version != entry.version) {
+                return Ok(Answered::Outdated);
+            }
+            let mut hit = Hit::new(entry, kept.ranked.score, kept.ranked.rank_score);
+            let merged = kept.merged.into_iter();
+            hit.merged = merged.filter_map(|index| found.get(index).map(|one| one.key.clone())).collect();
+            hits.push((hit, born));
+        }
+        let mut counts = self.store.accesses.look();
+        let counted = hits.into_iter().map(|(mut hit, born)| {
+            let entry = &mut hit.entry;
+            let (before, full) = counts.access(self.space, entry.key.as_str(), born, entry.access_count);
+            entry.access_count = before;
             if full {
                 self.store.signal.accesses();
             }
-            entry.access_count = before;
-            let mut hit = Hit::new(entry, kept.ranked.score, kept.ranked.rank_score);
-            let merged = kept.merged.into_iter();
-            hit.merged =
-                merged.filter_map(|index| found.get(index).map(|found| found.summary.key.clone())).collect();
-            hits.push(hit);
-        }
-        let mut results = SearchResults::new(hits, query.mode);
+            hit
+        });
+        let mut results = SearchResults::new(counted.collect(), self.query.mode);
         results.duplicates = duplicates;
-        Ok(results)
+        Ok(Answered::Hits(results))
+    }
+
+    /// Never a stale hit: an index that disagrees with its own snapshot is a bug.
+    fn check_index(&self, found: &Match, version: Option<u64>) -> Result<()> {
+        let agrees = version.is_some_and(|version| found.indexed.is_none_or(|indexed| indexed == version));
+        if found.lexical.is_none() || agrees {
+            return Ok(());
+        }
+        self.store.indexes.forget(self.digest);
+        Err(Error::internal("a text index disagrees with the database; it was dropped, search again")
+            .with_retry(memory_core::Retry::Now))
     }
 
     /// The matches with what ranking needs of them.
-    fn live(&self, matches: Vec<Match>) -> Result<Vec<Found>, Unreadable> {
-        let threshold = self.query.threshold.unwrap_or(0.0);
+    fn live(&self, matches: &[Match]) -> Result<Vec<Found>, Unreadable> {
         let mut live = Vec::with_capacity(matches.len());
-        for mut found in matches {
-            if self.query.mode == SearchMode::Lexical && found.lexical.is_none_or(|score| score < threshold) {
-                continue;
-            }
+        for found in matches {
             let summary = self.summary(&found.key)?;
-            let as_indexed =
-                |summary: &Summary| found.indexed.is_none_or(|version| version == summary.version);
-            if found.lexical.is_some() && !summary.as_ref().is_some_and(as_indexed) {
-                // Never a stale hit: an index that disagrees with its own snapshot is a bug.
-                self.store.indexes.forget(self.digest);
-                return Err(Error::internal(
-                    "a text index disagrees with the database; it was dropped, search again",
-                )
-                .with_retry(memory_core::Retry::Now)
-                .into());
-            }
+            self.check_index(found, summary.as_ref().map(|summary| summary.version))?;
             let Some(summary) = summary else { continue };
+            let mut found = found.clone();
             // A vector that outlived its text, as another program could leave it, says nothing of the entry.
             found.near = found.near.filter(|near| near.version == summary.version);
             if found.lexical.is_some() || found.near.is_some() {
-                live.push(Found { found, summary, numbers: OnceCell::new() });
+                live.push(Found::new(found, Some(summary))?);
             }
         }
         Ok(live)
@@ -145,7 +195,6 @@ impl Answer<'_> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let source = row.get_ref(4)?.as_str_or_null().map_err(|_| malformed("source"))?;
         Ok(Some(Summary {
-            key: Key::new(key)?,
             version: row::unsigned(row.get(0)?, "version")?,
             born: row.get(1)?,
             updated_at: row::time(row.get(2)?)?,

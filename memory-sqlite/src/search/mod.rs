@@ -23,7 +23,7 @@ use crate::vector::search::{Ask, Looked, Near, Order};
 use crate::vector::store::model_id;
 
 /// A key with its similarities, and what they were computed from.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Match {
     key: String,
     lexical: Option<f64>,
@@ -62,28 +62,57 @@ pub(crate) fn search(
     if let (Some(cached), Some(index)) = (&cached, &mut index) {
         usable = store.indexes.catch_up(digest, cached, index, &snapshot, state, now)?;
     }
-    let index = index.filter(|_| usable);
+    let mut index = index.filter(|_| usable);
 
-    let search = Search { store, snapshot: &snapshot, digest, state, query, now };
-    let nearest = match vector {
-        Some(vector) if state.vectors > 0 => search.nearest(vector, held.as_mut())?,
-        _ => Vec::new(),
-    };
-    drop(held);
-    let matches = if by_words {
-        search.by_words(index.as_deref(), vector, nearest)?
-    } else {
-        nearest
-            .into_iter()
-            .map(|near| Match { key: near.key.clone(), near: Some(near), ..Match::default() })
-            .collect()
-    };
-    drop(index);
     let model = match model.filter(|_| query.dedup.is_some() && state.vectors > 0) {
         Some(model) => model_id(&snapshot, model)?,
         None => None,
     };
-    Answer { store, snapshot: &snapshot, digest, space: state.space, model, query, now }.of(matches)
+    let most = most(query);
+    let mut limit = match query.dedup {
+        // Few of the best are duplicates, as a rule.
+        Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
+            query.top_k.saturating_mul(2).saturating_add(32).min(most)
+        }
+        _ => most,
+    };
+    loop {
+        let search = Search { store, snapshot: &snapshot, digest, state, query, now, limit };
+        let nearest = match vector {
+            Some(vector) if state.vectors > 0 => search.nearest(vector, held.as_mut())?,
+            _ => Vec::new(),
+        };
+        let matches = if by_words {
+            search.by_words(index.as_deref(), vector, nearest)?
+        } else {
+            let near = |near: Near| Match { key: near.key.clone(), near: Some(near), ..Match::default() };
+            nearest.into_iter().map(near).collect()
+        };
+        let more = limit < most && matches.len() >= limit;
+        if !more {
+            // Others may search while this one reads its hits.
+            (index, held) = (None, None);
+        }
+        let answer = Answer { store, snapshot: &snapshot, digest, space: state.space, model, query, now };
+        if let Some(results) = answer.of(&matches, more)? {
+            return Ok(results);
+        }
+        limit = most;
+    }
+}
+
+fn is_by_similarity(query: &SearchQuery) -> bool {
+    query.rank.is_similarity_only() && query.rank.similarity == 1.0
+}
+
+/// How many may be hits. All that are ranked, where the order does not follow from similarity alone (a weight may round
+/// two similarities into one, and then the tie is another), or where some may be left out as duplicates.
+fn most(query: &SearchQuery) -> usize {
+    match query.mode {
+        SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
+        _ if is_by_similarity(query) && query.dedup.is_none() => query.top_k,
+        _ => RANK_POOL,
+    }
 }
 
 /// One search.
@@ -94,20 +123,10 @@ struct Search<'a> {
     state: ScopeState,
     query: &'a SearchQuery,
     now: Timestamp,
+    limit: usize,
 }
 
 impl Search<'_> {
-    /// How many may be hits. All that are ranked, where the order does not follow from similarity alone (a weight may
-    /// round two similarities into one, and then the tie is another), or where some may be left out as duplicates.
-    fn limit(&self) -> usize {
-        let by_similarity = self.query.rank.is_similarity_only() && self.query.rank.similarity == 1.0;
-        match self.query.mode {
-            SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
-            _ if by_similarity && self.query.dedup.is_none() => self.query.top_k,
-            _ => RANK_POOL,
-        }
-    }
-
     /// The nearest by vectors, best first.
     fn nearest(
         &self,
@@ -150,7 +169,7 @@ impl Search<'_> {
             vector,
             query: self.query,
             now: self.now,
-            limit: self.limit(),
+            limit: self.limit,
             order: if self.query.mode == SearchMode::Vector { Order::Score } else { Order::Cosine },
             cancelled,
         }
@@ -164,7 +183,6 @@ impl Search<'_> {
         nearest: Vec<Near>,
     ) -> Result<Vec<Match>, Unreadable> {
         let mut screen = Screen { connection: self.snapshot, space: self.state.space, query: self.query };
-        let limit = self.limit();
         let (mut matches, scores) = match index {
             Some(index) => {
                 let mut failed = None;
@@ -176,7 +194,8 @@ impl Search<'_> {
                             false
                         })
                 };
-                let (hits, scores) = index.documents.search_and_score(&self.query.text, passes, limit, &keys);
+                let (hits, scores) =
+                    index.documents.search_and_score(&self.query.text, passes, self.limit, &keys);
                 if let Some(error) = failed {
                     return Err(error);
                 }
@@ -201,7 +220,7 @@ impl Search<'_> {
                     self.now,
                     &self.query.text,
                     |key| screen.passes(key),
-                    limit,
+                    self.limit,
                     |key, score| {
                         if let Some(place) = places.get(key).and_then(|&place| scores.get_mut(place)) {
                             *place = Some(score);

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::decode_into;
 use super::feed::{Change, Feed, Item};
+use super::load::{self, Loaded};
 use crate::error::malformed;
 use crate::matrix::Matrix;
 use crate::row::Unreadable;
@@ -17,6 +18,8 @@ use crate::search::view::Described;
 
 /// Rows loaded between two looks at the memory taken.
 const MEASURE_EVERY: usize = 4_096;
+/// With more new rows than this, a second thread helps to load them.
+const BESIDE: u64 = 8_192;
 /// Scopes remembered as too large.
 const OVERSIZED: usize = 10_000;
 
@@ -275,29 +278,38 @@ impl ScopeMatrix {
         budget: usize,
     ) -> Result<bool, Unreadable> {
         self.complete = false;
-        if self.matrix.len() > 0 {
-            let mut listing = connection.prepare_cached(
-                "SELECT id FROM vector WHERE space = ?1 AND model = ?2 AND id <= ?3 ORDER BY id",
-            )?;
-            let mut stored = listing.query(params![self.space, self.model, self.last])?;
-            let mut next: Option<i64> = stored.next()?.map(|row| row.get(0)).transpose()?;
-            let mut gone = Vec::new();
-            for id in self.matrix.ids() {
-                while next.is_some_and(|next| next < id) {
-                    next = stored.next()?.map(|row| row.get(0)).transpose()?;
+        // Ids only grow, whoever writes.
+        if !self.load(connection, state, budget)? {
+            return Ok(false);
+        }
+        if !self.holds_all_of(connection, state)? {
+            self.remove_gone(connection)?;
+        }
+        self.changes = state.changes;
+        self.complete = true;
+        Ok(true)
+    }
+
+    /// Reads the rows above the last id. Returns false where memory ends.
+    fn load(
+        &mut self,
+        connection: &Connection,
+        state: ScopeState,
+        budget: usize,
+    ) -> Result<bool, Unreadable> {
+        let mut fresh = connection.prepare_cached(load::ROWS)?;
+        if !self.matrix.has_columns() && state.vectors > self.matrix.len() as u64 + BESIDE {
+            let (space, model, dimensions) = (self.space, self.model, self.dimensions);
+            let wanted = load::Wanted { space, model, dimensions, after: self.last };
+            match load::many(&mut fresh, wanted, &mut self.matrix, budget)? {
+                Loaded::UpTo(last) => {
+                    self.last = last;
+                    return Ok(true);
                 }
-                if next != Some(id) {
-                    gone.push(id);
-                }
-            }
-            for id in gone {
-                self.matrix.remove(id);
+                Loaded::Full => return Ok(false),
+                Loaded::Alone => {}
             }
         }
-        // Ids only grow, whoever writes.
-        let mut fresh = connection.prepare_cached(
-            "SELECT id, key, expires_at, data FROM vector WHERE space = ?1 AND model = ?2 AND id > ?3 ORDER BY id",
-        )?;
         let mut rows = fresh.query(params![self.space, self.model, self.last])?;
         let (mut read, mut numbers) = (0_usize, Vec::new());
         while let Some(row) = rows.next()? {
@@ -307,9 +319,41 @@ impl ScopeMatrix {
                 return Ok(false);
             }
         }
-        self.changes = state.changes;
-        self.complete = true;
         Ok(true)
+    }
+
+    /// Whether no row that is held is gone, told without looking at each: where the scope has vectors of this model
+    /// alone, their number says it.
+    fn holds_all_of(&self, connection: &Connection, state: ScopeState) -> Result<bool, Unreadable> {
+        if self.matrix.len() as u64 != state.vectors {
+            return Ok(false);
+        }
+        let mut others = connection.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM vector WHERE space = ?1 AND model < ?2) \
+             OR EXISTS (SELECT 1 FROM vector WHERE space = ?1 AND model > ?2)",
+        )?;
+        Ok(!others.query_row(params![self.space, self.model], |row| row.get::<_, bool>(0))?)
+    }
+
+    fn remove_gone(&mut self, connection: &Connection) -> Result<(), Unreadable> {
+        let mut listing = connection.prepare_cached(
+            "SELECT id FROM vector WHERE space = ?1 AND model = ?2 AND id <= ?3 ORDER BY id",
+        )?;
+        let mut stored = listing.query(params![self.space, self.model, self.last])?;
+        let mut next: Option<i64> = stored.next()?.map(|row| row.get(0)).transpose()?;
+        let mut gone = Vec::new();
+        for id in self.matrix.ids() {
+            while next.is_some_and(|next| next < id) {
+                next = stored.next()?.map(|row| row.get(0)).transpose()?;
+            }
+            if next != Some(id) {
+                gone.push(id);
+            }
+        }
+        for id in gone {
+            self.matrix.remove(id);
+        }
+        Ok(())
     }
 
     /// Adds a row of id, key, expiry and numbers.

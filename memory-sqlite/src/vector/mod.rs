@@ -7,6 +7,7 @@
 pub(crate) mod cache;
 pub(crate) mod embed;
 pub(crate) mod feed;
+mod load;
 pub(crate) mod reembed;
 pub(crate) mod search;
 pub(crate) mod store;

@@ -75,13 +75,16 @@ impl Ask<'_> {
         let shortlist =
             held.matrix.shortlist(&self.vector.numbers, self.limit, now, selection.as_ref(), self.cancelled);
         let everything = shortlist.len() < self.limit;
-        let mut found = Vec::with_capacity(shortlist.len());
+        // In the order in which they lie in the file.
+        let mut ids: Vec<i64> = shortlist.iter().map(|near| near.id).collect();
+        ids.sort_unstable();
+        let mut found = Vec::with_capacity(ids.len());
         let mut statement = self.connection.prepare_cached(
             "SELECT id, key, version, data FROM vector WHERE id = ?1 AND space = ?2 AND model = ?3",
         )?;
         let mut numbers = Vec::new();
-        for near in shortlist {
-            let mut rows = statement.query(params![near.id, self.space, self.model])?;
+        for id in ids {
+            let mut rows = statement.query(params![id, self.space, self.model])?;
             let Some(row) = rows.next()? else { return Ok(Looked::Stale) };
             found.push(self.near(row, &mut numbers)?);
         }
@@ -256,18 +259,18 @@ impl Ask<'_> {
     }
 }
 
-/// The vector of a model that stands for a version of an entry.
+/// The vector of a model that stands for an entry as it is.
 pub(crate) fn numbers(
     connection: &Connection,
     space: i64,
     key: &str,
-    version: u64,
     model: i64,
 ) -> Result<Option<Vec<f32>>, Unreadable> {
     let mut statement = connection.prepare_cached(
-        "SELECT data FROM vector WHERE space = ?1 AND key = ?2 AND model = ?3 AND version = ?4",
+        "SELECT v.data FROM vector v JOIN entry e ON e.space = v.space AND e.key = v.key AND e.version = v.version \
+         WHERE v.space = ?1 AND v.key = ?2 AND v.model = ?3",
     )?;
-    let mut rows = statement.query(params![space, key, model, row::signed(version)])?;
+    let mut rows = statement.query(params![space, key, model])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let data = row.get_ref(0)?.as_blob().map_err(|_| malformed("vector"))?;
     Ok(Some(super::decode(data, data.len() / 4)?))
