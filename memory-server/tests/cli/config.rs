@@ -107,7 +107,7 @@ fn with_a_model_what_is_stored_is_found_by_meaning() {
     let user = User::new();
     user.file(
         "memory.toml",
-        &format!(
+        format!(
             "[backends.main]\nurl = \"sqlite:a.db\"\nembedder = \"local\"\n\
              [embedders.local]\nkind = \"static\"\npath = {model:?}\nname = \"small\"\ndimensions = 256\n"
         ),
