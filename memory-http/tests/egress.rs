@@ -7,7 +7,8 @@ mod support;
 use std::sync::Arc;
 
 use memory_core::{ErrorKind, Secret};
-use memory_http::{Call, CallKind, Credential, EgressPolicy, Method, Origin};
+use memory_http::{AddressClass, Call, CallKind, Credential, EgressPolicy, Method, Origin};
+use proptest::prelude::*;
 use support::{Names, Server, builder, json, reply};
 
 fn get(url: &str) -> Call {
@@ -221,4 +222,50 @@ async fn what_a_call_says_is_what_arrives() {
     assert_eq!(request.header("x-agent"), Some("a"));
     assert_eq!(request.json()["text"], "é");
     assert_eq!(request.header("cookie"), None);
+}
+
+proptest! {
+    #[test]
+    fn every_spelling_of_an_address_is_judged_alike(bits in any::<u32>(), port in 1_u16..) {
+        let [a, b, c, d] = bits.to_be_bytes();
+        let address = std::net::Ipv4Addr::from(bits);
+        let public = AddressClass::of(address.into()).is_public();
+        let low = bits & 0x00ff_ffff;
+        for spelling in [
+            format!("{address}"),
+            format!("{bits}"),
+            format!("{bits:#x}"),
+            format!("0{bits:o}"),
+            format!("0x{a:x}.0x{b:X}.0x{c:02x}.{d}"),
+            format!("0{a:o}.0{b:o}.{c}.{d}"),
+            format!("{a}.{low}"),
+            format!("{a}.{b}.{}", u16::from_be_bytes([c, d])),
+            format!("{address}."),
+        ] {
+            let checked = EgressPolicy::new().check(&format!("https://{spelling}:{port}/"));
+            prop_assert_eq!(checked.is_ok(), public, "{}", spelling);
+        }
+        let mapped = address.to_ipv6_mapped();
+        let compatible = format!("::{address}");
+        let nat64 = format!("64:ff9b::{address}");
+        for spelling in [mapped.to_string(), compatible, nat64, format!("2002:{a:02x}{b:02x}:{c:02x}{d:02x}::1")] {
+            let refused = EgressPolicy::new().check(&format!("https://[{spelling}]:{port}/")).is_err();
+            prop_assert!(refused, "{}", spelling);
+        }
+    }
+
+    #[test]
+    fn no_url_makes_it_panic_and_none_unlisted_goes_in_clear(url in "(https?:|ftp:)?/{0,3}[ -~é]{0,60}") {
+        if EgressPolicy::new().check(&url).is_ok() {
+            prop_assert!(Origin::of(&url).unwrap().is_secure());
+        }
+    }
+
+    #[test]
+    fn no_listing_makes_it_panic_and_what_is_listed_is_reached(entry in "[a-z0-9.:\\[\\]*/-]{0,24}:[0-9]{0,6}") {
+        if let Ok(policy) = EgressPolicy::new().allow_host(&entry) {
+            let url = format!("http://{entry}/");
+            prop_assert!(policy.check(&url).is_ok());
+        }
+    }
 }
