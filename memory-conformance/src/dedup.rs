@@ -6,6 +6,7 @@
 //! [`run`] is for as many as one likes.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use memory_core::embed::cosine;
@@ -98,8 +99,8 @@ impl Known {
     ) -> (Vec<(String, Vec<String>)>, usize) {
         let matching: Vec<(&Key, &[f32])> = self
             .0
-            .iter()
-            .filter(|(key, _)| key.as_str().starts_with(prefix))
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
+            .take_while(|(key, _)| key.as_str().starts_with(prefix))
             .map(|(key, vector)| (key, vector.as_slice()))
             .collect();
         let candidates: Vec<Candidate<'_>> = matching

@@ -130,9 +130,10 @@ impl Backend for Shelf {
 
     async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
         self.with(scope, |contents, now| {
-            let found: Vec<_> = keys.iter().map(|key| contents.live(key, now).cloned()).collect();
-            for entry in found.iter().flatten().filter(|_| options.count_access) {
-                if let Some(stored) = contents.entries.get_mut(&entry.key) {
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.push(contents.live(key, now).cloned());
+                if let Some(stored) = contents.entries.get_mut(key).filter(|_| options.count_access) {
                     stored.access_count += 1;
                 }
             }

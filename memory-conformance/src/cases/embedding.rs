@@ -1,18 +1,14 @@
 //! EMB: vectors beside the entries, and what becomes of them.
 
 use memory_core::limits::MAX_TEXT_BYTES;
-use memory_core::{
-    Embed, Embedding, EmbeddingOwner, ErrorKind, Expect, Json, OnExisting, Record, RecordVector, Reducer,
-    SetOptions, Ttl,
-};
+use memory_core::{Embed, Embedding, EmbeddingOwner, ErrorKind, Expect, Json, Reducer, SetOptions, Ttl};
 
-use super::given::{detail, entries, item, item_with, string_of};
-use super::near::{by_vector, by_words, other_model, owned, step};
+use super::given::{entries, item, item_with, string_of};
+use super::near::{by_vector, by_words, owned, step};
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
-use crate::cx::{Cx, expiring, hit_keys, json, key, ms};
+use crate::cx::{Cx, expiring, hit_keys, json, ms};
 use crate::embedder::EmbedFault;
-use crate::executor::BoxFuture;
 
 cases! {
     "embed.failure.write-stands": [Kv, Vector], ["EMB-1", "EMB-5"] => write_stands;
@@ -29,21 +25,10 @@ cases! {
     "embed.retry.not-again": [Kv, Vector, Cas], ["EMB-7", "VER-7"] => retry;
     "embed.update.embeds-anew": [Kv, Vector], ["EMB-8"] => update;
     "embed.increment.embeds-anew": [Kv, Vector], ["EMB-8"] => increment;
-    "embed.late.after-an-overwrite": [Kv, Vector], ["EMB-9"] => late_overwrite;
-    "embed.late.after-a-delete": [Kv, Vector], ["EMB-9"] => late_delete;
-    "embed.late.reembed": [Kv, Vector], ["EMB-9", "EMB-4"] => late_reembed;
-    "embed.late.others-go-on": [Kv, Vector], ["EMB-9", "CON-2"] => others_go_on;
-    "embed.late.dropped-future": [Kv, Vector], ["EMB-9", "CON-2"] => dropped_future;
     "embed.text.explicit-first": [Kv, Vector], ["EMB-10"] => explicit_first;
     "embed.bulk.each-as-it-wants": [Kv, Vector], ["EMB-16"] => bulk;
     "embed.bulk.later-of-a-key": [Kv, Vector], ["EMB-16", "BLK-3"] => bulk_later;
     "embed.ttl.kept-by-vectors": [Kv, Vector], ["VEC-5", "TTL-5"] => lifetimes;
-    "embed.vectors.exported-and-imported": [Kv, Vector], ["EXP-1", "EXP-4", "EXP-10"] => transferred;
-    "export.vectors.model-and-numbers": [Kv, Vector], ["EXP-10", "EXP-3"] => exported;
-    "import.vectors.embed-nothing": [Kv, Vector], ["EXP-10"] => import_embeds_nothing;
-    "import.vectors.of-another-model": [Kv, Vector], ["EXP-10", "EMB-11"] => imported_model;
-    "import.vectors.replaced": [Kv, Vector], ["EXP-10", "EMB-3"] => import_replaces;
-    "import.vectors.malformed": [Kv], ["EXP-11", "EXP-9"] => import_malformed;
 }
 
 const TEA: &str = "ann drinks green tea";
@@ -177,20 +162,6 @@ async fn never(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-async fn transferred(cx: &Cx) -> CaseResult {
-    let (scope, copy) = (cx.scope()?, cx.scope()?);
-    cx.say_all(&scope, &[("a", "ann drinks green tea"), ("b", "rain tomorrow")]).await?;
-    cx.kv().set(&scope, &key("c")?, json("1")?, never_embed()).await?;
-    let records = cx.export(&scope).await?;
-    let vectors: Vec<usize> = records.iter().map(|record| record.vectors.len()).collect();
-    expect_eq!(vectors, [1, 1, 0], "vectors in the records");
-    cx.import(&copy, records, OnExisting::Skip).await?;
-    for text in ["ann drinks green tea", "rain tomorrow"] {
-        expect_eq!(cx.near(&copy, text).await?, ["a", "b"], "hits by vector in the copy");
-    }
-    Ok(())
-}
-
 async fn always(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let options = SetOptions::default().with_embed(Embed::Always);
@@ -228,7 +199,10 @@ async fn blank(cx: &Cx) -> CaseResult {
 }
 
 /// Calls to the embedder, and texts given, by some work.
-async fn asked<T>(cx: &Cx, work: impl Future<Output = memory_core::Result<T>>) -> CaseResult<(u64, u64)> {
+pub(crate) async fn asked<T>(
+    cx: &Cx,
+    work: impl Future<Output = memory_core::Result<T>>,
+) -> CaseResult<(u64, u64)> {
     let before = (cx.embedder().calls(), cx.embedder().texts());
     work.await?;
     Ok((cx.embedder().calls() - before.0, cx.embedder().texts() - before.1))
@@ -345,113 +319,6 @@ async fn increment(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-async fn late_overwrite(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    let hold = cx.embedder().hold_next();
-    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "bare", TEA));
-    hold.catches(&mut late).await?;
-    cx.set_with(&scope, "bare", "\"ann drinks green tea\"", never_embed()).await?;
-    hold.release();
-    let outcome = late.await?;
-    check!(outcome.embedding != Embedding::Stored, "a vector that came late is told as stored");
-    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by a vector that came late");
-
-    let hold = cx.embedder().hold_next();
-    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", TEA));
-    hold.catches(&mut late).await?;
-    let newer = cx.say(&scope, "k", KEEPER).await?;
-    expect_eq!(newer.embedding, Embedding::Stored, "the embedding of the newer write");
-    hold.release();
-    late.await?;
-    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit of the newer text");
-    check!(score > 0.99, "after an older write's vector came late, the newer text scores {score}");
-    expect_eq!(cx.live(&scope, "k").await?.version, newer.version, "the version of the newer write");
-    Ok(())
-}
-
-async fn late_delete(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    for again in [false, true] {
-        let hold = cx.embedder().hold_next();
-        let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", TEA));
-        hold.catches(&mut late).await?;
-        check!(cx.delete(&scope, "k").await?, "the entry is not there while its text is embedded");
-        if again {
-            cx.set_with(&scope, "k", "\"ann drinks green tea\"", never_embed()).await?;
-        }
-        hold.release();
-        late.await?;
-        expect_eq!(
-            cx.near(&scope, TEA).await?.len(),
-            0,
-            "hits by a late vector (deleted, set again: {again})"
-        );
-        expect_eq!(cx.entry(&scope, "k").await?.is_some(), again, "whether the entry is there");
-    }
-    Ok(())
-}
-
-async fn late_reembed(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    cx.set_with(&scope, "k", "\"ann drinks green tea\"", never_embed()).await?;
-    let hold = cx.embedder().hold_next();
-    let mut late: BoxFuture<'_, _> = Box::pin(cx.reembed(&scope, 10));
-    hold.catches(&mut late).await?;
-    cx.set_with(&scope, "k", "\"the lighthouse keeper sleeps\"", never_embed()).await?;
-    hold.release();
-    late.await?;
-    expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by a re-embedding of a text that was overwritten");
-    Ok(())
-}
-
-async fn others_go_on(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    cx.say(&scope, "a", TEA).await?;
-    let hold = cx.embedder().hold_next();
-    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", KEEPER));
-    hold.catches(&mut late).await?;
-    expect_eq!(
-        cx.text(&scope, "k").await?.as_deref(),
-        Some("\"the lighthouse keeper sleeps\""),
-        "the entry whose text is being embedded"
-    );
-    cx.set_with(&scope, "b", "1", never_embed()).await?;
-    cx.increment(&scope, "n", 1).await?;
-    cx.say(&scope, "c", "green apples").await?;
-    cx.delete(&scope, "b").await?;
-    expect_eq!(cx.near(&scope, TEA).await?, ["a", "c", "n"], "hits while another text is being embedded");
-    hold.release();
-    expect_eq!(late.await?.embedding, Embedding::Stored, "the embedding that took long");
-    expect_eq!(cx.near(&scope, TEA).await?, ["a", "c", "k", "n"], "hits once it ended");
-    Ok(())
-}
-
-async fn dropped_future(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    let hold = cx.embedder().hold_next();
-    let mut late: BoxFuture<'_, _> = Box::pin(cx.say(&scope, "k", TEA));
-    hold.catches(&mut late).await?;
-    drop(late);
-    hold.release();
-    check!(
-        cx.entry(&scope, "k").await?.is_some(),
-        "a write whose future was dropped while embedding is lost"
-    );
-    // Where the vector is not there, nothing but that is missing.
-    let repair = cx.reembed(&scope, 10).await?;
-    check!(repair.remaining == 0, "{} entries are still without a vector", repair.remaining);
-    expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits once it is embedded");
-    cx.say(&scope, "k", KEEPER).await?;
-    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit of the newer text");
-    check!(score > 0.99, "after a dropped future the newer text scores {score}");
-    Ok(())
-}
-
 async fn explicit_first(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let options = SetOptions::default().with_text(TEA);
@@ -516,150 +383,5 @@ async fn lifetimes(cx: &Cx) -> CaseResult {
     expect_eq!(cx.reembed(&scope, 10).await?.embedded, 0, "expired entries that were embedded");
     cx.set_with(&scope, "k", "\"ann drinks green tea\"", never_embed()).await?;
     expect_eq!(cx.near(&scope, TEA).await?.len(), 0, "hits by the vector of an expired life");
-    Ok(())
-}
-
-async fn exported(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    cx.say_all(&scope, &[("a", TEA), ("b", KEEPER)]).await?;
-    let records = cx.export(&scope).await?;
-    for (record, text) in records.iter().zip([TEA, KEEPER]) {
-        let name = &record.entry.key;
-        let models: Vec<&str> = record.vectors.iter().map(|vector| vector.model.model.as_str()).collect();
-        expect_eq!(models, ["bag-of-words-1"], "the models of the vectors of `{name}`");
-        for vector in &record.vectors {
-            let cosine = memory_core::embed::cosine(&vector.vector, &cx.embedder().vector(text));
-            check!(
-                cosine > 1.0 - 1e-6,
-                "the exported vector of `{name}` is not that of its text (cosine {cosine})"
-            );
-        }
-        let text = serde_json::to_string(record)?;
-        let back: Record = serde_json::from_str(&text)?;
-        check!(back == *record, "the record of `{name}` does not survive JSON with its vector");
-    }
-    Ok(())
-}
-
-async fn import_embeds_nothing(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let (scope, copy) = (cx.scope()?, cx.scope()?);
-    cx.say(&scope, "a", TEA).await?;
-    cx.set_with(&scope, "bare", "\"ann drinks green tea\"", never_embed()).await?;
-    let records = cx.export(&scope).await?;
-    expect_eq!(
-        asked(cx, cx.import(&copy, records, OnExisting::Skip)).await?,
-        (0, 0),
-        "calls and texts of an import"
-    );
-    expect_eq!(cx.near(&copy, TEA).await?, ["a"], "hits in the copy");
-    expect_eq!(cx.reembed(&copy, 10).await?.embedded, 1, "entries of the copy that had no vector");
-    Ok(())
-}
-
-/// The record of an entry with these vectors.
-fn record(cx: &Cx, name: &str, text: &str, vectors: Vec<RecordVector>) -> memory_core::Result<Record> {
-    let mut record = Record::from(memory_core::Entry::new(key(name)?, Json::string(text), 1, cx.now()));
-    record.vectors = vectors;
-    Ok(record)
-}
-
-fn vector_of(embedder: &crate::TestEmbedder, text: &str) -> RecordVector {
-    let model = memory_core::Embedder::model(embedder).clone();
-    RecordVector { model, vector: embedder.vector(text), text: None }
-}
-
-async fn imported_model(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let (scope, other) = (cx.scope()?, other_model());
-    let records = vec![
-        record(cx, "both", TEA, vec![vector_of(cx.embedder(), TEA), vector_of(&other, TEA)])?,
-        record(cx, "other", TEA, vec![vector_of(&other, TEA)])?,
-        record(cx, "own", TEA, vec![vector_of(cx.embedder(), TEA)])?,
-    ];
-    cx.import(&scope, records, OnExisting::Skip).await?;
-    expect_eq!(cx.near(&scope, TEA).await?, ["both", "own"], "hits by the current model");
-    let counts: Vec<usize> = cx.export(&scope).await?.iter().map(|record| record.vectors.len()).collect();
-    expect_eq!(counts, [2, 1, 1], "vectors in an export of what was imported");
-    let repair = cx.reembed(&scope, 10).await?;
-    expect_eq!(
-        (repair.embedded, repair.remaining),
-        (1, 0),
-        "embedded and remaining of those of the other model alone"
-    );
-    expect_eq!(cx.near(&scope, TEA).await?, ["both", "other", "own"], "hits once all are embedded");
-    Ok(())
-}
-
-async fn import_replaces(cx: &Cx) -> CaseResult {
-    owned(cx)?;
-    let scope = cx.scope()?;
-    cx.say_all(&scope, &[("bare", TEA), ("k", TEA), ("kept", TEA)]).await?;
-    cx.advance_ms(1);
-    let new = vec![
-        record(cx, "bare", "rain", Vec::new())?,
-        record(cx, "k", KEEPER, vec![vector_of(cx.embedder(), KEEPER)])?,
-    ];
-    cx.import(&scope, new, OnExisting::Replace).await?;
-    expect_eq!(
-        cx.near(&scope, TEA).await?,
-        ["k", "kept"],
-        "hits after a record without a vector replaced `bare`"
-    );
-    let score = expect_some!(cx.near_score(&scope, KEEPER, "k").await?, "the hit `k`");
-    check!(score > 0.99, "an entry that a record replaced scores {score} for the record's text");
-    Ok(())
-}
-
-async fn import_malformed(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    let sound = vector_of(&crate::TestEmbedder::named("m", 4), TEA);
-    let bad = |change: &dyn Fn(&mut RecordVector)| {
-        let mut vector = sound.clone();
-        change(&mut vector);
-        vec![vector]
-    };
-    for (what, vectors) in [
-        ("zero", bad(&|vector| vector.vector.fill(0.0))),
-        ("with a NaN", bad(&|vector| vector.vector.iter_mut().take(1).for_each(|x| *x = f32::NAN))),
-        (
-            "with an infinity",
-            bad(&|vector| vector.vector.iter_mut().take(1).for_each(|x| *x = f32::INFINITY)),
-        ),
-        ("too short", bad(&|vector| vector.vector.truncate(3))),
-        ("too long", bad(&|vector| vector.vector.push(1.0))),
-        (
-            "of no length",
-            bad(&|vector| {
-                vector.vector.clear();
-                vector.model.dimensions = 0;
-            }),
-        ),
-        (
-            "of 16,385 numbers",
-            bad(&|vector| {
-                vector.vector = vec![1.0; 16_385];
-                vector.model.dimensions = 16_385;
-            }),
-        ),
-        ("of a model without a name", bad(&|vector| vector.model.model.clear())),
-        ("of a provider without a name", bad(&|vector| vector.model.provider.clear())),
-        ("of a model with a long name", bad(&|vector| vector.model.model = "m".repeat(257))),
-        ("twice of one model", vec![sound.clone(), sound.clone()]),
-    ] {
-        let records = vec![
-            record(cx, "before", "1", Vec::new())?,
-            record(cx, "bad", TEA, vectors)?,
-            record(cx, "after", "1", Vec::new())?,
-        ];
-        let error = expect_kind!(
-            cx.import(&scope, records, OnExisting::Replace).await,
-            ErrorKind::InvalidArgument,
-            "a record with a vector {what}"
-        );
-        expect_eq!(detail(&error, "index"), Some(1), "details.index of a record with a vector {what}");
-        expect_eq!(cx.all_keys(&scope).await?, ["before"], "the keys stored, with a vector {what}");
-    }
     Ok(())
 }

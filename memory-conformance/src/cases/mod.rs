@@ -4,6 +4,7 @@ use crate::case::Case;
 
 mod bulk;
 mod capabilities;
+mod carried;
 mod concurrency;
 mod dedup;
 mod delete;
@@ -17,6 +18,7 @@ mod increment;
 mod isolation;
 mod keys;
 mod kv;
+mod late;
 mod lexical;
 mod lifetime;
 mod linear;
@@ -63,6 +65,8 @@ pub fn all() -> Vec<Case> {
         dedup::cases(),
         stats::cases(),
         embedding::cases(),
+        late::cases(),
+        carried::cases(),
         reembed::cases(),
         models::cases(),
         scopes::cases(),

@@ -287,10 +287,15 @@ impl Backend for Reference {
         options: BulkOptions,
     ) -> Result<Vec<SetOutcome>> {
         self.check_quota(options.quota, Op::BulkInsert)?;
+        let mut looked = false;
         for (index, item) in items.iter().enumerate() {
+            // What the scope holds is looked at once: it is the same for all.
+            let embed =
+                if looked && item.options.embed == Embed::Auto { Embed::Never } else { item.options.embed };
             self.check_expect(item.options.expect, Op::BulkInsert)
-                .and_then(|()| self.check_embed(scope, item.options.embed, Op::BulkInsert))
+                .and_then(|()| self.check_embed(scope, embed, Op::BulkInsert))
                 .map_err(|error| error.with_detail("index", index))?;
+            looked |= embed != Embed::Never;
         }
         let mut outcomes = self.write(scope, |state, now| state.bulk_insert(now, &items, options.quota))?;
         let most = if self.faults.has(Fault::BulkEmbedsFirst) { 1 } else { items.len() };

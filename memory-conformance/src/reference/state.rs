@@ -113,9 +113,9 @@ impl ScopeState {
     pub(crate) fn check_dimensions(&self, now: Timestamp, model: &EmbeddingModel) -> Result<()> {
         let stored = self.all_live(now, Eyes::Set).flat_map(|stored| &stored.vectors);
         let other = stored.map(|vector| &vector.model).find(|other| {
-            other.provider == model.provider
+            other.dimensions != model.dimensions
+                && other.provider == model.provider
                 && other.model == model.model
-                && other.dimensions != model.dimensions
         });
         match other {
             None => Ok(()),
