@@ -3,12 +3,13 @@
 use super::centre::{Centre, SignCode};
 use super::kernel::{GROUP, Kernel, SignRows};
 
-/// Bytes of codes that a block aims at: it grows by copying this much at most, and wastes an eighth of it.
-const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes of codes that a block aims at: it grows by copying this much at most, and a search raises what it asks of
+/// rows after each.
+const BLOCK_BYTES: usize = 1 << 18;
 
 /// Rows of a full block for vectors of this width: a power of two, so that a slot splits into block and row.
 pub(super) fn block_rows(width: usize) -> usize {
-    let rows = (BLOCK_BYTES / width.max(1)).clamp(64, 4_096);
+    let rows = (BLOCK_BYTES / width.max(1)).clamp(64, 1_024);
     1 << rows.ilog2()
 }
 

@@ -14,16 +14,14 @@ pub(super) fn width_of(dimensions: usize) -> usize {
 
 /// The unit vector in the direction of `vector`, rotated, in `into`; false where it has none.
 pub(super) fn turn(kernel: Kernel, vector: &[f32], into: &mut Vec<f32>) -> bool {
-    let norm = vector.iter().map(|number| f64::from(*number) * f64::from(*number)).sum::<f64>().sqrt();
-    if !norm.is_finite() || norm == 0.0 {
-        return false;
-    }
+    let width = width_of(vector.len());
     into.clear();
-    #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
-    into.extend(vector.iter().map(|number| (f64::from(*number) / norm) as f32));
-    into.resize(width_of(vector.len()), 0.0);
-    kernel.rotate(into);
-    true
+    into.resize(2 * width, 0.0);
+    let (turned, scratch) = into.split_at_mut(width);
+    let has_direction = kernel.normalise(vector, turned);
+    kernel.rotate(turned, scratch);
+    into.truncate(width);
+    has_direction
 }
 
 /// The codes of a rotated unit vector, its scale and its loss in [`loss_unit`]s of it.

@@ -100,7 +100,7 @@ impl Matrix {
             last_id: None,
             centre: None,
             columns: Columns::default(),
-            vector: Vec::with_capacity(width),
+            vector: Vec::with_capacity(2 * width),
             codes: vec![0; width],
             sign: SignCode::new(width),
         }

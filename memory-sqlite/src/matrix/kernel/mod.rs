@@ -99,14 +99,25 @@ impl Kernel {
         }
     }
 
-    /// Turns a vector by the fixed pseudo-random rotation. See [`portable::rotate`].
-    pub(super) fn rotate(&self, vector: &mut [f32]) {
+    /// Puts the unit vector in the direction of `vector` at the front of `into`; false where it has none.
+    pub(super) fn normalise(&self, vector: &[f32], into: &mut [f32]) -> bool {
         match self.0 {
-            Level::Portable => portable::rotate(vector),
+            Level::Portable => portable::normalise(vector, into),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2(avx2) => avx2.rotate(vector),
+            Level::Avx2(avx2) => avx2.normalise(vector, into),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(avx512) => avx512.rotate(vector),
+            Level::Avx512(avx512) => avx512.normalise(vector, into),
+        }
+    }
+
+    /// Turns a vector by the fixed pseudo-random rotation. See [`portable::rotate`].
+    pub(super) fn rotate(&self, vector: &mut [f32], scratch: &mut [f32]) {
+        match self.0 {
+            Level::Portable => portable::rotate(vector, scratch),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2(avx2) => avx2.rotate(vector, scratch),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(avx512) => avx512.rotate(vector, scratch),
         }
     }
 

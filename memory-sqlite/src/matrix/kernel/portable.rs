@@ -74,33 +74,82 @@ pub(super) fn above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &m
     }
 }
 
-/// Turns a vector by a fixed pseudo-random rotation, so that no coordinate matters more than another and one
-/// quantisation suits every embedding: four rounds of sign flips and a Walsh–Hadamard transform over the greatest
-/// power of two that fits, at the front and at the back in turn.
+/// See [`super::Kernel::normalise`]. In double precision, where squares neither overflow nor vanish.
 #[inline(always)]
-pub(super) fn rotate(vector: &mut [f32]) {
-    let width = vector.len();
-    let Some(power) = width.checked_ilog2().map(|log| 1_usize << log) else { return };
-    for round in 0..4_u64 {
+pub(super) fn normalise(vector: &[f32], into: &mut [f32]) -> bool {
+    let mut squares = [0.0_f64; 16];
+    let (chunks, rest) = vector.as_chunks::<16>();
+    for chunk in chunks {
+        for lane in 0..16 {
+            squares[lane] += f64::from(chunk[lane]) * f64::from(chunk[lane]);
+        }
+    }
+    let rest: f64 = rest.iter().map(|number| f64::from(*number) * f64::from(*number)).sum();
+    let norm = (squares.iter().sum::<f64>() + rest).sqrt();
+    if !norm.is_finite() || norm == 0.0 {
+        return false;
+    }
+    let inverse = 1.0 / norm;
+    for (into, number) in into.iter_mut().zip(vector) {
+        #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
+        let number = (f64::from(*number) * inverse) as f32;
+        *into = number;
+    }
+    true
+}
+
+/// Turns a vector by a fixed pseudo-random rotation, so that no coordinate matters more than another and one
+/// quantisation suits every embedding.
+///
+/// Each of two rounds flips signs, then takes sums and differences of the vector's halves again and again, the
+/// upper half moved on by 1, 2, 4, … places in between: every number reaches every place, as in a Walsh–Hadamard
+/// transform, for any width, and no step moves a number between lanes. `scratch` is as long as the vector.
+#[inline(always)]
+pub(super) fn rotate(vector: &mut [f32], scratch: &mut [f32]) {
+    let half = vector.len() / 2;
+    if scratch.len() < 2 * half {
+        return;
+    }
+    for round in 0..2_u64 {
         let mut seed = round << 32;
-        for chunk in vector.chunks_mut(32) {
+        for chunk in vector.as_chunks_mut::<32>().0 {
             seed += 1;
             flip(chunk, splitmix(seed));
         }
-        let from = if round % 2 == 0 { 0 } else { width - power };
-        if let Some(part) = vector.get_mut(from..from + power) {
-            hadamard(part);
+        let (low, high) = vector.split_at_mut(half);
+        scratch[..half].copy_from_slice(high);
+        butterflies(low, &mut scratch[..half]);
+        let (mut from, mut shift, mut squares) = (0, 1, 2.0_f32);
+        while 2 * shift <= half {
+            // What leaves the upper half at the front comes back at its end.
+            scratch.copy_within(from..from + shift, from + half);
+            from += shift;
+            butterflies(low, &mut scratch[from..from + half]);
+            shift *= 2;
+            squares *= 2.0;
         }
+        let scale = 1.0 / squares.sqrt();
+        low.iter_mut().for_each(|number| *number *= scale);
+        high.iter_mut().zip(&scratch[from..]).for_each(|(high, number)| *high = number * scale);
     }
 }
 
-/// The sign flips of up to 32 numbers.
+/// `(a, b) → (a + b, a − b)`.
 #[inline(always)]
-fn flip(numbers: &mut [f32], random: u64) {
-    let (_, bits) = (random >> 32, random & 0xFFFF_FFFF);
-    for (at, number) in numbers.iter_mut().enumerate() {
-        let flip = u32::try_from((bits >> at) & 1).unwrap_or(0);
-        *number = f32::from_bits(number.to_bits() ^ (flip << 31));
+fn butterflies(low: &mut [f32], high: &mut [f32]) {
+    for (low, high) in low.iter_mut().zip(high) {
+        (*low, *high) = (*low + *high, *low - *high);
+    }
+}
+
+/// Flips the signs that the lower bits of `random` say.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn flip(numbers: &mut [f32; 32], random: u64) {
+    let random = random as u32;
+    for lane in 0..32 {
+        let flip = (random >> lane & 1) << 31;
+        numbers[lane] = f32::from_bits(numbers[lane].to_bits() ^ flip);
     }
 }
 
@@ -113,37 +162,10 @@ fn splitmix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The Walsh–Hadamard transform of a power of two of numbers, at least 8, scaled to keep lengths.
-#[inline(always)]
-fn hadamard(numbers: &mut [f32]) {
-    #[allow(clippy::cast_precision_loss, reason = "at most 16,384")]
-    let scale = 1.0 / (numbers.len() as f32).sqrt();
-    for eight in numbers.as_chunks_mut::<8>().0 {
-        let [a, b, c, d, e, f, g, h] = *eight;
-        let (a, b, c, d, e, f, g, h) = (a + b, a - b, c + d, c - d, e + f, e - f, g + h, g - h);
-        let (a, b, c, d, e, f, g, h) = (a + c, b + d, a - c, b - d, e + g, f + h, e - g, f - h);
-        *eight = [a + e, b + f, c + g, d + h, a - e, b - f, c - g, d - h].map(|number| number * scale);
-    }
-    let mut half = 8;
-    while half < numbers.len() {
-        for pair in numbers.chunks_exact_mut(2 * half) {
-            let (low, high) = pair.split_at_mut(half);
-            for (low, high) in low.as_chunks_mut::<8>().0.iter_mut().zip(high.as_chunks_mut::<8>().0) {
-                for lane in 0..8 {
-                    let (a, b) = (low[lane], high[lane]);
-                    low[lane] = a + b;
-                    high[lane] = a - b;
-                }
-            }
-        }
-        half *= 2;
-    }
-}
-
 /// Codes of a vector: `vector ≈ scale · (code − 128)`, codes 1 to 255. Returns the scale and the length of the
 /// difference.
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 1..=255 by the scale")]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the last byte is what is wanted")]
 pub(super) fn quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) {
     let mut most = [0_f32; 16];
     for numbers in vector.as_chunks::<16>().0 {
@@ -156,21 +178,18 @@ pub(super) fn quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) {
     let mut lost = [0_f32; 16];
     for (numbers, codes) in vector.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0) {
         for lane in 0..16 {
-            let code = nearest(numbers[lane] * inverse);
-            let difference = numbers[lane] - code * scale;
+            let rounded = numbers[lane] * inverse + ROUND;
+            let difference = numbers[lane] - (rounded - ROUND) * scale;
             lost[lane] += difference * difference;
-            codes[lane] = (code + 128.0) as i32 as u8;
+            codes[lane] = rounded.to_bits() as u8;
         }
     }
     (scale, lost.iter().sum::<f32>().sqrt())
 }
 
-/// Rounds what lies within ±2^22 without the function call that `round` is on processors of old.
-#[inline(always)]
-fn nearest(number: f32) -> f32 {
-    const SHIFT: f32 = 12_582_912.0;
-    (number + SHIFT) - SHIFT
-}
+/// Added to a small number, leaves it rounded to the nearest integer; the last byte of the sum is that plus 128.
+/// (`round` is a function call on processors of old.)
+const ROUND: f32 = 12_582_912.0 + 128.0;
 
 /// Sums over a vector v and u = v − mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -36,7 +36,8 @@ macro_rules! with_features {
 with_features! { Avx2, "avx2,bmi1,bmi2,popcnt,lzcnt",
     dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = portable::dots;
     above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) = portable::above;
-    rotate(vector: &mut [f32]) = portable::rotate;
+    normalise(vector: &[f32], into: &mut [f32]) -> bool = portable::normalise;
+    rotate(vector: &mut [f32], scratch: &mut [f32]) = portable::rotate;
     quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) = portable::quantise;
     signs(vector: &[f32], mean: &[f32], words: &mut [u64]) -> SignSums = portable::signs;
 }
@@ -44,7 +45,8 @@ with_features! { Avx2, "avx2,bmi1,bmi2,popcnt,lzcnt",
 with_features! { Avx512, "avx2,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vpopcntdq",
     dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = dots_vnni;
     above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) = above_vpopcnt;
-    rotate(vector: &mut [f32]) = portable::rotate;
+    normalise(vector: &[f32], into: &mut [f32]) -> bool = portable::normalise;
+    rotate(vector: &mut [f32], scratch: &mut [f32]) = portable::rotate;
     quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) = portable::quantise;
     signs(vector: &[f32], mean: &[f32], words: &mut [u64]) -> SignSums = portable::signs;
 }
@@ -94,17 +96,16 @@ fn load_words(words: &[u64; GROUP]) -> __m512i {
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
-/// Asks for the first lines of a row that is needed soon; what is not there is not asked for.
+/// Asks for memory that is needed soon.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn prefetch(codes: &[u8], width: usize, row: Option<&u32>) {
-    let Some(codes) = row.and_then(|row| portable::row_of(codes, width, *row)) else { return };
-    for line in codes.as_chunks::<LANES>().0 {
+fn prefetch<T>(lines: &[T]) {
+    for line in lines {
         #[allow(unused_unsafe, reason = "later compilers than the oldest supported call it safe")]
-        // SAFETY: a prefetch reads nothing a program can see, and the address lies within the slice.
+        // SAFETY: a prefetch reads nothing that a program can see, and the address is that of a live reference.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast())
-        };
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
+        }
     }
 }
 
@@ -118,7 +119,11 @@ fn dots_vnni(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
     let width = query.wide.len();
     let halves = || query.high.as_chunks::<LANES>().0.iter().zip(query.low.as_chunks::<LANES>().0);
     for ((at, row), out) in rows.iter().enumerate().zip(out) {
-        prefetch(codes, width, rows.get(at + AHEAD));
+        if let Some(row) = rows.get(at + AHEAD)
+            && let Some(codes) = portable::row_of(codes, width, *row)
+        {
+            prefetch(codes.as_chunks::<LANES>().0);
+        }
         let Some(codes) = portable::row_of(codes, width, *row) else {
             *out = 0;
             continue;
@@ -139,7 +144,11 @@ fn dots_vnni(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
 fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
-    let groups = rows.bits.chunks_exact((query.words.len() * GROUP).max(1));
+    /// Words ahead of the ones at work that are asked for: pages are small, and what the processor asks for by
+    /// itself ends with the page.
+    const AHEAD: usize = 512;
+    let group_words = (query.words.len() * GROUP).max(1);
+    let groups = rows.bits.chunks_exact(group_words).enumerate();
     let factors = rows.centres.as_chunks::<GROUP>().0.iter().zip(rows.gains.as_chunks::<GROUP>().0);
     let (slope, offset) = (_mm256_set1_ps(query.slope), _mm256_set1_ps(query.offset));
     let (unit, floor) = (_mm256_set1_ps(CENTRE_UNIT), _mm256_set1_ps(floor));
@@ -147,7 +156,11 @@ fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut 
     out.fill(0);
     for out in out {
         for at in 0..64 / GROUP {
-            let Some((group, (centres, gains))) = groups.next() else { return };
+            let Some(((index, group), (centres, gains))) = groups.next() else { return };
+            let ahead = index * group_words + AHEAD;
+            if let Some(ahead) = rows.bits.get(ahead..ahead + group_words) {
+                prefetch(ahead.as_chunks::<GROUP>().0);
+            }
             let zero = _mm512_setzero_si512();
             let (mut one, mut two, mut four, mut eight) = (zero, zero, zero, zero);
             for (bits, planes) in group.as_chunks::<GROUP>().0.iter().zip(&query.words) {
