@@ -162,7 +162,10 @@ impl StaticEmbedder {
 
     fn embed_one(&self, index: usize, text: &str) -> Result<Vec<f32>> {
         let refused = |why: &str| {
-            Error::invalid(format!("text {index} has no vector: {why}")).with_detail("index", index)
+            Error::invalid(format!(
+                "text {index} has no vector: {why}; it can be stored and found by words alone"
+            ))
+            .with_detail("index", index)
         };
         let vector = contained(|| self.table.encode_single(text))
             .ok_or_else(|| refused("the model's tokenizer fails on it"))?;
