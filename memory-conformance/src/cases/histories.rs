@@ -1,6 +1,7 @@
 //! VEC: many writes of every kind, one after another and at once, and what vectors are found afterwards.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory_core::{
     Embed, Embedding, ErrorKind, Json, OnExisting, Reducer, Scope, SetOptions, Ttl, UpdateOptions,
@@ -175,10 +176,17 @@ async fn history(cx: &Cx) -> CaseResult {
 const WRITERS: u64 = 3;
 const ROUNDS: u64 = 25;
 
+/// How many look on. Writers go on while they do, so that the two are sure to meet.
+type Lookers = AtomicU64;
+
 /// Writes, overwrites and deletes on a few keys, with and without vectors.
-async fn churn(cx: &Cx, scope: &Scope, writer: u64) -> CaseResult {
+async fn churn(cx: &Cx, scope: &Scope, writer: u64, lookers: &Lookers) -> CaseResult {
+    const MOST: u64 = 10_000;
     let mut random = Random::new(writer);
-    for round in 0..ROUNDS {
+    for round in 0..MOST {
+        if round >= ROUNDS && lookers.load(Ordering::SeqCst) == 0 {
+            break;
+        }
         let name = random.pick(&["a", "b", "c"]).copied().unwrap_or("a");
         let bare = random.one_in(3);
         let text = format!(
@@ -196,7 +204,13 @@ async fn churn(cx: &Cx, scope: &Scope, writer: u64) -> CaseResult {
 }
 
 /// Searches, and holds each hit's score against the entry that came with it.
-async fn look(cx: &Cx, scope: &Scope) -> CaseResult {
+async fn look(cx: &Cx, scope: &Scope, lookers: &Lookers) -> CaseResult {
+    let seen = scores_hold(cx, scope).await;
+    lookers.fetch_sub(1, Ordering::SeqCst);
+    seen
+}
+
+async fn scores_hold(cx: &Cx, scope: &Scope) -> CaseResult {
     let mut random = Random::new(99);
     for _ in 0..ROUNDS {
         let text = phrase(&mut random);
@@ -217,11 +231,12 @@ async fn look(cx: &Cx, scope: &Scope) -> CaseResult {
 async fn shown(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = &cx.scope()?;
+    let lookers = &Lookers::new(1);
     let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
     for writer in 0..WRITERS {
-        work.push(Box::pin(churn(cx, scope, writer)));
+        work.push(Box::pin(churn(cx, scope, writer, lookers)));
     }
-    work.push(Box::pin(look(cx, scope)));
+    work.push(Box::pin(look(cx, scope, lookers)));
     cx.threads(work)?.into_iter().collect()
 }
 
@@ -246,7 +261,9 @@ async fn settled(cx: &Cx, scope: &Scope) -> CaseResult {
 async fn last_write(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = &cx.scope()?;
-    let work = (0..WRITERS + 1).map(|writer| Box::pin(churn(cx, scope, writer)) as BoxFuture<'_, CaseResult>);
+    let nobody = &Lookers::new(0);
+    let work = (0..WRITERS + 1)
+        .map(|writer| Box::pin(churn(cx, scope, writer, nobody)) as BoxFuture<'_, CaseResult>);
     cx.threads(work.collect())?.into_iter().collect::<CaseResult>()?;
     settled(cx, scope).await
 }
@@ -255,10 +272,11 @@ async fn two_handles(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = &cx.scope()?;
     let other = &cx.on(cx.store().another_handle().await?);
+    let lookers = &Lookers::new(2);
     let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
     for (writer, handle) in [(0, cx), (1, other)] {
-        work.push(Box::pin(churn(handle, scope, writer)));
-        work.push(Box::pin(look(handle, scope)));
+        work.push(Box::pin(churn(handle, scope, writer, lookers)));
+        work.push(Box::pin(look(handle, scope, lookers)));
     }
     cx.threads(work)?.into_iter().collect::<CaseResult>()?;
     settled(cx, scope).await?;

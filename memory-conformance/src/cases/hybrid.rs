@@ -16,6 +16,7 @@ cases! {
     "hybrid.candidates.of-either-side": [Kv, Vector, Lexical], ["HYB-1"] => either_side;
     "hybrid.pool.by-vectors": [Kv, Vector, Lexical], ["HYB-1"] => pool_by_vectors;
     "hybrid.pool.by-words": [Kv, Vector, Lexical], ["HYB-1"] => pool_by_words;
+    "hybrid.pool.both-similarities": [Kv, Vector, Lexical], ["HYB-1", "HYB-2"] => both_similarities;
     "hybrid.score.weighted-sum": [Kv, Vector, Lexical], ["HYB-2"] => score;
     "hybrid.rank.scaled-sides": [Kv, Vector, Lexical], ["HYB-3"] => scaled;
     "hybrid.rank.all-equal": [Kv, Vector, Lexical], ["HYB-3"] => all_equal;
@@ -149,6 +150,62 @@ async fn pool_by_words(cx: &Cx) -> CaseResult {
         ["0999", "0000"],
         "the best two by source where, of 1,002 alike by words, one boosted is among the first 1,000 and two are not"
     );
+    Ok(())
+}
+
+/// A scope with 1,001 entries of that text.
+async fn crowd(cx: &Cx, text: &str, embed: Embed) -> CaseResult<Scope> {
+    let scope = cx.scope()?;
+    let mut items = Vec::new();
+    for at in 0..1_001 {
+        let mut item = NewEntry::new(key(&format!("crowd/{at:04}"))?, Json::string(text));
+        item.options.embed = embed;
+        items.push(item);
+    }
+    cx.bulk(&scope, items).await?;
+    Ok(scope)
+}
+
+async fn both_similarities(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let query = "green tea";
+    let words: Vec<String> = (0..2_000).map(|n| format!("word{n}")).collect();
+    // No word of the query, and yet near to it by vectors.
+    let near = expect_some!(words.iter().find(|word| cx.cosine(query, word) > 0.25), "a word that is near");
+    // Words of the query among many others, and farther from it by vectors, but not away.
+    let long = |from: usize| {
+        let others: Vec<&str> = words.iter().skip(from).take(40).map(String::as_str).collect();
+        format!("green tea {}", others.join(" "))
+    };
+    let far = (0..1_000).map(long).find(|text| (0.05..0.2).contains(&cx.cosine(query, text)));
+    let far = expect_some!(far, "a text that is farther");
+    for (what, scope) in [
+        ("by words", crowd(cx, "green tea", Embed::Never).await?),
+        ("by vectors", crowd(cx, near, Embed::Auto).await?),
+    ] {
+        cx.say(&scope, "one", &far).await?;
+        // Prefix and filter do not move the score of a search by words.
+        let of_words = cx.find(&scope, by_words(query).with_prefix("one")).await?;
+        let of_words = hit(&of_words, "one")?.score;
+        let due = 0.5 * cx.cosine(query, &far) + 0.5 * of_words;
+        let hits = cx.find(&scope, by_both(query).with_top_k(cx.capabilities().max_top_k)).await?;
+        if let Some(one) = hits.iter().find(|hit| hit.entry.key.as_str() == "one") {
+            check!(
+                (one.score - due).abs() < CLOSE,
+                "an entry behind 1,001 others {what} scores {} where {due} was due of both its similarities",
+                one.score
+            );
+        }
+        let rank = RankOptions { recency: 10.0, half_life_seconds: 1.0, ..RankOptions::default() };
+        cx.advance_ms(100_000);
+        cx.say(&scope, "one", &far).await?;
+        let hits = cx.find(&scope, by_both(query).with_rank(rank).with_top_k(1)).await?;
+        let score = hit(&hits, "one")?.score;
+        check!(
+            (score - due).abs() < CLOSE,
+            "an entry behind 1,001 others {what} scores {score} where {due} was due of both its similarities"
+        );
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mutants! {
     "hybrid.both-sides-needed": ["HYB-1"], "only entries found on both sides are hits" => around(both_needed);
     "hybrid.pool-of-hundred": ["HYB-1"], "the best hundred of each side are candidates" => fault(Fault::PoolOfHundred);
     "hybrid.pool-of-all": ["HYB-1"], "everything found on one side is a candidate" => fault(Fault::PoolOfAll);
+    "hybrid.pool-sides-alone": ["HYB-1"], "a candidate has only the similarities by which it is among the best" => fault(Fault::PoolSidesAlone);
     "hybrid.scaled-over-scope": ["HYB-1", "HYB-3"], "sides are scaled over the whole scope, whatever the filter" => fault(Fault::ScaledOverScope);
     "hybrid.scaled-over-threshold": ["HYB-6"], "sides are scaled over what passes the threshold" => fault(Fault::ScaledOverThreshold);
     "hybrid.score-is-rank": ["HYB-2"], "the score is what orders" => around(score_is_rank);

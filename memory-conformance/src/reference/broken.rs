@@ -1,5 +1,6 @@
 //! Hybrid ranking as it is easily got wrong.
 
+use memory_core::limits::HYBRID_POOL;
 use memory_core::rank::{Candidate, Ranked, rank};
 use memory_core::{SearchMode, SearchQuery, Timestamp};
 
@@ -18,11 +19,21 @@ pub(super) fn rank_hybrid(
     let ranked =
         |mode, candidates: &[Candidate<'_>], threshold| rank(mode, candidates, threshold, &query.rank, now);
     if faults.has(Fault::PoolOfHundred) {
-        let (vectors, words) = (best(candidates, |c| c.cosine), best(candidates, |c| c.lexical));
+        let (vectors, words) = (best(candidates, 100, |c| c.cosine), best(candidates, 100, |c| c.lexical));
         let mut pool: Vec<usize> = vectors.into_iter().chain(words).collect();
         pool.sort_unstable();
         pool.dedup();
         return Some(among(candidates, &pool, |pooled| ranked(SearchMode::Hybrid, pooled, query.threshold)));
+    }
+    if faults.has(Fault::PoolSidesAlone) {
+        let (vectors, words) =
+            (best(candidates, HYBRID_POOL, |c| c.cosine), best(candidates, HYBRID_POOL, |c| c.lexical));
+        let bared = candidates.iter().enumerate().map(|(index, candidate)| Candidate {
+            cosine: candidate.cosine.filter(|_| vectors.contains(&index)),
+            lexical: candidate.lexical.filter(|_| words.contains(&index)),
+            ..candidate.clone()
+        });
+        return Some(ranked(SearchMode::Hybrid, &bared.collect::<Vec<_>>(), query.threshold));
     }
     if faults.has(Fault::PoolOfAll) {
         // Of one side alone the ranking takes 2,000.
@@ -49,14 +60,18 @@ pub(super) fn rank_hybrid(
     None
 }
 
-fn best(candidates: &[Candidate<'_>], value: impl Fn(&Candidate<'_>) -> Option<f64>) -> Vec<usize> {
+fn best(
+    candidates: &[Candidate<'_>],
+    count: usize,
+    value: impl Fn(&Candidate<'_>) -> Option<f64>,
+) -> Vec<usize> {
     let mut side: Vec<(usize, f64)> = candidates
         .iter()
         .enumerate()
         .filter_map(|(index, candidate)| Some((index, value(candidate)?)))
         .collect();
     side.sort_by(|a, b| b.1.total_cmp(&a.1));
-    side.into_iter().take(100).map(|(index, _)| index).collect()
+    side.into_iter().take(count).map(|(index, _)| index).collect()
 }
 
 /// Ranks some of the candidates; positions are those among all.

@@ -108,6 +108,8 @@ pub(crate) enum Fault {
     PoolOfHundred,
     /// Hybrid search takes all of both sides.
     PoolOfAll,
+    /// A candidate of hybrid search has only the similarities by which it is among the best.
+    PoolSidesAlone,
     /// Hybrid search scales over the whole scope.
     ScaledOverScope,
     /// Hybrid search scales over what passes the threshold.
