@@ -207,7 +207,8 @@ impl Backend for SqliteProvider {
         if let Some(embedder) = &self.embedder {
             let written = |at: usize| {
                 let draft = drafts.get(at)?;
-                Some((draft.key.clone(), draft.embed(), draft.search_text()))
+                let text = (draft.embed() != Embed::Never).then(|| draft.search_text());
+                Some((draft.key.clone(), text))
             };
             embed::bulk(&self.store, embedder, &target, &mut outcomes, written).await;
         }

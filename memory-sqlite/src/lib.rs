@@ -1,11 +1,13 @@
 //! Memory for AI agents on embedded SQLite.
 //!
-//! [`SqliteProvider`] serves the key/value and text-search facet from one file that several processes may share,
+//! [`SqliteProvider`] serves the key/value and search facet from one file that several processes may share,
 //! or from memory. The file format is documented in `docs/spec/sqlite-file.md`.
 //!
 //! - Concurrent writes commit in groups: each caller gets its own answer, all share one commit and one sync.
 //! - Short reads run on the caller's thread; whatever takes its time runs on the crate's own threads.
 //! - Text search is [`memory_core::lexical`]: scores depend on the scope's own entries alone.
+//! - With an embedder ([`SqliteProvider::with_embedder`]) it searches by meaning too: vectors lie beside the entries, are
+//!   scanned in memory within a budget, and are scored exactly from what is stored. No write leaves a stale one.
 //!
 //! It needs no particular async runtime.
 

@@ -286,7 +286,9 @@ fn churn(store: &Store, seed: &str, steps: u64) {
             )),
             5 => drop(block_on(store.backend().reembed(&store.scope, Default::default())).unwrap()),
             6 => store.clock.advance(Duration::from_millis(1)),
-            _ => drop(store.set(&name, &format!("\"{}\"", text(random.below(60))))),
+            _ => {
+                store.set(&name, &format!("\"{}\"", text(random.below(60))));
+            }
         }
     }
 }
@@ -384,7 +386,9 @@ fn what_another_process_writes_is_found_and_what_it_removes_is_not() {
         for line in std::io::stdin().lines() {
             let line = line.unwrap();
             match line.split_once(' ').unwrap() {
-                ("set", text) => drop(store.set("k", &format!("\"{text}\""))),
+                ("set", text) => {
+                    store.set("k", &format!("\"{text}\""));
+                }
                 ("delete", name) => drop(store.delete(name).unwrap()),
                 ("churn", seed) => churn(&store, seed, 100),
                 other => panic!("{other:?}"),

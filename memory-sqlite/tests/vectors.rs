@@ -378,10 +378,14 @@ fn vectors_of_several_models_never_meet_and_reembedding_replaces_them() {
     let path = folder.path().join("memory.db");
     let [one, two] = ["one", "two"].map(|name| Arc::new(Directions::named(name, 8)));
     let store = in_file(&path, fast(), &one);
-    (0..5).for_each(|n| drop(store.set(&format!("a{n}"), &format!("\"text {n}\""))));
+    for n in 0..5 {
+        store.set(&format!("a{n}"), &format!("\"text {n}\""));
+    }
     store.close();
     let store = in_file(&path, fast(), &two);
-    (0..3).for_each(|n| drop(store.set(&format!("b{n}"), &format!("\"text {n}\""))));
+    for n in 0..3 {
+        store.set(&format!("b{n}"), &format!("\"text {n}\""));
+    }
     let names = |hits: Vec<(String, f64)>| hits.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     let mut near = names(store.near("text 1", 10).unwrap());
     near.sort();
@@ -438,7 +442,9 @@ fn without_an_embedder_vectors_stay_with_their_entries_and_are_exported() {
     let path = folder.path().join("memory.db");
     let embedder = Arc::new(Directions::new(8));
     let store = in_file(&path, fast(), &embedder);
-    ["a", "b", "c"].iter().for_each(|name| drop(store.set(name, &format!("\"text {name}\""))));
+    for name in ["a", "b", "c"] {
+        store.set(name, &format!("\"text {name}\""));
+    }
     store.close();
     let plain = Store::open(&path, fast()).unwrap();
     assert_eq!(plain.near("text a", 1).unwrap_err().kind(), ErrorKind::VectorUnsupported);

@@ -5,8 +5,8 @@ pub(crate) mod cache;
 mod scan;
 pub(crate) mod view;
 
-use std::collections::HashMap;
-use std::sync::MutexGuard;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, MutexGuard};
 
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{EmbeddingModel, Result, ScopeDigest, SearchMode, SearchQuery, SearchResults, Timestamp};
@@ -80,13 +80,13 @@ pub(crate) fn search(
         let search = Search { store, snapshot: &snapshot, digest, state, query, now, limit };
         let nearest = match vector {
             Some(vector) if state.vectors > 0 => search.nearest(vector, held.as_mut())?,
-            _ => Vec::new(),
+            _ => Nearest::default(),
         };
         let matches = if by_words {
             search.by_words(index.as_deref(), vector, nearest)?
         } else {
             let near = |near: Near| Match { key: near.key.clone(), near: Some(near), ..Match::default() };
-            nearest.into_iter().map(near).collect()
+            nearest.found.into_iter().map(near).collect()
         };
         let more = limit < most && matches.len() >= limit;
         if !more {
@@ -115,6 +115,14 @@ fn most(query: &SearchQuery) -> usize {
     }
 }
 
+/// The nearest by vectors, best first.
+#[derive(Debug, Default)]
+struct Nearest {
+    found: Vec<Near>,
+    /// These are all the entries that match prefix and filter.
+    all_that_match: bool,
+}
+
 /// One search.
 struct Search<'a> {
     store: &'a Store,
@@ -131,9 +139,9 @@ impl Search<'_> {
     fn nearest(
         &self,
         vector: &QueryVector,
-        held: Option<&mut (&std::sync::Arc<Cached>, MutexGuard<'_, ScopeMatrix>)>,
-    ) -> Result<Vec<Near>, Unreadable> {
-        let Some(model) = model_id(self.snapshot, &vector.model)? else { return Ok(Vec::new()) };
+        held: Option<&mut (&Arc<Cached>, MutexGuard<'_, ScopeMatrix>)>,
+    ) -> Result<Nearest, Unreadable> {
+        let Some(model) = model_id(self.snapshot, &vector.model)? else { return Ok(Nearest::default()) };
         let closed = || self.store.is_closed();
         let ask = self.ask(vector, model, &closed);
         if let Some((cached, held)) = held {
@@ -149,7 +157,12 @@ impl Search<'_> {
                 let looked = ask.by_matrix(held)?;
                 matrices.weigh(self.digest, cached, held, self.state);
                 match looked {
-                    Looked::Found(found) => return Ok(found),
+                    Looked::Found(found) => {
+                        let all_that_match = found.len() < self.limit
+                            && self.state.vectors == self.state.entries
+                            && held.holds_all_of(self.snapshot, self.state)?;
+                        return Ok(Nearest { found, all_that_match });
+                    }
                     Looked::Stale => usable = matrices.repair(held, self.snapshot, self.state)?,
                 }
             }
@@ -158,7 +171,7 @@ impl Search<'_> {
             }
             matrices.forget(self.digest);
         }
-        ask.by_scan()
+        Ok(Nearest { found: ask.by_scan()?, all_that_match: false })
     }
 
     fn ask<'a>(&'a self, vector: &'a QueryVector, model: i64, cancelled: &'a dyn Fn() -> bool) -> Ask<'a> {
@@ -180,16 +193,23 @@ impl Search<'_> {
         &self,
         index: Option<&ScopeIndex>,
         vector: Option<&QueryVector>,
-        nearest: Vec<Near>,
+        nearest: Nearest,
     ) -> Result<Vec<Match>, Unreadable> {
+        let Nearest { found: nearest, all_that_match } = nearest;
+        let matching: Option<HashSet<&str>> =
+            all_that_match.then(|| nearest.iter().map(|near| near.key.as_str()).collect());
         let mut screen = Screen { connection: self.snapshot, space: self.state.space, query: self.query };
+        let mut passes = |key: &str| match &matching {
+            Some(matching) => Ok(matching.contains(key)),
+            None => screen.passes(key),
+        };
         let (mut matches, scores) = match index {
             Some(index) => {
                 let mut failed = None;
                 let keys: Vec<&str> = nearest.iter().map(|near| near.key.as_str()).collect();
-                let passes = |key: &std::sync::Arc<str>| {
+                let passes = |key: &Arc<str>| {
                     failed.is_none()
-                        && screen.passes(key).unwrap_or_else(|error| {
+                        && passes(key).unwrap_or_else(|error| {
                             failed = Some(error);
                             false
                         })
@@ -219,7 +239,7 @@ impl Search<'_> {
                     self.state.space,
                     self.now,
                     &self.query.text,
-                    |key| screen.passes(key),
+                    passes,
                     self.limit,
                     |key, score| {
                         if let Some(place) = places.get(key).and_then(|&place| scores.get_mut(place)) {

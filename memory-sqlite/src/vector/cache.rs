@@ -322,9 +322,13 @@ impl ScopeMatrix {
         Ok(true)
     }
 
-    /// Whether no row that is held is gone, told without looking at each: where the scope has vectors of this model
-    /// alone, their number says it.
-    fn holds_all_of(&self, connection: &Connection, state: ScopeState) -> Result<bool, Unreadable> {
+    /// Whether what is held are all vectors of the scope, of whatever model: then their number says that none of them is
+    /// gone.
+    pub(crate) fn holds_all_of(
+        &self,
+        connection: &Connection,
+        state: ScopeState,
+    ) -> Result<bool, Unreadable> {
         if self.matrix.len() as u64 != state.vectors {
             return Ok(false);
         }

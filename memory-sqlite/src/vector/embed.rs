@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use memory_core::embed::check_embeddings;
 use memory_core::{
-    Embed, EmbedRole, Embedder, Embedding, EmbeddingModel, Error, ErrorKind, Key, Result, SetOutcome,
+    EmbedRole, Embedder, Embedding, EmbeddingModel, Error, ErrorKind, Key, Result, SetOutcome,
 };
 
 use tokio::sync::oneshot;
@@ -74,21 +74,19 @@ pub(crate) async fn one(
     done.into_iter().next().map_or(Embedding::Skipped, Embedding::from)
 }
 
-/// Embeds what one bulk insert wrote: of several items with the same key the last is what is stored.
+/// Embeds what one bulk insert wrote: of several items with the same key the last is what is stored. `item` gives the key
+/// of an item and, if it is to be embedded, its text.
 pub(crate) async fn bulk(
     store: &Store,
     embedder: &Arc<dyn Embedder>,
     target: &Target,
     outcomes: &mut [SetOutcome],
-    item: impl Fn(usize) -> Option<(Key, Embed, String)>,
+    item: impl Fn(usize) -> Option<(Key, Option<String>)>,
 ) {
     let mut last: HashMap<Key, (usize, Option<Wanted>)> = HashMap::new();
     for (at, outcome) in outcomes.iter().enumerate().filter(|(_, outcome)| outcome.written) {
-        let Some((key, embed, text)) = item(at) else { continue };
-        let wanted = match embed {
-            Embed::Never => None,
-            Embed::Auto | Embed::Always => Wanted::written(key.clone(), outcome.version, text),
-        };
+        let Some((key, text)) = item(at) else { continue };
+        let wanted = text.and_then(|text| Wanted::written(key.clone(), outcome.version, text));
         last.insert(key, (at, wanted));
     }
     let mut all: Vec<(usize, Wanted)> =

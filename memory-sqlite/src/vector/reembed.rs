@@ -34,13 +34,16 @@ pub(crate) async fn run(
             let chunk = missing(store, embedder, target, from, left.min(CHUNK_TEXTS)).await?;
             let Some(last) = chunk.last() else { break };
             from = successor(last.key.as_str());
-            left = left.saturating_sub(chunk.len());
             let mut failure = None;
             for done in embed::many(store, embedder, target, chunk).await {
                 match done {
-                    Done::Stored => outcome.embedded += 1,
+                    Done::Stored => {
+                        outcome.embedded += 1;
+                        left = left.saturating_sub(1);
+                    }
                     // Whoever wrote it anew has seen to its vector.
-                    Done::Overtaken => {}
+                    Done::Overtaken => left = left.saturating_sub(1),
+                    // It leaves the limit to others, or it would be in their way for ever.
                     Done::Failed(error)
                         if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) =>
                     {
