@@ -55,6 +55,9 @@ struct Report {
     /// Parts of the input that are no turns: bookkeeping, empty messages, tool output.
     passed_over: u64,
     problems: Problems,
+    /// Why entries have no vector, the first reason of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedder_failure: Option<String>,
     scopes: Vec<ScopeReport>,
     interrupted: bool,
     seconds: f64,
@@ -254,6 +257,8 @@ impl Import<'_> {
                 replaced: outcome.replaced,
                 unchanged: 0,
                 kept: outcome.skipped,
+                // Records bring their vectors along; nothing is embedded.
+                without_vector: 0,
             },
         );
         Ok(())
@@ -284,6 +289,7 @@ impl Import<'_> {
         report.scopes =
             self.store.totals.into_iter().map(|(scope, totals)| ScopeReport { scope, totals }).collect();
         report.problems = self.store.problems;
+        report.embedder_failure = self.store.embedder_failure;
         report
     }
 }
@@ -301,7 +307,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     }
     if report.scopes.len() > 1 {
         let row = |scope: &ScopeReport| {
-            let Totals { created, replaced, unchanged, kept } = &scope.totals;
+            let Totals { created, replaced, unchanged, kept, .. } = &scope.totals;
             [created.to_string(), (replaced + unchanged + kept).to_string(), scope.scope.to_string()]
         };
         let rows: Vec<[String; 3]> = report.scopes.iter().take(SCOPES_SHOWN).map(row).collect();
@@ -324,6 +330,12 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     ))?;
     if report.expired > 0 {
         out.line(format!("{} had expired and were left out", report.expired))?;
+    }
+    if let Some(why) = &report.embedder_failure {
+        out.line(format!(
+            "{} are stored and have no vector ({why}); `memory reembed` gives them theirs",
+            totals.without_vector
+        ))?;
     }
     if totals.kept > 0 {
         out.line(

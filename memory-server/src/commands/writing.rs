@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use memory_core::{
-    DeleteOptions, Error, Expect, Json, Reducer, Result as CoreResult, Scalar, SetOptions, Source, Ttl,
-    UpdateOptions,
+    DeleteOptions, Embedding, Error, Expect, Json, Reducer, Result as CoreResult, Scalar, SetOptions, Source,
+    Ttl, UpdateOptions,
 };
 
 use super::{Context, key};
@@ -95,8 +95,16 @@ pub(crate) async fn set(context: &Context, args: SetArgs, out: &mut Out) -> Resu
         };
         let expiry = outcome.expires_at.map_or_else(String::new, |at| format!(", until {at}"));
         out.line(format!("{what}: {key} version {}{expiry}", outcome.version))?;
+        tell(&outcome.embedding);
     }
     Ok(Exit::Ok)
+}
+
+/// Says so where an entry is stored and cannot be found by meaning.
+fn tell(embedding: &Embedding) {
+    if let Embedding::Failed(reason) = embedding {
+        crate::progress::note(&format!("stored without a vector: {reason}; `memory reembed` tries again"));
+    }
 }
 
 /// Reads text whole, up to a limit.
@@ -212,6 +220,7 @@ pub(crate) async fn update(context: &Context, args: UpdateArgs, out: &mut Out) -
         out.document(&outcome)?;
     } else {
         out.raw_line(outcome.value.as_str())?;
+        tell(&outcome.embedding);
     }
     Ok(Exit::Ok)
 }

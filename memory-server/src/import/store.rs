@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry as Slot;
 
 use clap::ValueEnum;
 use memory_core::{
-    Backend, BulkOptions, Capabilities, Entry, Error, ErrorKind, Expect, GetOptions, Key, NewEntry, Result,
-    Scope,
+    Backend, BulkOptions, Capabilities, Embedding, Entry, Error, ErrorKind, Expect, GetOptions, Key,
+    NewEntry, Result, Scope,
 };
 use serde::Serialize;
 
@@ -46,6 +46,8 @@ pub(crate) struct Totals {
     pub(crate) unchanged: u64,
     /// Left as stored although it differs.
     pub(crate) kept: u64,
+    /// Of those stored now, how many have no vector since the embedder failed.
+    pub(crate) without_vector: u64,
 }
 
 impl Totals {
@@ -80,6 +82,8 @@ pub(crate) struct Store<'a> {
     pub(crate) totals: BTreeMap<Scope, Totals>,
     /// What could not be stored.
     pub(crate) problems: Problems,
+    /// Why the embedder failed, the first time it did.
+    pub(crate) embedder_failure: Option<String>,
 }
 
 impl<'a> Store<'a> {
@@ -97,6 +101,7 @@ impl<'a> Store<'a> {
             waiting: 0,
             totals: BTreeMap::new(),
             problems: Problems::default(),
+            embedder_failure: None,
         }
     }
 
@@ -107,6 +112,7 @@ impl<'a> Store<'a> {
             replaced: sum.replaced + one.replaced,
             unchanged: sum.unchanged + one.unchanged,
             kept: sum.kept + one.kept,
+            without_vector: sum.without_vector + one.without_vector,
         })
     }
 
@@ -186,6 +192,10 @@ impl<'a> Store<'a> {
                             (true, true) => totals.created += 1,
                             (true, false) => totals.replaced += 1,
                         }
+                        if let Embedding::Failed(reason) = outcome.embedding {
+                            totals.without_vector += 1;
+                            self.embedder_failure.get_or_insert(reason);
+                        }
                     }
                     self.count(scope, &totals);
                     return Ok(());
@@ -216,6 +226,7 @@ impl<'a> Store<'a> {
         sum.replaced += totals.replaced;
         sum.unchanged += totals.unchanged;
         sum.kept += totals.kept;
+        sum.without_vector += totals.without_vector;
     }
 
     /// What of a batch must be written, with its position in the batch, and what needs no writing.
@@ -264,4 +275,34 @@ fn same(stored: &Entry, wanted: &NewEntry) -> bool {
         && stored.metadata == wanted.options.metadata
         && stored.source == wanted.options.source
         && stored.text == wanted.options.text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use memory_conformance::{EmbedFault, Reference, TestClock, TestEmbedder};
+    use memory_core::{Json, Provider as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_stored_without_a_vector_is_counted_with_the_first_reason() {
+        let embedder = Arc::new(TestEmbedder::new());
+        embedder.fail_always(Some(EmbedFault::Error(ErrorKind::RateLimited)));
+        let reference = Reference::new(Arc::new(TestClock::new())).with_embedder(embedder);
+        let capabilities = reference.capabilities();
+        let mut store = Store::new(reference.backend().unwrap(), &capabilities, OnDifferent::Skip);
+        let scope = Scope::user("acme", "ada").unwrap();
+        for n in 0..3 {
+            let entry =
+                NewEntry::new(Key::new(format!("k{n}")).unwrap(), Json::parse(r#""some words""#).unwrap());
+            store.push(scope.clone(), "chat.jsonl", Place::Line(n), entry).await.unwrap();
+        }
+        store.finish().await.unwrap();
+        let expected = Totals { created: 3, without_vector: 3, ..Totals::default() };
+        assert_eq!(store.total(), expected);
+        assert_eq!(store.problems.count, 0);
+        assert!(store.embedder_failure.is_some());
+    }
 }
