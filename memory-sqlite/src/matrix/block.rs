@@ -1,7 +1,7 @@
 //! A run of rows: what is kept of their vectors, ids and expiries.
 
 use super::centre::{Centre, SignCode};
-use super::kernel::{GROUP, Kernel, SignRows};
+use super::kernel::{Codes, GROUP, Kernel, Line, SignRows, Words};
 
 /// Bytes of codes that a block aims at: it grows by copying this much at most, and a search raises what it asks of
 /// rows after each.
@@ -19,8 +19,8 @@ pub(super) struct Block {
     ids: Ids,
     /// Bit `row % 64` of word `row / 64`: the row was not removed.
     alive: Vec<u64>,
-    /// Code + 128, a row after another. See [`super::kernel::QueryCodes`].
-    codes: Vec<u8>,
+    /// A row after another.
+    codes: Vec<Codes>,
     scales: Vec<f32>,
     /// Length of what quantising lost, in units of [`loss_unit`] times the scale.
     losses: Vec<u16>,
@@ -29,7 +29,7 @@ pub(super) struct Block {
     /// The least of them.
     first_expiry: i64,
     /// Empty until the matrix has a centre. These three come in whole groups of rows.
-    bits: Vec<u64>,
+    bits: Vec<Words>,
     centres: Vec<i16>,
     gains: Vec<u16>,
 }
@@ -46,7 +46,7 @@ enum Ids {
 pub(super) struct RowCode<'a> {
     pub(super) id: i64,
     pub(super) expires_at: Option<i64>,
-    pub(super) codes: &'a [u8],
+    pub(super) codes: &'a [Codes],
     pub(super) scale: f32,
     pub(super) loss: u16,
 }
@@ -86,8 +86,9 @@ impl Block {
             Ids::Near { offsets, .. } => offsets.capacity() * size_of::<u32>(),
             Ids::Far(ids) => ids.capacity() * size_of::<i64>(),
         };
-        ids + (self.alive.capacity() + self.bits.capacity()) * size_of::<u64>()
-            + self.codes.capacity()
+        ids + self.alive.capacity() * size_of::<u64>()
+            + self.bits.capacity() * size_of::<Words>()
+            + self.codes.capacity() * size_of::<Codes>()
             + self.scales.capacity() * size_of::<f32>()
             + (self.losses.capacity() + self.centres.capacity() + self.gains.capacity()) * size_of::<u16>()
             + self.expiries.capacity() * size_of::<i64>()
@@ -125,11 +126,11 @@ impl Block {
     }
 
     /// Makes room for an eighth of a block, less while it is small.
-    fn grow(&mut self, width: usize, words: usize, most: usize) {
+    fn grow(&mut self, lines: usize, words: usize, most: usize) {
         let more = self.len().clamp(GROUP, (most / 8).max(GROUP)).min(most.saturating_sub(self.len()).max(1));
         self.scales.reserve_exact(more);
         self.losses.reserve_exact(more);
-        self.codes.reserve_exact(more * width);
+        self.codes.reserve_exact(more * lines);
         self.alive.reserve_exact((self.len() + more).div_ceil(64) - self.alive.len());
         match &mut self.ids {
             Ids::Near { offsets, .. } => offsets.reserve_exact(more),
@@ -145,7 +146,7 @@ impl Block {
 
     fn reserve_signs(&mut self, more: usize, words: usize) {
         let more = more.next_multiple_of(GROUP);
-        self.bits.reserve_exact(more * words);
+        self.bits.reserve_exact(more / GROUP * words);
         self.centres.reserve_exact(more);
         self.gains.reserve_exact(more);
     }
@@ -155,12 +156,12 @@ impl Block {
         let (group, lane) = (at / GROUP, at % GROUP);
         let words = sign.words.len();
         if lane == 0 {
-            self.bits.resize((group + 1) * GROUP * words, 0);
+            self.bits.resize((group + 1) * words, Line([0; GROUP]));
             self.centres.resize((group + 1) * GROUP, 0);
             self.gains.resize((group + 1) * GROUP, 0);
         }
-        let lanes = self.bits.iter_mut().skip(group * GROUP * words + lane).step_by(GROUP);
-        for (kept, word) in lanes.zip(&sign.words) {
+        let kept = self.bits.iter_mut().skip(group * words).filter_map(|line| line.0.get_mut(lane));
+        for (kept, word) in kept.zip(&sign.words) {
             *kept = *word;
         }
         if let (Some(centre), Some(gain)) = (self.centres.get_mut(at), self.gains.get_mut(at)) {
@@ -190,17 +191,18 @@ impl Block {
     pub(super) fn vector(&self, row: usize, into: &mut Vec<f32>) {
         into.clear();
         if let Some(code) = self.row(row) {
-            into.extend(code.codes.iter().map(|number| (f32::from(*number) - 128.0) * code.scale));
+            let numbers = code.codes.iter().flat_map(|line| &line.0);
+            into.extend(numbers.map(|number| (f32::from(*number) - 128.0) * code.scale));
         }
     }
 
     /// What is kept of a row, but for its sign code.
     pub(super) fn row(&self, row: usize) -> Option<RowCode<'_>> {
-        let width = self.codes.len().checked_div(self.len())?;
+        let lines = self.codes.len().checked_div(self.len())?;
         Some(RowCode {
             id: self.id(row)?,
             expires_at: self.expiries.get(row).copied().filter(|at| *at != i64::MAX),
-            codes: self.codes.get(row * width..(row + 1) * width)?,
+            codes: self.codes.get(row * lines..(row + 1) * lines)?,
             scale: *self.scales.get(row)?,
             loss: *self.losses.get(row)?,
         })
@@ -210,8 +212,8 @@ impl Block {
     pub(super) fn sign_code(&self, row: usize, into: &mut SignCode) {
         let (group, lane) = (row / GROUP, row % GROUP);
         let words = into.words.len();
-        let lanes = self.bits.iter().skip(group * GROUP * words + lane).step_by(GROUP);
-        for (word, kept) in into.words.iter_mut().zip(lanes) {
+        let kept = self.bits.iter().skip(group * words).filter_map(|line| line.0.get(lane));
+        for (word, kept) in into.words.iter_mut().zip(kept) {
             *word = *kept;
         }
         into.centre = self.centres.get(row).copied().unwrap_or(0);
@@ -260,7 +262,7 @@ impl Block {
         })
     }
 
-    pub(super) fn codes(&self) -> &[u8] {
+    pub(super) fn codes(&self) -> &[Codes] {
         &self.codes
     }
 

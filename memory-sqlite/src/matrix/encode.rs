@@ -1,7 +1,7 @@
 //! From a vector to what is kept of it.
 
 use super::block::loss_unit;
-use super::kernel::{Kernel, LANES, QueryCodes};
+use super::kernel::{Codes, Kernel, LANES, Line, QueryCodes};
 
 /// What the arithmetic of normalising, rotating and summing may be off by, as a cosine; a hundred times what
 /// single precision makes of 16,384 numbers.
@@ -26,7 +26,7 @@ pub(super) fn turn(kernel: Kernel, vector: &[f32], into: &mut Vec<f32>) -> bool 
 
 /// The codes of a rotated unit vector, its scale and its loss in [`loss_unit`]s of it.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 16 bits")]
-pub(super) fn quantise(kernel: Kernel, vector: &[f32], codes: &mut [u8]) -> (f32, u16) {
+pub(super) fn quantise(kernel: Kernel, vector: &[f32], codes: &mut [Codes]) -> (f32, u16) {
     let (scale, lost) = kernel.quantise(vector, codes);
     let loss = (lost / (scale * loss_unit(vector.len()))).ceil().clamp(0.0, 65_535.0) as u16;
     (scale, loss)
@@ -56,9 +56,18 @@ impl Query {
             .map(|(number, code)| (number - step * f32::from(*code)).powi(2))
             .sum::<f32>()
             .sqrt();
-        let high: Vec<i8> = wide.iter().map(|code| ((code + 64) >> 7) as i8).collect();
-        let low = wide.iter().zip(&high).map(|(code, high)| (code - 128 * i16::from(*high)) as i8).collect();
+        let half = |of: fn(i16) -> i8| -> Vec<Line<i8, LANES>> {
+            wide.as_chunks::<LANES>().0.iter().map(|codes| Line(codes.map(of))).collect()
+        };
+        let high = half(high_half);
+        let low = half(|code| (code - 128 * i16::from(high_half(code))) as i8);
         let excess = 128 * wide.iter().map(|code| i64::from(*code)).sum::<i64>();
         Self { codes: QueryCodes { wide, high, low, excess }, step: f64::from(step), loss }
     }
+}
+
+/// The nearest multiple of 128, over 128: −127 to 127 for codes of up to 16,256.
+#[allow(clippy::cast_possible_truncation, reason = "within ±127")]
+fn high_half(code: i16) -> i8 {
+    ((code + 64) >> 7) as i8
 }

@@ -35,7 +35,7 @@ use memory_core::{Field, Filter};
 use block::{Block, RowCode};
 use centre::{Centre, SignCode};
 use columns::Columns;
-use kernel::Kernel;
+use kernel::{Codes, Kernel, LANES, Line};
 pub(crate) use selection::Selection;
 
 /// Up to so many selected rows are searched exactly.
@@ -76,7 +76,7 @@ pub(crate) struct Matrix {
     columns: Columns,
     /// Room to encode a row in.
     vector: Vec<f32>,
-    codes: Vec<u8>,
+    codes: Vec<Codes>,
     sign: SignCode,
 }
 
@@ -101,7 +101,7 @@ impl Matrix {
             centre: None,
             columns: Columns::default(),
             vector: Vec::with_capacity(2 * width),
-            codes: vec![0; width],
+            codes: vec![Line([0; LANES]); width / LANES],
             sign: SignCode::new(width),
         }
     }
@@ -169,7 +169,7 @@ impl Matrix {
             + self.centre.as_ref().map_or(0, Centre::heap_bytes)
             + self.columns.heap_bytes()
             + self.vector.capacity() * size_of::<f32>()
-            + self.codes.capacity()
+            + self.codes.capacity() * size_of::<Codes>()
             + self.sign.words.capacity() * size_of::<u64>()
     }
 

@@ -12,12 +12,22 @@ pub(super) const LANES: usize = 64;
 /// Rows whose sign words lie side by side: word w of eight rows fills one register.
 pub(super) const GROUP: usize = 8;
 
+/// What fills a register and a line of the cache, and starts where one does: reads of it never touch two.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Line<T, const N: usize>(pub(super) [T; N]);
+
+/// Codes of [`LANES`] numbers of a row, each kept as code + 128.
+pub(super) type Codes = Line<u8, LANES>;
+/// One word of the sign bits of each row of a group.
+pub(super) type Words = Line<u64, GROUP>;
+
 /// A query in integers: `q ≈ step · (128·high + low)`, `wide = 128·high + low`.
 #[derive(Debug, Default)]
 pub(super) struct QueryCodes {
     pub(super) wide: Vec<i16>,
-    pub(super) high: Vec<i8>,
-    pub(super) low: Vec<i8>,
+    pub(super) high: Vec<Line<i8, LANES>>,
+    pub(super) low: Vec<Line<i8, LANES>>,
     /// 128 times the sum of `wide`: what codes kept as code + 128 add to every dot product.
     pub(super) excess: i64,
 }
@@ -35,8 +45,8 @@ pub(super) struct QueryPlanes {
 /// Sign bits of the rows of a block and what turns a sum over them into a similarity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SignRows<'a> {
-    /// Groups of [`GROUP`] rows: per word, that word of each row.
-    pub(super) bits: &'a [u64],
+    /// Groups of [`GROUP`] rows: each has as many lines as a row has words.
+    pub(super) bits: &'a [Words],
     /// In units of [`CENTRE_UNIT`].
     pub(super) centres: &'a [i16],
     /// The upper half of an `f32`.
@@ -77,8 +87,8 @@ impl Kernel {
     }
 
     /// Dot products of the query and some rows of a block: `out[i]` belongs to `rows[i]`. Codes are kept as
-    /// code + 128; a row past the end counts as 0.
-    pub(super) fn dots(&self, codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
+    /// code + 128, a row after another; a row past the end counts as 0.
+    pub(super) fn dots(&self, codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
         match self.0 {
             Level::Portable => portable::dots(codes, query, rows, out),
             #[cfg(target_arch = "x86_64")]
@@ -122,7 +132,7 @@ impl Kernel {
     }
 
     /// Quantises a vector to `code + 128`. The scale and the length of what was lost. See [`portable::quantise`].
-    pub(super) fn quantise(&self, vector: &[f32], codes: &mut [u8]) -> (f32, f32) {
+    pub(super) fn quantise(&self, vector: &[f32], codes: &mut [Codes]) -> (f32, f32) {
         match self.0 {
             Level::Portable => portable::quantise(vector, codes),
             #[cfg(target_arch = "x86_64")]

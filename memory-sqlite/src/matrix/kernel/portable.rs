@@ -5,26 +5,28 @@
     reason = "constant lanes of arrays of that length; bounds are checked once a row"
 )]
 
-use super::{CENTRE_UNIT, GROUP, LANES, QueryCodes, QueryPlanes, SignRows};
+use super::{CENTRE_UNIT, Codes, GROUP, LANES, QueryCodes, QueryPlanes, SignRows};
 
-/// Most numbers whose products `255 · 16,256` fit a sum of 32 bits per lane, with room to spare.
-const FLUSH: usize = 2_048;
+/// Lines whose products, up to `255 · 16,256`, fit sums of 32 bits with room to spare: four a line and sum.
+const FLUSH: usize = 32;
 
 /// See [`super::Kernel::dots`].
 #[inline(always)]
-pub(super) fn dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
-    let width = query.wide.len();
+pub(super) fn dots(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
+    let query_lines = query.wide.as_chunks::<LANES>().0;
     for (row, out) in rows.iter().zip(out) {
-        let Some(codes) = row_of(codes, width, *row) else {
+        let Some(codes) = row_of(codes, query_lines.len(), *row) else {
             *out = 0;
             continue;
         };
         let mut total = 0_i64;
-        for (codes, query) in codes.chunks(FLUSH).zip(query.wide.chunks(FLUSH)) {
+        for (codes, query) in codes.chunks(FLUSH).zip(query_lines.chunks(FLUSH)) {
             let mut sums = [0_i32; 16];
-            for (codes, query) in codes.as_chunks::<16>().0.iter().zip(query.as_chunks::<16>().0) {
-                for lane in 0..16 {
-                    sums[lane] += i32::from(codes[lane]) * i32::from(query[lane]);
+            for (codes, query) in codes.iter().zip(query) {
+                for (codes, query) in codes.0.as_chunks::<16>().0.iter().zip(query.as_chunks::<16>().0) {
+                    for lane in 0..16 {
+                        sums[lane] += i32::from(codes[lane]) * i32::from(query[lane]);
+                    }
                 }
             }
             total += sums.iter().map(|sum| i64::from(*sum)).sum::<i64>();
@@ -33,21 +35,22 @@ pub(super) fn dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i6
     }
 }
 
-/// The codes of a row.
+/// The codes of a row of so many lines.
 #[inline(always)]
-pub(super) fn row_of(codes: &[u8], width: usize, row: u32) -> Option<&[u8]> {
-    let from = usize::try_from(row).ok()?.checked_mul(width)?;
-    codes.get(from..from.checked_add(width)?)
+pub(super) fn row_of(codes: &[Codes], lines: usize, row: u32) -> Option<&[Codes]> {
+    let from = usize::try_from(row).ok()?.checked_mul(lines)?;
+    codes.get(from..from.checked_add(lines)?)
 }
 
 /// See [`super::Kernel::above`].
 #[inline(always)]
 pub(super) fn above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
-    let groups = rows.bits.chunks_exact((query.words.len() * GROUP).max(1));
+    let groups = rows.bits.chunks_exact(query.words.len().max(1));
     let factors = rows.centres.as_chunks::<GROUP>().0.iter().zip(rows.gains.as_chunks::<GROUP>().0);
     let mut masks = groups.zip(factors).map(|(group, (centres, gains))| {
         let mut sums = [0_i32; GROUP];
-        for (bits, planes) in group.as_chunks::<GROUP>().0.iter().zip(&query.words) {
+        for (bits, planes) in group.iter().zip(&query.words) {
+            let bits = bits.0;
             for lane in 0..GROUP {
                 sums[lane] += (bits[lane] & planes[0]).count_ones().cast_signed()
                     + ((bits[lane] & planes[1]).count_ones().cast_signed() << 1)
@@ -147,9 +150,9 @@ fn butterflies(low: &mut [f32], high: &mut [f32]) {
 #[allow(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
 fn flip(numbers: &mut [f32; 32], random: u64) {
     let random = random as u32;
-    for lane in 0..32 {
+    for (lane, number) in numbers.iter_mut().enumerate() {
         let flip = (random >> lane & 1) << 31;
-        numbers[lane] = f32::from_bits(numbers[lane].to_bits() ^ flip);
+        *number = f32::from_bits(number.to_bits() ^ flip);
     }
 }
 
@@ -166,7 +169,7 @@ fn splitmix(seed: u64) -> u64 {
 /// difference.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the last byte is what is wanted")]
-pub(super) fn quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) {
+pub(super) fn quantise(vector: &[f32], codes: &mut [Codes]) -> (f32, f32) {
     let mut most = [0_f32; 16];
     for numbers in vector.as_chunks::<16>().0 {
         for lane in 0..16 {
@@ -176,7 +179,8 @@ pub(super) fn quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) {
     let most = most.iter().fold(f32::MIN_POSITIVE, |most, number| most.max(*number));
     let (scale, inverse) = (most / 127.0, 127.0 / most);
     let mut lost = [0_f32; 16];
-    for (numbers, codes) in vector.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0) {
+    let codes = codes.iter_mut().flat_map(|line| line.0.as_chunks_mut::<16>().0);
+    for (numbers, codes) in vector.as_chunks::<16>().0.iter().zip(codes) {
         for lane in 0..16 {
             let rounded = numbers[lane] * inverse + ROUND;
             let difference = numbers[lane] - (rounded - ROUND) * scale;

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::portable::{self, SignSums};
-use super::{CENTRE_UNIT, GROUP, LANES, QueryCodes, QueryPlanes, SignRows};
+use super::{CENTRE_UNIT, Codes, GROUP, Line, QueryCodes, QueryPlanes, SignRows};
 
 /// Proof that this processor has AVX2, FMA, BMI and POPCNT.
 #[derive(Clone, Copy, Debug)]
@@ -34,20 +34,20 @@ macro_rules! with_features {
 }
 
 with_features! { Avx2, "avx2,bmi1,bmi2,popcnt,lzcnt",
-    dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = portable::dots;
+    dots(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = portable::dots;
     above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) = portable::above;
     normalise(vector: &[f32], into: &mut [f32]) -> bool = portable::normalise;
     rotate(vector: &mut [f32], scratch: &mut [f32]) = portable::rotate;
-    quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) = portable::quantise;
+    quantise(vector: &[f32], codes: &mut [Codes]) -> (f32, f32) = portable::quantise;
     signs(vector: &[f32], mean: &[f32], words: &mut [u64]) -> SignSums = portable::signs;
 }
 
 with_features! { Avx512, "avx2,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vpopcntdq",
-    dots(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = dots_vnni;
+    dots(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) = dots_vnni;
     above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) = above_vpopcnt;
     normalise(vector: &[f32], into: &mut [f32]) -> bool = portable::normalise;
     rotate(vector: &mut [f32], scratch: &mut [f32]) = portable::rotate;
-    quantise(vector: &[f32], codes: &mut [u8]) -> (f32, f32) = portable::quantise;
+    quantise(vector: &[f32], codes: &mut [Codes]) -> (f32, f32) = portable::quantise;
     signs(vector: &[f32], mean: &[f32], words: &mut [u64]) -> SignSums = portable::signs;
 }
 
@@ -75,25 +75,19 @@ impl Avx512 {
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_codes(codes: &[u8; LANES]) -> __m512i {
-    // SAFETY: the array is 64 readable bytes, and the load asks for no alignment.
-    unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
-}
+/// Numbers that are all value: every byte of an array of them is initialised.
+trait Integer {}
+impl Integer for u8 {}
+impl Integer for i8 {}
+impl Integer for u64 {}
 
+/// A register of a line of 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_query(codes: &[i8; LANES]) -> __m512i {
-    // SAFETY: as in `load_codes`.
-    unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_words(words: &[u64; GROUP]) -> __m512i {
-    // SAFETY: as in `load_codes`: eight words are 64 bytes.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+fn load<T: Integer, const N: usize>(line: &Line<T, N>) -> __m512i {
+    const { assert!(size_of::<Line<T, N>>() == 64 && size_of::<T>() * N == 64) };
+    // SAFETY: the line is 64 initialised bytes (asserted above; the trait), and the load asks for no alignment.
+    unsafe { _mm512_loadu_si512(std::ptr::from_ref(line).cast()) }
 }
 
 /// Asks for memory that is needed soon.
@@ -113,26 +107,25 @@ fn prefetch<T>(lines: &[T]) {
 /// within 32 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn dots_vnni(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
+fn dots_vnni(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
     /// Rows ahead of the one at work whose codes are asked for.
     const AHEAD: usize = 4;
-    let width = query.wide.len();
-    let halves = || query.high.as_chunks::<LANES>().0.iter().zip(query.low.as_chunks::<LANES>().0);
+    let lines = query.high.len();
     for ((at, row), out) in rows.iter().enumerate().zip(out) {
         if let Some(row) = rows.get(at + AHEAD)
-            && let Some(codes) = portable::row_of(codes, width, *row)
+            && let Some(codes) = portable::row_of(codes, lines, *row)
         {
-            prefetch(codes.as_chunks::<LANES>().0);
+            prefetch(codes);
         }
-        let Some(codes) = portable::row_of(codes, width, *row) else {
+        let Some(codes) = portable::row_of(codes, lines, *row) else {
             *out = 0;
             continue;
         };
         let (mut high, mut low) = (_mm512_setzero_si512(), _mm512_setzero_si512());
-        for (codes, (query_high, query_low)) in codes.as_chunks::<LANES>().0.iter().zip(halves()) {
-            let codes = load_codes(codes);
-            high = _mm512_dpbusd_epi32(high, codes, load_query(query_high));
-            low = _mm512_dpbusd_epi32(low, codes, load_query(query_low));
+        for (codes, (query_high, query_low)) in codes.iter().zip(query.high.iter().zip(&query.low)) {
+            let codes = load(codes);
+            high = _mm512_dpbusd_epi32(high, codes, load(query_high));
+            low = _mm512_dpbusd_epi32(low, codes, load(query_low));
         }
         let high = i64::from(_mm512_reduce_add_epi32(high));
         let low = i64::from(_mm512_reduce_add_epi32(low));
@@ -144,11 +137,11 @@ fn dots_vnni(codes: &[u8], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
 fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
-    /// Words ahead of the ones at work that are asked for: pages are small, and what the processor asks for by
+    /// Lines ahead of the ones at work that are asked for: pages are small, and what the processor asks for by
     /// itself ends with the page.
-    const AHEAD: usize = 512;
-    let group_words = (query.words.len() * GROUP).max(1);
-    let groups = rows.bits.chunks_exact(group_words).enumerate();
+    const AHEAD: usize = 64;
+    let lines = query.words.len().max(1);
+    let groups = rows.bits.chunks_exact(lines).enumerate();
     let factors = rows.centres.as_chunks::<GROUP>().0.iter().zip(rows.gains.as_chunks::<GROUP>().0);
     let (slope, offset) = (_mm256_set1_ps(query.slope), _mm256_set1_ps(query.offset));
     let (unit, floor) = (_mm256_set1_ps(CENTRE_UNIT), _mm256_set1_ps(floor));
@@ -157,14 +150,14 @@ fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut 
     for out in out {
         for at in 0..64 / GROUP {
             let Some(((index, group), (centres, gains))) = groups.next() else { return };
-            let ahead = index * group_words + AHEAD;
-            if let Some(ahead) = rows.bits.get(ahead..ahead + group_words) {
-                prefetch(ahead.as_chunks::<GROUP>().0);
+            let ahead = index * lines + AHEAD;
+            if let Some(ahead) = rows.bits.get(ahead..ahead + lines) {
+                prefetch(ahead);
             }
             let zero = _mm512_setzero_si512();
             let (mut one, mut two, mut four, mut eight) = (zero, zero, zero, zero);
-            for (bits, planes) in group.as_chunks::<GROUP>().0.iter().zip(&query.words) {
-                let bits = load_words(bits);
+            for (bits, planes) in group.iter().zip(&query.words) {
+                let bits = load(bits);
                 let [p1, p2, p4, p8] = planes.map(|plane| _mm512_set1_epi64(plane.cast_signed()));
                 one = _mm512_add_epi64(one, _mm512_popcnt_epi64(_mm512_and_si512(bits, p1)));
                 two = _mm512_add_epi64(two, _mm512_popcnt_epi64(_mm512_and_si512(bits, p2)));

@@ -2,8 +2,12 @@
 
 use super::super::centre::{Centre, SignCode};
 use super::super::encode::{Query, quantise, turn, width_of};
-use super::super::kernel::{GROUP, SignRows};
+use super::super::kernel::{CENTRE_UNIT, Codes, GROUP, LANES, Line, SignRows};
 use super::{Kernel, Random};
+
+fn numbers(codes: &[Codes]) -> Vec<u8> {
+    codes.iter().flat_map(|line| line.0).collect()
+}
 
 #[test]
 fn every_path_encodes_and_multiplies_alike() {
@@ -17,14 +21,14 @@ fn every_path_encodes_and_multiplies_alike() {
         for _ in 0..count {
             let vector = random.vector(dimensions);
             assert!(turn(*portable, &vector, &mut turned));
-            let mut row = vec![0; width];
+            let mut row = vec![Line([0; LANES]); width / LANES];
             let scale = quantise(*portable, &turned, &mut row);
             for kernel in others {
-                let (mut same, mut same_row) = (Vec::new(), vec![0; width]);
+                let (mut same, mut same_row) = (Vec::new(), row.clone());
                 assert!(turn(*kernel, &vector, &mut same));
                 assert_eq!(same, turned, "{kernel:?} {dimensions}");
                 assert_eq!(quantise(*kernel, &same, &mut same_row), scale, "{kernel:?} {dimensions}");
-                assert_eq!(same_row, row, "{kernel:?} {dimensions}");
+                assert_eq!(numbers(&same_row), numbers(&row), "{kernel:?} {dimensions}");
             }
             codes.extend(row);
         }
@@ -34,7 +38,8 @@ fn every_path_encodes_and_multiplies_alike() {
         let exact: Vec<i64> = rows
             .iter()
             .map(|row| {
-                let row = codes.chunks(width).nth(usize::try_from(*row).unwrap()).unwrap_or(&[]);
+                let row =
+                    numbers(codes.chunks(width / LANES).nth(usize::try_from(*row).unwrap()).unwrap_or(&[]));
                 row.iter()
                     .zip(&query.codes.wide)
                     .map(|(code, q)| (i64::from(*code) - 128) * i64::from(*q))
@@ -56,7 +61,7 @@ fn extreme_codes_do_not_overflow() {
             let query = Query::new(&vec![number; width]);
             for kernel in Kernel::all() {
                 let mut dots = [0];
-                kernel.dots(&vec![code; width], &query.codes, &[0], &mut dots);
+                kernel.dots(&vec![Line([code; LANES]); width / LANES], &query.codes, &[0], &mut dots);
                 let wide = i64::from(query.codes.wide[0]);
                 assert_eq!(
                     dots[0],
@@ -77,7 +82,7 @@ fn every_path_marks_the_same_rows() {
         let padded = rows.next_multiple_of(GROUP);
         let centre = Centre::new(random.vector(width).iter().map(|x| x * 0.02).collect(), rows);
         let (mut bits, mut centres, mut gains) =
-            (vec![0; padded * centre.words()], vec![0; padded], vec![0; padded]);
+            (vec![Line([0; GROUP]); padded / GROUP * centre.words()], vec![0; padded], vec![0; padded]);
         for row in 0..rows {
             let mut turned = Vec::new();
             turn(kernels[0], &random.vector(width), &mut turned);
@@ -88,7 +93,7 @@ fn every_path_marks_the_same_rows() {
                 assert_eq!((&same.words, same.centre, same.gain), (&sign.words, sign.centre, sign.gain));
             }
             for (word, kept) in sign.words.iter().enumerate() {
-                bits[(row / GROUP * centre.words() + word) * GROUP + row % GROUP] = *kept;
+                bits[row / GROUP * centre.words() + word].0[row % GROUP] = *kept;
             }
             (centres[row], gains[row]) = (sign.centre, sign.gain);
         }
@@ -96,32 +101,30 @@ fn every_path_marks_the_same_rows() {
         turn(kernels[0], &random.vector(width), &mut turned);
         let (query, lacking) = centre.query(&turned);
         let words = rows.div_ceil(64);
+        let most: Vec<f32> = (0..rows)
+            .map(|row| {
+                let sum: i32 = (0..width)
+                    .filter(|at| {
+                        let line = &bits[row / GROUP * centre.words() + at / 64];
+                        line.0[row % GROUP] >> (at % 64) & 1 == 1
+                    })
+                    .map(|at| {
+                        let plane =
+                            |p: usize| i32::try_from(query.words[at / 64][p] >> (at % 64) & 1).unwrap();
+                        plane(0) + 2 * plane(1) + 4 * plane(2) - 8 * plane(3)
+                    })
+                    .sum();
+                let gain = f32::from_bits(u32::from(gains[row]) << 16);
+                #[allow(clippy::cast_precision_loss)]
+                let signs = query.slope * sum as f32 + query.offset;
+                f32::from(centres[row]) * CENTRE_UNIT + gain * signs
+            })
+            .collect();
         for floor in [f32::NEG_INFINITY, 0.0, 0.05, 0.1, 0.2, f32::INFINITY] {
             let mut marks = vec![u64::MAX; words + 1];
             let signs = SignRows { bits: &bits, centres: &centres, gains: &gains };
             kernels[0].above(signs, &query, floor - lacking, &mut marks);
-            let naive: Vec<bool> = (0..rows)
-                .map(|row| {
-                    let sum: i32 = (0..width)
-                        .filter(|at| {
-                            bits[(row / GROUP * centre.words() + at / 64) * GROUP + row % GROUP] >> (at % 64)
-                                & 1
-                                == 1
-                        })
-                        .map(|at| {
-                            let plane =
-                                |p: usize| i32::try_from(query.words[at / 64][p] >> (at % 64) & 1).unwrap();
-                            plane(0) + 2 * plane(1) + 4 * plane(2) - 8 * plane(3)
-                        })
-                        .sum();
-                    let gain = f32::from_bits(u32::from(gains[row]) << 16);
-                    let unit = super::super::kernel::CENTRE_UNIT;
-                    #[allow(clippy::cast_precision_loss)]
-                    let most =
-                        f32::from(centres[row]) * unit + gain * (query.slope * sum as f32 + query.offset);
-                    most >= floor - lacking
-                })
-                .collect();
+            let naive: Vec<bool> = most.iter().map(|most| *most >= floor - lacking).collect();
             let marked: Vec<bool> = (0..rows).map(|row| marks[row / 64] >> (row % 64) & 1 == 1).collect();
             assert_eq!(marked, naive);
             assert_eq!(marks[words], 0, "no row, no mark");

@@ -15,11 +15,8 @@ fn filled(dimensions: usize, rows: usize) -> Matrix {
 
 #[test]
 fn a_vector_of_384_numbers_costs_at_most_450_bytes() {
-    for rows in [50_000, 100_000] {
-        let each = filled(384, rows).heap_bytes() / rows;
-        println!("{rows} rows: {each} bytes each");
-        assert!(each <= 450, "{each} at {rows}");
-    }
+    let each = filled(384, 100_000).heap_bytes() / 100_000;
+    assert!(each <= 450, "{each}");
 }
 
 #[test]
@@ -39,7 +36,7 @@ fn sign_bits_are_kept_only_where_they_are_used() {
 
 #[test]
 fn what_is_counted_is_what_is_held() {
-    let matrix = filled(384, 40_000);
+    let matrix = filled(64, EXACT_ROWS + 2_000);
     let held: usize = matrix.blocks.iter().map(super::super::Block::heap_bytes).sum();
     assert_eq!(matrix.block_bytes, held);
 }
