@@ -1,9 +1,15 @@
-//! A door to the importers for the fuzz targets in `fuzz/`, and for nothing else.
+//! A door to the importers, and to what an MCP client sends, for the fuzz targets in `fuzz/`, and for nothing else.
 
 use clap::ValueEnum as _;
 use memory_core::{Backend, Error, ImportOptions, NewEntry, Result, Scope};
 
+use rmcp::model::{
+    CallToolResult, ClientRequest, ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult,
+};
+
 use crate::import::{Format, Found, Item, Records, Source, detect, reader, store_records};
+use crate::serve::frame::{self, Arguments, Frame};
+use crate::serve::line::{Line, next_line};
 
 /// What an importer made of a file.
 #[derive(Debug, Default)]
@@ -70,4 +76,57 @@ pub async fn records(bytes: &[u8], backend: &dyn Backend, scope: &Scope) -> Resu
         }
     }
     Ok((stored, broken))
+}
+
+/// What a line of an MCP client comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum McpLine {
+    /// A call of a tool, with its arguments as they came.
+    Call(String),
+    /// Another message.
+    Message,
+    /// The line that its sender is answered with.
+    Refused(String),
+    /// A line over the limit: the line that its sender is answered with.
+    TooLong(String),
+    /// Nothing.
+    Empty,
+}
+
+/// Reads bytes as an MCP client's messages, `step` bytes at a time.
+///
+/// # Errors
+/// As reading from memory fails: never.
+pub fn mcp_lines(bytes: &[u8], limit: usize, step: usize) -> std::io::Result<Vec<McpLine>> {
+    let mut stream = std::io::BufReader::with_capacity(step, bytes);
+    let (mut buffer, mut lines) = (Vec::new(), Vec::new());
+    loop {
+        lines.push(match next_line(&mut stream, &mut buffer, limit)? {
+            Line::End => return Ok(lines),
+            Line::TooLong(id) => McpLine::TooLong(frame::refuse_long_line(id.as_deref(), limit)),
+            Line::Whole => match frame::read(&buffer) {
+                Frame::Empty => McpLine::Empty,
+                Frame::Refused(line) => McpLine::Refused(line),
+                Frame::Message(message) => match *message {
+                    JsonRpcMessage::Request(request) => match request.request {
+                        ClientRequest::CallToolRequest(call) => call
+                            .extensions
+                            .get::<Arguments>()
+                            .map_or(McpLine::Message, |arguments| McpLine::Call(arguments.0.to_string())),
+                        _ => McpLine::Message,
+                    },
+                    _ => McpLine::Message,
+                },
+            },
+        });
+    }
+}
+
+/// The line in which the tool's answer goes to an MCP client.
+///
+/// # Errors
+/// Where the text is not an object.
+pub fn mcp_answer(text: &str, id: i64) -> std::io::Result<Vec<u8>> {
+    let result = ServerResult::CallToolResult(CallToolResult::success(vec![ContentBlock::text(text)]));
+    crate::serve::answer::line(&ServerJsonRpcMessage::response(result, rmcp::model::RequestId::Number(id)))
 }

@@ -9,6 +9,7 @@
 )]
 
 mod check;
+mod clients;
 mod deny;
 mod fuzz;
 mod links;

@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 
 use crate::workspace::Workspace;
-use crate::{Result, model, process};
+use crate::{Result, clients, model, process};
 
 /// Everything prepared for one run of the tests.
 #[derive(Debug)]
@@ -44,6 +44,26 @@ impl TestBed {
                     variables.push((model::VARIABLE, folder.display().to_string()));
                 }
                 Err(error) => println!("static model: none, tests that need one skip: {error}"),
+            }
+        }
+        // Clients are what tests of `memory serve` need; without one they say that they are left out.
+        for (what, variable, found) in [
+            (
+                "Python client of MCP",
+                clients::PYTHON_VARIABLE,
+                clients::python as fn(&Workspace) -> Result<_>,
+            ),
+            ("MCP Inspector", clients::INSPECTOR_VARIABLE, clients::inspector),
+        ] {
+            if std::env::var_os(variable).is_some() {
+                continue;
+            }
+            match found(workspace) {
+                Ok(path) => {
+                    println!("{what}: {}", path.display());
+                    variables.push((variable, path.display().to_string()));
+                }
+                Err(error) => println!("{what}: none, tests that need it are left out: {error}"),
             }
         }
         Ok(Self { variables })

@@ -9,7 +9,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonRpcMessage, ServerJsonRpcMes
 ///
 /// # Errors
 /// Where a message has no JSON form.
-pub(super) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
+pub(crate) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     let mut line = match message {
         JsonRpcMessage::Response(response) => match &response.result {
             ServerResult::CallToolResult(result) => {

@@ -71,6 +71,9 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     if let Some(config) = &global.config {
         option("config", text(&absolute(config)?)?);
     }
+    if let Some(embedder) = global.embedder.as_ref().filter(|name| !name.is_empty()) {
+        option("embedder", absolute_embedder(embedder)?);
+    }
     for (name, value) in [("tenant", &global.tenant), ("agent", &args.agent), ("user", &args.user)] {
         if let Some(value) = value {
             option(name, value.clone());
@@ -98,6 +101,14 @@ fn absolute_url(url: &str) -> Result<String> {
     }
     let options = url.split_once('?').map(|(_, options)| format!("?{options}")).unwrap_or_default();
     Ok(sqlite_url(&absolute(path.as_ref())?)? + &options)
+}
+
+/// A local model by its absolute folder; a name as it is.
+fn absolute_embedder(embedder: &str) -> Result<String> {
+    match embedder.strip_prefix("static:") {
+        Some(folder) => Ok(format!("static:{}", text(&absolute(folder.as_ref())?)?)),
+        None => Ok(embedder.to_owned()),
+    }
 }
 
 fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf> {

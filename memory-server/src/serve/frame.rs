@@ -18,11 +18,11 @@ pub(super) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
 /// The arguments of a call, as they came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Arguments(pub(super) Arc<str>);
+pub(crate) struct Arguments(pub(crate) Arc<str>);
 
 /// What a line comes to.
 #[derive(Debug)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// A message for the service.
     Message(Box<ClientJsonRpcMessage>),
     /// The sender is told, in this line.
@@ -68,7 +68,7 @@ struct CallMessage<'a> {
 }
 
 /// Reads one line.
-pub(super) fn read(line: &[u8]) -> Frame {
+pub(crate) fn read(line: &[u8]) -> Frame {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if line.iter().all(u8::is_ascii_whitespace) {
         return Frame::Empty;
@@ -138,7 +138,7 @@ fn too_large(id: Option<&RawValue>) -> Frame {
 }
 
 /// The answer to a line that was too long to be kept.
-pub(super) fn refuse_long_line(id: Option<&str>, limit: usize) -> String {
+pub(crate) fn refuse_long_line(id: Option<&str>, limit: usize) -> String {
     let id = id.and_then(|id| serde_json::from_str(id).ok());
     error_line(INVALID_REQUEST, &format!("the message is over {limit} bytes; send less at a time"), id)
 }

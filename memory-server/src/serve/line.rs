@@ -6,7 +6,7 @@ use super::stray_id::StrayId;
 
 /// What stands next in the stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// A whole line is in the buffer, without its end.
     Whole,
     /// A line over the limit went by; the text of its `id`, where it had one.
@@ -19,7 +19,7 @@ pub(super) enum Line {
 ///
 /// # Errors
 /// As the stream fails.
-pub(super) fn next_line(stream: &mut impl BufRead, buffer: &mut Vec<u8>, limit: usize) -> io::Result<Line> {
+pub(crate) fn next_line(stream: &mut impl BufRead, buffer: &mut Vec<u8>, limit: usize) -> io::Result<Line> {
     buffer.clear();
     let mut passing: Option<StrayId> = None;
     loop {

@@ -3,12 +3,12 @@
 //! Standard output carries messages of the protocol alone; what is said to a person goes to standard
 //! error. `docs/mcp.md` is the page for users.
 
-mod answer;
+pub(crate) mod answer;
 mod client_config;
-mod frame;
+pub(crate) mod frame;
 mod handler;
 mod identity;
-mod line;
+pub(crate) mod line;
 mod progress;
 mod sessions;
 mod stray_id;

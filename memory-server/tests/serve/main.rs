@@ -15,4 +15,5 @@ mod configuration;
 mod identity;
 mod life;
 mod protocol;
+mod real_clients;
 mod values;

@@ -1,0 +1,209 @@
+"""What the Python package `mcp`, a client that people use, gets from `memory serve`.
+
+    python clients.py SCENARIO MODE BINARY FOLDER [MODEL]
+
+MODE is `legacy` (a session by handshake) or a revision of the protocol without one. Each scenario works in FOLDER, which is
+empty, and ends with an exit code other than 0 where something was not as it must be.
+"""
+
+import os
+import signal
+import sqlite3
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+SCENARIO, MODE, BINARY, FOLDER = sys.argv[1:5]
+MODEL = sys.argv[5] if len(sys.argv) > 5 else None
+OPTIONS = ["--url", "sqlite:memory.db", "--agent", "claude", "--user", "ada"]
+PATIENCE = 60.0
+
+OPS = [
+    ({"op": "set", "key": "note/1", "value": "Dinner in Lisbon", "metadata": {"city": "Lisbon"}, "source": "chat"}, "version"),
+    ({"op": "get", "key": "note/1"}, "value"),
+    ({"op": "list", "prefix": "note/", "filter": {"eq": ["metadata.city", "Lisbon"]}}, "entries"),
+    ({"op": "search", "query": "where was dinner?", "top_k": 3}, "hits"),
+    ({"op": "incr", "key": "visits", "by": 5}, "value"),
+    ({"op": "update", "key": "profile", "merge": {"tea": "oolong"}}, "value"),
+    ({"op": "update", "key": "tags", "append": "red"}, "appended"),
+    ({"op": "update", "key": "recent", "push": "x", "limit": 2}, "dropped"),
+    ({"op": "bulk_insert", "items": [{"key": "a", "value": 1}, {"key": "b", "value": None}]}, "items"),
+    ({"op": "delete", "key": "a"}, "deleted"),
+    ({"op": "list_scopes"}, "scopes"),
+    ({"op": "describe"}, "capabilities"),
+]
+UNSERVED = [
+    {"op": "add", "messages": [{"role": "user", "content": "I live in Oslo"}]},
+    {"op": "recall", "query": "Oslo"},
+    {"op": "forget", "all": True},
+    {"op": "sql_exec", "statement": "SELECT 1"},
+    {"op": "sql_query", "statement": "SELECT 1"},
+    {"op": "sql_begin"},
+    {"op": "sql_commit"},
+    {"op": "sql_rollback"},
+]
+
+
+def connect(options=OPTIONS, **more):
+    environment = {"HOME": FOLDER, "XDG_CONFIG_HOME": FOLDER, "XDG_DATA_HOME": FOLDER}
+    server = StdioServerParameters(command=BINARY, args=["serve", *options], cwd=FOLDER, env=environment)
+    return Client(server, mode=MODE, read_timeout_seconds=PATIENCE, **more)
+
+
+async def ok(client, **arguments):
+    result = await client.call_tool("memory", arguments)
+    assert not result.is_error, result
+    return result.structured_content
+
+
+async def refused(client, **arguments):
+    result = await client.call_tool("memory", arguments)
+    assert result.is_error, result
+    error = result.structured_content["error"]
+    assert set(error) == {"code", "message", "details", "retryable"}, error
+    return error
+
+
+@contextmanager
+def locked():
+    """The database's write lock, held by another process of the machine."""
+    database = sqlite3.connect(Path(FOLDER) / "memory.db", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        database.execute("ROLLBACK")
+        database.close()
+
+
+async def lists_the_tool():
+    async with connect() as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["memory"], tools
+        assert tools[0].input_schema["required"] == ["op"], tools
+        assert "bulk_insert" in tools[0].description, tools
+
+
+async def calls_every_operation():
+    async with connect() as client:
+        for arguments, member in OPS:
+            answer = await ok(client, **arguments)
+            assert member in answer, (arguments, answer)
+        for arguments in UNSERVED:
+            error = await refused(client, **arguments)
+            assert error["code"] in ("capability_unsupported", "scope_denied"), (arguments, error)
+        served = {arguments["op"] for arguments, _ in OPS} | {arguments["op"] for arguments in UNSERVED}
+        known = (await refused(client, op="?"))["details"]["ops"]
+        assert served == set(known), served ^ set(known)
+
+
+async def is_denied_a_scope():
+    rules = '[backends.main]\nurl = "sqlite:memory.db"\n[default]\nagent = "claude"\nuser = "ada"\nmemory_scopes = ["agent"]\n'
+    (Path(FOLDER) / "memory.toml").write_text(rules)
+    async with connect([]) as client:
+        await ok(client, op="set", key="k", value=1)
+        error = await refused(client, op="set", scope="user", key="k", value=1)
+        assert error["code"] == "scope_denied" and error["details"]["allowed"] == ["agent"], error
+
+
+async def finds_by_words_what_an_earlier_connection_stored():
+    async with connect() as client:
+        await ok(client, op="set", scope="user", key="food", value="Ada is allergic to peanuts")
+        await ok(client, op="set", scope="user", key="work", value="She repairs old clocks")
+    async with connect() as client:
+        hits = (await ok(client, op="search", scope="user", query="is there an allergy to peanuts?"))["hits"]
+        assert hits[0]["key"] == "food", hits
+
+
+async def finds_by_meaning_what_an_earlier_connection_stored():
+    backend = '[backends.main]\nurl = "sqlite:memory.db"\nembedder = "local"\n'
+    embedder = f"[embedders.local]\nkind = \"static\"\npath = '{MODEL}'\n"
+    default = '[default]\nagent = "claude"\nuser = "ada"\nmemory_scopes = ["user"]\n'
+    (Path(FOLDER) / "memory.toml").write_text(backend + embedder + default)
+    memories = {
+        "pet": "Her dog sleeps in the kitchen",
+        "car": "The automobile needs new brakes",
+        "music": "She plays the violin in an orchestra",
+        "trip": "They flew to Portugal in spring",
+    }
+    async with connect([]) as client:
+        for key, value in memories.items():
+            outcome = await ok(client, op="set", scope="user", key=key, value=value)
+            assert outcome["embedding"] == "stored", outcome
+    # None of the words of a question stands in what it is about.
+    async with connect([]) as client:
+        for question, key in [("vehicle repair", "car"), ("puppy", "pet"), ("instrument", "music")]:
+            answer = await ok(client, op="search", scope="user", query=question)
+            assert answer["mode"] == "hybrid", answer
+            assert answer["hits"][0]["key"] == key, (question, answer)
+            by_words = await ok(client, op="search", scope="user", query=question, mode="lexical")
+            assert by_words["hits"] == [], (question, by_words)
+
+
+async def cancels_a_call():
+    async with connect() as client:
+        await ok(client, op="set", key="before", value=1)
+        with locked():
+            with anyio.move_on_after(0.3) as scope:
+                await client.call_tool("memory", {"op": "set", "key": "cancelled", "value": 1})
+            assert scope.cancelled_caught
+            assert (await ok(client, op="get", key="before"))["value"] == 1
+        await ok(client, op="set", key="after", value=1)
+
+
+async def hears_of_progress():
+    heard = []
+
+    async def hear(progress, total, message):
+        heard.append(progress)
+
+    async with connect() as client:
+        items = [{"key": f"k{n}", "value": "some words"} for n in range(500)]
+        result = await client.call_tool("memory", {"op": "bulk_insert", "items": items}, progress_callback=hear)
+        assert not result.is_error, result
+        assert heard == sorted(set(heard)) and heard, heard
+
+
+async def calls_concurrently():
+    async with connect() as client:
+
+        async def add(n):
+            await ok(client, op="incr", key=f"n{n % 4}")
+
+        async with anyio.create_task_group() as group:
+            for n in range(100):
+                group.start_soon(add, n)
+        sums = [(await ok(client, op="get", key=f"n{n}"))["value"] for n in range(4)]
+        assert sums == [25] * 4, sums
+
+
+async def is_killed_in_mid_call():
+    pid_file = Path(FOLDER) / "pid"
+    script = 'echo $$ > "$0"; exec "$@"'
+    arguments = ["-c", script, str(pid_file), BINARY, "serve", *OPTIONS]
+    server = StdioServerParameters(command="sh", args=arguments, cwd=FOLDER)
+    failed = False
+    try:
+        async with Client(server, mode=MODE, read_timeout_seconds=PATIENCE) as client:
+            for n in range(20):
+                await ok(client, op="set", key=f"k{n}", value=n)
+            with locked():
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.call_tool, "memory", {"op": "set", "key": "in flight", "value": 1})
+                    await anyio.sleep(0.2)
+                    os.kill(int(pid_file.read_text()), signal.SIGKILL)
+    except BaseException as error:  # the shape of the error is the package's own
+        failed = True
+        print(f"the call ended with {type(error).__name__}")
+    assert failed, "a call to a dead server must end with an error"
+    async with connect() as client:
+        for n in range(20):
+            assert (await ok(client, op="get", key=f"k{n}"))["value"] == n
+        assert not (await ok(client, op="get", key="in flight"))["found"]
+
+
+anyio.run(globals()[SCENARIO])

@@ -1,0 +1,129 @@
+//! Clients that people use. `cargo xtask test` sets them up and names them in variables; a run without them says so.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::client::Place;
+
+/// A Python whose package `mcp` is installed.
+const PYTHON: &str = "MEMORY_TEST_MCP_PYTHON";
+/// The MCP Inspector's program.
+const INSPECTOR: &str = "MEMORY_TEST_MCP_INSPECTOR";
+/// The folder of a static model.
+const MODEL: &str = "MEMORY_TEST_MODEL";
+
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/serve/clients.py");
+
+/// What a variable names; where it is not set, says that the test is left out.
+fn given(variable: &str) -> Option<String> {
+    let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+    if value.is_none() {
+        println!("left out: {variable} is not set; `cargo xtask test` sets it where it can");
+    }
+    value
+}
+
+/// Runs a scenario of `clients.py` on both kinds of session.
+fn python(scenario: &str, more: &[&str]) {
+    let Some(python) = given(PYTHON) else { return };
+    for mode in ["legacy", "2026-07-28"] {
+        let place = Place::new();
+        let ran = Command::new(&python)
+            .args([SCENARIOS, scenario, mode, env!("CARGO_BIN_EXE_memory")])
+            .arg(place.path())
+            .args(more)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{scenario}, {mode}: {}\n{stdout}\n{stderr}", ran.status);
+    }
+}
+
+#[test]
+fn python_lists_the_tool() {
+    python("lists_the_tool", &[]);
+}
+
+#[test]
+fn python_calls_every_operation() {
+    python("calls_every_operation", &[]);
+}
+
+#[test]
+fn python_is_denied_a_scope() {
+    python("is_denied_a_scope", &[]);
+}
+
+#[test]
+fn python_finds_by_words_what_an_earlier_connection_stored() {
+    python("finds_by_words_what_an_earlier_connection_stored", &[]);
+}
+
+#[test]
+fn python_finds_by_meaning_what_an_earlier_connection_stored() {
+    let Some(model) = given(MODEL) else { return };
+    python("finds_by_meaning_what_an_earlier_connection_stored", &[&model]);
+}
+
+#[test]
+fn python_cancels_a_call() {
+    python("cancels_a_call", &[]);
+}
+
+#[test]
+fn python_hears_of_progress() {
+    python("hears_of_progress", &[]);
+}
+
+#[test]
+fn python_calls_concurrently() {
+    python("calls_concurrently", &[]);
+}
+
+#[test]
+#[cfg(unix)]
+fn python_is_killed_in_mid_call() {
+    python("is_killed_in_mid_call", &[]);
+}
+
+/// One call of the Inspector's command line; the result it prints.
+fn inspect(inspector: &str, place: &Place, question: &[&str]) -> Value {
+    let ran = Command::new("node")
+        .args([inspector, "--cli", env!("CARGO_BIN_EXE_memory"), "serve", "--url", "sqlite:memory.db"])
+        .args(["--agent", "claude", "--user", "ada"])
+        .args(question)
+        .current_dir(place.path())
+        .env("HOME", place.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{question:?}: {ran:?}");
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+#[test]
+fn the_inspector_lists_and_calls_the_tool() {
+    let Some(inspector) = given(INSPECTOR) else { return };
+    let place = Place::new();
+    let listed = inspect(&inspector, &place, &["--method", "tools/list"]);
+    assert_eq!(listed["tools"][0]["name"], "memory");
+    let call = |arguments: &[&str]| {
+        let mut question = vec!["--method", "tools/call", "--tool-name", "memory"];
+        for argument in arguments {
+            question.extend(["--tool-arg", argument]);
+        }
+        inspect(&inspector, &place, &question)
+    };
+    let stored = call(&["op=set", "key=food", "value=\"allergic to peanuts\""]);
+    assert_eq!(stored["structuredContent"]["version"], 1, "{stored}");
+    let found = call(&["op=search", "query=peanuts"]);
+    assert_eq!(found["structuredContent"]["hits"][0]["key"], "food", "{found}");
+    let refused = call(&["op=gte"]);
+    assert_eq!(
+        (&refused["isError"], &refused["structuredContent"]["error"]["code"]),
+        (&true.into(), &"invalid_argument".into())
+    );
+}
