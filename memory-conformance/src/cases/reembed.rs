@@ -1,11 +1,13 @@
 //! EMB: re-embedding, step by step.
 
-use memory_core::{Embed, Embedding, ErrorKind, SetOptions};
+use memory_core::{
+    Embed, Embedder as _, Embedding, Entry, ErrorKind, Json, OnExisting, Record, RecordVector, SetOptions,
+};
 
-use super::near::{owned, step};
+use super::near::{other_model, owned, step};
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
-use crate::cx::Cx;
+use crate::cx::{Cx, key};
 use crate::embedder::EmbedFault;
 
 cases! {
@@ -16,6 +18,8 @@ cases! {
     "embed.reembed.changes-nothing-else": [Kv, Vector], ["EMB-12"] => nothing_else;
     "embed.reembed.goes-on-after-a-failure": [Kv, Vector], ["EMB-13", "EMB-4"] => after_failure;
     "embed.reembed.refused-text": [Kv, Vector], ["EMB-14"] => refused_text;
+    "embed.reembed.past-refused-texts": [Kv, Vector], ["EMB-14", "EMB-4"] => past_refused;
+    "embed.reembed.text-that-was-embedded": [Kv, Vector], ["EMB-4", "EXP-10"] => text_apart;
     "embed.reembed.dry-run": [Kv, Vector], ["EMB-15"] => dry_run;
     "embed.reembed.limit-range": [Kv, Vector], ["EMB-15"] => limit_range;
     "embed.reembed.scope-apart": [Kv, Vector], ["EMB-4", "ISO-1"] => scope_apart;
@@ -179,6 +183,62 @@ async fn refused_text(cx: &Cx) -> CaseResult {
     expect_eq!(cx.near(&scope, TEA).await?, ["a", "c"], "hits where one text was refused");
     let step = cx.reembed(&scope, 10).await?;
     expect_eq!((step.embedded, step.remaining), (1, 0), "embedded and remaining once it refuses none");
+    Ok(())
+}
+
+async fn past_refused(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let scope = bare(cx, &["x", "y", "z"]).await?;
+    let options = SetOptions::default().with_embed(Embed::Never);
+    for name in ["a", "b", "c"] {
+        cx.set_with(&scope, name, "\"poison\"", options.clone()).await?;
+    }
+    cx.embedder().refuse_texts_with(Some("poison"));
+    let mut steps = Vec::new();
+    for _ in 0..4 {
+        let step = cx.reembed(&scope, 1).await;
+        steps.push(step.map(|step| (step.embedded, step.remaining)));
+    }
+    cx.embedder().refuse_texts_with(None);
+    let steps = steps.into_iter().collect::<Result<Vec<_>, _>>()?;
+    expect_eq!(
+        steps,
+        [(1, 5), (1, 4), (1, 3), (0, 3)],
+        "embedded and remaining by steps of one, with three texts first that are refused"
+    );
+    expect_eq!(cx.near(&scope, TEA).await?, ["x", "y", "z"], "hits behind texts that are refused");
+    Ok(())
+}
+
+async fn text_apart(cx: &Cx) -> CaseResult {
+    owned(cx)?;
+    let (scope, other) = (cx.scope()?, other_model());
+    let mut record = Record::from(Entry::new(key("k")?, Json::string("rain tomorrow"), 1, cx.now()));
+    record.vectors = vec![RecordVector {
+        model: other.model().clone(),
+        vector: other.vector(TEA),
+        text: Some(TEA.to_owned()),
+    }];
+    cx.import(&scope, vec![record], OnExisting::Fail).await?;
+    expect_eq!(cx.reembed(&scope, 10).await?.embedded, 1, "embedded");
+    let score = expect_some!(cx.near_score(&scope, TEA, "k").await?, "the hit by the text's vector");
+    check!(score > 0.99, "an entry scores {score} for the text that was embedded with it before");
+    let texts: Vec<Option<String>> = cx
+        .export(&scope)
+        .await?
+        .into_iter()
+        .flat_map(|record| record.vectors)
+        .map(|vector| vector.text)
+        .collect();
+    expect_eq!(
+        texts,
+        [Some(TEA.to_owned())],
+        "the text of the vector in an export, as it is not the entry's"
+    );
+    // A write has a text of its own.
+    cx.say(&scope, "k", "rain tomorrow").await?;
+    let score = expect_some!(cx.near_score(&scope, "rain tomorrow", "k").await?, "the hit after a write");
+    check!(score > 0.99, "after a write the entry scores {score} for its text");
     Ok(())
 }
 

@@ -37,6 +37,8 @@ mutants! {
     "embed.reembed-repeats": ["EMB-4"], "re-embedding takes what is embedded already" => fault(Fault::ReembedRepeats);
     "embed.reembed-clears-first": ["EMB-13"], "re-embedding removes the old vectors before it has new ones" => fault(Fault::ReembedClearsFirst);
     "embed.reembed-ends-at-refusal": ["EMB-14"], "re-embedding ends at a text that is refused" => fault(Fault::ReembedEndsAtRefusal);
+    "embed.reembed-stuck-at-refusals": ["EMB-14"], "texts that are refused fill every step" => fault(Fault::RefusalsFillTheStep);
+    "embed.reembed-forgets-text": ["EMB-4"], "re-embedding takes the search text where another was embedded" => fault(Fault::ReembedForgetsText);
     "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding leaves out entries that have no vector at all" => fault(Fault::ReembedLeavesOutBare);
     "embed.reembed-failure-swallowed": ["EMB-13"], "a re-embedding whose embedder is away says that all is done" => around(reembed_swallows);
     "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted" => answer(failed_untold);

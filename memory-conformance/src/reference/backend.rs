@@ -148,18 +148,28 @@ impl Reference {
 }
 
 impl Reference {
-    /// Key, version and text of the live entries that have a text and no vector of that model, in key order.
-    fn without_vector(&self, scope: &Scope, model: &EmbeddingModel) -> Vec<(Key, u64, String)> {
+    /// The live entries that have a text and no vector of that model, in key order.
+    fn without_vector(&self, scope: &Scope, model: &EmbeddingModel) -> Vec<Missing> {
         self.read(scope, |state, now| {
             state
                 .all_live(now, Eyes::Search)
                 .filter(|stored| stored.vector(model).is_none() || self.faults.has(Fault::ReembedRepeats))
                 .filter(|stored| !(self.faults.has(Fault::ReembedLeavesOutBare) && stored.vectors.is_empty()))
-                .map(|stored| (&stored.entry, self.text_of(&stored.entry)))
-                .filter(|(_, text)| self.has_meaning(text))
-                .map(|(entry, text)| (entry.key.clone(), entry.version, text))
+                .map(|stored| Missing {
+                    key: stored.entry.key.clone(),
+                    version: stored.entry.version,
+                    text: self.text_of(&stored.entry),
+                    apart: stored.vectors.iter().find_map(|vector| vector.text.clone()),
+                })
+                .filter(|missing| self.has_meaning(self.text_to_embed(missing)))
                 .collect()
         })
+    }
+
+    /// The text that was embedded, where that was known to be another.
+    fn text_to_embed<'a>(&self, missing: &'a Missing) -> &'a str {
+        let apart = missing.apart.as_deref().filter(|_| !self.faults.has(Fault::ReembedForgetsText));
+        apart.unwrap_or(&missing.text)
     }
 
     /// Stores the vector of a re-embedding, unless a write came between.
@@ -180,6 +190,15 @@ impl Reference {
             }
         });
     }
+}
+
+/// An entry without a vector of the current model.
+struct Missing {
+    key: Key,
+    version: u64,
+    text: String,
+    /// The text of a vector that came with the entry, where it is another.
+    apart: Option<String>,
 }
 
 #[async_trait]
@@ -383,20 +402,22 @@ impl Backend for Reference {
                     .for_each(|stored| stored.vectors.retain(|vector| vector.model == *model));
             });
         }
-        for (key, version, text) in missing.iter().take(options.limit) {
+        for missing in &missing {
+            let refused = if self.faults.has(Fault::RefusalsFillTheStep) { outcome.failed } else { 0 };
+            if outcome.embedded + refused >= options.limit as u64 {
+                break;
+            }
             if options.dry_run && !self.faults.has(Fault::DryRunEmbeds) {
                 outcome.embedded += 1;
                 continue;
             }
+            let text = self.text_to_embed(missing);
             match self.embed_one(embedder, text, EmbedRole::Document).await {
                 Ok(_) if options.dry_run => outcome.embedded += 1,
                 Ok(vector) => {
-                    self.store_again(
-                        scope,
-                        key,
-                        *version,
-                        RecordVector { model: model.clone(), vector, text: None },
-                    );
+                    let text = missing.apart.clone();
+                    let vector = RecordVector { model: model.clone(), vector, text };
+                    self.store_again(scope, &missing.key, missing.version, vector);
                     outcome.embedded += 1;
                 }
                 // The text is at fault, not the service: others may still go.

@@ -126,6 +126,10 @@ pub(crate) enum Fault {
     ReembedEndsAtRefusal,
     /// Re-embedding is refused where the vectors that are stored have another length.
     ReembedRefusesOtherLength,
+    /// Texts that the embedder refuses count against a step's limit.
+    RefusalsFillTheStep,
+    /// Re-embedding takes the search text where another was embedded.
+    ReembedForgetsText,
     /// A dry run asks the embedder.
     DryRunEmbeds,
     /// Re-embedding leaves out entries without a vector of any model.

@@ -275,7 +275,7 @@ impl BulkOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReembedOptions {
-    /// Most entries to embed in this call: 1 to 10,000. Default 1,000.
+    /// Most entries to embed in this call, those aside whose text is refused: 1 to 10,000. Default 1,000.
     pub limit: usize,
     /// Count only; write nothing.
     pub dry_run: bool,
