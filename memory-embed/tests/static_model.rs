@@ -204,6 +204,18 @@ fn a_missing_file_is_not_found_and_the_error_says_what_a_model_is() {
     assert_eq!(folder.load().unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+    let folder = Folder::new();
+    let pipe = folder.path().join("tokenizer.json");
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = folder.load().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("is not a file"), "{error}");
+}
+
 #[test]
 fn a_file_over_its_limit_is_refused() {
     let folder = Folder::new();

@@ -1,4 +1,16 @@
 //! Opening embedders. Each kind has its cargo feature: `embed-static`, `embed-openai`.
+//!
+//! ```no_run
+//! # async fn example() -> memory::Result<()> {
+//! // A local model: a folder with config.json, tokenizer.json and model.safetensors.
+//! let embedder = memory::embedders::open_static("models/wordllama-256")?;
+//! let memory = memory::Registry::default().with_embedder(embedder).open("sqlite:memory.db").await?;
+//! assert!(memory.capabilities().vector_search);
+//! # Ok(()) }
+//! ```
+//!
+//! Those that `memory.toml` names are opened by [`Config::open_embedder`](crate::Config::open_embedder), and with
+//! the backend that names one by [`Config::open_backend`](crate::Config::open_backend).
 
 use std::path::Path;
 use std::sync::Arc;

@@ -91,6 +91,18 @@ async fn a_backend_s_embedder_is_the_one_the_file_names_unless_the_registry_has_
 }
 
 #[test]
+fn an_embedder_that_no_backend_names_is_warned_of() {
+    let warnings = |text: &str| Config::parse(text, "memory.toml").unwrap().warnings();
+    assert!(!warnings(FILE).iter().any(|warning| warning.contains("[embedders.")));
+    let unused = FILE.replace("embedder = \"local\"\n", "");
+    assert!(
+        warnings(&unused).iter().any(|warning| warning.contains("[embedders.local]")),
+        "{:?}",
+        warnings(&unused)
+    );
+}
+
+#[test]
 fn a_section_is_read_by_its_kind_and_paths_stay_as_written() {
     let config = Config::parse(FILE, "memory.toml").unwrap();
     let EmbedderSection::Static(section) = config.embedder("local").unwrap() else { panic!("another kind") };

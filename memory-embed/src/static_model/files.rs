@@ -43,12 +43,12 @@ fn read(path: &Path, what: &'static str, limit: u64) -> Result<Vec<u8>> {
             .with_retry(Retry::Never)
             .with_source(error)
     };
-    let file = File::open(path).map_err(failed)?;
-    // A pipe or device would have no end, and the length is asked of the open file, which cannot be swapped.
-    let about = file.metadata().map_err(failed)?;
+    // Opening a pipe would wait for its other end, and a device has no end.
+    let about = std::fs::metadata(path).map_err(failed)?;
     if !about.is_file() {
         return Err(Error::invalid(format!("{} is not a file; name a folder of files", path.display())));
     }
+    let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::with_capacity(usize::try_from(about.len().min(limit)).unwrap_or_default());
     file.take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);

@@ -241,6 +241,14 @@ impl Config {
                 ));
             }
         }
+        for name in self.embedders() {
+            let used = |section: &BackendSection| section.embedder.as_deref() == Some(name);
+            if !self.file.backends.values().any(used) {
+                warnings.push(format!(
+                    "[embedders.{name}] is named by no backend; set `embedder` under [backends.NAME], or search there is by words"
+                ));
+            }
+        }
         if !sections().any(|(_, rules)| rules.memory_scopes.is_some_and(|kinds| !kinds.is_empty())) {
             warnings.push("no `memory_scopes` anywhere: every agent is denied everything".to_owned());
         }
