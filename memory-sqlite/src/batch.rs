@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use memory_core::json::Json;
 use memory_core::{Clock, Error, Key, Quota, Scope, ScopeDigest, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
@@ -12,6 +11,7 @@ use crate::background::Signal;
 use crate::config::SqliteConfig;
 use crate::row::{self, StoredEntry, Unreadable, signed};
 use crate::search::cache::{Change, IndexCache, What};
+pub(crate) use crate::space::{Content, History, Old, Space, Target};
 use crate::vector;
 
 /// A row with less than this much text lives in `entry`, whose pages then hold four or more; the text of a longer one
@@ -60,86 +60,6 @@ impl From<Unreadable> for Fault {
             Unreadable::Content(error) => Self::Refused(error),
         }
     }
-}
-
-/// A scope and its digest.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) scope: Scope,
-    pub(crate) digest: ScopeDigest,
-}
-
-impl Target {
-    pub(crate) fn of(scope: &Scope) -> Self {
-        Self { scope: scope.clone(), digest: scope.digest() }
-    }
-}
-
-/// A row of `scope`. Counters include rows that have expired but are still there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Space {
-    /// 0: the scope has no row yet.
-    pub(crate) id: i64,
-    pub(crate) entries: u64,
-    pub(crate) bytes: u64,
-    pub(crate) expiring: u64,
-    /// Rows of `vector`; at 0 no write looks there.
-    pub(crate) vectors: u64,
-    /// The highest version given.
-    pub(crate) version: u64,
-    /// No key that is not there was ever given a version above this one.
-    pub(crate) floor: u64,
-    /// Counts everything that a reader could notice.
-    pub(crate) changes: i64,
-    dirty: bool,
-}
-
-impl Space {
-    pub(crate) fn touch(&mut self) {
-        self.dirty = true;
-    }
-}
-
-/// What a write needs to know of the row it replaces, live or not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Old {
-    pub(crate) version: u64,
-    pub(crate) born: i64,
-    pub(crate) created_at: Timestamp,
-    pub(crate) expires_at: Option<Timestamp>,
-    pub(crate) accesses: u64,
-    size: u64,
-    body: Option<i64>,
-}
-
-impl Old {
-    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        self.expires_at.is_none_or(|at| at > now)
-    }
-}
-
-/// The content of a row to write.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Content<'a> {
-    pub(crate) value: &'a Json,
-    /// As [`row::encode_metadata`] writes it.
-    pub(crate) metadata: Option<&'a str>,
-    pub(crate) source: Option<&'a str>,
-    pub(crate) text: Option<&'a str>,
-    /// As `Entry::size_bytes` counts.
-    pub(crate) size: u64,
-}
-
-/// The history of a row to write.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct History {
-    pub(crate) version: u64,
-    pub(crate) created_at: Timestamp,
-    pub(crate) updated_at: Timestamp,
-    pub(crate) expires_at: Option<Timestamp>,
-    pub(crate) accesses: u64,
-    /// `None`: the row is a new incarnation of its key.
-    pub(crate) born: Option<i64>,
 }
 
 /// A write transaction under way.
@@ -373,12 +293,13 @@ impl<'c> Batch<'c> {
         self.tell_vectors(digest, space, gone, Vec::new());
         if self.context.indexes.watches(digest) {
             let what = What::Put {
+                key: key.clone(),
                 version: history.version,
                 value: value.clone(),
                 text: text.map(str::to_owned),
                 expires_at: history.expires_at,
             };
-            self.changes.push((*digest, Change { space: id, number: space.changes, key: key.clone(), what }));
+            self.changes.push((*digest, Change { space: id, number: space.changes, what }));
         }
         Ok(())
     }
@@ -407,7 +328,7 @@ impl<'c> Batch<'c> {
         self.tell_vectors(&target.digest, space, gone, Vec::new());
         if self.context.indexes.watches(&target.digest) {
             let change =
-                Change { space: space.id, number: space.changes, key: key.clone(), what: What::Removed };
+                Change { space: space.id, number: space.changes, what: What::Removed { key: key.clone() } };
             self.changes.push((target.digest, change));
         }
         Ok(())
@@ -429,10 +350,9 @@ impl<'c> Batch<'c> {
     }
 
     /// Tells those who search by words that a change is none of theirs.
-    pub(crate) fn tell_of_vectors_alone(&mut self, digest: &ScopeDigest, space: &Space, key: &Key) {
+    pub(crate) fn tell_of_vectors_alone(&mut self, digest: &ScopeDigest, space: &Space) {
         if self.context.indexes.watches(digest) {
-            let change =
-                Change { space: space.id, number: space.changes, key: key.clone(), what: What::Embedded };
+            let change = Change { space: space.id, number: space.changes, what: What::Embedded };
             self.changes.push((*digest, change));
         }
     }

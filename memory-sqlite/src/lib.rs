@@ -28,6 +28,7 @@ mod readers;
 mod row;
 mod schema;
 mod search;
+mod space;
 mod store;
 mod sweep;
 mod vector;

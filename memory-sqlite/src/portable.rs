@@ -18,7 +18,7 @@ use crate::batch::{Batch, Content, Fault, History, Sql, Target};
 use crate::error::closed;
 use crate::row::{self, Unreadable, encode_metadata, signed, successor};
 use crate::store::Store;
-use crate::vector::{self, store::NewVector, store::Owner};
+use crate::vector::store::{NewVector, Owner, Put, check_record, of_entry};
 use crate::write::next_version;
 use crate::writer::Cost;
 
@@ -221,7 +221,7 @@ fn page(
         entry.access_count = accesses.look().total(space, entry.key.as_str(), born, entry.access_count);
         let mut record = Record::from(entry);
         if row.get::<_, i64>(12)? > 0 {
-            record.vectors = vector::store::of_entry(connection, space, record.entry.key.as_str())?;
+            record.vectors = of_entry(connection, space, record.entry.key.as_str())?;
         }
         bytes += record_bytes(&record);
         records.push(record);
@@ -354,7 +354,7 @@ fn import_record(
         Some(old) => old.version.max(space.floor),
         None => space.floor,
     };
-    vector::store::check_record(&record.vectors)?;
+    check_record(&record.vectors)?;
     let size = entry.size_bytes();
     batch.allow(target, &mut space, &entry.key, options.quota, &mut old, size, now)?;
     // A version that this key, or one that is gone, may have had is not given again.
@@ -387,7 +387,9 @@ fn import_record(
                 numbers: vector,
             })
             .collect();
-        batch.put_vectors(target, &mut space, owner, &vectors)?;
+        let mut put = Put::default();
+        batch.put_vectors(&mut space, owner, &vectors, &mut put)?;
+        batch.end_vectors(target, &mut space, put);
     }
     batch.keep(&target.digest, space);
     match live {

@@ -26,30 +26,35 @@ pub(crate) struct Change {
     pub(crate) space: i64,
     /// The scope's count of changes with this one.
     pub(crate) number: i64,
-    pub(crate) key: Key,
     pub(crate) what: What,
 }
 
 #[derive(Debug)]
 pub(crate) enum What {
     Put {
+        key: Key,
         version: u64,
         value: Json,
         text: Option<String>,
         expires_at: Option<Timestamp>,
     },
-    Removed,
-    /// The entry got its vector; its text is as it was.
+    Removed {
+        key: Key,
+    },
+    /// Entries got their vectors; all texts are as they were.
     Embedded,
 }
 
 impl Change {
     fn bytes(&self) -> usize {
         let what = match &self.what {
-            What::Put { value, text, .. } => value.len_bytes() + text.as_ref().map_or(0, String::len),
-            What::Removed | What::Embedded => 0,
+            What::Put { key, value, text, .. } => {
+                key.as_str().len() + value.len_bytes() + text.as_ref().map_or(0, String::len)
+            }
+            What::Removed { key } => key.as_str().len(),
+            What::Embedded => 0,
         };
-        size_of::<Self>() + self.key.as_str().len() + what
+        size_of::<Self>() + what
     }
 }
 
@@ -299,13 +304,12 @@ impl ScopeIndex {
             if change.number != self.changes + 1 {
                 return false;
             }
-            let key: Arc<str> = change.key.as_str().into();
             match change.what {
-                What::Put { version, value, text, expires_at } => {
+                What::Put { key, version, value, text, expires_at } => {
                     let text = text.map_or_else(|| value.search_text(MAX_TEXT_BYTES).into(), Cow::Owned);
-                    self.insert(key, version, &text, expires_at.map(Timestamp::as_millis));
+                    self.insert(key.as_str().into(), version, &text, expires_at.map(Timestamp::as_millis));
                 }
-                What::Removed => self.remove(&key),
+                What::Removed { key } => self.remove(key.as_str()),
                 What::Embedded => {}
             }
             self.changes = change.number;

@@ -14,7 +14,7 @@ use memory_core::{
 
 use tokio::sync::oneshot;
 
-use super::store::{NewVector, Owner};
+use super::store::{NewVector, Owner, Put};
 use crate::batch::{Batch, Fault, Target};
 use crate::error::closed;
 use crate::store::Store;
@@ -268,17 +268,18 @@ fn keep_in(
 ) -> Result<Vec<bool>, Fault> {
     let now = batch.now();
     let mut stored = Vec::with_capacity(items.len());
-    let mut space = batch.space(&target.digest)?;
+    let (mut space, mut put) = (batch.space(&target.digest)?, Put::default());
     for Item { wanted, numbers } in items {
         let old = batch.old(&space, &wanted.key)?;
         let same = old.filter(|old| old.version == wanted.version && old.is_live(now));
         if let Some(old) = same {
             let owner = Owner { key: &wanted.key, version: old.version, expires_at: old.expires_at };
             let text = wanted.apart.then_some(wanted.text.as_str());
-            batch.put_vectors(target, &mut space, owner, &[NewVector { model, text, numbers }])?;
+            batch.put_vectors(&mut space, owner, &[NewVector { model, text, numbers }], &mut put)?;
         }
         stored.push(same.is_some());
     }
+    batch.end_vectors(target, &mut space, put);
     batch.keep(&target.digest, space);
     Ok(stored)
 }

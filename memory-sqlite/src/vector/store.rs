@@ -30,6 +30,13 @@ pub(crate) struct Owner<'a> {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
+/// Vectors that came and went by one change of a scope.
+#[derive(Debug, Default)]
+pub(crate) struct Put {
+    gone: Vec<i64>,
+    stored: Vec<Stored>,
+}
+
 impl Batch<'_> {
     /// Removes the vectors of a key and names them. Where the scope has none, nothing is asked of the database.
     pub(crate) fn remove_vectors(&mut self, space: &mut Space, key: &str) -> rusqlite::Result<Vec<i64>> {
@@ -48,16 +55,15 @@ impl Batch<'_> {
         Ok(gone)
     }
 
-    /// Gives an entry its vectors, in place of those it had. One change of the scope.
+    /// Gives an entry its vectors, in place of those it had. [`end_vectors`](Self::end_vectors) must follow.
     pub(crate) fn put_vectors(
         &mut self,
-        target: &Target,
         space: &mut Space,
         owner: Owner<'_>,
         vectors: &[NewVector<'_>],
+        put: &mut Put,
     ) -> Result<(), Fault> {
-        let gone = self.remove_vectors(space, owner.key.as_str())?;
-        let mut stored = Vec::with_capacity(vectors.len());
+        put.gone.extend(self.remove_vectors(space, owner.key.as_str())?);
         for vector in vectors {
             let model = self.model(vector.model)?;
             let data = encode(vector.numbers);
@@ -76,14 +82,21 @@ impl Batch<'_> {
                     vector.text,
                     data
                 ])?;
-            stored.push(Stored { id, model });
+            put.stored.push(Stored { id, model });
         }
         space.vectors += vectors.len() as u64;
+        Ok(())
+    }
+
+    /// Counts what was put as one change of the scope.
+    pub(crate) fn end_vectors(&mut self, target: &Target, space: &mut Space, put: Put) {
+        if put.stored.is_empty() && put.gone.is_empty() {
+            return;
+        }
         space.changes += 1;
         space.touch();
-        self.tell_vectors(&target.digest, space, gone, stored);
-        self.tell_of_vectors_alone(&target.digest, space, owner.key);
-        Ok(())
+        self.tell_vectors(&target.digest, space, put.gone, put.stored);
+        self.tell_of_vectors_alone(&target.digest, space);
     }
 
     /// The number of a model, which it gets now if it has none.
