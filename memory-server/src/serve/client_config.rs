@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use memory::BackendUrl;
+use memory::{BackendUrl, Config};
 use memory_core::{Error, Result};
 use serde::Serialize;
 
 use super::ServeArgs;
+use super::identity::no_agent;
 use crate::settings::{Global, sqlite_url};
 
 /// Clients whose format is known.
@@ -68,8 +69,14 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     if let Some(url) = global.url.as_ref().filter(|url| !url.is_empty()) {
         option("url", absolute_url(url)?);
     }
-    if let Some(config) = &global.config {
-        option("config", text(&absolute(config)?)?);
+    // Found from this folder, it would not be found from the client's.
+    let config = Config::discover(global.config.as_deref())?;
+    if let Some(config) = &config {
+        option("config", text(&absolute(config.origin())?)?);
+    }
+    let configured = config.as_ref().is_some_and(|config| config.file().default.agent.is_some());
+    if args.agent.is_none() && !configured {
+        return Err(no_agent());
     }
     if let Some(embedder) = global.embedder.as_ref().filter(|name| !name.is_empty()) {
         option("embedder", absolute_embedder(embedder)?);

@@ -45,11 +45,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
     let agent = match (&args.agent, default.and_then(|section| section.agent.clone())) {
         (Some(agent), _) => ScopeId::new(agent.as_str())?,
         (None, Some(agent)) => agent,
-        (None, None) => {
-            return Err(Error::invalid(
-                "no agent is named; give --agent ID, as in --agent claude, or `agent` under [default] of memory.toml",
-            ));
-        }
+        (None, None) => return Err(no_agent()),
     };
     let user = match (&args.user, default.and_then(|section| section.user.clone())) {
         (Some(user), _) => Some(ScopeId::new(user.as_str())?),
@@ -62,17 +58,17 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
     let (memory, policy, auditor) = match &config {
         Some(config) => {
             warnings.extend(config.warnings());
-            let binding = config.agent(agent.as_str());
             let own_backend = context.explicit_url().is_none() && config.backends().next().is_some();
-            let binding = binding?;
             let memory = if own_backend {
-                config.open_backend_with(&context.registry()?, &binding.backend).await?
+                let backend = config.agent(agent.as_str())?.backend;
+                config.open_backend_with(&context.registry()?, &backend).await?
             } else {
                 context.settings()?.open().await?
             };
+            let policy = config.policy(agent.as_str());
             let policy = match scopes {
-                Some(kinds) => narrowed(&binding.policy, &kinds),
-                None => binding.policy,
+                Some(kinds) => narrowed(&policy, &kinds),
+                None => policy,
             };
             (memory, policy, config.auditor(Arc::new(SystemClock))?)
         }
@@ -97,4 +93,11 @@ fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
     policy.memory_scopes = policy.memory_scopes.intersection(kinds).copied().collect();
     policy.sql_scopes = policy.sql_scopes.intersection(kinds).copied().collect();
     policy
+}
+
+/// What to do where nothing names an agent.
+pub(super) fn no_agent() -> Error {
+    Error::invalid(
+        "no agent is named; give --agent ID, as in --agent claude, or `agent` under [default] of memory.toml",
+    )
 }

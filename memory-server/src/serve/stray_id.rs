@@ -1,7 +1,5 @@
 //! The `id` of a JSON object that goes by and is not kept, so that its sender can be told.
 
-use serde_json::value::RawValue;
-
 /// Longest `id` that is looked at, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
@@ -104,9 +102,9 @@ impl StrayId {
             return;
         }
         let Ok(text) = std::str::from_utf8(&self.text) else { return };
-        let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
-        let is_integer = text.parse::<i64>().is_ok();
-        if is_json && (text.starts_with('"') || is_integer) {
+        // As a service would read it: an escape of half a character is no text.
+        let is_id = serde_json::from_str::<String>(text).is_ok() || serde_json::from_str::<i64>(text).is_ok();
+        if is_id {
             self.found = Some(text.to_owned());
         }
     }
@@ -138,6 +136,8 @@ mod tests {
             r#"{"params":{"id":1}}"#,
             r#"{"id":null}"#,
             r#"{"id":1.5}"#,
+            r#"{"id":"\ud800"}"#,
+            r#"{"id":007}"#,
             r#"{"id":{"a":1}}"#,
             r#"{"id":[1]}"#,
             r#"[{"id":1}]"#,

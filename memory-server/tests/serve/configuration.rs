@@ -48,6 +48,28 @@ fn a_printed_configuration_starts_a_server_from_any_folder() {
 }
 
 #[test]
+fn a_configuration_that_was_found_in_the_folder_is_named_in_what_is_printed() {
+    let place = Place::new();
+    place.write(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\nmemory_scopes = [\"agent\"]\n",
+    );
+    let printed = place.command(&["serve", "--print-config", "cursor"]).output().unwrap();
+    let configuration: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let words = arguments(entry(&configuration));
+    let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    Place::new().connect_with(&words).ok(json!({"op": "set", "key": "k", "value": 1}));
+    assert_eq!(place.connect_with(&[]).ok(json!({"op": "get", "key": "k"}))["found"], true);
+}
+
+#[test]
+fn nothing_is_printed_for_a_server_that_would_not_start() {
+    let place = Place::new();
+    let printed = place.command(&["serve", "--print-config", "vscode"]).output().unwrap();
+    assert_eq!((printed.status.code(), printed.stdout.len()), (Some(3), 0), "{printed:?}");
+}
+
+#[test]
 fn the_configurations_on_the_page_are_json_and_start_a_server() {
     let page = include_str!("../../../docs/mcp.md");
     let mut blocks = 0;

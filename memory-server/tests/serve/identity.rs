@@ -38,6 +38,16 @@ fn without_a_configuration_the_named_identities_may_be_used_and_no_others() {
 }
 
 #[test]
+fn a_store_of_the_command_line_needs_no_backend_in_the_configuration() {
+    let place = Place::new();
+    place.write("memory.toml", "[default]\nagent = \"claude\"\nmemory_scopes = [\"agent\"]\n");
+    let mut client = place.connect_with(&["--url", "sqlite:other.db"]);
+    client.ok(json!({"op": "set", "key": "k", "value": 1}));
+    assert_eq!(client.refused(json!({"op": "get", "scope": "run", "key": "k"}))["code"], "scope_denied");
+    assert!(place.path().join("other.db").exists());
+}
+
+#[test]
 fn scopes_narrow_the_rules_and_never_widen_them() {
     let place = Place::new();
     place.write("memory.toml", RULES);

@@ -177,7 +177,6 @@ impl Config {
     /// `invalid_argument` where neither names a backend and there is more than one.
     pub fn agent(&self, agent: &str) -> Result<AgentBinding> {
         let section = self.file.agents.get(agent);
-        let default = &self.file.default;
         let backend = section
             .and_then(|section| section.backend.as_deref())
             .or_else(|| self.default_backend())
@@ -187,7 +186,13 @@ impl Config {
                     &self.origin,
                 )
             })?;
-        let own = section.map(AgentSection::rules).unwrap_or_default();
+        Ok(AgentBinding { backend: backend.to_owned(), policy: self.policy(agent) })
+    }
+
+    /// The rules of an agent alone, for a backend that is not of this file's choosing.
+    #[must_use]
+    pub fn policy(&self, agent: &str) -> Policy {
+        let own = self.file.agents.get(agent).map(AgentSection::rules).unwrap_or_default();
         let limits = &self.file.limits;
         let ceiling = Policy {
             memory_scopes: ScopeKind::ALL.into(),
@@ -198,8 +203,7 @@ impl Config {
             max_answer_bytes: limits.max_answer_bytes,
             max_input_bytes: limits.max_input_bytes,
         };
-        let policy = own.over(&default.rules()).policy(&ceiling).narrow(&ceiling);
-        Ok(AgentBinding { backend: backend.to_owned(), policy })
+        own.over(&self.file.default.rules()).policy(&ceiling).narrow(&ceiling)
     }
 
     /// The identity of `[default]`, for a process that serves one agent; `run` is the caller's.
