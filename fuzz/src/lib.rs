@@ -38,6 +38,7 @@ targets! {
     import,
     json,
     lexical_index,
+    mcp,
     records,
     reduce,
     sql_value,
