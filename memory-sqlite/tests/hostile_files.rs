@@ -12,20 +12,26 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_conformance::random::Random;
-use memory_core::{Error, ErrorKind};
+use memory_core::{Error, ErrorKind, Result};
 use rusqlite::Connection;
+use support::embedders::Directions;
 use support::files::{beside, contents, folder, integrity, raw};
-use support::{Store, fast, skip};
+use support::{Store, TestClock, fast, skip};
 
 /// A database of ours with some hundred entries, closed, so that it is one file.
 fn database(path: &Path) {
-    let store = Store::open(path, fast()).unwrap();
+    let store = open(path).unwrap();
     store.bulk((0..300).map(|n| (format!("entry/{n:03}"), word(n)))).unwrap();
     store.close();
     assert!(!beside(path, "-wal").exists(), "a database that was closed is one file");
+}
+
+fn open(path: &Path) -> Result<Store> {
+    Store::embedding(Some(path), fast(), TestClock::new(), Arc::new(Directions::new(16)))
 }
 
 fn word(n: usize) -> String {
@@ -54,7 +60,7 @@ fn refused_with(path: &Path, patience: Duration) -> Error {
 /// Opens what may be usable or not. Where it opens, every read answers, if only with a typed error.
 fn survives(path: &Path, what: &str) -> bool {
     let before = fs::read(path).unwrap();
-    let store = match Store::open(path, fast()) {
+    let store = match open(path) {
         Ok(store) => store,
         Err(error) => {
             assert_ne!(error.kind(), ErrorKind::Internal, "{what}: {error:?}");
@@ -69,6 +75,7 @@ fn survives(path: &Path, what: &str) -> bool {
     }
     store.keys("").map(drop).unwrap_or_else(typed);
     store.find("word7").map(drop).unwrap_or_else(typed);
+    store.near("word7", 20).map(drop).unwrap_or_else(typed);
     store.try_set("entry/new", "1").map(drop).unwrap_or_else(typed);
     store.delete("entry/007").map(drop).unwrap_or_else(typed);
     true

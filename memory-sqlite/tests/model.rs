@@ -45,8 +45,8 @@ const VALUES: [&str; 12] = [
     // Long enough to be stored apart.
     "\"LONG\"",
 ];
-/// The models of the embedder. None is another's with other dimensions: who is refused what then has a test of its own.
-const MODELS: [(&str, usize); 2] = [("one", 8), ("other", 5)];
+/// The models of the embedder; the last is the first with vectors of another length.
+const MODELS: [(&str, usize); 3] = [("one", 8), ("other", 5), ("one", 6)];
 const FAULTS: [Option<EmbedFault>; 4] = [
     None,
     None,
