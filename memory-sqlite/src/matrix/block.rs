@@ -14,7 +14,6 @@ pub(super) fn block_rows(width: usize) -> usize {
 }
 
 /// Up to a block's rows, of ascending ids.
-#[derive(Debug)]
 pub(super) struct Block {
     ids: Ids,
     /// Bit `row % 64` of word `row / 64`: the row was not removed.
@@ -35,14 +34,13 @@ pub(super) struct Block {
 }
 
 /// Ids as distances from the first, where they fit.
-#[derive(Debug)]
 enum Ids {
     Near { first: i64, offsets: Vec<u32> },
     Far(Vec<i64>),
 }
 
 /// What a block keeps of one vector.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct RowCode<'a> {
     pub(super) id: i64,
     pub(super) expires_at: Option<i64>,

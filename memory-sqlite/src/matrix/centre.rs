@@ -17,7 +17,6 @@ const MARGIN: f32 = 2.6;
 const UNTOLD: f32 = 0.602_81;
 
 /// The mean about which signs are taken.
-#[derive(Debug)]
 pub(super) struct Centre {
     mean: Vec<f32>,
     /// Rows it was made of, removed ones included; at twice as many it is made anew.
@@ -25,7 +24,6 @@ pub(super) struct Centre {
 }
 
 /// The sign code of one vector.
-#[derive(Debug)]
 pub(super) struct SignCode {
     pub(super) words: Vec<u64>,
     /// `m·v` in units of [`CENTRE_UNIT`].

@@ -15,7 +15,7 @@ use column::Column;
 pub(super) const MAX_COLUMNS: usize = 32;
 
 /// The loaded columns of a matrix, in order of use.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Columns {
     loaded: Vec<(Field, Column)>,
 }

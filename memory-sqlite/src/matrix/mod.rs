@@ -14,7 +14,10 @@
 //!   the k-th. Each row's cosine is known to within its bound, and a row is left out only where k others are sure
 //!   to be nearer.
 //! - Of more: the same, of the rows whose sign bits leave them a chance. The estimate of the bits carries its own
-//!   deviation, so hard data costs more candidates rather than recall. *Measured* in `tests/recall.rs`.
+//!   deviation, so hard data costs more candidates rather than recall: each of the nearest is missed about once in
+//!   200 times at the worst. *Measured* in `tests/recall.rs` at 384 dimensions, top 10: 1.000 on embeddings and on
+//!   clusters, .999 on noise, at 100,000 rows and at 1,000,000. Of more than [`EXACT_ROWS`] rows that cannot be
+//!   told apart, the shortlist holds that many.
 //!
 //! Filters, expiries and removals apply before anything is ranked: they never cost recall.
 
@@ -56,7 +59,6 @@ pub(crate) struct Near {
 }
 
 /// The vectors of one model in one scope. Not synchronised: the owner puts it behind a lock.
-#[derive(Debug)]
 pub(crate) struct Matrix {
     dimensions: usize,
     /// Numbers kept of a vector: `dimensions`, rounded up.
@@ -146,6 +148,7 @@ impl Matrix {
     }
 
     /// Whether a row is there, expired or not.
+    #[cfg(test)]
     pub(crate) fn contains(&self, id: i64) -> bool {
         self.slot(id).is_some()
     }
@@ -285,6 +288,16 @@ impl Matrix {
         if let Some(centre) = &mut self.centre {
             centre.made_at = centre.made_at.min(slots.max(self.exact_rows));
         }
+    }
+}
+
+/// Says nothing of what is stored.
+impl std::fmt::Debug for Matrix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Matrix")
+            .field("dimensions", &self.dimensions)
+            .field("rows", &self.living)
+            .finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,7 @@ use super::Test;
 const ABSENT: u32 = 0;
 
 /// One field of every row: the distinct values, and which of them each row has.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Column {
     /// Value `code − 1` of `values` per slot; slots past the end have none, so an unused field costs nothing.
     codes: Vec<u32>,
@@ -46,7 +46,7 @@ impl Column {
         }
     }
 
-    /// Keeps the rows that `kept` says, in order. Values that no row has any more stay in the dictionary.
+    /// Keeps the rows that `kept` says, in order. Values that no row has any more leave once they could be most.
     pub(super) fn compact(&mut self, kept: &dyn Fn(usize) -> bool) {
         let mut slot = 0;
         self.codes.retain(|_| {
@@ -54,6 +54,26 @@ impl Column {
             kept(slot - 1)
         });
         self.codes.shrink_to_fit();
+        if self.values.len() > self.codes.len() {
+            self.forget_unused();
+        }
+    }
+
+    /// Builds the dictionary anew of the values that rows have.
+    fn forget_unused(&mut self) {
+        let mut codes = std::mem::take(&mut self.codes);
+        let old = std::mem::replace(self, Self { hasher: self.hasher.clone(), ..Self::default() });
+        let mut renamed = vec![ABSENT; old.values.len()];
+        for code in codes.iter_mut().filter(|code| **code != ABSENT) {
+            let at = usize::try_from(*code).unwrap_or(usize::MAX) - 1;
+            if let (Some(renamed), Some(value)) = (renamed.get_mut(at), old.values.get(at)) {
+                if *renamed == ABSENT {
+                    *renamed = self.code(value);
+                }
+                *code = *renamed;
+            }
+        }
+        self.codes = codes;
     }
 
     /// A bitmap over `slots` rows of those that pass.

@@ -187,3 +187,13 @@ fn a_cancelled_search_finds_nothing() {
     assert!(matrix.shortlist(&query, 5, 0, None, &counted).len() >= 5);
     assert_eq!(looks.get(), 2, "about every 16,384 rows");
 }
+
+#[test]
+fn rows_that_cannot_be_told_apart_all_tie_as_far_as_a_shortlist_goes() {
+    let mut matrix = Matrix::with(100, Kernel::detect(), 500);
+    let vector = Random(9).vector(100);
+    (0..3_000).for_each(|id| matrix.push(id, &vector, None));
+    assert_eq!(search(&matrix, &vector, 10).len(), 500);
+    assert_eq!(search(&matrix, &vector, 300).len(), 1_200);
+    assert_eq!(search(&matrix, &vector, 5_000).len(), 3_000);
+}

@@ -188,6 +188,26 @@ fn recall_with_two_coordinates_that_outweigh_the_others() {
     assert!(outcome.recall >= 0.99, "{}", outcome.recall);
 }
 
+#[test]
+fn recall_of_short_vectors() {
+    for dimensions in [2, 3, 8, 20] {
+        let mut random = Random(25);
+        let mut matrix = Matrix::with(dimensions, Kernel::detect(), 1_000);
+        let rows: Vec<Vec<f32>> = (0..5_000).map(|_| random.vector(dimensions)).collect();
+        (0..).zip(&rows).for_each(|(id, vector)| matrix.push(id, vector, None));
+        let queries: Vec<Vec<f32>> = (0..50).map(|_| random.vector(dimensions)).collect();
+        let nearest: Vec<Vec<i64>> = queries
+            .iter()
+            .map(|query| {
+                let rows = (0..).zip(&rows).map(|(id, row)| (id, row.as_slice()));
+                super::nearest(rows, query, 10).into_iter().map(|(id, _)| id).collect()
+            })
+            .collect();
+        let outcome = measure(&format!("{dimensions} dimensions"), &matrix, &queries, &nearest);
+        assert!(outcome.recall >= 0.98, "{dimensions}: {}", outcome.recall);
+    }
+}
+
 fn half(bits: u16) -> f32 {
     let (sign, exponent, fraction) = (bits >> 15, u32::from(bits >> 10 & 31), u32::from(bits & 1_023));
     let size = if exponent == 0 {

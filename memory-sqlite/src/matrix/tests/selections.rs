@@ -203,3 +203,24 @@ fn a_field_that_no_row_has_costs_nothing_per_row() {
         .unwrap();
     assert!(matrix.heap_bytes() < before + 1_000);
 }
+
+#[test]
+fn values_that_came_and_went_do_not_pile_up() {
+    let mut matrix = Matrix::new(1);
+    let ticket = Field::Metadata("ticket".to_owned());
+    matrix.load_columns(&[&ticket], |_| Ok::<(), ()>(())).unwrap();
+    let mut peak = 0;
+    for id in 0..20_000 {
+        matrix.push(id, &[1.0], None);
+        let metadata = Metadata::new().with("ticket", format!("a ticket of its own: {id}"));
+        let facts = Facts { metadata, source: None, times: [0; 2], expires_at: None };
+        matrix.describe(id, &facts.view());
+        if id >= 100 {
+            assert!(matrix.remove(id - 100));
+        }
+        peak = peak.max(matrix.heap_bytes());
+    }
+    assert!(peak < 300_000, "{peak}");
+    let newest = Filter::Eq(ticket, Scalar::from("a ticket of its own: 19999"));
+    assert_eq!(selected(&matrix, &matrix.select(&newest).unwrap()), [19_999]);
+}
