@@ -16,6 +16,24 @@ const TOKENIZER: &str = r#"{
     "post_processor": null, "decoder": null,
     "model": {"type": "WordLevel", "unk_token": "[UNK]",
               "vocab": {"[UNK]": 0, "cat": 1, "dog": 2, "kitten": 3, "car": 4}}}"#;
+/// The same tokens as BERT's kind of model cuts them, which is what published static models mostly use.
+const WORD_PIECE: &str = r###"{
+    "version": "1.0", "truncation": {"max_length": 1}, "padding": null,
+    "added_tokens": [{"id": 0, "content": "[UNK]", "single_word": false, "lstrip": false, "rstrip": false,
+                      "normalized": false, "special": true}],
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                   "strip_accents": null, "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": null, "decoder": null,
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+              "max_input_chars_per_word": 100,
+              "vocab": {"[UNK]": 0, "cat": 1, "dog": 2, "##ten": 3, "car": 4}}}"###;
+/// And as SentencePiece's unigram model, which multilingual ones use.
+const UNIGRAM: &str = r#"{
+    "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true},
+    "post_processor": null, "decoder": null,
+    "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false,
+              "vocab": [["<unk>", 0.0], ["▁cat", -1.0], ["▁dog", -1.5], ["▁kitten", -2.0], ["▁car", -2.5]]}}"#;
 /// A row for each of the five tokens.
 const ROWS: [[f32; 3]; 5] =
     [[9.0, 9.0, 9.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.8, 0.2, 0.0], [0.0, 0.0, 2.0]];
@@ -111,6 +129,23 @@ async fn vectors_come_in_the_order_of_the_texts_and_pass_the_contract() {
         assert_eq!(*embedded, vector(&embedder, text).await, "{text}");
     }
     assert!(embedder.embed(&[], EmbedRole::Query).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_tokenizers_of_published_models_cut_as_they_should() {
+    let word_piece = Folder::with("tokenizer.json", WORD_PIECE.as_bytes()).load().unwrap();
+    let unigram = Folder::with("tokenizer.json", UNIGRAM.as_bytes()).load().unwrap();
+    for embedder in [&word_piece, &unigram] {
+        let both = vector(embedder, "cat dog").await;
+        assert!((both[0] - both[1]).abs() < 1e-6 && both[2].abs() < 1e-6, "{both:?}");
+    }
+    // `carten` is `car` and `##ten`; a limit of the tokenizer's own does not cut it to one token.
+    let parts = vector(&word_piece, "Carten").await;
+    assert!(parts[0] > 0.0 && parts[2] > 0.0, "{parts:?}");
+    assert_eq!(
+        unigram.embed(&["zebra"], EmbedRole::Query).await.unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[tokio::test]
@@ -331,15 +366,17 @@ async fn a_pattern_that_backtracks_without_end_is_an_error_of_the_text() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn no_change_of_a_file_makes_loading_or_embedding_panic(
-        which in 0..3_usize, at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(),
+        which in 0..5_usize, at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(),
     ) {
         let (name, mut contents) = [
             ("config.json", CONFIG.as_bytes().to_vec()),
             ("tokenizer.json", TOKENIZER.as_bytes().to_vec()),
+            ("tokenizer.json", WORD_PIECE.as_bytes().to_vec()),
+            ("tokenizer.json", UNIGRAM.as_bytes().to_vec()),
             ("model.safetensors", weights()),
         ][which].clone();
         let at = at.index(contents.len());
