@@ -514,3 +514,41 @@ fn a_damaged_vector_is_a_typed_error_and_words_are_found_all_the_same() {
         assert_eq!(found(&store, "tea"), ["k"], "writing it anew mends it");
     }
 }
+
+/// As a program would do it that knows version 1 of the file alone, and had it open when it became version 2.
+#[test]
+fn a_vector_that_another_program_left_behind_is_never_found() {
+    let folder = folder();
+    let path = folder.path().join("memory.db");
+    let embedder = Arc::new(Directions::new(8));
+    for bytes in [1 << 20, 0] {
+        let store = in_file(&path, fast().with_vector_index_bytes(bytes), &embedder);
+        for name in ["overwritten", "deleted", "kept"] {
+            store.set(name, &format!("\"{name}\""));
+        }
+        assert_eq!(found(&store, "overwritten"), ["overwritten"]);
+        let conn = Connection::open(&path).unwrap();
+        let overwrite =
+            "UPDATE entry SET version = version + 100, value = '\"new\"' WHERE key = 'overwritten'";
+        conn.execute_batch(&format!(
+            "{overwrite}; DELETE FROM entry WHERE key = 'deleted'; UPDATE scope SET changes = changes + 2, \
+             version = version + 100, entries = entries - 1"
+        ))
+        .unwrap();
+        drop(conn);
+        for mode in [SearchMode::Vector, SearchMode::Hybrid] {
+            let query = SearchQuery::new("overwritten deleted kept").with_mode(mode);
+            let hits = block_on(store.backend().search(&store.scope, query)).unwrap().hits;
+            assert_eq!(
+                hits.iter().map(|hit| hit.entry.key.as_str()).collect::<Vec<_>>(),
+                ["kept"],
+                "{mode:?}"
+            );
+        }
+        block_on(store.backend().reembed(&store.scope, ReembedOptions::default())).unwrap();
+        assert_eq!(found(&store, "new"), ["overwritten"]);
+        store.set("deleted", "\"again\"");
+        assert_eq!(found(&store, "again"), ["deleted"]);
+        store.close();
+    }
+}

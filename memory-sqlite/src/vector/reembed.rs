@@ -154,11 +154,12 @@ fn each(
     let model = model_id(&snapshot, model)?.unwrap_or(0);
     let mut statement = snapshot.prepare_cached(
         "SELECT e.key, e.version, coalesce(e.text, b.text), coalesce(e.value, b.value), \
-         (SELECT v.text FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.text IS NOT NULL \
-          ORDER BY v.id LIMIT 1) \
+         (SELECT v.text FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.version = e.version \
+          AND v.text IS NOT NULL ORDER BY v.id LIMIT 1) \
          FROM entry e LEFT JOIN body b ON b.id = e.body \
          WHERE e.space = ?1 AND e.key >= ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3) \
-         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.model = ?4) \
+         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.space = e.space AND v.key = e.key AND v.model = ?4 \
+         AND v.version = e.version) \
          ORDER BY e.key",
     )?;
     let mut rows = statement.query(params![state.space, from, now.as_millis(), model])?;
