@@ -31,8 +31,10 @@ macro_rules! targets {
 
 targets! {
     analyzer,
+    audit,
     config,
     cursor,
+    embed_reply,
     filter,
     ids_times,
     import,

@@ -6,7 +6,6 @@ use memory_core::{Result, RunContext, ScopeKind, Timestamp};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
-use super::content;
 use super::record::AuditCall;
 use super::redact::Redactor;
 use super::{AuditMode, Auditor};
@@ -165,7 +164,7 @@ impl Observation {
     pub(super) fn record(self, number: u64, mode: AuditMode, redactor: &Redactor) -> AuditCall {
         let redacted = |text: Option<String>| text.map(|text| redactor.text(&text).into_owned());
         let (input, input_omitted) = match (mode, self.content) {
-            (AuditMode::Full, Content::Input(input)) => (Some(content::redacted(&input, redactor)), None),
+            (AuditMode::Full, Content::Input(input)) => (Some(redactor.input(&input)), None),
             (AuditMode::Full, Content::Omitted) => {
                 (None, Some("the input is over 256 KiB, or too many inputs were waiting"))
             }

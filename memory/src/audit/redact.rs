@@ -21,9 +21,9 @@ const SHAPES: &[&str] = &[
     // A private key in PEM, whole or cut off.
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
     // Anthropic, OpenAI and the many that took the prefix; Stripe.
-    r"\b(?:sk|rk|pk)[-_](?:ant-|proj-|live_|test_|or-|lf-|svcacct-)?[A-Za-z0-9_-]{16,}",
+    r"(?P<keep>\b|_)(?:sk|rk|pk)[-_](?:ant-|proj-|live_|test_|or-|lf-|svcacct-)?[A-Za-z0-9_-]{16,}",
     // GitHub, GitLab, npm, PyPI, Hugging Face, DigitalOcean, Linear, Notion, Shopify, Doppler, Databricks.
-    r"\b(?:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|do[opr]_v1_|lin_api_|ntn_|secret_|shp(?:at|ca|pa|ss)_|dp\.pt\.|dapi)[A-Za-z0-9_-]{20,}",
+    r"(?P<keep>\b|_)(?:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|do[opr]_v1_|lin_api_|ntn_|secret_|shp(?:at|ca|pa|ss)_|dp\.pt\.|dapi)[A-Za-z0-9_-]{20,}",
     // AWS access key ids; Google API keys and OAuth tokens.
     r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",
     r"\bAIza[A-Za-z0-9_-]{30,}",
@@ -133,6 +133,13 @@ impl Redactor {
         clean
     }
 
+    /// A call's input as a record may show it: secrets replaced wherever they stand, after JSON escapes are undone;
+    /// members named like secrets without their value; strings over 4 KiB cut. What is no JSON becomes a string.
+    #[must_use]
+    pub fn input(&self, input: &str) -> serde_json::Value {
+        super::content::redacted(input, self)
+    }
+
     /// Whether a member of that name holds a secret.
     #[must_use]
     pub fn is_secret_name(&self, name: &str) -> bool {
@@ -190,6 +197,7 @@ mod tests {
         for (text, clean) in [
             ("postgres://ann:hunter2@db/x", "postgres://[redacted]@db/x"),
             ("postgres://token@db/x", "postgres://[redacted]@db/x"),
+            ("my_ghp_a1B2c3D4e5a1B2c3D4e5", "my_[redacted]"),
             ("Authorization: Bearer abcdefghijklmnop123", "Authorization: Bearer [redacted]"),
             ("DB_PASSWORD=hunter2 next", "DB_PASSWORD=[redacted] next"),
             ("api_key: 'a b c', x", "api_key: [redacted], x"),
