@@ -93,6 +93,7 @@ fn a_message_over_the_limit_is_refused_by_its_id_and_not_kept() {
     // Over the policy's bytes, within the line's: the model is told.
     let error = client.refused(json!({"op": "set", "key": "k", "value": "x".repeat(20_000)}));
     assert_eq!((&error["code"], &error["details"]["limit"]), (&json!("too_large"), &json!(16_384)));
+    let before = client.peak_memory();
     // Over the line's: the client is told, by the id that stands at the end.
     for megabytes in [2, 40] {
         client.write(br#"{"method":"tools/call","params":{"name":"memory","arguments":{"op":"set","key":"k","value":""#);
@@ -107,6 +108,11 @@ fn a_message_over_the_limit_is_refused_by_its_id_and_not_kept() {
     client.write(&vec![b'{'; 8 << 20]);
     client.write(b"\n");
     assert_eq!(client.read_message()["id"], Value::Null);
+    let after = client.peak_memory();
+    assert!(
+        after.zip(before).is_none_or(|(after, before)| after < before + (16 << 20)),
+        "{before:?}, then {after:?}"
+    );
     assert_eq!(client.ok(json!({"op": "list"}))["entries"], json!([]));
 }
 

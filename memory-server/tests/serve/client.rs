@@ -233,6 +233,13 @@ impl Client {
         assert!(sent.unwrap().success());
     }
 
+    /// The most memory that the server had so far, in bytes; `None` where the system does not say.
+    pub(crate) fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1_024)
+    }
+
     /// Ends the server as a crash would.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();

@@ -156,16 +156,47 @@ fn a_cancelled_call_is_not_answered_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_slow_call_is_overtaken_by_the_ones_behind_it() {
+fn slow_calls_are_overtaken_by_the_ones_behind_them() {
     let place = Place::new();
     let mut client = place.connect();
     client.ok(json!({"op": "set", "key": "k", "value": 1}));
     let lock = locked(&place);
-    let slow = client.send_call(json!({"op": "set", "key": "slow", "value": 1}));
+    let slow: Vec<u64> = (0..5)
+        .map(|n| client.send_call(json!({"op": "set", "key": format!("slow{n}"), "value": n})))
+        .collect();
     let fast = client.send_call(json!({"op": "get", "key": "k"}));
     assert_eq!(client.read_message()["id"], fast);
+    let ping = client.send("ping", json!({}));
+    assert_eq!(client.read_message()["id"], ping);
     drop(lock);
-    assert_eq!(client.answer(slow)["result"]["isError"], false);
+    for id in slow {
+        assert_eq!(client.answer(id)["result"]["isError"], false);
+    }
+}
+
+#[test]
+fn a_long_call_gives_signs_of_life_until_its_answer() {
+    let place = Place::new();
+    let mut client = place.connect();
+    client.ok(json!({"op": "set", "key": "k", "value": 1}));
+    let lock = locked(&place);
+    let arguments = json!({"op": "bulk_insert", "items": [{"key": "a", "value": 1}]});
+    let params = json!({"name": "memory", "arguments": arguments, "_meta": {"progressToken": 7}});
+    let id = client.send("tools/call", params);
+    let seconds: Vec<f64> = (0..3)
+        .map(|_| {
+            let sign = client.read_message();
+            assert_eq!(
+                (&sign["method"], &sign["params"]["progressToken"]),
+                (&"notifications/progress".into(), &7.into())
+            );
+            sign["params"]["progress"].as_f64().unwrap()
+        })
+        .collect();
+    assert!(seconds[0] < seconds[1] && seconds[1] < seconds[2], "{seconds:?}");
+    drop(lock);
+    assert_eq!(client.answer(id)["result"]["isError"], false);
+    assert_eq!(client.close().rest.len(), 0, "nothing after the answer");
 }
 
 #[test]
