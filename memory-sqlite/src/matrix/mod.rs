@@ -14,10 +14,10 @@
 //!   the k-th. Each row's cosine is known to within its bound, and a row is left out only where k others are sure
 //!   to be nearer.
 //! - Of more: the same, of the rows whose sign bits leave them a chance. The estimate of the bits carries its own
-//!   deviation, so hard data costs more candidates rather than recall: each of the nearest is missed about once in
-//!   200 times at the worst. *Measured* in `tests/recall.rs` at 384 dimensions, top 10: 1.000 on embeddings and on
-//!   clusters, .999 on noise, at 100,000 rows and at 1,000,000. Of more than [`EXACT_ROWS`] rows that cannot be
-//!   told apart, the shortlist holds that many.
+//!   deviation, so hard data costs more candidates rather than recall. Nothing is proven here: the rotation is
+//!   fixed, so vectors could be made to be missed. *Measured* in `tests/recall.rs` at 384 dimensions, top 10:
+//!   1.000 on embeddings and on clusters, .999 on noise, at 100,000 rows and at 1,000,000. Of more than
+//!   [`EXACT_ROWS`] rows that cannot be told apart, the shortlist holds that many.
 //!
 //! Filters, expiries and removals apply before anything is ranked: they never cost recall.
 

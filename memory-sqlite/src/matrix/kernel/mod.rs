@@ -24,6 +24,7 @@ pub(super) type Words = Line<u64, GROUP>;
 
 /// A query in integers: `q ≈ step · (128·high + low)`, `wide = 128·high + low`.
 #[derive(Debug, Default)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only AVX-512 multiplies halves"))]
 pub(super) struct QueryCodes {
     pub(super) wide: Vec<i16>,
     pub(super) high: Vec<Line<i8, LANES>>,
@@ -77,13 +78,12 @@ impl Kernel {
 
     /// All that this processor runs, the portable one first and the fastest last.
     pub(super) fn all() -> Vec<Self> {
-        let mut all = vec![Self(Level::Portable)];
+        let all = std::iter::once(Self(Level::Portable));
         #[cfg(target_arch = "x86_64")]
-        {
-            all.extend(x86::Avx2::detect().map(|avx2| Self(Level::Avx2(avx2))));
-            all.extend(x86::Avx512::detect().map(|avx512| Self(Level::Avx512(avx512))));
-        }
-        all
+        let all = all
+            .chain(x86::Avx2::detect().map(|avx2| Self(Level::Avx2(avx2))))
+            .chain(x86::Avx512::detect().map(|avx512| Self(Level::Avx512(avx512))));
+        all.collect()
     }
 
     /// Dot products of the query and some rows of a block: `out[i]` belongs to `rows[i]`. Codes are kept as
