@@ -33,7 +33,7 @@ use client_config::Client;
 use frame::MAX_ENVELOPE_BYTES;
 use handler::MemoryServer;
 use sessions::Sessions;
-use transport::{GRACE, Lines};
+use transport::{FLUSH, Lines};
 
 /// How long purging the run may take at the end.
 const PURGE: Duration = Duration::from_secs(10);
@@ -87,14 +87,19 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         Err(error) => explain(&error),
     };
     let ended = sessions.end(PURGE).await;
-    written.wait(GRACE).await;
+    let written = written.wait(FLUSH).await;
     let interrupted = listening.is_finished();
     listening.abort();
     if let Some(why) = outcome {
         note(&format!("memory: {why}"));
     }
     ended?;
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Ok })
+    let exit = if interrupted { Exit::Interrupted } else { Exit::Ok };
+    if !written {
+        // A write to a client that does not read holds standard output, and an orderly end would wait for it.
+        std::process::exit(i32::from(exit.code()));
+    }
+    Ok(exit)
 }
 
 /// The first signal asks for an orderly end, the second one ends the process at once. What was

@@ -26,6 +26,8 @@ use super::line::{Line, next_line};
 
 /// How long requests in flight may take to end once the client is gone.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How long the last lines may take to be written after that.
+pub(super) const FLUSH: Duration = Duration::from_secs(1);
 /// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
 /// What a request takes of the budget at least: so many may run at a time, however short they are.
@@ -56,9 +58,9 @@ enum Outgoing {
 pub(super) struct Written(oneshot::Receiver<()>);
 
 impl Written {
-    /// Waits for the last line, within `grace`.
-    pub(super) async fn wait(self, grace: Duration) {
-        let _ = tokio::time::timeout(grace, self.0).await;
+    /// Waits for the last line; whether it was written, or nobody is there to read it, within `patience`.
+    pub(super) async fn wait(self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, self.0).await.is_ok()
     }
 }
 
@@ -201,7 +203,8 @@ impl Transport<RoleServer> for Lines {
 
     async fn close(&mut self) -> io::Result<()> {
         if let Some(outgoing) = self.outgoing.take() {
-            let _ = tokio::time::timeout(GRACE, outgoing.send(Outgoing::End)).await;
+            // The requests had their grace; what waits behind a client that does not read will not be written.
+            let _ = tokio::time::timeout(FLUSH, outgoing.send(Outgoing::End)).await;
         }
         Ok(())
     }

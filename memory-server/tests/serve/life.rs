@@ -105,6 +105,35 @@ fn a_signal_ends_the_connection_in_order() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_signal_ends_the_server_of_a_client_that_reads_nothing() {
+    use std::io::{Read as _, Write as _};
+    let place = Place::new();
+    let mut process = place
+        .command(&["serve", "--url", "sqlite:memory.db", "--agent", "claude"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stdin, mut stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+    let handshake = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params":
+        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    writeln!(stdin, "{handshake}").unwrap();
+    let mut first = [0; 1];
+    stdout.read_exact(&mut first).unwrap();
+    // Fewer calls than the pipe holds, with more answers than it holds.
+    for id in 1..200 {
+        let arguments = json!({"op": "describe"});
+        let params = json!({"name": "memory", "arguments": arguments});
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+            .unwrap();
+    }
+    let sent = std::process::Command::new("kill").args(["-TERM", &process.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    assert_eq!(process.wait().unwrap().code(), Some(130));
+}
+
+#[test]
 fn what_was_acknowledged_survives_a_crash() {
     let place = Place::new();
     let mut client = place.connect();
