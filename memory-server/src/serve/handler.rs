@@ -139,13 +139,10 @@ fn answered(result: memory_core::Result<String>) -> CallToolResponse {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// A model reads the tool with every message.
     #[test]
     fn with_every_operation_there_is_the_tool_stays_small() {
         let bytes = memory::tool_description().len() + memory::tool_schema().to_string().len();
-        println!("{bytes} bytes");
         assert!(bytes <= 5_500, "{bytes} bytes");
     }
 }
