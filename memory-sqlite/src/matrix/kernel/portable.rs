@@ -58,16 +58,7 @@ pub(super) fn above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &m
                     - ((bits[lane] & planes[3]).count_ones().cast_signed() << 3);
             }
         }
-        let mut mask = 0_u64;
-        for lane in 0..GROUP {
-            #[allow(clippy::cast_precision_loss, reason = "at most 15 · 16,384")]
-            let sum = sums[lane] as f32;
-            let centre = f32::from(centres[lane]) * CENTRE_UNIT;
-            let gain = f32::from_bits(u32::from(gains[lane]) << 16);
-            let most = centre + gain * (query.slope * sum + query.offset);
-            mask |= u64::from(most >= floor) << lane;
-        }
-        mask
+        mark(&sums, centres, gains, query, floor)
     });
     for out in out {
         *out = 0;
@@ -75,6 +66,27 @@ pub(super) fn above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &m
             *out |= mask << (GROUP * at);
         }
     }
+}
+
+/// Which rows of a group may reach `floor`, by the sums of the query's codes where their bits are set.
+#[inline(always)]
+pub(super) fn mark(
+    sums: &[i32; GROUP],
+    centres: &[i16; GROUP],
+    gains: &[u16; GROUP],
+    query: &QueryPlanes,
+    floor: f32,
+) -> u64 {
+    let mut mask = 0_u64;
+    for lane in 0..GROUP {
+        #[allow(clippy::cast_precision_loss, reason = "at most 15 · 16,384")]
+        let sum = sums[lane] as f32;
+        let centre = f32::from(centres[lane]) * CENTRE_UNIT;
+        let gain = f32::from_bits(u32::from(gains[lane]) << 16);
+        let most = centre + gain * (query.slope * sum + query.offset);
+        mask |= u64::from(most >= floor) << lane;
+    }
+    mask
 }
 
 /// See [`super::Kernel::normalise`]. In double precision, where squares neither overflow nor vanish.
