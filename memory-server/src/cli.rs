@@ -6,6 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{self, Context};
 use crate::failure::{EXIT_CODES, Exit, Failure};
+use crate::log;
 use crate::output::Out;
 use crate::progress::note;
 use crate::settings::Global;
@@ -81,6 +82,9 @@ fn run() -> Exit {
         Err(error) => return usage(&error),
     };
     let json = cli.global.json;
+    if let Err(why) = log::start() {
+        note(&format!("memory: {why}"));
+    }
     let mut out = Out::standard(json);
     let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime.block_on(dispatch(cli, &mut out)),

@@ -12,6 +12,7 @@ mod failure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod import;
+mod log;
 mod output;
 mod progress;
 mod serve;

@@ -168,3 +168,33 @@ fn runs_without_end_are_refused() {
     assert_eq!(codes.last().unwrap(), "unavailable");
     client.ok(json!({"op": "list"}));
 }
+
+#[test]
+fn the_audit_reaches_its_file_and_standard_error_and_shows_no_secret() {
+    let place = Place::new();
+    let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    place.write(
+        "memory.toml",
+        &format!("{RULES}[audit]\nfile = \"audit.jsonl\"\ntracing = true\nmode = \"full\"\n"),
+    );
+    let mut client = place.connect_with(&[]);
+    client.ok(json!({"op": "set", "key": "k", "value": secret}));
+    client.refused(json!({"op": "get", "key": "k", "scope": "user"}));
+    let ended = client.close();
+    let file = std::fs::read_to_string(place.path().join("audit.jsonl")).unwrap();
+    let outcomes: Vec<Value> = file
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|record| json!([record["op"], record["tenant"], record["agent"], record["outcome"]]))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [json!(["set", "acme", "claude", "ok"]), json!(["get", "acme", "claude", "scope_denied"])]
+    );
+    assert!(
+        ended.stderr.contains("memory::audit") && ended.stderr.contains("scope_denied"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!file.contains(&secret) && !ended.stderr.contains(&secret));
+}
