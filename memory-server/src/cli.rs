@@ -11,8 +11,8 @@ use crate::output::Out;
 use crate::progress::note;
 use crate::settings::Global;
 
-/// Memory for AI agents, from a terminal: key/value with versions and expiry, full-text search, and
-/// importers of real conversations.
+/// Memory for AI agents, from a terminal: key/value with versions and expiry, search by words and by
+/// meaning, an MCP server, and importers of real conversations.
 #[derive(Debug, Parser)]
 #[command(name = "memory", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
