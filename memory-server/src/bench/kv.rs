@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use memory_core::{Error, Result};
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use super::KvArgs;
 use super::floor::Floor;
-use super::machine::{Machine, io};
+use super::machine::{Machine, folder, runtime};
 use super::measure::{Sample, Slice, interleave};
 use super::ours::{self, Ours};
 use super::report::{Row, Unit, write_foot, write_head};
@@ -105,21 +105,8 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
 
 impl Bench {
     fn load(parent: PathBuf, workload: Arc<Workload>) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("memory-bench-").tempdir_in(parent).map_err(|error| {
-            io("make a folder for the benchmark's files; choose another with --dir", error)
-        })?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|error| io("start a runtime", error))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let interrupted = Arc::clone(&stop);
-        runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                interrupted.store(true, Ordering::Relaxed);
-            }
-        });
+        let dir = folder(parent)?;
+        let (runtime, stop) = runtime()?;
         let url = ours::url(&ours::file(dir.path()), "normal")?;
         let ours = runtime.block_on(Ours::open(&url, Arc::clone(&workload)))?;
         runtime.block_on(ours.load())?;

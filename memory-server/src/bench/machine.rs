@@ -1,13 +1,50 @@
-//! What the figures were measured on.
+//! What the figures are measured on, and the room for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind};
+use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 pub(super) fn io(doing: &str, error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, format!("cannot {doing}: {error}")).with_source(error)
+}
+
+/// A folder for the benchmark's files, which goes away with the value.
+pub(super) fn folder(parent: PathBuf) -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("memory-bench-")
+        .tempdir_in(parent)
+        .map_err(|error| io("make a folder for the benchmark's files; choose another with --dir", error))
+}
+
+/// A runtime of two workers, and a flag that Ctrl-C raises.
+pub(super) fn runtime() -> Result<(Runtime, Arc<AtomicBool>)> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| io("start a runtime", error))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let interrupted = Arc::clone(&stop);
+    runtime.spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            interrupted.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok((runtime, stop))
+}
+
+/// An error once the user has stopped the run.
+pub(super) fn goes_on(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::new(ErrorKind::Unavailable, "stopped before the end; nothing was kept"));
+    }
+    Ok(())
 }
 
 /// The machine, as far as it tells.

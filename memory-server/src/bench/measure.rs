@@ -1,11 +1,11 @@
 //! Turn and turn about: floor, product, product, floor, …; medians over the rounds.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Error, Result};
 
-use super::machine::cpu_time;
+use super::machine::{cpu_time, goes_on};
 
 /// What one slice of time did.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +72,7 @@ impl<'a> Slice<'a> {
     /// # Errors
     /// `unavailable` once the user has stopped the run.
     pub(super) fn goes_on(&self) -> Result<bool> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Unavailable, "stopped before the end; nothing was kept"));
-        }
+        goes_on(self.stop)?;
         Ok(Instant::now() < self.ends)
     }
 }
@@ -125,6 +123,7 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
     use std::cell::RefCell;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn sides_alternate_and_the_first_round_is_thrown_away() {

@@ -126,6 +126,11 @@ impl Block {
     /// Makes room for an eighth of a block, less while it is small.
     fn grow(&mut self, lines: usize, words: usize, most: usize) {
         let more = self.len().clamp(GROUP, (most / 8).max(GROUP)).min(most.saturating_sub(self.len()).max(1));
+        self.reserve(more, lines, words);
+    }
+
+    /// Makes room for so many more rows.
+    pub(super) fn reserve(&mut self, more: usize, lines: usize, words: usize) {
         self.scales.reserve_exact(more);
         self.losses.reserve_exact(more);
         self.codes.reserve_exact(more * lines);

@@ -303,11 +303,18 @@ impl std::fmt::Debug for Matrix {
 
 /// Adds a row at the end; by how many bytes the blocks grew.
 fn append(blocks: &mut Vec<Block>, block_rows: usize, row: RowCode<'_>, sign: Option<&SignCode>) -> usize {
+    let mut reserved = 0;
     if blocks.last().is_none_or(|last| last.len() >= block_rows) {
-        blocks.push(Block::new(row.id));
+        let mut block = Block::new(row.id);
+        // Only the first block grows: what grows leaves holes in the heap that nothing else fits into.
+        if !blocks.is_empty() {
+            block.reserve(block_rows, row.codes.len(), sign.map_or(0, |sign| sign.words.len()));
+            reserved = block.heap_bytes();
+        }
+        blocks.push(block);
     }
-    let Some(block) = blocks.last_mut() else { return 0 };
-    let before = block.heap_bytes();
+    let Some(block) = blocks.last_mut() else { return reserved };
+    let before = block.heap_bytes() - reserved;
     block.push(row, sign, block_rows);
     block.heap_bytes() - before
 }

@@ -10,17 +10,17 @@ mod vectors;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use memory_core::{Error, ErrorKind, Result, SearchMode};
+use memory_core::{Error, Result, SearchMode};
 use tokio::runtime::Runtime;
 
 use self::row::{Figures, Row, Target, write_foot, write_head};
 use self::store::{Ask, Store};
 use self::table::Table;
 use self::vectors::Vectors;
-use super::machine::{Machine, io, resident_bytes};
+use super::machine::{Machine, folder, goes_on, resident_bytes, runtime};
 use super::measure::median;
 use crate::progress::Progress;
 
@@ -149,21 +149,8 @@ impl Bench {
                 )
             }
         };
-        let dir = tempfile::Builder::new().prefix("memory-bench-").tempdir_in(parent).map_err(|error| {
-            io("make a folder for the benchmark's files; choose another with --dir", error)
-        })?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|error| io("start a runtime", error))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let interrupted = Arc::clone(&stop);
-        runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                interrupted.store(true, Ordering::Relaxed);
-            }
-        });
+        let dir = folder(parent)?;
+        let (runtime, stop) = runtime()?;
         let bench =
             Self { runtime, stored: Arc::new(stored), asked: Arc::new(asked), store: None, dir, stop };
         let mut progress = Progress::new(quiet);
@@ -184,10 +171,7 @@ impl Bench {
     }
 
     fn goes_on(&self) -> Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Unavailable, "stopped before the end; nothing was kept"));
-        }
-        Ok(())
+        goes_on(&self.stop)
     }
 
     fn measure(&mut self, work: Work, args: &SearchArgs) -> Result<Figures> {
