@@ -11,6 +11,8 @@ use crate::writer::Writer;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// As [`PATIENCE`], where the log is very long: longer than most reads take.
 const MUCH_PATIENCE: Duration = Duration::from_millis(500);
+/// A log of so many times the pages it may have is given back, not only written over.
+const VERY_LONG: u64 = 64;
 /// A page and its header in the log.
 const FRAME_BYTES: u64 = 4_096 + 24;
 
@@ -42,7 +44,7 @@ impl Checkpointer {
         }
         // The log's file may be long though the log is not: writing over a file's blocks is cheaper than having new
         // ones, so the file stays as long as that is not very long.
-        let very_long = length > 64 * self.pages;
+        let very_long = length > VERY_LONG * self.pages;
         if !very_long {
             let log = writer.checkpoint(|| self.checkpoint("PASSIVE", Duration::ZERO))?;
             if log.pages <= self.tolerated {
@@ -55,7 +57,8 @@ impl Checkpointer {
             self.checkpoint("PASSIVE", Duration::ZERO)?;
             self.checkpoint(mode, patience)
         })?;
-        let more = if very_long { length } else { 8 * self.pages };
+        // By as much each time, not by as many times: a reader that was in the way once need not be again.
+        let more = if very_long { VERY_LONG * self.pages } else { 8 * self.pages };
         self.tolerated = if log.busy { length + more } else { 8 * self.pages };
         Ok(())
     }
