@@ -37,6 +37,12 @@ const RULES: &[Rule] = &[
         must_not: &["memory", "memory-sqlite", "rusqlite", "tokio-postgres", "reqwest", "hyper"],
     },
     Rule {
+        package: "memory-validator",
+        arguments: &["--all-features"],
+        must: &["sqlparser", "sqlite3-parser", "pg_query"],
+        must_not: &["memory-core", "tokio", "rusqlite", "libsqlite3-sys", "tokio-postgres", "reqwest", "hyper"],
+    },
+    Rule {
         package: "memory-http",
         arguments: &["--all-features"],
         must: &["memory-core", "reqwest", "rustls", "ring"],
@@ -101,7 +107,7 @@ const RULES: &[Rule] = &[
 /// The workspace's crates from the ground up. A crate may depend on those of lower floors only, so two backends never
 /// know each other.
 const FLOORS: &[&[&str]] = &[
-    &["memory-core"],
+    &["memory-core", "memory-validator"],
     &["memory-http"],
     &["memory-conformance", "memory-embed", "memory-sqlite"],
     &["memory"],

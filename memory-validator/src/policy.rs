@@ -1,0 +1,107 @@
+//! What is allowed: lists of names and caps. What is on no list is refused.
+
+use std::collections::BTreeSet;
+
+use crate::verdict::StatementKind;
+
+/// Whose SQL it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// SQLite 3.54 and later.
+    Sqlite,
+    /// PostgreSQL 15 to 18.
+    Postgres,
+}
+
+/// What the statement is allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Write and read.
+    Exec,
+    /// Only read.
+    Query,
+}
+
+/// Which grammar reads the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Grammar {
+    /// The engine's own where it was compiled in (features `sqlite-grammar`, `pg-grammar`), else the portable one.
+    #[default]
+    Engine,
+    /// The portable one (sqlparser), which refuses some legitimate statements.
+    Portable,
+}
+
+/// Caps that hold before anything is parsed. Each is inclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of text. Default 1 MiB.
+    pub bytes: usize,
+    /// Tokens. Default 200,000.
+    pub tokens: usize,
+    /// Brackets, `CASE` and other openers inside each other. Default 64.
+    pub depth: usize,
+    /// Operators in a row without a bracket, a comma or a keyword that begins a clause. Default 1,000.
+    pub chain: usize,
+    /// Comments inside each other, where the dialect nests them. Default 16.
+    pub comment_depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: 1 << 20, tokens: 200_000, depth: 64, chain: 1_000, comment_depth: 16 }
+    }
+}
+
+/// What an agent may use. Names are held as the dialect folds them: lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Policy {
+    /// Caps.
+    pub limits: Limits,
+    /// Which grammar reads.
+    pub grammar: Grammar,
+    /// Kinds of statement.
+    pub statements: BTreeSet<StatementKind>,
+    /// Functions: scalar, aggregate, window.
+    pub functions: BTreeSet<String>,
+    /// Functions that may stand where a table stands.
+    pub table_functions: BTreeSet<String>,
+    /// Modules of virtual tables (SQLite).
+    pub modules: BTreeSet<String>,
+    /// Schemas that may be named before a relation.
+    pub schemas: BTreeSet<String>,
+    /// Schemas, of those, that may only be read.
+    pub read_only_schemas: BTreeSet<String>,
+    /// Types that may be named in casts and columns; empty: any (SQLite knows no types).
+    pub types: BTreeSet<String>,
+    /// Relations outside the agent's own that may be read: `sqlite_schema`, `memory_entries`.
+    pub readable: BTreeSet<String>,
+    /// Beginnings of names that belong to the engine or the runtime: no relation so called is read, written or made,
+    /// save those in `readable`.
+    pub reserved_prefixes: Vec<String>,
+}
+
+impl Policy {
+    /// The default lists of a dialect.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        let _ = dialect;
+        Self {
+            limits: Limits::default(),
+            grammar: Grammar::default(),
+            statements: BTreeSet::new(),
+            functions: BTreeSet::new(),
+            table_functions: BTreeSet::new(),
+            modules: BTreeSet::new(),
+            schemas: BTreeSet::new(),
+            read_only_schemas: BTreeSet::new(),
+            types: BTreeSet::new(),
+            readable: BTreeSet::new(),
+            reserved_prefixes: Vec::new(),
+        }
+    }
+}
