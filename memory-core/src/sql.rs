@@ -229,7 +229,7 @@ impl StatementOptions {
 }
 
 /// Rows of a result.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Rows {
     /// Column names, in order; they may repeat.
@@ -241,18 +241,18 @@ pub struct Rows {
 }
 
 /// The answer of [`SqlFacet::exec`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ExecOutcome {
     /// Rows inserted, updated or deleted.
     pub rows_affected: u64,
     /// Rows of `RETURNING`, where the statement has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returning: Option<Rows>,
 }
 
 /// The state of a transaction after `begin`, `commit` or `rollback`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TxState {
     /// Its name.
@@ -270,7 +270,7 @@ impl TxState {
 }
 
 /// A column of an agent's table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ColumnInfo {
     /// Name.
@@ -283,8 +283,16 @@ pub struct ColumnInfo {
     pub primary_key: u32,
 }
 
+impl ColumnInfo {
+    /// A column that allows NULL and is no part of the primary key.
+    #[must_use]
+    pub fn new(name: impl Into<String>, declared_type: impl Into<String>) -> Self {
+        Self { name: name.into(), declared_type: declared_type.into(), nullable: true, primary_key: 0 }
+    }
+}
+
 /// A table or view of an agent's database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TableInfo {
     /// Name.
@@ -297,14 +305,30 @@ pub struct TableInfo {
     pub indexes: Vec<String>,
 }
 
+impl TableInfo {
+    /// A table or view without columns and indexes.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: kind.into(), columns: Vec::new(), indexes: Vec::new() }
+    }
+}
+
 /// How much a scope's database holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SqlUsage {
     /// Bytes that count against the quota.
     pub bytes: u64,
     /// The quota in force; `None`: unlimited.
     pub quota_bytes: Option<u64>,
+}
+
+impl SqlUsage {
+    /// So much of so much.
+    #[must_use]
+    pub fn new(bytes: u64, quota_bytes: Option<u64>) -> Self {
+        Self { bytes, quota_bytes }
+    }
 }
 
 /// A question to [`SqlFacet::sql_scopes`].
@@ -324,7 +348,7 @@ impl Default for SqlScopesQuery {
 }
 
 /// One page of scopes that have a database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SqlScopePage {
     /// Ordered by kind, then by the bytes of the id.
@@ -333,11 +357,19 @@ pub struct SqlScopePage {
     pub next: Option<Cursor>,
 }
 
+impl SqlScopePage {
+    /// A page.
+    #[must_use]
+    pub fn new(scopes: Vec<(Scope, SqlUsage)>, next: Option<Cursor>) -> Self {
+        Self { scopes, next }
+    }
+}
+
 /// A stream of dump lines; the format belongs to the tier. An `Err` item ends it.
 pub type DumpStream = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
 /// What [`SqlFacet::restore`] did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RestoreOutcome {
     /// Tables restored.
