@@ -6,7 +6,8 @@
 //! - [`audit`]: a record of every operation;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
-//! - [`system`]: the real clock and ids.
+//! - [`system`]: the real clock and ids;
+//! - `workers` (feature `sql-workers`): SQL in processes of its own.
 //!
 //! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by
 //! default), and embedders, `embed-static` and `embed-openai`. Without features there is no database at
@@ -23,6 +24,8 @@ mod sqlite;
 pub mod system;
 pub mod tool;
 pub mod url;
+#[cfg(feature = "sql-workers")]
+pub mod workers;
 
 pub use memory_core::*;
 

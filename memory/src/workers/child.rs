@@ -1,0 +1,288 @@
+//! The worker process itself.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_core::Stream;
+use memory_core::sql::{DumpStream, SqlScopesQuery};
+use memory_core::{Error, ErrorKind, Result, RunContext, Scope, SqlFacet};
+use serde::Serialize;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, PART_BYTES, Reply, Request};
+use crate::memory::Memory;
+
+/// Answers that may wait to be written.
+const QUEUE: usize = 256;
+/// Parts of a restore that may wait to be read.
+const PARTS: usize = 4;
+
+/// Bounds the address space of this process. What does not fit is refused to whoever asks for it; Rust's own
+/// allocations then end the process, which its parent starts again.
+///
+/// # Errors
+/// `unavailable` where the system does not allow it; `capability_unsupported` where there is no such limit.
+pub fn limit_memory(bytes: u64) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        setrlimit(Resource::As, limit).map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "the memory of a worker process could not be bounded")
+                .with_source(error)
+        })
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = bytes;
+        Err(Error::unsupported("limit_memory", "this system"))
+    }
+}
+
+/// Serves the SQL of a memory to the process that started this one, over standard input and output, until its input
+/// ends. Nothing else may write to standard output. Open transactions then end, undone.
+///
+/// # Errors
+/// `capability_unsupported` for a memory without SQL; `unavailable` where the pipes break.
+pub async fn serve(memory: Memory) -> Result<()> {
+    serve_on(memory, tokio::io::BufReader::new(tokio::io::stdin()), tokio::io::stdout()).await
+}
+
+async fn serve_on(
+    memory: Memory,
+    mut input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> Result<()> {
+    if memory.sql().is_none() {
+        return Err(Error::unsupported("sql", memory.name()));
+    }
+    let (replies, queue) = mpsc::channel(QUEUE);
+    let writer = tokio::spawn(write(output, queue));
+    let server = Server { memory, replies, state: Arc::default() };
+    let limit = u64::try_from(MAX_REQUEST_BYTES).unwrap_or(u64::MAX);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut input).take(limit).read_until(b'\n', &mut line).await.map_err(broken)?;
+        if read == 0 {
+            break;
+        }
+        if line.last() != Some(&b'\n') {
+            return Err(Error::too_large("request", line.len(), MAX_REQUEST_BYTES, "bytes"));
+        }
+        let request: Request = serde_json::from_slice(&line)
+            .map_err(|error| Error::invalid("a line is no request of this version").with_source(error))?;
+        server.take(request);
+    }
+    server.abort();
+    drop(server);
+    writer.await.map_err(|error| Error::internal("the writer failed").with_source(error))?
+}
+
+fn broken(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the pipe to the parent process broke").with_source(error)
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Reply>) -> Result<()> {
+    while let Some(reply) = queue.recv().await {
+        let mut line = serde_json::to_vec(&reply)
+            .map_err(|error| Error::internal("a reply has no JSON form").with_source(error))?;
+        line.push(b'\n');
+        output.write_all(&line).await.map_err(broken)?;
+        output.flush().await.map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// What calls share.
+#[derive(Default)]
+struct State {
+    running: HashMap<u64, AbortHandle>,
+    dumps: HashMap<u64, Arc<tokio::sync::Mutex<DumpStream>>>,
+    restores: HashMap<u64, mpsc::Sender<Result<Vec<Vec<u8>>>>>,
+}
+
+#[derive(Clone)]
+struct Server {
+    memory: Memory,
+    replies: mpsc::Sender<Reply>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Server {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call. Calls run beside each other, as their callers do.
+    fn take(&self, Request { id, call }: Request) {
+        if let Call::Cancel { of } = call {
+            let mut state = self.state();
+            state.dumps.remove(&of);
+            state.restores.remove(&of);
+            if let Some(running) = state.running.remove(&of) {
+                running.abort();
+            }
+            return;
+        }
+        let parts = matches!(call, Call::Restore { .. }).then(|| {
+            let (parts, taken) = mpsc::channel(PARTS);
+            self.state().restores.insert(id, parts);
+            taken
+        });
+        let server = self.clone();
+        // The lock is held until the handle is noted, so that the task cannot end before it.
+        let mut state = self.state();
+        let task = tokio::spawn(async move {
+            let outcome = server.answer(id, call, parts).await;
+            {
+                let mut state = server.state();
+                state.running.remove(&id);
+                state.restores.remove(&id);
+            }
+            let _ = server.replies.send(Reply { id, outcome }).await;
+        });
+        state.running.insert(id, task.abort_handle());
+    }
+
+    fn abort(&self) {
+        let mut state = self.state();
+        for (_, running) in state.running.drain() {
+            running.abort();
+        }
+        state.dumps.clear();
+        state.restores.clear();
+    }
+
+    async fn answer(
+        &self,
+        id: u64,
+        call: Call,
+        parts: Option<mpsc::Receiver<Result<Vec<Vec<u8>>>>>,
+    ) -> Outcome {
+        let Some(sql) = self.memory.sql() else {
+            return done::<()>(Err(Error::unsupported("sql", self.memory.name())));
+        };
+        match call {
+            Call::Exec(statement) => {
+                let (run, options) = (statement.run.clone().into(), statement.options());
+                done(sql.exec(&run, &statement.scope, &statement.sql, &statement.args, options).await)
+            }
+            Call::Query(statement) => {
+                let (run, options) = (statement.run.clone().into(), statement.options());
+                done(sql.query(&run, &statement.scope, &statement.sql, &statement.args, options).await)
+            }
+            Call::Begin { run, scope, parent } => done(sql.begin(&run.into(), &scope, parent.as_ref()).await),
+            Call::Commit { run, scope, tx } => done(sql.commit(&run.into(), &scope, &tx).await),
+            Call::Rollback { run, scope, tx } => done(sql.rollback(&run.into(), &scope, &tx).await),
+            Call::DescribeTables { run, scope } => {
+                done(sql.describe_tables(&RunContext::from(run), &scope).await)
+            }
+            Call::SqlScopes { tenant, cursor, limit } => {
+                let mut query = SqlScopesQuery::default();
+                (query.cursor, query.limit) = (cursor, limit);
+                done(sql.sql_scopes(&tenant, query).await)
+            }
+            Call::DropSqlScope { scope } => done(sql.drop_sql_scope(&scope).await),
+            Call::SqlUsage { scope } => done(sql.sql_usage(&scope).await),
+            Call::Dump { scope } => done(self.dump(id, sql, &scope).await),
+            Call::Next { of } => done(self.next(of).await),
+            Call::Restore { scope } => match parts {
+                Some(parts) => {
+                    done(sql.restore(&scope, Box::pin(Fed { parts, lines: Vec::new().into_iter() })).await)
+                }
+                None => done::<()>(Err(Error::internal("a restore has no parts"))),
+            },
+            Call::Part { of, lines } => done(self.part(of, &lines).await),
+            Call::Finish { of, whole } => done(self.finish(of, whole).await),
+            Call::EndRun { tenant, root_run } => done(self.memory.end_run(&tenant, &root_run).await),
+            Call::Cancel { .. } => done(Ok(())),
+        }
+    }
+
+    async fn dump(&self, id: u64, sql: &dyn SqlFacet, scope: &Scope) -> Result<()> {
+        let dump = sql.dump(scope).await?;
+        self.state().dumps.insert(id, Arc::new(tokio::sync::Mutex::new(dump)));
+        Ok(())
+    }
+
+    async fn next(&self, of: u64) -> Result<Lines> {
+        let dump = self.state().dumps.get(&of).cloned();
+        let dump =
+            dump.ok_or_else(|| Error::new(ErrorKind::NotFound, "that dump has ended; begin another"))?;
+        let mut dump = dump.lock().await;
+        let (mut part, mut bytes) = (Lines { lines: Vec::new(), end: false }, 0);
+        while bytes < PART_BYTES {
+            match poll_fn(|cx| dump.as_mut().poll_next(cx)).await {
+                None => {
+                    part.end = true;
+                    break;
+                }
+                Some(line) => {
+                    let line = line.inspect_err(|_| drop(self.state().dumps.remove(&of)))?;
+                    bytes += line.len();
+                    part.lines.push(STANDARD.encode(line));
+                }
+            }
+        }
+        if part.end {
+            self.state().dumps.remove(&of);
+        }
+        Ok(part)
+    }
+
+    /// Feeds a restore. One that has ended takes no more, and tells why itself.
+    async fn part(&self, of: u64, lines: &[String]) -> Result<()> {
+        let lines: Result<Vec<_>, _> = lines.iter().map(|line| STANDARD.decode(line)).collect();
+        let lines = lines.map_err(|error| Error::invalid("a dump's line is no base64").with_source(error))?;
+        let parts = self.state().restores.get(&of).cloned();
+        if let Some(parts) = parts {
+            let _ = parts.send(Ok(lines)).await;
+        }
+        Ok(())
+    }
+
+    async fn finish(&self, of: u64, whole: bool) -> Result<()> {
+        let parts = self.state().restores.remove(&of);
+        if let (Some(parts), false) = (parts, whole) {
+            let broke = Error::invalid("the dump broke off; nothing of it was kept");
+            let _ = parts.send(Err(broke)).await;
+        }
+        Ok(())
+    }
+}
+
+fn done<T: Serialize>(result: Result<T>) -> Outcome {
+    Outcome::of(result)
+}
+
+/// The lines of a dump as its parts arrive.
+struct Fed {
+    parts: mpsc::Receiver<Result<Vec<Vec<u8>>>>,
+    lines: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl Stream for Fed {
+    type Item = Result<Vec<u8>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Poll::Ready(Some(Ok(line)));
+            }
+            match self.parts.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(Some(Ok(lines))) => self.lines = lines.into_iter(),
+            }
+        }
+    }
+}
