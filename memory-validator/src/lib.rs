@@ -19,9 +19,12 @@
 //! assert_eq!(refusal.position.offset, 0);
 //! ```
 
+mod gate;
+mod grammar;
 mod policy;
 mod validator;
 mod verdict;
+mod walk;
 
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
 pub use validator::{STACK_BYTES, Stages, Validator};

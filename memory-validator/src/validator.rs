@@ -1,5 +1,9 @@
 //! The stages in their order.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::gate;
+use crate::grammar;
 use crate::policy::{Dialect, Mode, Policy};
 use crate::verdict::{Position, Refusal, Stage, Verdict};
 
@@ -32,15 +36,54 @@ impl Validator {
         Self::check_stages(sql, dialect, mode, policy, Stages::ALL)
     }
 
-    /// Decides about a text on the caller's own stack, of which [`STACK_BYTES`] must be free.
+    /// Decides about a text on the caller's own stack, of which [`STACK_BYTES`] must be free: for callers that decide
+    /// often and keep such a thread.
     pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Verdict {
-        Self::check_stages(sql, dialect, mode, policy, Stages::ALL)
+        match guarded(sql, dialect, mode, policy, Stages::ALL) {
+            Ok(accepted) => Verdict::Accepted(accepted),
+            Err(refusal) => Verdict::Refused(refusal),
+        }
     }
 
-    /// Decides with some stages alone, to see what each one stops.
+    /// Decides with some stages alone, to see what each one stops. The caps hold always: without them no parser is
+    /// safe.
     #[doc(hidden)]
     pub fn check_stages(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
-        let _ = (dialect, mode, policy, stages);
-        Verdict::Refused(Refusal::new(Stage::Walk, "statement_kind", Position::of(sql, 0), "statement"))
+        let decided = std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .name("memory-validator".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, || guarded(sql, dialect, mode, policy, stages))
+                .ok()
+                .and_then(|thread| thread.join().ok())
+        });
+        match decided {
+            Some(Ok(accepted)) => Verdict::Accepted(accepted),
+            Some(Err(refusal)) => Verdict::Refused(refusal),
+            None => Verdict::Refused(
+                Refusal::new(Stage::Grammar, "thread", Position::of(sql, 0), "statement")
+                    .because("no thread could be started to read it")
+                    .instead("try again"),
+            ),
+        }
     }
+}
+
+type Decision = Result<crate::verdict::Accepted, Refusal>;
+
+/// A parser that panics has read nothing: its text is refused.
+fn guarded(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Decision {
+    catch_unwind(AssertUnwindSafe(|| decide(sql, dialect, mode, policy, stages))).unwrap_or_else(|_| {
+        Err(Refusal::new(Stage::Grammar, "parser", Position::of(sql, 0), "statement")
+            .because("the parser failed on it")
+            .instead("write it in another way"))
+    })
+}
+
+fn decide(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Decision {
+    let lexed = gate::lex(sql, dialect, &policy.limits)?;
+    if stages.gate {
+        gate::check(&lexed, mode, policy)?;
+    }
+    grammar::judge(&lexed, mode, policy, stages)
 }

@@ -1,5 +1,8 @@
 //! What is allowed: lists of names and caps. What is on no list is refused.
 
+mod postgres;
+mod sqlite;
+
 use std::collections::BTreeSet;
 
 use crate::verdict::StatementKind;
@@ -83,14 +86,15 @@ pub struct Policy {
     /// Beginnings of names that belong to the engine or the runtime: no relation so called is read, written or made,
     /// save those in `readable`.
     pub reserved_prefixes: Vec<String>,
+    /// Whole names of that sort: what the engine serves as a relation without anybody having made it.
+    pub reserved_names: BTreeSet<String>,
 }
 
 impl Policy {
     /// The default lists of a dialect.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        let _ = dialect;
-        Self {
+        let mut policy = Self {
             limits: Limits::default(),
             grammar: Grammar::default(),
             statements: BTreeSet::new(),
@@ -102,6 +106,12 @@ impl Policy {
             types: BTreeSet::new(),
             readable: BTreeSet::new(),
             reserved_prefixes: Vec::new(),
+            reserved_names: BTreeSet::new(),
+        };
+        match dialect {
+            Dialect::Sqlite => sqlite::fill(&mut policy),
+            Dialect::Postgres => postgres::fill(&mut policy),
         }
+        policy
     }
 }

@@ -1,0 +1,116 @@
+//! Caps on the shape of a text, so that no parser recurses, builds or drops what is too deep.
+//! One pass over the tokens; what it keeps grows with the depth, which is capped.
+
+use super::token::{Kind, Lexed, Role, Token};
+use crate::policy::Limits;
+use crate::verdict::{Refusal, Stage};
+
+/// Names and texts in a row without anything between: what a type name may consist of. Parsers join such names, so
+/// that the work grows with the square.
+const NAMES_IN_A_ROW: usize = 64;
+
+/// What is counted inside a bracket.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    case: bool,
+    operators: usize,
+    compounds: usize,
+}
+
+/// Refuses what is nested too deep or chained too long.
+pub(crate) fn check(lexed: &Lexed<'_>, limits: &Limits) -> Result<(), Refusal> {
+    let mut outer: Vec<Level> = Vec::new();
+    let mut here = Level::default();
+    let mut row = 0usize;
+    let mut before: Option<Token> = None;
+    for token in lexed.tokens.iter().copied() {
+        row = match token.kind {
+            Kind::Quoted | Kind::Text => row + 1,
+            Kind::Word if token.may_name() => row + 1,
+            _ => 0,
+        };
+        if row > NAMES_IN_A_ROW {
+            return Err(long(lexed, token, "more than 64 names follow each other"));
+        }
+        match token.kind {
+            Kind::Open => open(lexed, token, &mut outer, &mut here, limits, false)?,
+            Kind::Close => close(&mut outer, &mut here),
+            Kind::Comma => here.operators = 0,
+            Kind::Semicolon => (here.operators, here.compounds) = (0, 0),
+            Kind::Operator => here.operators += 1,
+            Kind::Word => match token.role {
+                Role::Operator | Role::SoftOperator => here.operators += 1,
+                Role::Compound => (here.operators, here.compounds) = (0, here.compounds + 1),
+                Role::Clause => here.operators = 0,
+                Role::Case => open(lexed, token, &mut outer, &mut here, limits, true)?,
+                Role::End if here.case && ends_value(before) => {
+                    here = outer.pop().unwrap_or_default();
+                }
+                Role::End | Role::None | Role::Soft | Role::Hard => {}
+            },
+            _ => {}
+        }
+        if here.operators > limits.chain {
+            return Err(long(
+                lexed,
+                token,
+                &format!("more than {} operators follow each other", limits.chain),
+            ));
+        }
+        if here.compounds > limits.chain {
+            return Err(long(
+                lexed,
+                token,
+                &format!("more than {} queries or tables are joined", limits.chain),
+            ));
+        }
+        before = Some(token);
+    }
+    Ok(())
+}
+
+/// Whether a `CASE` may end after this token: not where a value must follow and `END` is therefore a name.
+fn ends_value(before: Option<Token>) -> bool {
+    before.is_some_and(|token| match token.kind {
+        Kind::Operator | Kind::Open | Kind::Comma | Kind::Dot | Kind::Semicolon => false,
+        Kind::Word => matches!(token.role, Role::None | Role::Soft | Role::Hard | Role::End),
+        _ => true,
+    })
+}
+
+fn open(
+    lexed: &Lexed<'_>,
+    token: Token,
+    outer: &mut Vec<Level>,
+    here: &mut Level,
+    limits: &Limits,
+    case: bool,
+) -> Result<(), Refusal> {
+    if outer.len() >= limits.depth {
+        return Err(Refusal::new(Stage::Gate, "too_deep", lexed.position(token), lexed.text(token))
+            .because(format!("brackets and `CASE` stand more than {} deep inside each other", limits.depth))
+            .instead("name the inner parts with `WITH` and refer to them"));
+    }
+    outer.push(*here);
+    *here = Level { case, ..Level::default() };
+    Ok(())
+}
+
+/// Closes a bracket, and with it every `CASE` that was left open inside.
+fn close(outer: &mut Vec<Level>, here: &mut Level) {
+    while here.case {
+        *here = outer.pop().unwrap_or_default();
+    }
+    *here = outer.pop().unwrap_or_default();
+}
+
+fn long(lexed: &Lexed<'_>, token: Token, why: &str) -> Refusal {
+    Refusal::new(
+        Stage::Gate,
+        "too_long",
+        lexed.position(token),
+        lexed.text(token).chars().take(32).collect::<String>(),
+    )
+    .because(why)
+    .instead("use a list (`IN (…)`, rows of `VALUES`), a table of values, or several statements")
+}

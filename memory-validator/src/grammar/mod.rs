@@ -1,0 +1,31 @@
+//! The grammars. Each parses the text and hands the tree to the walk that knows it; the tree never leaves.
+
+pub(crate) mod portable;
+#[cfg(feature = "pg-grammar")]
+pub(crate) mod postgres;
+#[cfg(feature = "sqlite-grammar")]
+pub(crate) mod sqlite;
+
+use crate::gate::token::Lexed;
+use crate::policy::{Dialect, Grammar, Mode, Policy};
+use crate::validator::Stages;
+use crate::verdict::{Accepted, Refusal};
+
+/// Parses and walks. With `stages.grammar` off a text that does not parse is refused all the same, since there is
+/// nothing to walk, but as the walk's refusal; with `stages.walk` off a tree is accepted unseen.
+pub(crate) fn judge(
+    lexed: &Lexed<'_>,
+    mode: Mode,
+    policy: &Policy,
+    stages: Stages,
+) -> Result<Accepted, Refusal> {
+    match (lexed.dialect, policy.grammar) {
+        #[cfg(feature = "sqlite-grammar")]
+        (Dialect::Sqlite, Grammar::Engine) => sqlite::judge(lexed, mode, policy, stages),
+        #[cfg(feature = "pg-grammar")]
+        (Dialect::Postgres, Grammar::Engine) => postgres::judge(lexed, mode, policy, stages),
+        (Dialect::Sqlite | Dialect::Postgres, Grammar::Engine | Grammar::Portable) => {
+            portable::judge(lexed, mode, policy, stages)
+        }
+    }
+}

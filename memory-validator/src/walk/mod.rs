@@ -1,0 +1,7 @@
+//! The walks: one for each grammar's tree. What a walk does not know it refuses.
+
+pub(crate) mod portable;
+#[cfg(feature = "pg-grammar")]
+pub(crate) mod postgres;
+#[cfg(feature = "sqlite-grammar")]
+pub(crate) mod sqlite;

@@ -1,0 +1,1 @@
+//! The walk over a tree of the portable grammar.

@@ -1,0 +1,1 @@
+//! The walk over a tree of SQLite's own grammar.
