@@ -51,6 +51,9 @@ enum Command {
     Export(commands::ExportArgs),
     /// Serve the Memory tool to an MCP client, over standard input and output
     Serve(crate::serve::ServeArgs),
+    /// Serve SQL to the process that started this one
+    #[command(hide = true)]
+    SqlWorker(crate::serve::SqlWorkerArgs),
     /// Take a short tour on embedded SQLite
     Demo(crate::demo::DemoArgs),
     /// Say what the store serves, within which limits, and whether it is well
@@ -132,6 +135,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Import(args) => commands::import(&context, args, out).await,
         Command::Export(args) => commands::export(&context, &args, out).await,
         Command::Serve(args) => crate::serve::run(&context, args, out).await,
+        Command::SqlWorker(args) => crate::serve::sql_worker(&context, &args).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
         Command::Describe => commands::describe(&context, out).await,
         Command::Config(args) => commands::config(&context, &args, out),

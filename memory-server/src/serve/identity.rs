@@ -11,6 +11,7 @@ use memory_core::{Error, Result, ScopeId, ScopeKind, TenantId};
 
 use super::ServeArgs;
 use super::sessions::Identity;
+use super::workers::with_workers;
 use crate::commands::Context;
 
 /// The tenant where nothing names one, as for every command.
@@ -61,9 +62,10 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
             let own_backend = context.explicit_url().is_none() && config.backends().next().is_some();
             let memory = if own_backend {
                 let backend = config.agent(agent.as_str())?.backend;
-                config.open_backend_with(&context.registry()?, &backend).await?
+                let memory = config.open_backend_with(&context.registry()?, &backend).await?;
+                with_workers(memory, config, context, Some(&backend))?
             } else {
-                context.settings()?.open().await?
+                with_workers(context.settings()?.open().await?, config, context, None)?
             };
             let policy = config.policy(agent.as_str());
             let policy = match scopes {

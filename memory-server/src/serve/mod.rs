@@ -13,6 +13,7 @@ mod progress;
 mod sessions;
 mod stray_id;
 mod transport;
+mod workers;
 
 use std::io;
 use std::sync::Arc;
@@ -28,12 +29,14 @@ use tokio::sync::watch;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::Out;
+
 use crate::progress::{note, signal};
 use client_config::Client;
 use frame::MAX_ENVELOPE_BYTES;
 use handler::MemoryServer;
 use sessions::Sessions;
 use transport::{FLUSH, Lines};
+pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
 
 /// How long purging the run may take at the end.
 const PURGE: Duration = Duration::from_secs(10);

@@ -134,6 +134,10 @@ impl Default for LimitsSection {
 pub struct SqlSection {
     /// SQL is off unless this is true.
     pub enabled: bool,
+    /// Processes that run it: 1 to 64; 0: the serving process itself.
+    pub workers: usize,
+    /// Most memory of such a process, in bytes of address space: 256 MiB and more.
+    pub worker_memory_bytes: Option<u64>,
 }
 
 fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BackendUrl, D::Error> {

@@ -260,6 +260,13 @@ impl Config {
     }
 
     fn check(&self) -> Result<()> {
+        let sql = self.file.sql;
+        if sql.workers > 64 {
+            return Err(Error::invalid(format!("[sql] workers is {}; it must be 0 to 64", sql.workers)));
+        }
+        if sql.worker_memory_bytes.is_some_and(|bytes| bytes < 256 << 20) {
+            return Err(Error::invalid("[sql] worker_memory_bytes must be at least 268435456 (256 MiB)"));
+        }
         for (place, backend) in std::iter::once(("[default]".to_owned(), self.file.default.backend.as_ref()))
             .chain(
                 self.file

@@ -1,0 +1,84 @@
+//! SQL in processes of its own, where the configuration asks for it: this program again, as `memory sql-worker`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use memory::workers::{WorkerOptions, limit_memory, serve};
+use memory::{Config, Memory};
+use memory_core::{Error, ErrorKind, Result};
+
+use crate::commands::Context;
+use crate::failure::{Exit, Failure};
+
+/// `memory sql-worker`.
+#[derive(Args, Debug)]
+pub(crate) struct SqlWorkerArgs {
+    /// The store, by its name in memory.toml
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Most memory of this process, in bytes of address space
+    #[arg(long, value_name = "BYTES")]
+    memory_bytes: Option<u64>,
+}
+
+/// Serves the process that started this one, over standard input and output, until its input ends.
+///
+/// # Errors
+/// As the store fails to open, or the pipes break.
+pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit, Failure> {
+    if let Some(bytes) = args.memory_bytes {
+        limit_memory(bytes)?;
+    }
+    let memory = match &args.backend {
+        Some(name) => {
+            let config = Config::discover(context.global().config.as_deref())?
+                .ok_or_else(|| Error::invalid("--backend names a store of memory.toml, and there is none"))?;
+            config.open_backend_with(&context.registry()?, name).await?
+        }
+        None => context.settings()?.open().await?,
+    };
+    serve(memory).await?;
+    Ok(Exit::Ok)
+}
+
+/// The memory as it is to be served: with its SQL in worker processes where `[sql] workers` says so.
+///
+/// # Errors
+/// `invalid_argument` for a store in memory, which no other process could open; `unavailable` where this program
+/// cannot be found again.
+pub(super) fn with_workers(
+    memory: Memory,
+    config: &Config,
+    context: &Context,
+    backend: Option<&str>,
+) -> Result<Memory> {
+    let sql = config.file().sql;
+    if !sql.enabled || sql.workers == 0 {
+        return Ok(memory);
+    }
+    let shown = match backend {
+        Some(name) => config.backend_url(name)?.to_string(),
+        None => context.settings()?.shown_url()?,
+    };
+    if shown.starts_with("sqlite::memory:") {
+        return Err(Error::invalid(
+            "a database in memory belongs to one process; name a file, or leave `workers` out of [sql]",
+        ));
+    }
+    let program = std::env::current_exe().map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "this program's own file cannot be found").with_source(error)
+    })?;
+    let mut arguments: Vec<OsString> = vec!["sql-worker".into(), "--config".into(), config.origin().into()];
+    if let Some(bytes) = sql.worker_memory_bytes {
+        arguments.extend(["--memory-bytes".into(), bytes.to_string().into()]);
+    }
+    if let Some(embedder) = context.global().embedder.as_ref().filter(|name| !name.is_empty()) {
+        arguments.extend(["--embedder".into(), embedder.into()]);
+    }
+    match (backend, context.explicit_url()) {
+        (Some(name), _) => arguments.extend(["--backend".into(), name.into()]),
+        (None, Some(url)) => arguments.extend(["--url".into(), url.into()]),
+        (None, None) => {}
+    }
+    memory.with_sql_workers(WorkerOptions::new(program, arguments).with_processes(sql.workers))
+}
