@@ -232,7 +232,7 @@ fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()>
 }
 
 /// Switching to the write-ahead log needs the file alone for a moment, and SQLite does not wait for that itself.
-fn write_ahead(conn: &Connection, patience: Duration) -> Result<()> {
+pub(crate) fn write_ahead(conn: &Connection, patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {

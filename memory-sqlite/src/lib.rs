@@ -26,6 +26,7 @@ mod provider;
 mod read;
 mod readers;
 mod row;
+mod sandbox;
 mod schema;
 mod search;
 mod space;
@@ -37,3 +38,9 @@ mod writer;
 
 pub use config::{Durability, SqliteConfig};
 pub use provider::SqliteProvider;
+
+/// Taking the SQL sandbox apart, to see what each layer stops by itself. Never for production.
+#[cfg(feature = "lab")]
+pub mod lab {
+    pub use crate::sandbox::Layers;
+}

@@ -1,0 +1,370 @@
+//! One connection on which an agent's SQL runs.
+//!
+//! The agent writes what it likes; what must hold is that no statement sees or changes anything outside the scope's
+//! database, and that each ends within its time, its memory and its room. The authorizer is the boundary, everything else
+//! is depth: `docs/sql.md`, "Layers".
+
+mod authorizer;
+mod describe;
+mod entries;
+mod layers;
+mod refusal;
+mod run;
+mod settings;
+mod value;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use memory_core::sql::{Rows, SqlValue, TableInfo};
+use memory_core::{Error, ErrorKind, Result};
+use memory_validator::Mode;
+use rusqlite::{Connection, InterruptHandle, OpenFlags};
+
+pub(crate) use entries::{EntryReader, EntrySource, KeyRange};
+pub use layers::Layers;
+pub(crate) use settings::{SandboxConfig, SharedFile};
+
+use crate::error::engine;
+pub(crate) use crate::file::Role;
+use authorizer::{Phase, Watch};
+
+/// Where the database lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// In a file that exists (an empty one becomes a database), in a folder whose path has no symbolic link in it.
+    File(&'a Path),
+    /// In memory: no tables, and no writes are of use.
+    Empty,
+}
+
+/// Ends a statement before its deadline.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// The statement is to end.
+    pub(crate) fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// An agent's statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statement<'a> {
+    pub(crate) sql: &'a str,
+    /// By position; texts to embed are embedded already.
+    pub(crate) args: &'a [SqlValue],
+    pub(crate) mode: Mode,
+    pub(crate) deadline: Instant,
+    /// Cap of the result, in rows.
+    pub(crate) max_rows: usize,
+    /// Cap of the result, in bytes.
+    pub(crate) max_bytes: usize,
+    /// Whether its purpose is to give room back: it gets some above the quota to do so.
+    pub(crate) frees: bool,
+    pub(crate) cancel: &'a Cancel,
+}
+
+/// What a statement did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// `None`: the statement has no columns.
+    pub(crate) rows: Option<Rows>,
+    pub(crate) rows_affected: u64,
+    /// Most memory that the engine held for it, in bytes.
+    pub(crate) peak_bytes: u64,
+}
+
+/// What ends a statement from within the engine; shared with the progress handler.
+#[derive(Debug, Default)]
+struct Alarm {
+    deadline: Option<Instant>,
+    cancel: Cancel,
+    rang: Option<Rang>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rang {
+    Deadline,
+    Cancelled,
+    LogFull,
+}
+
+/// One sandboxed connection.
+pub(crate) struct Sandbox {
+    conn: Connection,
+    role: Role,
+    layers: Layers,
+    config: SandboxConfig,
+    watch: Arc<Mutex<Watch>>,
+    alarm: Arc<Mutex<Alarm>>,
+    quota: Option<u64>,
+    page_bytes: u64,
+    /// `max_page_count` as it is set now.
+    max_pages: u64,
+    /// Statements seen once that may be kept when they come again.
+    seen: HashSet<Box<str>>,
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+/// Virtual machine instructions between two looks at the clock.
+const STEPS: i32 = 1_000;
+/// Most pages of a database without quota: SQLite's own bound.
+const MOST_PAGES: u64 = 4_294_967_294;
+/// Statements that a connection keeps prepared.
+const KEPT: usize = 8;
+/// Longest statement that is kept prepared.
+const KEPT_BYTES: usize = 4 << 10;
+
+impl Sandbox {
+    /// Opens a connection; see [`Place`]. A reader's file must be a database already.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`, as the file system and the file have it.
+    pub(crate) fn open(
+        place: Place<'_>,
+        role: Role,
+        config: &SandboxConfig,
+        shared: &[SharedFile],
+        entries: Option<Arc<dyn EntrySource>>,
+        layers: Layers,
+    ) -> Result<Self> {
+        let conn = connect(place, role, layers)?;
+        conn.busy_timeout(config.busy_timeout).map_err(engine)?;
+        settings::configure(&conn, layers)?;
+        if let (Place::File(_), Role::Writer) = (place, role) {
+            crate::file::write_ahead(&conn, config.busy_timeout)?;
+        }
+        settings::pragmas(&conn, config, role, layers)?;
+        attach(&conn, shared)?;
+        let _ = entries;
+        conn.set_prepared_statement_cache_capacity(KEPT);
+        let names: BTreeSet<String> = shared.iter().map(|file| file.name.clone()).collect();
+        let mut sandbox = Self {
+            conn,
+            role,
+            layers,
+            config: config.clone(),
+            watch: Arc::new(Mutex::new(Watch::new(layers.authorizer, names))),
+            alarm: Arc::default(),
+            quota: None,
+            page_bytes: 4_096,
+            max_pages: MOST_PAGES,
+            seen: HashSet::new(),
+        };
+        let modules = sandbox.modules()?;
+        sandbox.watch().set_modules(modules);
+        let page: i64 = sandbox.conn.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(engine)?;
+        sandbox.page_bytes = u64::try_from(page).unwrap_or(4_096);
+        settings::limit(&sandbox.conn, config, shared.len(), layers)?;
+        sandbox.arm()?;
+        Ok(sandbox)
+    }
+
+    /// From here on the authorizer sees every statement.
+    fn arm(&mut self) -> Result<()> {
+        let watch = Arc::clone(&self.watch);
+        lock(&watch).begin(Phase::Closed);
+        self.conn
+            .authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
+                lock(&watch).authorize(&context)
+            }))
+            .map_err(engine)?;
+        let alarm = Arc::clone(&self.alarm);
+        let handler = move || lock(&alarm).rings();
+        self.conn.progress_handler(STEPS, self.layers.deadline.then_some(handler)).map_err(engine)
+    }
+
+    /// Modules whose tables nobody has to make.
+    fn modules(&self) -> Result<BTreeSet<String>> {
+        let read = || -> rusqlite::Result<BTreeSet<String>> {
+            let mut statement = self.conn.prepare("SELECT lower(name) FROM pragma_module_list")?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        };
+        let mut modules = read().map_err(engine)?;
+        for known in ["fts5", "rtree", "rtree_i32"] {
+            modules.remove(known);
+        }
+        Ok(modules)
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        lock(&self.watch)
+    }
+
+    /// Runs a statement of the runtime's own: its text holds nothing of an agent's.
+    fn trusted<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        self.watch().begin(Phase::Trusted);
+        let done = work(&self.conn);
+        self.watch().begin(Phase::Closed);
+        done
+    }
+
+    fn command(&self, sql: &str) -> Result<()> {
+        self.trusted(|conn| conn.prepare_cached(sql)?.execute([]).map(drop)).map_err(engine)
+    }
+
+    /// Begins a transaction that may write, waiting for another's end until the deadline.
+    ///
+    /// # Errors
+    /// `unavailable` where the lock was not to be had.
+    pub(crate) fn begin_immediate(&mut self) -> Result<()> {
+        self.command("BEGIN IMMEDIATE")
+    }
+
+    /// Begins a transaction that reads one moment.
+    pub(crate) fn begin_snapshot(&mut self) -> Result<()> {
+        self.command("BEGIN")
+    }
+
+    /// Commits. A deferred constraint that does not hold leaves the transaction open.
+    ///
+    /// # Errors
+    /// `invalid_argument` with `details.constraint`; `outcome_unknown` where the disk failed in the midst of it.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.trusted(|conn| conn.prepare_cached("COMMIT")?.execute([]).map(drop)).map_err(|error| {
+            match crate::error::code(&error) {
+                Some(rusqlite::ErrorCode::SystemIoFailure) => Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the disk failed while the transaction was made permanent; read what it wrote to see whether it was",
+                )
+                .with_source(error),
+                _ => refusal::statement(error, self.quota),
+            }
+        })
+    }
+
+    /// Rolls everything back; no-op where nothing is open.
+    pub(crate) fn rollback(&mut self) -> Result<()> {
+        if self.in_transaction() { self.command("ROLLBACK") } else { Ok(()) }
+    }
+
+    /// Opens a savepoint of this number.
+    pub(crate) fn savepoint(&mut self, number: u32) -> Result<()> {
+        self.command(&format!("SAVEPOINT mem_{number}"))
+    }
+
+    /// Ends a savepoint and keeps what it did.
+    pub(crate) fn release(&mut self, number: u32) -> Result<()> {
+        self.command(&format!("RELEASE mem_{number}"))
+    }
+
+    /// Undoes what was done since the savepoint, which stays open.
+    pub(crate) fn rollback_to(&mut self, number: u32) -> Result<()> {
+        self.command(&format!("ROLLBACK TO mem_{number}"))
+    }
+
+    /// Whether a transaction is open, as the engine has it.
+    pub(crate) fn in_transaction(&self) -> bool {
+        !self.conn.is_autocommit()
+    }
+
+    /// Sets how many bytes the database may hold; `None`: any number. What it holds already stays.
+    pub(crate) fn set_quota(&mut self, bytes: Option<u64>) {
+        self.quota = bytes;
+    }
+
+    /// Bytes of the pages in use.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn usage(&self) -> Result<u64> {
+        let count = |sql: &str| {
+            self.trusted(|conn| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0)))
+                .map_err(engine)
+        };
+        let pages = count("PRAGMA page_count")?;
+        let free = count("PRAGMA freelist_count")?;
+        Ok(u64::try_from(pages - free).unwrap_or(0).saturating_mul(self.page_bytes))
+    }
+
+    /// The agent's own tables and views: none of the engine's, of a virtual table's, or of the runtime's.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn tables(&self) -> Result<Vec<TableInfo>> {
+        self.trusted(describe::tables).map_err(engine)
+    }
+
+    /// Interrupts what runs, from another thread. A cancelled [`Statement::cancel`] tells why.
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.conn.get_interrupt_handle()
+    }
+
+    /// Gives back the memory that is only kept to be faster the next time.
+    pub(crate) fn relax(&mut self) {
+        self.conn.flush_prepared_statement_cache();
+        self.seen.clear();
+        let _ = self.conn.release_memory();
+    }
+
+    /// Works with the runtime's rights: nothing that an agent wrote may be run so, save by the lab.
+    pub(crate) fn with_runtime_rights<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let none = None::<fn(rusqlite::hooks::AuthContext<'_>) -> rusqlite::hooks::Authorization>;
+        self.conn.authorizer(none).map_err(engine)?;
+        let done = work(&self.conn);
+        self.relax();
+        self.arm().and(done)
+    }
+}
+
+impl Alarm {
+    fn rings(&mut self) -> bool {
+        if self.cancel.is_cancelled() {
+            self.rang.get_or_insert(Rang::Cancelled);
+        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.rang.get_or_insert(Rang::Deadline);
+        }
+        self.rang.is_some()
+    }
+}
+
+fn connect(place: Place<'_>, role: Role, layers: Layers) -> Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    match place {
+        Place::Empty => Connection::open_in_memory_with_flags(
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | flags,
+        ),
+        Place::File(path) if role == Role::Reader && layers.readonly => {
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | flags)
+        }
+        Place::File(path) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | flags),
+    }
+    .map_err(engine)
+}
+
+/// Attaches the operator's files. Attached databases are read-only: the switch for writing them is off.
+fn attach(conn: &Connection, shared: &[SharedFile]) -> Result<()> {
+    for file in shared {
+        let plain = file.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if file.name.is_empty() || !plain || matches!(file.name.as_str(), "main" | "temp") {
+            return Err(Error::invalid("a shared database's name must be letters, digits and `_`"));
+        }
+        let path =
+            file.path.to_str().ok_or_else(|| Error::invalid("a shared database's path is not UTF-8"))?;
+        conn.execute(&format!("ATTACH ?1 AS \"{}\"", file.name), [path]).map_err(engine)?;
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,153 @@
+//! The engine's errors about an agent's statement.
+
+use memory_core::{Error, ErrorKind, Retry};
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+
+use super::authorizer::Denied;
+use crate::error::{code, engine};
+
+/// What the authorizer denied.
+pub(super) fn denied(denied: &Denied) -> Error {
+    let construct = &denied.construct;
+    if denied.writes {
+        return Error::new(
+            ErrorKind::ReadOnly,
+            format!("`{construct}` writes, and a query only reads; use sql_exec for it"),
+        )
+        .with_detail("layer", "authorizer")
+        .with_detail("construct", construct.clone());
+    }
+    Error::new(
+        ErrorKind::StatementRefused,
+        format!("`{construct}` is not for agents; use the scope's own tables and the documented functions"),
+    )
+    .with_detail("layer", "authorizer")
+    .with_detail("construct", construct.clone())
+}
+
+/// A statement that writes, in a query.
+pub(super) fn writes() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the statement writes, and a query only reads; use sql_exec for it")
+        .with_detail("layer", "readonly")
+}
+
+/// More than one statement, or something that is none.
+pub(super) fn several() -> Error {
+    Error::new(
+        ErrorKind::StatementRefused,
+        "only one statement may be run at a time; send what follows the first `;` by itself",
+    )
+    .with_detail("layer", "config")
+}
+
+/// A text without a statement.
+pub(super) fn empty() -> Error {
+    Error::invalid("the text holds no statement; write one")
+}
+
+pub(super) fn nul() -> Error {
+    Error::new(
+        ErrorKind::StatementRefused,
+        "the statement holds a NUL character; pass values with NULs as arguments",
+    )
+    .with_detail("layer", "config")
+}
+
+pub(super) fn timeout() -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        "the statement took longer than its deadline and was ended without effect; \
+         let it read less, or raise the timeout",
+    )
+    .with_retry(Retry::Never)
+    .with_detail("layer", "deadline")
+}
+
+pub(super) fn cancelled() -> Error {
+    Error::new(ErrorKind::Timeout, "the statement was cancelled and had no effect").with_retry(Retry::Never)
+}
+
+pub(super) fn log_full() -> Error {
+    Error::new(
+        ErrorKind::TooLarge,
+        "the statement changes more than one statement may; change fewer rows at a time",
+    )
+    .with_detail("layer", "quota")
+}
+
+pub(super) fn heap(limit: usize) -> Error {
+    Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "the statement needs more than {limit} bytes of memory; let it sort, group or concatenate less"
+        ),
+    )
+    .with_detail("layer", "heap")
+    .with_detail("limit", limit)
+    .with_detail("unit", "bytes")
+}
+
+/// Any other error of the engine about a statement.
+pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
+    let extended = match &error {
+        rusqlite::Error::SqliteFailure(failure, _)
+        | rusqlite::Error::SqlInputError { error: failure, .. } => Some(failure.extended_code),
+        _ => None,
+    };
+    let told = told(&error);
+    match (code(&error), quota) {
+        (Some(ErrorCode::DiskFull), Some(quota)) => Error::new(
+            ErrorKind::QuotaExceeded,
+            format!(
+                "the scope's database would grow past its {quota} bytes; delete rows or drop tables first"
+            ),
+        )
+        .with_detail("layer", "quota")
+        .with_detail("quota_bytes", quota)
+        .with_source(error),
+        (Some(ErrorCode::ConstraintViolation), _) => {
+            let constraint = extended.map_or("constraint", constraint);
+            Error::invalid(format!("a {constraint} constraint does not hold: {told}"))
+                .with_detail("constraint", constraint)
+        }
+        (Some(ErrorCode::TooBig), _) => Error::new(
+            ErrorKind::TooLarge,
+            format!("a value or the statement is longer than allowed: {told}"),
+        )
+        .with_detail("layer", "limits"),
+        (Some(ErrorCode::ReadOnly), _) => writes().with_source(error),
+        (Some(ErrorCode::Unknown | ErrorCode::TypeMismatch | ErrorCode::ParameterOutOfRange), _) => {
+            Error::invalid(format!("SQLite refuses the statement: {told}"))
+        }
+        (Some(ErrorCode::SchemaChanged), _) => {
+            Error::new(ErrorKind::Conflict, "the tables were changed while the statement began; run it again")
+                .with_source(error)
+        }
+        (None, _) => Error::invalid(format!("SQLite refuses the statement: {told}")),
+        _ => engine(error),
+    }
+}
+
+/// What SQLite says, at most so much of it. It may quote the statement, never what is stored.
+fn told(error: &rusqlite::Error) -> String {
+    let told = match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    };
+    told.chars().take(300).collect()
+}
+
+fn constraint(extended: i32) -> &'static str {
+    match extended {
+        ffi::SQLITE_CONSTRAINT_CHECK => "check",
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => "foreign_key",
+        ffi::SQLITE_CONSTRAINT_NOTNULL => "not_null",
+        ffi::SQLITE_CONSTRAINT_PRIMARYKEY => "primary_key",
+        ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_ROWID => "unique",
+        ffi::SQLITE_CONSTRAINT_TRIGGER => "trigger",
+        ffi::SQLITE_CONSTRAINT_DATATYPE => "datatype",
+        _ => "constraint",
+    }
+}

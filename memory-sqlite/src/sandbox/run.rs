@@ -1,0 +1,231 @@
+//! Running one statement.
+
+use memory_core::sql::Rows;
+use memory_core::{Error, Result};
+use memory_validator::Mode;
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::{Batch, ErrorCode};
+
+use super::authorizer::Phase;
+use super::value::{self, Argument};
+use super::{Alarm, KEPT, KEPT_BYTES, MOST_PAGES, Ran, Rang, Sandbox, Statement, describe, lock, refusal};
+use crate::error::{code, engine};
+use crate::file::Role;
+
+/// Smallest room above the quota for statements that free some.
+const RESERVE_PAGES: u64 = 64;
+
+impl Sandbox {
+    /// Runs an agent's statement.
+    ///
+    /// It has no effect where it fails, except that `OR ROLLBACK` may have ended the transaction: compare
+    /// [`Sandbox::in_transaction`].
+    ///
+    /// # Errors
+    /// `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for what the engine
+    /// refuses. `details.layer` names the layer, where one did.
+    pub(crate) fn run(&mut self, statement: &Statement<'_>) -> Result<Ran> {
+        if statement.sql.contains('\0') {
+            return Err(refusal::nul());
+        }
+        self.bound_pages(statement.frees)?;
+        *lock(&self.alarm) =
+            Alarm { deadline: Some(statement.deadline), cancel: statement.cancel.clone(), rang: None };
+        let ran = self.compile_and_step(statement);
+        self.watch().enter(Phase::Closed);
+        let rang = std::mem::take(&mut *lock(&self.alarm)).rang;
+        ran.map_err(|failed| self.explain(failed, rang))
+    }
+
+    fn explain(&self, failed: Failed, rang: Option<Rang>) -> Error {
+        let error = match failed {
+            Failed::Told(error) => return error,
+            Failed::Engine(error) => error,
+        };
+        match (code(&error), rang) {
+            (Some(ErrorCode::OperationInterrupted), Some(Rang::Deadline)) => refusal::timeout(),
+            (Some(ErrorCode::OperationInterrupted), Some(Rang::LogFull)) => refusal::log_full(),
+            (Some(ErrorCode::OperationInterrupted), _) => refusal::cancelled(),
+            (Some(ErrorCode::OutOfMemory), _) => refusal::heap(self.config.heap_bytes),
+            (Some(ErrorCode::AuthorizationForStatementDenied), _) => match self.watch().take_denied() {
+                Some(denied) => refusal::denied(&denied),
+                None => refusal::statement(error, self.quota),
+            },
+            _ => match self.watch().take_denied() {
+                // Some statements hide the denial behind an error of their own.
+                Some(denied) => refusal::denied(&denied).with_source(error),
+                None => refusal::statement(error, self.quota),
+            },
+        }
+    }
+
+    fn compile_and_step(&mut self, statement: &Statement<'_>) -> Result<Ran, Failed> {
+        let natural =
+            matches!((self.role, statement.mode), (Role::Writer, Mode::Exec) | (Role::Reader, Mode::Query));
+        if natural && self.seen.contains(statement.sql) {
+            self.watch().begin(Phase::Compiling(statement.mode));
+            let mut kept = self.conn.prepare_cached(statement.sql)?;
+            return self.step(&mut kept, statement, true);
+        }
+        self.watch().begin(Phase::Compiling(statement.mode));
+        let mut batch = Batch::new(&self.conn, statement.sql);
+        let first = batch.next()?;
+        let finished = self.watch().finish();
+        let Some(mut compiled) = first else { return Err(refusal::empty().into()) };
+        finished.map_err(|denied| refusal::denied(&denied))?;
+        // Whatever stands behind the first statement, nothing of it is compiled.
+        let (plain, writes_rows, suspects) = {
+            let mut watch = self.watch();
+            let suspects = watch.take_suspects();
+            let told = (watch.is_plain() && suspects.is_empty(), watch.writes_rows(), suspects);
+            watch.enter(Phase::Closed);
+            told
+        };
+        if !matches!(batch.next(), Ok(None)) {
+            return Err(refusal::several().into());
+        }
+        self.judge_suspects(&suspects)?;
+        let ran = self.step(&mut compiled, statement, writes_rows)?;
+        drop(compiled);
+        if natural && plain && statement.sql.len() <= KEPT_BYTES {
+            if self.seen.len() >= 4 * KEPT {
+                self.seen.clear();
+            }
+            self.seen.insert(statement.sql.into());
+        }
+        Ok(ran)
+    }
+
+    /// Refuses what touches the tables that a virtual table is made of.
+    fn judge_suspects(&self, suspects: &[String]) -> Result<(), Failed> {
+        if !self.layers.authorizer {
+            return Ok(());
+        }
+        for name in suspects {
+            let Some((table, _)) = name.rsplit_once('_') else { continue };
+            self.watch().enter(Phase::Trusted);
+            let shadow = describe::has_virtual_table(&self.conn, table);
+            self.watch().enter(Phase::Closed);
+            if shadow? {
+                let denied = super::authorizer::Denied { construct: name.clone(), writes: false };
+                return Err(refusal::denied(&denied).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        compiled: &mut rusqlite::Statement<'_>,
+        statement: &Statement<'_>,
+        writes_rows: bool,
+    ) -> Result<Ran, Failed> {
+        if statement.mode == Mode::Query && self.layers.readonly && !compiled.readonly() {
+            return Err(refusal::writes().into());
+        }
+        bind(compiled, statement)?;
+        self.watch().enter(Phase::Running(statement.mode));
+        let writes = !compiled.readonly();
+        let width = compiled.column_count();
+        let columns: Vec<String> = compiled.column_names().into_iter().map(str::to_owned).collect();
+        let mut left = statement.max_bytes;
+        let mut result = Rows::default();
+        {
+            let mut rows = compiled.raw_query();
+            while let Some(row) = rows.next()? {
+                if result.truncated {
+                    continue;
+                }
+                let mut bytes = 0_usize;
+                for at in 0..width {
+                    bytes = bytes.saturating_add(value::size(row.get_ref(at)?));
+                }
+                if result.rows.len() >= statement.max_rows || bytes > left {
+                    result.truncated = true;
+                    // What writes has written with its first row; what reads has told enough.
+                    if writes { continue } else { break }
+                }
+                left -= bytes;
+                let mut values = Vec::with_capacity(width);
+                for (at, column) in columns.iter().enumerate() {
+                    values.push(value::read(row.get_ref(at)?, column)?);
+                }
+                result.rows.push(values);
+            }
+        }
+        result.columns = columns;
+        let rows_affected = if writes && writes_rows { self.conn.changes() } else { 0 };
+        Ok(Ran { rows: (width > 0).then_some(result), rows_affected, peak_bytes: 0 })
+    }
+
+    /// Sets the most pages the database may have while the statement runs.
+    fn bound_pages(&mut self, frees: bool) -> Result<()> {
+        let pages = match self.quota {
+            Some(quota) if self.layers.quota => {
+                let pages = (quota / self.page_bytes).clamp(1, MOST_PAGES);
+                let reserve = if frees { RESERVE_PAGES.max(pages / 16) } else { 0 };
+                pages.saturating_add(reserve).min(MOST_PAGES)
+            }
+            _ => MOST_PAGES,
+        };
+        if pages != self.max_pages && self.role == Role::Writer {
+            self.trusted(|conn| {
+                conn.prepare(&format!("PRAGMA max_page_count = {pages}"))?.query_row([], |_| Ok(()))
+            })
+            .map_err(engine)?;
+            self.max_pages = pages;
+        }
+        Ok(())
+    }
+}
+
+/// Why a statement did not run to its end.
+#[derive(Debug)]
+enum Failed {
+    Engine(rusqlite::Error),
+    Told(Error),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+/// Binds the arguments by position. `$2` is a name to SQLite, and one with a number in it to us.
+fn bind(compiled: &mut rusqlite::Statement<'_>, statement: &Statement<'_>) -> Result<(), Failed> {
+    let mut most = 0;
+    for at in 1..=compiled.parameter_count() {
+        let index = match compiled.parameter_name(at) {
+            None => at,
+            Some(name) => match name.get(1..).map(str::parse::<usize>) {
+                Some(Ok(number)) if number > 0 && !name.starts_with(':') && !name.starts_with('@') => number,
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "the parameter `{name}` has a name; arguments go by position: write ?, ?1 or $1"
+                    ))
+                    .into());
+                }
+            },
+        };
+        most = most.max(index);
+        let argument = statement.args.get(index - 1).ok_or_else(|| missing(index, statement.args.len()))?;
+        compiled.raw_bind_parameter(at, Argument::new(argument)?)?;
+    }
+    if most < statement.args.len() {
+        return Err(missing(most, statement.args.len()).into());
+    }
+    Ok(())
+}
+
+fn missing(wanted: usize, given: usize) -> Error {
+    Error::invalid(format!("the statement has {wanted} parameters, but {given} arguments were given"))
+        .with_detail("parameters", wanted)
+        .with_detail("arguments", given)
+}

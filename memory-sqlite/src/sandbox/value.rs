@@ -1,0 +1,70 @@
+//! Values on their way into and out of the engine.
+
+use memory_core::sql::SqlValue;
+use memory_core::{Error, Result};
+use rusqlite::ToSql;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+/// An argument as the engine takes it.
+///
+/// A boolean is 0 or 1. A decimal and a JSON value are their text: SQLite has neither.
+pub(super) struct Argument<'a>(ValueRef<'a>);
+
+impl<'a> Argument<'a> {
+    /// # Errors
+    /// `invalid_argument` for NaN, which SQLite would store as NULL, and for a text that was not embedded.
+    pub(super) fn new(value: &'a SqlValue) -> Result<Self> {
+        let value = match value {
+            SqlValue::Null => ValueRef::Null,
+            SqlValue::Bool(value) => ValueRef::Integer(i64::from(*value)),
+            SqlValue::Int(value) => ValueRef::Integer(*value),
+            SqlValue::Real(value) if value.is_nan() => {
+                return Err(Error::invalid(
+                    "SQLite has no NaN and would store NULL in its place; pass null, or the text 'NaN'",
+                ));
+            }
+            SqlValue::Real(value) => ValueRef::Real(*value),
+            SqlValue::Numeric(text) | SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
+            SqlValue::Blob(bytes) => ValueRef::Blob(bytes),
+            SqlValue::Json(json) => ValueRef::Text(json.as_str().as_bytes()),
+            SqlValue::Embed(_) => return Err(Error::internal("an argument was not embedded")),
+            _ => return Err(Error::invalid("this kind of argument is not known to SQLite")),
+        };
+        Ok(Self(value))
+    }
+}
+
+impl ToSql for Argument<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(self.0))
+    }
+}
+
+/// A value of a result, and the bytes it takes there.
+///
+/// # Errors
+/// `invalid_argument` for text that is not UTF-8: as text it could not be given back, as bytes it would be another value.
+pub(super) fn read(value: ValueRef<'_>, column: &str) -> Result<SqlValue> {
+    Ok(match value {
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(value) => SqlValue::Int(value),
+        ValueRef::Real(value) => SqlValue::Real(value),
+        ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_vec()),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => SqlValue::Text(text.to_owned()),
+            Err(_) => {
+                return Err(Error::invalid(format!(
+                    "column `{column}` holds text that is not UTF-8; read it as CAST(… AS BLOB)"
+                )));
+            }
+        },
+    })
+}
+
+/// What a value takes in a result.
+pub(super) fn size(value: ValueRef<'_>) -> usize {
+    8 + match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+        _ => 8,
+    }
+}
