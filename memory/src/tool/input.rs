@@ -18,6 +18,8 @@ use super::suggest::nearest;
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
 /// Well above the fields of any operation.
 const MAX_FIELDS: usize = 64;
+/// Other names of fields, kept for those who sent them before: operations that have the field, other name, name.
+const OTHER_NAMES: &[(&[ToolOp], &str, &str)] = &[(&[ToolOp::SqlExec, ToolOp::SqlQuery], "statement", "sql")];
 /// Of longer names and messages this much of each end goes into an answer.
 const MAX_SHOWN_BYTES: usize = 200;
 
@@ -48,10 +50,11 @@ impl<'a> Call<'a> {
         let (_, raw) = fields.remove(at);
         let name: String = serde_json::from_str(raw.get())
             .map_err(|_| Error::invalid(format!("`op` must be a string, one of {}", names())))?;
-        match ToolOp::ALL.iter().find(|op| op.as_str() == name) {
-            Some(op) => Ok(Self { op: *op, fields }),
-            None => Err(unknown("op", &name, &op_names(), "").with_detail("ops", op_names())),
-        }
+        let Some(op) = ToolOp::ALL.iter().find(|op| op.as_str() == name) else {
+            return Err(unknown("op", &name, &op_names(), "").with_detail("ops", op_names()));
+        };
+        rename(*op, &mut fields)?;
+        Ok(Self { op: *op, fields })
     }
 
     /// Whether the operation has that field.
@@ -94,6 +97,23 @@ impl<'a> Call<'a> {
             }
         })
     }
+}
+
+/// Gives each field the name that its operation reads it by.
+fn rename(op: ToolOp, fields: &mut [(String, &RawValue)]) -> Result<()> {
+    for (_, other, name) in OTHER_NAMES.iter().filter(|(ops, ..)| ops.contains(&op)) {
+        let both = fields.iter().any(|(field, _)| field == name);
+        let Some((field, _)) = fields.iter_mut().find(|(field, _)| field == other) else { continue };
+        if both {
+            return Err(Error::invalid(format!(
+                "`{other}` of `{}` is another name of `{name}`; send one of them",
+                op.as_str()
+            ))
+            .with_detail("field", *other));
+        }
+        (*name).clone_into(field);
+    }
+    Ok(())
 }
 
 fn op_names() -> Vec<String> {

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use memory_core::sql::TxId;
 use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
 use serde_json::Value;
 
@@ -60,7 +59,7 @@ pub struct MemoryTool {
     memory: Memory,
     policy: Policy,
     run: RunContext,
-    open_transactions: Mutex<BTreeMap<ScopeKind, TxId>>,
+    open_transactions: Mutex<BTreeMap<ScopeKind, sql::OpenTransaction>>,
     auditor: Option<Arc<Auditor>>,
 }
 

@@ -288,7 +288,7 @@ pub(super) struct SqlStatement {
     /// Whose memory; default `agent`.
     pub(super) scope: Option<ScopeKind>,
     /// One SQL statement, with `?` or `$1` for arguments.
-    pub(super) statement: String,
+    pub(super) sql: String,
     /// Values for the placeholders, in order.
     #[schemars(with = "Option<Vec<serde_json::Value>>")]
     pub(super) args: Option<Vec<SqlValue>>,

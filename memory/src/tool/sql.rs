@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-use memory_core::sql::{Rows, SqlFacet, StatementOptions, TxId};
+use memory_core::sql::{Rows, SqlFacet, StatementOptions, TxId, TxState};
 use memory_core::{Error, ErrorKind, Result, Retry, ScopeKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,6 +20,20 @@ struct RowsAnswer {
     truncated: bool,
 }
 
+/// The transaction that statements of a scope run in where they name none.
+#[derive(Debug)]
+pub(super) struct OpenTransaction {
+    tx: TxId,
+    /// A call met it lost, and said so.
+    lost: bool,
+}
+
+impl OpenTransaction {
+    fn new(state: &TxState) -> Self {
+        Self { tx: state.tx.clone(), lost: false }
+    }
+}
+
 impl MemoryTool {
     fn sql(&self, op: ToolOp) -> Result<&dyn SqlFacet> {
         self.memory.sql().ok_or_else(|| self.unsupported(op))
@@ -28,9 +42,9 @@ impl MemoryTool {
     pub(super) async fn sql_query(&self, op: SqlStatement) -> Result<String> {
         let scope = self.sql_scope(op.scope)?;
         let options = self.statement_options(scope.kind, op.tx);
-        let args = op.args.unwrap_or_default();
-        let rows =
-            self.sql(ToolOp::SqlQuery)?.query(&self.run, &scope, &op.statement, &args, options).await?;
+        let (args, tx) = (op.args.unwrap_or_default(), options.tx.clone());
+        let answer = self.sql(ToolOp::SqlQuery)?.query(&self.run, &scope, &op.sql, &args, options).await;
+        let rows = answer.map_err(|error| self.noted(scope.kind, tx.as_ref(), error))?;
         text(&self.rows(rows)?)
     }
 
@@ -43,20 +57,24 @@ impl MemoryTool {
         }
         let scope = self.sql_scope(op.scope)?;
         let options = self.statement_options(scope.kind, op.tx);
-        let args = op.args.unwrap_or_default();
-        let outcome =
-            self.sql(ToolOp::SqlExec)?.exec(&self.run, &scope, &op.statement, &args, options).await?;
+        let (args, tx) = (op.args.unwrap_or_default(), options.tx.clone());
+        let answer = self.sql(ToolOp::SqlExec)?.exec(&self.run, &scope, &op.sql, &args, options).await;
+        let outcome = answer.map_err(|error| self.noted(scope.kind, tx.as_ref(), error))?;
         let returning = outcome.returning.map(|rows| self.rows(rows)).transpose()?;
         text(&Answer { rows_affected: outcome.rows_affected, returning })
     }
 
     /// Opens a transaction, or a savepoint in the one named or open; its innermost level is what
-    /// later statements run in.
+    /// later statements run in. One that is known to be lost is forgotten: this begins anew.
     pub(super) async fn sql_begin(&self, op: SqlTransaction) -> Result<String> {
         let scope = self.sql_scope(op.scope)?;
-        let parent = op.tx.map(TxId::new).or_else(|| self.open_tx(scope.kind));
-        let state = self.sql(ToolOp::SqlBegin)?.begin(&self.run, &scope, parent.as_ref()).await?;
-        self.transactions().insert(scope.kind, state.tx.clone());
+        let sql = self.sql(ToolOp::SqlBegin)?;
+        let parent = op.tx.map(TxId::new).or_else(|| {
+            self.transactions().get(&scope.kind).filter(|open| !open.lost).map(|open| open.tx.clone())
+        });
+        let answer = sql.begin(&self.run, &scope, parent.as_ref()).await;
+        let state = answer.map_err(|error| self.noted(scope.kind, parent.as_ref(), error))?;
+        self.transactions().insert(scope.kind, OpenTransaction::new(&state));
         text(&state)
     }
 
@@ -99,12 +117,12 @@ impl MemoryTool {
         Ok(RowsAnswer { columns, truncated: rows.truncated || kept.len() < rows.rows.len(), rows: kept })
     }
 
-    fn transactions(&self) -> MutexGuard<'_, BTreeMap<ScopeKind, TxId>> {
+    fn transactions(&self) -> MutexGuard<'_, BTreeMap<ScopeKind, OpenTransaction>> {
         self.open_transactions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_tx(&self, kind: ScopeKind) -> Option<TxId> {
-        self.transactions().get(&kind).cloned()
+        self.transactions().get(&kind).map(|open| open.tx.clone())
     }
 
     fn tx_to_end(&self, kind: ScopeKind, named: Option<String>) -> Result<TxId> {
@@ -117,16 +135,38 @@ impl MemoryTool {
         })
     }
 
-    /// A transaction that was lost stays the open one until it is committed or rolled back: a
-    /// statement sent in the belief that it is open must not commit by itself.
-    fn ended(&self, kind: ScopeKind, tx: &TxId, outcome: &Result<memory_core::sql::TxState>) {
+    /// Notes that the open transaction is lost. It stays the open one until a call that can only mean to end or
+    /// replace it: a statement sent in the belief that it is open must not commit by itself.
+    fn noted(&self, kind: ScopeKind, tx: Option<&TxId>, error: Error) -> Error {
+        if error.kind() != ErrorKind::TransactionLost {
+            return error;
+        }
+        let mut transactions = self.transactions();
+        match transactions.get_mut(&kind) {
+            Some(open) if tx == Some(&open.tx) => {
+                open.lost = true;
+                let tx = open.tx.as_str().to_owned();
+                Error::new(
+                    ErrorKind::TransactionLost,
+                    "the transaction open in this scope was lost, and nothing of it was kept; send `sql_begin` to begin again, or `sql_rollback` to go on without one",
+                )
+                .with_detail("tx", tx)
+                .with_retry(Retry::Never)
+                .with_source(error)
+            }
+            _ => error,
+        }
+    }
+
+    /// Notes how a commit or rollback went.
+    fn ended(&self, kind: ScopeKind, tx: &TxId, outcome: &Result<TxState>) {
         let mut open = self.transactions();
-        if open.get(&kind) != Some(tx) {
+        if open.get(&kind).is_none_or(|open| open.tx != *tx) {
             return;
         }
         match outcome {
             Ok(state) if state.depth > 0 => {
-                open.insert(kind, state.tx.clone());
+                open.insert(kind, OpenTransaction::new(state));
             }
             Ok(_) => {
                 open.remove(&kind);

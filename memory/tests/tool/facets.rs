@@ -71,7 +71,7 @@ async fn statements_carry_exact_values_and_the_operator_s_caps() {
     let fake = Arc::<Fake>::default();
     let tool = tool_over(&fake);
     let answer = tool
-        .call(r#"{"op":"sql_query","statement":"SELECT ?, ?, ?","args":[9007199254740993,{"$blob":"AP8="},{"$json":{"b":1e400}}]}"#)
+        .call(r#"{"op":"sql_query","sql":"SELECT ?, ?, ?","args":[9007199254740993,{"$blob":"AP8="},{"$json":{"b":1e400}}]}"#)
         .await;
     assert_eq!(
         answer,
@@ -80,18 +80,15 @@ async fn statements_carry_exact_values_and_the_operator_s_caps() {
     let options = fake.last_options();
     assert_eq!((options.max_rows, options.quota_bytes, options.tx), (3, Some(1_000_000), None));
     assert_eq!(fake.last_run(), "run-1");
-    let cut = ok(&tool, r#"{"op":"sql_query","statement":"SELECT","args":[1,2,3,4]}"#).await;
+    let cut = ok(&tool, r#"{"op":"sql_query","sql":"SELECT","args":[1,2,3,4]}"#).await;
     assert_eq!((cut["rows"].as_array().unwrap().len(), &cut["truncated"]), (3, &json!(true)));
-    let wrote = ok(&tool, r#"{"op":"sql_exec","statement":"INSERT … RETURNING","args":[1]}"#).await;
+    let wrote = ok(&tool, r#"{"op":"sql_exec","sql":"INSERT … RETURNING","args":[1]}"#).await;
     assert_eq!(
         json!(wrote),
         json!({"rows_affected": 1, "returning": {"columns": ["value"], "rows": [[1]], "truncated": false}})
     );
-    assert_eq!(
-        json!(ok(&tool, r#"{"op":"sql_exec","statement":"DELETE"}"#).await),
-        json!({"rows_affected": 0})
-    );
-    let wide = format!(r#"{{"op":"sql_query","statement":"SELECT","args":["{}","b"]}}"#, "x".repeat(2 << 20));
+    assert_eq!(json!(ok(&tool, r#"{"op":"sql_exec","sql":"DELETE"}"#).await), json!({"rows_affected": 0}));
+    let wide = format!(r#"{{"op":"sql_query","sql":"SELECT","args":["{}","b"]}}"#, "x".repeat(2 << 20));
     let cut = ok(&tool, &wide).await;
     assert_eq!((&cut["rows"], &cut["truncated"]), (&json!([]), &json!(true)));
 }
@@ -103,7 +100,7 @@ async fn sql_needs_a_scope_of_its_own_in_the_policy() {
         assert_eq!(code(&tool, &format!(r#"{{"op":"{op}","scope":"user"}}"#)).await, "scope_denied");
     }
     let (code_, message, details) =
-        refused(&tool, r#"{"op":"sql_query","scope":"user","statement":"SELECT 1"}"#).await;
+        refused(&tool, r#"{"op":"sql_query","scope":"user","sql":"SELECT 1"}"#).await;
     assert_eq!((code_.as_str(), &details["allowed"]), ("scope_denied", &json!(["agent"])));
     assert!(message.contains("SQL"), "{message}");
 }
@@ -114,11 +111,11 @@ async fn the_open_transaction_is_remembered_until_it_ends() {
     let tool = tool_over(&fake);
     assert_eq!(json!(ok(&tool, r#"{"op":"sql_begin"}"#).await), json!({"tx": "tx-1", "depth": 1}));
     assert_eq!(json!(ok(&tool, r#"{"op":"sql_begin"}"#).await), json!({"tx": "tx-1", "depth": 2}));
-    ok(&tool, r#"{"op":"sql_exec","statement":"A"}"#).await;
+    ok(&tool, r#"{"op":"sql_exec","sql":"A"}"#).await;
     assert_eq!(ok(&tool, r#"{"op":"sql_rollback"}"#).await["depth"], 1);
-    ok(&tool, r#"{"op":"sql_query","statement":"B","tx":"tx-1"}"#).await;
+    ok(&tool, r#"{"op":"sql_query","sql":"B","tx":"tx-1"}"#).await;
     assert_eq!(ok(&tool, r#"{"op":"sql_commit"}"#).await["depth"], 0);
-    ok(&tool, r#"{"op":"sql_exec","statement":"C"}"#).await;
+    ok(&tool, r#"{"op":"sql_exec","sql":"C"}"#).await;
     let tx = || Some("tx-1".to_owned());
     assert_eq!(fake.ran(), [("A".to_owned(), tx()), ("B".to_owned(), tx()), ("C".to_owned(), None)]);
     assert_eq!(code(&tool, r#"{"op":"sql_commit"}"#).await, "transaction_lost");
@@ -128,18 +125,47 @@ async fn the_open_transaction_is_remembered_until_it_ends() {
 async fn a_lost_transaction_never_falls_through_to_auto_commit() {
     let fake = Arc::<Fake>::default();
     let tool = tool_over(&fake);
-    ok(&tool, r#"{"op":"sql_begin"}"#).await;
+    let tx = ok(&tool, r#"{"op":"sql_begin"}"#).await["tx"].clone();
     fake.lose_transactions();
     for _ in 0..3 {
-        assert_eq!(code(&tool, r#"{"op":"sql_exec","statement":"A"}"#).await, "transaction_lost");
-        assert_eq!(code(&tool, r#"{"op":"sql_begin"}"#).await, "transaction_lost");
+        let (code, message, details) = refused(&tool, r#"{"op":"sql_exec","sql":"A"}"#).await;
+        assert_eq!((code.as_str(), &details["tx"]), ("transaction_lost", &tx));
+        assert!(message.contains("`sql_begin`") && message.contains("`sql_rollback`"), "{message}");
     }
     assert!(fake.ran().is_empty());
     assert_eq!(code(&tool, r#"{"op":"sql_rollback"}"#).await, "transaction_lost");
+    ok(&tool, r#"{"op":"sql_exec","sql":"B"}"#).await;
+    assert_eq!(
+        fake.ran(),
+        [("B".to_owned(), None)],
+        "after it was rolled back, statements commit by themselves"
+    );
+    assert_eq!(code(&tool, r#"{"op":"sql_exec","sql":"C","tx":"tx-404"}"#).await, "transaction_lost");
+}
+
+#[tokio::test]
+async fn a_transaction_told_to_be_lost_is_replaced_by_the_next() {
+    let fake = Arc::<Fake>::default();
+    let tool = tool_over(&fake);
     ok(&tool, r#"{"op":"sql_begin"}"#).await;
-    ok(&tool, r#"{"op":"sql_exec","statement":"B"}"#).await;
-    assert_eq!(fake.ran().len(), 1);
-    assert_eq!(code(&tool, r#"{"op":"sql_exec","statement":"C","tx":"tx-404"}"#).await, "transaction_lost");
+    fake.lose_transactions();
+    assert_eq!(code(&tool, r#"{"op":"sql_begin"}"#).await, "transaction_lost", "a savepoint was meant");
+    let begun = ok(&tool, r#"{"op":"sql_begin"}"#).await;
+    assert_eq!(json!(begun), json!({"tx": "tx-2", "depth": 1}));
+    ok(&tool, r#"{"op":"sql_exec","sql":"A"}"#).await;
+    assert_eq!(fake.ran(), [("A".to_owned(), Some("tx-2".to_owned()))]);
+}
+
+#[tokio::test]
+async fn a_statement_may_stand_in_either_field_and_in_one_of_them() {
+    let fake = Arc::<Fake>::default();
+    let tool = tool_over(&fake);
+    ok(&tool, r#"{"op":"sql_query","statement":"A"}"#).await;
+    ok(&tool, r#"{"op":"sql_exec","sql":"B"}"#).await;
+    assert_eq!(fake.ran().iter().map(|(sql, _)| sql.as_str()).collect::<Vec<_>>(), ["A", "B"]);
+    let (code, message, _) = refused(&tool, r#"{"op":"sql_exec","sql":"C","statement":"D"}"#).await;
+    assert!(code == "invalid_argument" && message.contains("another name of `sql`"), "{message}");
+    assert_eq!(self::code(&tool, r#"{"op":"get","key":"k","statement":"D"}"#).await, "invalid_argument");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn a_wrong_type_names_its_field_and_what_it_wants() {
             (r#"{"op":"search","query":"x","mode":"semantic"}"#, "mode"),
             (r#"{"op":"search","query":"x","dedup":{"policy":"squash"}}"#, "dedup"),
             (r#"{"op":"add","messages":[{"role":"robot","content":"x"}]}"#, "messages"),
-            (r#"{"op":"sql_query","statement":"SELECT 1","args":[[1]]}"#, "args"),
+            (r#"{"op":"sql_query","sql":"SELECT 1","args":[[1]]}"#, "args"),
             (r#"{"op":"get","key":"k","scope":7}"#, "scope"),
         ] {
             let (code, message, details) = refused(&tool, bad).await;
@@ -175,8 +175,8 @@ async fn what_the_backend_lacks_is_refused_after_policy() {
             (r#"{"op":"add","messages":[{"role":"user","content":"hi"}]}"#, "capability_unsupported"),
             (r#"{"op":"recall","query":"hi"}"#, "capability_unsupported"),
             (r#"{"op":"forget","all":true}"#, "capability_unsupported"),
-            (r#"{"op":"sql_query","statement":"SELECT 1"}"#, "scope_denied"),
-            (r#"{"op":"sql_exec","statement":"SELECT 1"}"#, "scope_denied"),
+            (r#"{"op":"sql_query","sql":"SELECT 1"}"#, "scope_denied"),
+            (r#"{"op":"sql_exec","sql":"SELECT 1"}"#, "scope_denied"),
             (r#"{"op":"sql_begin"}"#, "scope_denied"),
             (r#"{"op":"sql_commit"}"#, "scope_denied"),
             (r#"{"op":"sql_rollback"}"#, "scope_denied"),
