@@ -21,7 +21,9 @@
 
 mod gate;
 mod grammar;
+mod modules;
 mod policy;
+mod refusals;
 mod validator;
 mod verdict;
 mod walk;

@@ -9,6 +9,8 @@ pub(crate) mod postgres;
 mod postgres_names;
 pub(crate) mod shape;
 pub(crate) mod sqlite;
+mod sqlite_lead;
+mod sqlite_lists;
 mod sqlite_names;
 mod sqlite_words;
 pub(crate) mod token;
@@ -36,7 +38,7 @@ pub(crate) fn lex<'a>(sql: &'a str, dialect: Dialect, limits: &Limits) -> Result
     }
     shape::check(&lexed, limits)?;
     if dialect == Dialect::Sqlite {
-        sqlite_names::check_lists(&lexed)?;
+        sqlite_lists::check(&lexed)?;
     }
     Ok(lexed)
 }

@@ -1,9 +1,15 @@
-//! SQLite's own grammar.
+//! SQLite's own grammar. Its tree lives in an arena, so that nothing of it is dropped by recursion, and the parser keeps
+//! its stack on the heap.
 
-use crate::gate::token::Lexed;
+use sqlite3_parser::lexer::sql::{Error, Parser};
+use sqlite3_parser::{Bump, FallibleIterator};
+
+use crate::gate::token::{Kind, Lexed};
+use crate::gate::{empty, second};
 use crate::policy::{Mode, Policy};
 use crate::validator::Stages;
-use crate::verdict::{Accepted, Position, Refusal, Stage};
+use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
+use crate::walk;
 
 /// Parses and walks.
 pub(crate) fn judge(
@@ -12,7 +18,68 @@ pub(crate) fn judge(
     policy: &Policy,
     stages: Stages,
 ) -> Result<Accepted, Refusal> {
-    let _ = (mode, policy, stages);
-    Err(Refusal::new(Stage::Grammar, "dialect", Position::of(lexed.sql, 0), "statement")
-        .because("this grammar is not served yet"))
+    // What follows the last token is space and comment to the engine, a comment that does not end among it, which the
+    // parser does not know.
+    let end = lexed.tokens.last().map_or(0, |token| token.end);
+    let text = lexed.sql.get(..usize::try_from(end).unwrap_or(0)).unwrap_or_default();
+    let bump = Bump::new();
+    let mut parser = Parser::new(&bump, text.as_bytes());
+    let command = match parser.next() {
+        Ok(Some(command)) => command,
+        Ok(None) => return Err(empty(Stage::Grammar)),
+        Err(error) => return Err(syntax(lexed, &error)),
+    };
+    match parser.next() {
+        Ok(None) => {}
+        Ok(Some(_)) | Err(_) => return Err(after(lexed)),
+    }
+    if stages.walk {
+        walk::sqlite::check(lexed, &command, mode, policy)
+    } else {
+        // Only a trial of single stages comes here.
+        Ok(Accepted::new(walk::sqlite::kind(&command).unwrap_or(StatementKind::Select)))
+    }
+}
+
+/// The refusal of what follows the first statement.
+fn after(lexed: &Lexed<'_>) -> Refusal {
+    let semicolon = lexed.tokens.iter().position(|token| token.kind == Kind::Semicolon).unwrap_or(0);
+    let next = lexed.tokens.iter().skip(semicolon).find(|token| token.kind != Kind::Semicolon).copied();
+    let position = next.map(|token| lexed.position(token)).unwrap_or_default();
+    second(Stage::Grammar, position, next.map(|token| lexed.text(token)).unwrap_or_default())
+}
+
+/// The refusal of what the grammar does not read. It names the token where reading stopped, unless that is a value.
+fn syntax(lexed: &Lexed<'_>, error: &Error) -> Refusal {
+    let (position, why) = match error {
+        Error::ParserError(_, position) => (position, "the grammar of SQLite does not go on here"),
+        Error::UnrecognizedToken(position)
+        | Error::UnterminatedLiteral(position)
+        | Error::UnterminatedBracket(position)
+        | Error::UnterminatedBlockComment(position)
+        | Error::BadVariableName(position)
+        | Error::BadNumber(position)
+        | Error::ExpectedEqualsSign(position)
+        | Error::MalformedBlobLiteral(position)
+        | Error::MalformedHexInteger(position) => (position, "no token of SQLite stands here"),
+        _ => (&None, "the grammar of SQLite does not read it"),
+    };
+    let offset = position.as_ref().map_or(0, |at| offset(lexed.sql, at.line, at.column));
+    let token =
+        lexed.tokens.iter().find(|token| usize::try_from(token.end).is_ok_and(|end| end > offset)).copied();
+    let construct = match token {
+        Some(token) if matches!(token.kind, Kind::Text | Kind::Blob | Kind::Number) => "value".to_owned(),
+        Some(token) => lexed.text(token).chars().take(32).collect(),
+        None => "end".to_owned(),
+    };
+    let position = token.map_or_else(|| Position::of(lexed.sql, offset), |token| lexed.position(token));
+    Refusal::new(Stage::Grammar, "syntax", position, construct)
+        .because(why)
+        .instead("check the words before it, and quote names that are keywords")
+}
+
+/// The byte offset of a line and a column in bytes, both from 1.
+fn offset(sql: &str, line: usize, column: usize) -> usize {
+    let start: usize = sql.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    start + column.saturating_sub(1)
 }

@@ -115,3 +115,59 @@ impl Policy {
         policy
     }
 }
+
+impl Policy {
+    /// Whether a relation's name (folded) belongs to the engine or the runtime.
+    #[must_use]
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.reserved_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+            || self.reserved_names.contains(name)
+    }
+
+    /// Whether a relation may be read: it is the agent's own as far as its name says, or on a list.
+    #[must_use]
+    pub fn may_read(&self, name: &str) -> bool {
+        !self.is_reserved(name) || self.readable.contains(name) || self.table_functions.contains(name)
+    }
+
+    /// Whether a schema may be named.
+    #[must_use]
+    pub fn knows_schema(&self, name: &str) -> bool {
+        self.schemas.contains(name) || self.read_only_schemas.contains(name)
+    }
+
+    /// Allows a schema to be read, and not to be written: shared data.
+    #[must_use]
+    pub fn with_read_only_schema(mut self, name: &str) -> Self {
+        self.read_only_schemas.insert(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Allows a function.
+    #[must_use]
+    pub fn with_function(mut self, name: &str) -> Self {
+        self.functions.insert(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Takes a function from the list.
+    #[must_use]
+    pub fn without_function(mut self, name: &str) -> Self {
+        self.functions.remove(&name.to_ascii_lowercase());
+        self
+    }
+
+    /// Allows a relation to be read although its name is reserved.
+    #[must_use]
+    pub fn with_readable(mut self, name: &str) -> Self {
+        self.readable.insert(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Takes a kind of statement from the list.
+    #[must_use]
+    pub fn without_statement(mut self, kind: StatementKind) -> Self {
+        self.statements.remove(&kind);
+        self
+    }
+}

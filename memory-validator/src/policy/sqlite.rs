@@ -23,7 +23,7 @@ json_quote json_remove jsonb_remove json_replace jsonb_replace json_set jsonb_se
 
 vec_distance_cosine vec_distance_l2 vec_dot vec_f32 vec_length vec_to_json
 
-bm25 highlight snippet
+bm25 highlight snippet match -> ->>
 ";
 
 /// Aggregates and functions of windows.
@@ -67,7 +67,8 @@ pub(super) fn fill(policy: &mut Policy) {
     policy.table_functions = words(TABLE).collect();
     policy.modules = words("fts5 rtree rtree_i32").collect();
     policy.schemas = words("main").collect();
-    policy.readable = words("sqlite_schema sqlite_master memory_entries").collect();
+    policy.readable =
+        words("sqlite_schema sqlite_master sqlite_sequence sqlite_stat1 memory_entries").collect();
     policy.reserved_prefixes = words("sqlite_ _mem_ pragma_").collect();
     policy.reserved_names = words(ENGINE).chain(words("memory_entries")).collect();
 }

@@ -5,3 +5,5 @@ pub(crate) mod portable;
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;
+#[cfg(feature = "sqlite-grammar")]
+mod sqlite_expr;
