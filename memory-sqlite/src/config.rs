@@ -6,6 +6,8 @@ use memory_core::limits::DEFAULT_MAX_VALUE_BYTES;
 use memory_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::sql::SqlConfig;
+
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,6 +72,8 @@ pub struct SqliteConfig {
     /// How long an export waits for its reader to take the next record before it gives up, in milliseconds, since
     /// it holds a snapshot that keeps the write-ahead log from shrinking: 1 to 86,400,000. Default 60,000.
     pub export_idle_ms: u64,
+    /// How agents' SQL databases are kept.
+    pub sql: SqlConfig,
 }
 
 impl Default for SqliteConfig {
@@ -92,6 +96,7 @@ impl Default for SqliteConfig {
             cache_kib: 8_192,
             exports: 4,
             export_idle_ms: 60_000,
+            sql: SqlConfig::default(),
         }
     }
 }
@@ -146,6 +151,13 @@ impl SqliteConfig {
         self
     }
 
+    /// Sets how agents' SQL databases are kept.
+    #[must_use]
+    pub fn with_sql(mut self, sql: SqlConfig) -> Self {
+        self.sql = sql;
+        self
+    }
+
     /// Checks the ranges of the fields.
     ///
     /// # Errors
@@ -164,7 +176,8 @@ impl SqliteConfig {
         in_range("checkpoint_pages", u64::from(self.checkpoint_pages), 16, 1_000_000)?;
         in_range("cache_kib", u64::from(self.cache_kib), 64, 1 << 20)?;
         in_range("exports", self.exports as u64, 1, 64)?;
-        in_range("export_idle_ms", self.export_idle_ms, 1, DAY_MS)
+        in_range("export_idle_ms", self.export_idle_ms, 1, DAY_MS)?;
+        self.sql.check()
     }
 
     pub(crate) fn busy_timeout(&self) -> Duration {
@@ -172,7 +185,7 @@ impl SqliteConfig {
     }
 }
 
-fn in_range(field: &str, value: u64, low: u64, high: u64) -> Result<()> {
+pub(crate) fn in_range(field: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
         Ok(())
     } else {

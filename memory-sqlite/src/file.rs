@@ -84,7 +84,7 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
 }
 
 /// The names of new folders are synced, as is (by SQLite) the file's: what loses its name is lost.
-fn create_folder(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -152,7 +152,7 @@ fn judge_header(path: &Path) -> Result<()> {
 }
 
 /// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Writer,
     Reader,

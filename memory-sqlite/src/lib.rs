@@ -30,6 +30,7 @@ mod sandbox;
 mod schema;
 mod search;
 mod space;
+mod sql;
 mod store;
 mod sweep;
 mod vector;
@@ -38,9 +39,12 @@ mod writer;
 
 pub use config::{Durability, SqliteConfig};
 pub use provider::SqliteProvider;
+pub use sql::{SharedDatabase, SqlConfig};
 
 /// Taking the SQL sandbox apart, to see what each layer stops by itself. Never for production.
 #[cfg(feature = "lab")]
 pub mod lab {
     pub use crate::sandbox::Layers;
+    pub use crate::sql::lab::{Measured, database_file, dump_text, load_script, resting_connections};
+    pub use memory_validator::{Mode, Stages};
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Health, HealthStatus, Provider, Result, Scope,
-    ScopeId, ScopeKind, TenantId,
+    ScopeId, ScopeKind, SqlDialect, SqlFacet, TenantId,
 };
 
 use crate::config::SqliteConfig;
 use crate::error::engine;
+use crate::sql::Engine;
 use crate::store::Store;
 
 /// Memory in one SQLite file, which several processes may share, or in memory alone.
@@ -21,6 +22,7 @@ use crate::store::Store;
 pub struct SqliteProvider {
     pub(crate) store: Arc<Store>,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    pub(crate) sql: Arc<Engine>,
 }
 
 impl SqliteProvider {
@@ -33,7 +35,7 @@ impl SqliteProvider {
     /// touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range. `read_only`,
     /// `unavailable` as the file system has it.
     pub fn open(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        Store::open(Some(path.as_ref()), config, clock).map(|store| Self { store, embedder: None })
+        Store::open(Some(path.as_ref()), config, clock).and_then(Self::over)
     }
 
     /// Opens an empty database in memory, which ends with the provider.
@@ -41,7 +43,17 @@ impl SqliteProvider {
     /// # Errors
     /// `invalid_argument` for a configuration out of range.
     pub fn open_in_memory(config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        Store::open(None, config, clock).map(|store| Self { store, embedder: None })
+        Store::open(None, config, clock).and_then(Self::over)
+    }
+
+    fn over(store: Arc<Store>) -> Result<Self> {
+        match Engine::new(&store, store.database()) {
+            Ok(sql) => Ok(Self { store, embedder: None, sql }),
+            Err(error) => {
+                store.close();
+                Err(error)
+            }
+        }
     }
 
     /// Embeds what is written from now on, and searches by meaning. Call it right after opening.
@@ -60,7 +72,7 @@ impl SqliteProvider {
     /// # Errors
     /// `unavailable`; what was reclaimed before stays so.
     pub async fn sweep(&self) -> Result<u64> {
-        self.aside(Store::sweep).await
+        self.aside(|store| store.sweep()).await
     }
 
     /// Writes the access counts that are held in memory.
@@ -68,7 +80,7 @@ impl SqliteProvider {
     /// # Errors
     /// `unavailable`; the counts stay held.
     pub async fn flush(&self) -> Result<()> {
-        self.aside(Store::flush).await
+        self.aside(|store| store.flush()).await
     }
 
     /// Writes what is held and ends the threads; every later call is `unavailable`. Closing again succeeds.
@@ -76,7 +88,9 @@ impl SqliteProvider {
     /// # Errors
     /// `unavailable` where no thread can be started to do it.
     pub async fn close(&self) -> Result<()> {
-        self.aside(|store| {
+        let sql = Arc::clone(&self.sql);
+        self.aside(move |store| {
+            sql.close();
             store.close();
             Ok(())
         })
@@ -84,7 +98,10 @@ impl SqliteProvider {
     }
 
     /// Does what waits on a thread of its own.
-    async fn aside<T: Send + 'static>(&self, work: fn(&Store) -> Result<T>) -> Result<T> {
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let store = Arc::clone(&self.store);
         std::thread::Builder::new()
@@ -108,6 +125,7 @@ impl SqliteProvider {
 
 impl Drop for SqliteProvider {
     fn drop(&mut self) {
+        self.sql.close();
         self.store.close();
     }
 }
@@ -129,11 +147,21 @@ impl Provider for SqliteProvider {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
         }
+        capabilities.sql = true;
+        capabilities.sql_dialect = Some(SqlDialect::Sqlite);
+        capabilities.sql_transactions = true;
+        capabilities.sql_entries = true;
+        capabilities.sql_vectors = self.embedder.is_some();
+        capabilities.shared_schemas = !self.sql.config.shared.is_empty();
         capabilities.max_value_bytes = self.store.config.max_value_bytes;
         capabilities
     }
 
     fn backend(&self) -> Option<&dyn Backend> {
+        Some(self)
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
         Some(self)
     }
 
@@ -160,6 +188,9 @@ impl Provider for SqliteProvider {
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
+        let of_sql = self.sql.end_run(tenant, root_run).await;
+        let of_entries =
+            self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop);
+        of_sql.and(of_entries)
     }
 }

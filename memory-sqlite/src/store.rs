@@ -204,6 +204,14 @@ impl Store {
         sweep::vacuum(&self.writer)
     }
 
+    /// The database's file; `None` for one in memory.
+    pub(crate) fn database(&self) -> Option<&Path> {
+        match &self.location {
+            Location::Memory => None,
+            Location::File(path) => Some(path),
+        }
+    }
+
     /// One more connection for reading; `None` for a database in memory, which has but one.
     pub(crate) fn connect(&self) -> Result<Option<Connection>> {
         match &self.location {

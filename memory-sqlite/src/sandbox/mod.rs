@@ -10,6 +10,7 @@ mod entries;
 mod layers;
 mod refusal;
 mod run;
+mod runtime;
 mod settings;
 mod value;
 

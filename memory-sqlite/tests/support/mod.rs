@@ -12,6 +12,7 @@
 pub(crate) mod child;
 pub(crate) mod embedders;
 pub(crate) mod files;
+pub(crate) mod sql;
 pub(crate) mod trace;
 
 use std::future::Future;

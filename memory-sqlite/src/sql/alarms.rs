@@ -1,0 +1,173 @@
+//! Moments to wait for, under any executor.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    wakers: BTreeMap<(Instant, u64), Waker>,
+    next: u64,
+    closed: bool,
+}
+
+/// Who waits for which moment. One thread rings; see [`Alarms::wait`].
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Alarms {
+    /// A future that is ready from this moment on, and as soon as the alarms are closed.
+    pub(crate) fn at(self: &Arc<Self>, at: Instant) -> Alarm {
+        Alarm { alarms: Arc::clone(self), at, id: None }
+    }
+
+    pub(crate) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let wakers = std::mem::take(&mut waiting.wakers);
+        drop(waiting);
+        self.changed.notify_all();
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    /// Makes the thread that rings look at what it looks after.
+    pub(crate) fn nudge(&self) {
+        // Under the lock, so that a thread about to wait does not miss it.
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Rings what is due, then waits for the next moment, at most until `until`; false once closed.
+    pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
+        let waiting = self.lock();
+        if waiting.closed {
+            return false;
+        }
+        let next = waiting.wakers.keys().next().map(|(at, _)| *at);
+        let next = [next, until].into_iter().flatten().min();
+        let now = Instant::now();
+        let mut waiting = match next {
+            Some(at) if at <= now => waiting,
+            Some(at) => {
+                self.changed.wait_timeout(waiting, at - now).unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+        };
+        let now = Instant::now();
+        let mut due = Vec::new();
+        while let Some(first) = waiting.wakers.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            due.push(first.remove());
+        }
+        let open = !waiting.closed;
+        drop(waiting);
+        due.into_iter().for_each(Waker::wake);
+        open
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ready from a moment on.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    alarms: Arc<Alarms>,
+    at: Instant,
+    id: Option<u64>,
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.at <= Instant::now() {
+            return Poll::Ready(());
+        }
+        let alarms = Arc::clone(&self.alarms);
+        let mut waiting = alarms.lock();
+        if waiting.closed {
+            return Poll::Ready(());
+        }
+        let id = match self.id {
+            Some(id) => id,
+            None => {
+                waiting.next += 1;
+                waiting.next
+            }
+        };
+        self.id = Some(id);
+        let earliest = waiting.wakers.keys().next().is_none_or(|(first, _)| self.at < *first);
+        waiting.wakers.insert((self.at, id), context.waker().clone());
+        drop(waiting);
+        if earliest {
+            alarms.changed.notify_all();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let waker = self.alarms.lock().wakers.remove(&(self.at, id));
+            // Outside of the lock: it may belong to a task that ends with it.
+            drop(waker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::Wake;
+    use std::time::Duration;
+
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    fn block_on<F: Future>(future: F) -> F::Output {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut future = pin!(future);
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+
+    #[test]
+    fn each_rings_at_its_own_moment_and_none_is_kept_once_dropped() {
+        let alarms = Arc::new(Alarms::default());
+        let ringing = Arc::clone(&alarms);
+        let thread = std::thread::spawn(move || while ringing.wait(None) {});
+        let began = Instant::now();
+        let mut late = Box::pin(alarms.at(began + Duration::from_secs(600)));
+        assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        block_on(alarms.at(began + Duration::from_millis(5)));
+        assert!(began.elapsed() >= Duration::from_millis(5) && began.elapsed() < Duration::from_secs(60));
+        assert_eq!(alarms.lock().wakers.len(), 1);
+        drop(late);
+        assert!(alarms.lock().wakers.is_empty());
+        let waits = alarms.at(began + Duration::from_secs(600));
+        alarms.close();
+        block_on(waits);
+        thread.join().unwrap();
+    }
+}

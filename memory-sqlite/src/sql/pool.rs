@@ -1,0 +1,350 @@
+//! Connections to scopes' databases: those in use belong to who uses them, those at rest lie here, the oldest of which
+//! are closed where they become too many. Nothing in use is ever closed.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use memory_core::{ErrorKind, Result, Scope, ScopeDigest};
+use tokio::sync::Semaphore;
+
+use super::files::{Files, Place, discard};
+use crate::file::FileId;
+use crate::sandbox::{EntrySource, Layers, Place as At, Role, Sandbox, SandboxConfig, SharedFile};
+use crate::store::Store;
+
+/// Marks the database of a dropped scope: whoever has it open still must let go of it.
+pub(crate) const DROPPED: i32 = -1_145_198_416;
+/// Marks a database that holds what was committed.
+pub(crate) const WRITTEN: i32 = 1;
+
+/// What this provider knows of a scope while anybody uses its database.
+#[derive(Debug)]
+pub(crate) struct ScopeState {
+    pub(crate) scope: Scope,
+    pub(crate) digest: ScopeDigest,
+    pub(crate) place: Place,
+    /// Whoever writes holds it, first come first served.
+    pub(crate) writing: Arc<tokio::sync::Mutex<()>>,
+    /// Whoever reads holds one of it.
+    pub(crate) reading: Arc<Semaphore>,
+    /// Connections of an earlier one are not to be used again.
+    epoch: AtomicU64,
+    /// Bytes of log from which it is moved; more where that was in vain.
+    pub(crate) log_tolerated: AtomicU64,
+}
+
+impl ScopeState {
+    /// From now on no connection at rest is used again.
+    pub(crate) fn forget_connections(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One connection to a scope's database.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) state: Arc<ScopeState>,
+    role: Role,
+    epoch: u64,
+    file: Option<FileId>,
+}
+
+impl Conn {
+    pub(crate) fn is_writer(&self) -> bool {
+        self.role == Role::Writer
+    }
+
+    pub(crate) fn file(&self) -> Option<FileId> {
+        self.file
+    }
+
+    /// Whether it leads to what now has the scope's name.
+    fn is_current(&self) -> bool {
+        let now = self.state.place.file();
+        self.epoch == self.state.epoch.load(Ordering::SeqCst)
+            && self.file == now
+            && (now.is_some() || cfg!(not(unix)))
+    }
+}
+
+type Slot = (ScopeDigest, Role);
+
+#[derive(Debug, Default)]
+struct Resting {
+    connections: HashMap<Slot, Vec<(u64, Conn)>>,
+    /// In the order in which they came; some are gone already.
+    order: VecDeque<(u64, Slot)>,
+    count: usize,
+    next: u64,
+}
+
+impl Resting {
+    fn take(&mut self, slot: Slot) -> Option<Conn> {
+        let of_slot = self.connections.get_mut(&slot)?;
+        let (_, conn) = of_slot.pop()?;
+        if of_slot.is_empty() {
+            self.connections.remove(&slot);
+        }
+        self.count -= 1;
+        Some(conn)
+    }
+
+    fn put(&mut self, slot: Slot, conn: Conn) {
+        self.next += 1;
+        self.connections.entry(slot).or_default().push((self.next, conn));
+        self.order.push_back((self.next, slot));
+        self.count += 1;
+        // What is gone is left in the order for a while; this keeps it short at a constant price for each.
+        if self.order.len() > 2 * self.count + 64 {
+            let connections = &self.connections;
+            self.order.retain(|(number, slot)| {
+                connections.get(slot).is_some_and(|found| found.iter().any(|(at, _)| at == number))
+            });
+        }
+    }
+
+    fn oldest(&mut self) -> Option<Conn> {
+        while let Some((number, slot)) = self.order.pop_front() {
+            let Some(of_slot) = self.connections.get_mut(&slot) else { continue };
+            let Some(at) = of_slot.iter().position(|(found, _)| *found == number) else { continue };
+            let (_, conn) = of_slot.remove(at);
+            if of_slot.is_empty() {
+                self.connections.remove(&slot);
+            }
+            self.count -= 1;
+            return Some(conn);
+        }
+        None
+    }
+}
+
+/// How connections are opened.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    pub(crate) sandbox: SandboxConfig,
+    pub(crate) shared: Vec<SharedFile>,
+    pub(crate) store: Weak<Store>,
+}
+
+/// The connections at rest, and the scopes in use.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) files: Files,
+    opener: Opener,
+    capacity: usize,
+    readers: usize,
+    log_bytes: u64,
+    resting: Mutex<Resting>,
+    scopes: Mutex<(HashMap<ScopeDigest, Weak<ScopeState>>, usize)>,
+}
+
+impl Pool {
+    pub(crate) fn new(files: Files, opener: Opener, capacity: usize, readers: usize, log_bytes: u64) -> Self {
+        Self {
+            files,
+            opener,
+            capacity,
+            readers,
+            log_bytes,
+            resting: Mutex::default(),
+            scopes: Mutex::new((HashMap::new(), 256)),
+        }
+    }
+
+    /// What all who use the scope at this time share.
+    pub(crate) fn scope(&self, scope: &Scope) -> Arc<ScopeState> {
+        let digest = scope.digest();
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, limit) = &mut *scopes;
+        if let Some(state) = known.get(&digest).and_then(Weak::upgrade) {
+            return state;
+        }
+        if known.len() >= *limit {
+            known.retain(|_, state| state.strong_count() > 0);
+            *limit = (2 * known.len()).max(256);
+        }
+        let state = Arc::new(ScopeState {
+            scope: scope.clone(),
+            digest,
+            place: self.files.place(scope, &digest),
+            writing: Arc::default(),
+            reading: Arc::new(Semaphore::new(self.readers)),
+            epoch: AtomicU64::new(0),
+            log_tolerated: AtomicU64::new(self.log_bytes),
+        });
+        known.insert(digest, Arc::downgrade(&state));
+        state
+    }
+
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes
+    }
+
+    /// A connection that may write; the database is made where there is none.
+    pub(crate) fn writer(&self, state: &Arc<ScopeState>, layers: Layers, deadline: Instant) -> Result<Conn> {
+        if let Some(conn) = self.rested(state, Role::Writer) {
+            return Ok(conn);
+        }
+        self.files.make_root()?;
+        loop {
+            if !state.place.is_made()? {
+                let changing = self.files.changing(deadline)?;
+                changing.make(&state.scope, &state.place)?;
+                // SQLite makes the database of it before anybody else may open it.
+                let conn = self.open(state, Role::Writer, layers)?;
+                drop(changing);
+                return Ok(conn);
+            }
+            let opening = self.files.opening(deadline)?;
+            if !state.place.is_made()? {
+                continue;
+            }
+            let conn = self.open(state, Role::Writer, layers)?;
+            drop(opening);
+            if conn.sandbox.mark()? == DROPPED {
+                // Whoever dropped it did not come to remove it.
+                self.remove(conn, deadline)?;
+                continue;
+            }
+            return Ok(conn);
+        }
+    }
+
+    /// A connection that reads; `None` where there is no database.
+    pub(crate) fn reader(
+        &self,
+        state: &Arc<ScopeState>,
+        layers: Layers,
+        deadline: Instant,
+    ) -> Result<Option<Conn>> {
+        if let Some(conn) = self.rested(state, Role::Reader) {
+            return Ok(Some(conn));
+        }
+        if !state.place.is_made()? {
+            return Ok(None);
+        }
+        let opening = self.files.opening(deadline)?;
+        if !state.place.is_made()? {
+            return Ok(None);
+        }
+        let conn = self.open(state, Role::Reader, layers)?;
+        drop(opening);
+        Ok((conn.sandbox.mark()? != DROPPED).then_some(conn))
+    }
+
+    /// A connection to a database without tables.
+    pub(crate) fn empty(&self, state: &Arc<ScopeState>, layers: Layers) -> Result<Sandbox> {
+        let opener = &self.opener;
+        Sandbox::open(At::Empty, Role::Reader, &opener.sandbox, &opener.shared, self.entries(state), layers)
+    }
+
+    fn rested(&self, state: &Arc<ScopeState>, role: Role) -> Option<Conn> {
+        loop {
+            let conn = self.lock().take((state.digest, role))?;
+            if conn.is_current() {
+                return Some(conn);
+            }
+        }
+    }
+
+    fn open(&self, state: &Arc<ScopeState>, role: Role, layers: Layers) -> Result<Conn> {
+        let epoch = state.epoch.load(Ordering::SeqCst);
+        let file = state.place.file();
+        let (opener, entries) = (&self.opener, self.entries(state));
+        let at = At::File(state.place.database());
+        let sandbox = Sandbox::open(at, role, &opener.sandbox, &opener.shared, entries, layers)?;
+        // Opens the log, whose name must still be this file's.
+        sandbox.mark()?;
+        Ok(Conn { sandbox, state: Arc::clone(state), role, epoch, file })
+    }
+
+    fn entries(&self, state: &ScopeState) -> Option<Arc<dyn EntrySource>> {
+        let store = self.opener.store.upgrade()?;
+        let _ = (store, state);
+        None
+    }
+
+    /// Lays a connection to rest. Nothing may be open on it.
+    pub(crate) fn rest(&self, mut conn: Conn) {
+        if conn.sandbox.in_transaction() {
+            // It would keep the lock; closing it rolls back.
+            tracing::error!(
+                "a connection was laid to rest in a transaction, which is a bug; please report it"
+            );
+            return;
+        }
+        if !conn.is_current() || self.capacity == 0 {
+            return;
+        }
+        conn.sandbox.set_quota(None);
+        let mut resting = self.lock();
+        resting.put((conn.state.digest, conn.role), conn);
+        let closed = if resting.count > self.capacity { resting.oldest() } else { None };
+        drop(resting);
+        drop(closed);
+    }
+
+    /// Closes the connections to a scope that rest.
+    pub(crate) fn close_scope(&self, digest: ScopeDigest) {
+        let mut closed = Vec::new();
+        let mut resting = self.lock();
+        for role in [Role::Writer, Role::Reader] {
+            while let Some(conn) = resting.take((digest, role)) {
+                closed.push(conn);
+            }
+        }
+        drop(resting);
+        drop(closed);
+    }
+
+    /// Every connection that rests.
+    pub(crate) fn drain(&self) -> Vec<Conn> {
+        let mut resting = self.lock();
+        std::iter::from_fn(|| resting.oldest()).collect()
+    }
+
+    /// How many rest.
+    #[cfg(feature = "lab")]
+    pub(crate) fn resting(&self) -> usize {
+        self.lock().count
+    }
+
+    /// Takes away the files of a database that is marked as dropped.
+    pub(crate) fn remove(&self, conn: Conn, deadline: Instant) -> Result<()> {
+        let (state, file) = (Arc::clone(&conn.state), conn.file());
+        drop(conn);
+        state.forget_connections();
+        self.close_scope(state.digest);
+        let trash = self.files.changing(deadline)?.take(&state.place, file)?;
+        if let Some(trash) = trash {
+            discard(&trash);
+        }
+        Ok(())
+    }
+
+    /// As [`Pool::remove`], for a file that cannot be opened as a database.
+    pub(crate) fn remove_damaged(&self, state: &ScopeState, deadline: Instant) -> Result<()> {
+        state.forget_connections();
+        self.close_scope(state.digest);
+        let trash = self.files.changing(deadline)?.take(&state.place, state.place.file())?;
+        if let Some(trash) = trash {
+            discard(&trash);
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Resting> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an error says that another process is in the way at this moment.
+pub(crate) fn is_busy(error: &memory_core::Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+        && std::error::Error::source(error)
+            .and_then(|source| source.downcast_ref::<rusqlite::Error>())
+            .is_some_and(crate::error::is_busy)
+}

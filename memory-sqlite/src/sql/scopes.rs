@@ -1,0 +1,167 @@
+//! Which scopes have a database, how much it holds, what is in it, and its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use memory_core::cursor::Cursor;
+use memory_core::sql::{SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
+use memory_core::{Error, ErrorKind, Result, Scope, ScopeId, ScopeKind, TenantId};
+
+use super::engine::Engine;
+use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
+use super::transactions::{Ended, Guard};
+
+impl Engine {
+    /// Reads a scope's database on a worker; `None`: it has none.
+    pub(crate) async fn look<T: Send + 'static>(
+        self: &Arc<Self>,
+        scope: &Scope,
+        read: fn(&mut Conn) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.wake()?;
+        let deadline = self.deadline(None);
+        let state = self.pool.scope(scope);
+        let mut times = 0;
+        loop {
+            let (engine, state) = (Arc::clone(self), Arc::clone(&state));
+            let work = move || engine.look_once(&state, deadline, read);
+            match self.workers.run(deadline, work).await? {
+                Err(error) if is_busy(&error) => self.pause(&mut times, deadline).await?,
+                done => return done,
+            }
+        }
+    }
+
+    fn look_once<T>(
+        &self,
+        state: &Arc<ScopeState>,
+        deadline: Instant,
+        read: fn(&mut Conn) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Some(mut conn) = self.pool.reader(state, self.layers(), deadline)? else { return Ok(None) };
+        conn.sandbox.begin_snapshot()?;
+        let done = match conn.sandbox.mark() {
+            Ok(WRITTEN) => read(&mut conn).map(Some),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        };
+        conn.sandbox.rollback()?;
+        self.pool.rest(conn);
+        done
+    }
+
+    pub(crate) async fn tables(self: &Arc<Self>, scope: &Scope) -> Result<Vec<TableInfo>> {
+        Ok(self.look(scope, |conn| conn.sandbox.tables()).await?.unwrap_or_default())
+    }
+
+    pub(crate) async fn usage(self: &Arc<Self>, scope: &Scope) -> Result<SqlUsage> {
+        let bytes = self.look(scope, |conn| conn.sandbox.usage()).await?.unwrap_or_default();
+        Ok(SqlUsage::new(bytes, self.config.quota_bytes))
+    }
+
+    pub(crate) async fn scopes(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        query: SqlScopesQuery,
+    ) -> Result<SqlScopePage> {
+        self.wake()?;
+        let after = match &query.cursor {
+            Some(cursor) => Some(cursor.scope(tenant)?),
+            None => None,
+        };
+        let (engine, of) = (Arc::clone(self), tenant.clone());
+        let found = self
+            .workers
+            .run(self.deadline(None), move || {
+                let mut found = engine.pool.files.list(&of)?;
+                let is_later = |scope: &Scope| {
+                    after
+                        .as_ref()
+                        .is_none_or(|(kind, id)| (scope.kind, scope.id.as_str()) > (*kind, id.as_str()))
+                };
+                found.retain(is_later);
+                found.sort_by(|a, b| (a.kind, a.id.as_str()).cmp(&(b.kind, b.id.as_str())));
+                Ok::<_, Error>(found)
+            })
+            .await??;
+        let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
+        for scope in found {
+            // A database that nobody has written to, or that was dropped since, is none.
+            let Some(bytes) = self.look(&scope, |conn| conn.sandbox.usage()).await? else { continue };
+            if scopes.len() >= query.limit {
+                let next = scopes.last().map(|(last, _)| Cursor::after_scope(tenant, last.kind, &last.id));
+                return Ok(SqlScopePage::new(scopes, next));
+            }
+            scopes.push((scope, SqlUsage::new(bytes, self.config.quota_bytes)));
+        }
+        Ok(SqlScopePage::new(scopes, None))
+    }
+
+    /// Drops a scope's database; whether there was one.
+    pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
+        let state = self.pool.scope(scope);
+        if !state.place.is_there()? {
+            return Ok(false);
+        }
+        self.wake()?;
+        let deadline = self.deadline(None);
+        self.end_those(Ended::Dropped, Self::of_scope(&state)).await?;
+        let mut guard = Some(self.lock(&state, deadline).await?);
+        let mut times = 0;
+        loop {
+            let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
+            let (engine, state) = (Arc::clone(self), Arc::clone(&state));
+            let work = move || {
+                let done = engine.drop_once(&state, deadline);
+                (done, held)
+            };
+            match self.workers.run(deadline, work).await? {
+                (Err(error), held) if is_busy(&error) => guard = Some(held),
+                (done, held) => {
+                    drop::<Guard>(held);
+                    return done;
+                }
+            }
+            self.pause(&mut times, deadline).await?;
+        }
+    }
+
+    fn drop_once(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<bool> {
+        if !state.place.is_there()? {
+            return Ok(false);
+        }
+        let mut conn = match self.pool.writer(state, self.layers(), deadline) {
+            Ok(conn) => conn,
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                self.pool.remove_damaged(state, deadline)?;
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        };
+        if let Err(error) = conn.sandbox.begin_immediate() {
+            if is_busy(&error) {
+                self.pool.rest(conn);
+            }
+            return Err(error);
+        }
+        let mark = conn.sandbox.mark()?;
+        if mark != DROPPED {
+            // From its commit on the database is gone, whoever comes to remove the files.
+            conn.sandbox.set_mark(DROPPED)?;
+            conn.sandbox.commit()?;
+        } else {
+            conn.sandbox.rollback()?;
+        }
+        self.pool.remove(conn, deadline)?;
+        Ok(mark == WRITTEN)
+    }
+
+    /// Ends a run: its scope's database, and the transactions that it opened in any scope.
+    pub(crate) async fn end_run(self: &Arc<Self>, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let of_run = |transaction: &super::transactions::Transaction| {
+            transaction.scope.tenant == *tenant && transaction.root_run == *root_run
+        };
+        self.end_those(Ended::RunEnded, of_run).await?;
+        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
+    }
+}

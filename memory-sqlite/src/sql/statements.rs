@@ -1,0 +1,332 @@
+//! Running one statement: by itself, or in a transaction.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
+use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_validator::Mode;
+
+use super::engine::{Engine, held_here};
+use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
+use super::running::Underway;
+use super::transactions::{Ended, Guard, Held, Transaction};
+use super::verdicts::Judged;
+use crate::sandbox::{Cancel, Ran, Sandbox, Statement};
+
+/// The number of the savepoint that undoes one statement; those of transactions begin with 1.
+const OF_STATEMENT: u32 = 0;
+
+/// What a call wants done.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) scope: Scope,
+    pub(crate) sql: String,
+    /// Nothing to be embedded is among them any more.
+    pub(crate) args: Vec<SqlValue>,
+    pub(crate) mode: Mode,
+    pub(crate) options: StatementOptions,
+    pub(crate) deadline: Instant,
+}
+
+/// What came of trying.
+enum Tried<T> {
+    Done(Result<Ran>),
+    /// Another process was in the way; this is what is held meanwhile.
+    Busy(T),
+}
+
+impl Engine {
+    /// Runs a statement as its call says.
+    pub(crate) async fn run(self: &Arc<Self>, call: Call) -> Result<Ran> {
+        self.wake()?;
+        let call = Arc::new(call);
+        let underway = self.running.begin();
+        match &call.options.tx {
+            Some(tx) => {
+                let tx = tx.clone();
+                self.run_within(call, &tx, underway).await
+            }
+            None if call.mode == Mode::Query => self.read(call, underway).await,
+            None => self.write(call, underway).await,
+        }
+    }
+
+    /// Decides about a text on a worker, where it is not known.
+    pub(crate) async fn judge(self: &Arc<Self>, sql: &str, mode: Mode, deadline: Instant) -> Result<Judged> {
+        if let Some(judged) = self.verdicts.known(sql, mode) {
+            return Ok(judged);
+        }
+        let (engine, sql) = (Arc::clone(self), sql.to_owned());
+        self.workers.run(deadline, move || engine.verdicts.judge(&sql, mode, engine.stages())).await?
+    }
+
+    async fn read(self: &Arc<Self>, call: Arc<Call>, underway: Underway) -> Result<Ran> {
+        let state = self.pool.scope(&call.scope);
+        let permit = self
+            .until(call.deadline, Arc::clone(&state.reading).acquire_owned())
+            .await
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Timeout,
+                    "too many queries of this scope ran until the deadline; try again when some have ended",
+                )
+            })?
+            .map_err(|_| crate::error::closed())?;
+        let mut permit = Some(permit);
+        let mut times = 0;
+        loop {
+            let (engine, call, state, held, cancel) = (
+                Arc::clone(self),
+                Arc::clone(&call),
+                Arc::clone(&state),
+                permit.take(),
+                underway.cancel.clone(),
+            );
+            let deadline = call.deadline;
+            let work = move || match engine.read_once(&call, &state, &cancel) {
+                Err(error) if is_busy(&error) => Tried::Busy(held),
+                done => Tried::Done(done),
+            };
+            match self.workers.run(deadline, work).await? {
+                Tried::Done(done) => return done,
+                Tried::Busy(held) => permit = held,
+            }
+            self.pause(&mut times, deadline).await?;
+        }
+    }
+
+    fn read_once(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Result<Ran> {
+        self.verdicts.judge(&call.sql, call.mode, self.stages())?;
+        match self.pool.reader(state, self.layers(), call.deadline)? {
+            Some(mut conn) => {
+                let ran = self.step(&mut conn.sandbox, call, false, cancel);
+                if !conn.sandbox.in_transaction() {
+                    self.pool.rest(conn);
+                }
+                ran
+            }
+            None => self.step(&mut self.pool.empty(state, self.layers())?, call, false, cancel),
+        }
+    }
+
+    fn step(&self, sandbox: &mut Sandbox, call: &Call, frees: bool, cancel: &Cancel) -> Result<Ran> {
+        sandbox.set_quota(call.options.quota_bytes.or(self.config.quota_bytes));
+        sandbox.run(&Statement {
+            sql: &call.sql,
+            args: &call.args,
+            mode: call.mode,
+            deadline: call.deadline,
+            max_rows: call.options.max_rows,
+            max_bytes: call.options.max_bytes,
+            frees,
+            cancel,
+        })
+    }
+
+    async fn write(self: &Arc<Self>, call: Arc<Call>, underway: Underway) -> Result<Ran> {
+        let state = self.pool.scope(&call.scope);
+        let guard = match Arc::clone(&state.writing).try_lock_owned() {
+            Ok(guard) => guard,
+            Err(_) => {
+                // What is refused is refused at once.
+                self.judge(&call.sql, call.mode, call.deadline).await?;
+                self.lock(&state, call.deadline).await?
+            }
+        };
+        let mut guard = Some(guard);
+        let mut times = 0;
+        loop {
+            let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
+            let (engine, call, state, cancel) =
+                (Arc::clone(self), Arc::clone(&call), Arc::clone(&state), underway.cancel.clone());
+            let deadline = call.deadline;
+            let work = move || engine.write_once(&call, &state, held, &cancel);
+            match self.workers.run(deadline, work).await? {
+                Tried::Done(done) => return done,
+                Tried::Busy(held) => guard = Some(held),
+            }
+            self.pause(&mut times, deadline).await?;
+        }
+    }
+
+    /// Waits for the scope's lock for writing.
+    ///
+    /// # Errors
+    /// `timeout`.
+    pub(crate) async fn lock(&self, state: &ScopeState, deadline: Instant) -> Result<Guard> {
+        self.until(deadline, Arc::clone(&state.writing).lock_owned())
+            .await
+            .ok_or_else(|| if self.is_closed() { crate::error::closed() } else { held_here() })
+    }
+
+    fn write_once(
+        self: &Arc<Self>,
+        call: &Call,
+        state: &Arc<ScopeState>,
+        guard: Guard,
+        cancel: &Cancel,
+    ) -> Tried<Guard> {
+        let judged = match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
+            Ok(judged) => judged,
+            Err(error) => return Tried::Done(Err(error)),
+        };
+        let mut conn = match self.begin_write(state, call.deadline) {
+            Ok(conn) => conn,
+            Err(error) if is_busy(&error) => return Tried::Busy(guard),
+            Err(error) => return Tried::Done(Err(error)),
+        };
+        let ran = self.step(&mut conn.sandbox, call, judged.kind.frees(), cancel);
+        let done = ran.and_then(|ran| {
+            if conn.sandbox.in_transaction() {
+                self.mark_written(&mut conn, judged)?;
+                conn.sandbox.commit()?;
+                Ok(ran)
+            } else {
+                Err(Error::new(
+                    ErrorKind::StatementRefused,
+                    "the statement ended the transaction that it ran in, and had no effect; use RAISE(ABORT) or OR ABORT",
+                ))
+            }
+        });
+        match &done {
+            Ok(_) => self.wrote(conn, guard),
+            Err(error) => self.give_up(conn, guard, error),
+        }
+        Tried::Done(done)
+    }
+
+    /// Marks a database that holds nothing yet as one that does, once a statement has written.
+    pub(crate) fn mark_written(&self, conn: &mut Conn, judged: Judged) -> Result<()> {
+        if !judged.kind.reads_only() && conn.sandbox.mark()? != WRITTEN {
+            conn.sandbox.set_mark(WRITTEN)?;
+        }
+        Ok(())
+    }
+
+    fn give_up(&self, mut conn: Conn, guard: Guard, error: &Error) {
+        let sound = error.kind() != ErrorKind::OutcomeUnknown && conn.sandbox.rollback().is_ok();
+        if sound {
+            self.pool.rest(conn);
+        } else {
+            drop(conn);
+        }
+        drop(guard);
+    }
+
+    /// A connection whose transaction has begun, on the scope's database as it is now.
+    pub(crate) fn begin_write(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Conn> {
+        loop {
+            let mut conn = self.pool.writer(state, self.layers(), deadline)?;
+            if let Err(error) = conn.sandbox.begin_immediate() {
+                if is_busy(&error) {
+                    self.pool.rest(conn);
+                }
+                return Err(error);
+            }
+            if conn.sandbox.mark()? != DROPPED {
+                return Ok(conn);
+            }
+            // It was dropped while this connection lay at rest, or waited for the lock.
+            conn.sandbox.rollback()?;
+            self.pool.remove(conn, deadline)?;
+            if Instant::now() >= deadline {
+                return Err(held_here());
+            }
+        }
+    }
+
+    /// Waits for a transaction's turn.
+    pub(crate) async fn turn(
+        &self,
+        scope: &Scope,
+        tx: &TxId,
+        deadline: Instant,
+    ) -> Result<(Arc<Transaction>, Guard)> {
+        let transaction = self.transactions.find(scope, tx)?;
+        let turn = self.until(deadline, Arc::clone(&transaction.turn).lock_owned()).await.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Timeout,
+                "another call uses this transaction for longer than the deadline; nothing was done, try again",
+            )
+            .with_detail("transaction", "open")
+        })?;
+        Ok((transaction, turn))
+    }
+
+    async fn run_within(self: &Arc<Self>, call: Arc<Call>, tx: &TxId, underway: Underway) -> Result<Ran> {
+        let (transaction, turn) = self.turn(&call.scope, tx, call.deadline).await?;
+        let engine = Arc::clone(self);
+        let (deadline, cancel) = (call.deadline, underway.cancel.clone());
+        let work = move || {
+            // Once more: it may have ended while its turn was waited for.
+            let done = engine.step_within(&call, &transaction, &cancel);
+            drop(turn);
+            done
+        };
+        self.workers.run(deadline, work).await?
+    }
+
+    fn step_within(
+        self: &Arc<Self>,
+        call: &Call,
+        transaction: &Arc<Transaction>,
+        cancel: &Cancel,
+    ) -> Result<Ran> {
+        let open = |error: Error| error.with_detail("transaction", "open");
+        let mut held = transaction.take(cancel)?;
+        let judged = match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.after(transaction, held);
+                return Err(open(error));
+            }
+        };
+        let sandbox = &mut held.conn.sandbox;
+        let undoable = !judged.kind.reads_only();
+        let begun = if undoable { sandbox.savepoint(OF_STATEMENT) } else { Ok(()) };
+        let ran = begun.and_then(|()| {
+            let ran = self.step(sandbox, call, judged.kind.frees(), cancel);
+            if undoable && sandbox.in_transaction() {
+                if ran.is_err() {
+                    sandbox.rollback_to(OF_STATEMENT)?;
+                }
+                sandbox.release(OF_STATEMENT)?;
+            }
+            ran
+        });
+        let ran = match ran {
+            Ok(ran) if sandbox.in_transaction() => self.mark_written(&mut held.conn, judged).map(|()| ran),
+            // `OR ROLLBACK` that reached the engine.
+            Ok(_) => Err(Ended::ByTheEngine.told()),
+            Err(error) => Err(error),
+        };
+        let lives = self.after(transaction, held);
+        ran.map_err(|error| {
+            if error.details().contains_key("transaction") {
+                error
+            } else {
+                error.with_detail("transaction", if lives { "open" } else { "lost" })
+            }
+        })
+    }
+
+    /// Gives back what a call took of a transaction, or ends it where the engine did; whether it is still open.
+    pub(crate) fn after(&self, transaction: &Arc<Transaction>, held: Held) -> bool {
+        let lives = held.conn.sandbox.in_transaction();
+        if let Some(held) = self.transactions.put_back(transaction, held) {
+            // It was ended while the statement ran.
+            self.roll_back(held);
+            return false;
+        }
+        if !lives && let Some(held) = self.transactions.end(transaction, Ended::ByTheEngine) {
+            self.roll_back(held);
+        }
+        lives
+    }
+}
+
+/// The rows of a query.
+pub(crate) fn rows(ran: Ran) -> Rows {
+    ran.rows.unwrap_or_default()
+}
