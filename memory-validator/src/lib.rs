@@ -21,6 +21,7 @@
 
 mod gate;
 mod grammar;
+mod literals;
 mod modules;
 mod policy;
 mod refusals;
@@ -28,6 +29,7 @@ mod validator;
 mod verdict;
 mod walk;
 
+pub use literals::without_literals;
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
 pub use validator::{STACK_BYTES, Stages, Validator};
 pub use verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind, Verdict};
