@@ -20,7 +20,7 @@ mod memory;
 pub mod policy;
 pub mod registry;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+pub mod sqlite;
 pub mod system;
 pub mod tool;
 pub mod url;

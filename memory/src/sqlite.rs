@@ -1,6 +1,6 @@
 //! `sqlite:PATH` and `sqlite::memory:`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -21,19 +21,32 @@ pub(crate) struct SqliteFactory;
 #[async_trait]
 impl Factory for SqliteFactory {
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
-        let config = config(url)?;
-        let clock = Arc::clone(&context.clock);
-        let provider = match path(url)? {
-            None => SqliteProvider::open_in_memory(config, clock)?,
-            Some(path) => {
-                let path = context.base_dir.as_ref().map_or_else(|| path.clone(), |base| base.join(&path));
-                SqliteProvider::open(path, config, clock)?
-            }
-        };
-        Ok(Arc::new(match &context.embedder {
-            Some(embedder) => provider.with_embedder(Arc::clone(embedder)),
-            None => provider,
-        }))
+        Ok(Arc::new(open(url, context)?))
+    }
+}
+
+/// Opens the database of a URL as a [`Registry`](crate::Registry) does, for callers who need what only SQLite has.
+/// Blocks for some milliseconds.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL or parameter; as [`SqliteProvider::open`].
+pub fn open(url: &BackendUrl, context: &OpenContext) -> Result<SqliteProvider> {
+    let config = config(url, context.base_dir.as_deref())?;
+    let clock = Arc::clone(&context.clock);
+    let provider = match path(url)? {
+        None => SqliteProvider::open_in_memory(config, clock)?,
+        Some(path) => SqliteProvider::open(based(context.base_dir.as_deref(), path), config, clock)?,
+    };
+    Ok(match &context.embedder {
+        Some(embedder) => provider.with_embedder(Arc::clone(embedder)),
+        None => provider,
+    })
+}
+
+fn based(base: Option<&Path>, path: PathBuf) -> PathBuf {
+    match base {
+        Some(base) => base.join(path),
+        None => path,
     }
 }
 
@@ -68,21 +81,49 @@ fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
 }
 
 /// Each parameter is read by itself first, so that the refusal names it.
-fn config(url: &BackendUrl) -> Result<SqliteConfig> {
+fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
     let mut fields = Map::new();
     for (name, text) in url.parameters()? {
-        let value = text.parse::<u64>().map_or(Value::String(text), Value::from);
-        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        let mut alone = Map::new();
+        insert(&mut alone, &name, &text, base)?;
         serde_json::from_value::<SqliteConfig>(Value::Object(alone)).map_err(|error| {
             Error::invalid(format!("the parameter `{name}` of the sqlite URL is not accepted: {error}"))
                 .with_detail("parameter", name.as_str())
         })?;
-        fields.insert(name, value);
+        insert(&mut fields, &name, &text, base)?;
     }
     let config: SqliteConfig = serde_json::from_value(Value::Object(fields)).map_err(|error| {
         Error::invalid("the parameters of the sqlite URL are not accepted").with_source(error)
     })?;
     config.check().map(|()| config)
+}
+
+/// Puts a parameter where its name says: `sql.NAME` into the part about databases of agents, and
+/// `sql.shared.NAME=FILE` into its list of shared files.
+fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<&Path>) -> Result<()> {
+    let file = || match based(base, PathBuf::from(text)).into_os_string().into_string() {
+        Ok(path) => Ok(Value::String(path)),
+        Err(_) => Err(Error::invalid(format!("the folder that `{name}` is relative to is not UTF-8"))),
+    };
+    let number_or_text = || text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from);
+    let Some(inner) = name.strip_prefix("sql.") else {
+        fields.insert(name.to_owned(), number_or_text());
+        return Ok(());
+    };
+    let Some(sql) = fields.entry("sql").or_insert_with(|| Value::Object(Map::new())).as_object_mut() else {
+        return Err(Error::invalid("`sql` is a group of parameters; write `sql.NAME=value`"));
+    };
+    match inner.strip_prefix("shared.") {
+        Some(schema) => {
+            let shared = sql.entry("shared").or_insert_with(|| Value::Array(Vec::new()));
+            if let Some(shared) = shared.as_array_mut() {
+                shared.push(serde_json::json!({"name": schema, "path": file()?}));
+            }
+        }
+        None if inner == "root" => drop(sql.insert(inner.to_owned(), file()?)),
+        None => drop(sql.insert(inner.to_owned(), number_or_text())),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -120,10 +161,10 @@ mod tests {
 
     #[test]
     fn parameters_are_the_fields_of_the_configuration() {
-        let config = config(&url("sqlite:a.db?durability=normal&busy_timeout_ms=250")).unwrap();
+        let config = config(&url("sqlite:a.db?durability=normal&busy_timeout_ms=250"), None).unwrap();
         assert_eq!(config.durability, Durability::Normal);
         assert_eq!(config.busy_timeout_ms, 250);
-        assert_eq!(super::config(&url("sqlite:a.db")).unwrap(), SqliteConfig::default());
+        assert_eq!(super::config(&url("sqlite:a.db"), None).unwrap(), SqliteConfig::default());
     }
 
     #[test]
@@ -134,7 +175,7 @@ mod tests {
             ("sqlite:a.db?readers=many", "readers", "usize"),
             ("sqlite:a.db?readers=0", "readers", "1 to 64"),
         ] {
-            let error = config(&url(bad)).unwrap_err().to_string();
+            let error = config(&url(bad), None).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(allowed), "{bad}: {error}");
         }
     }

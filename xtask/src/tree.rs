@@ -82,12 +82,20 @@ const RULES: &[Rule] = &[
         package: "memory",
         arguments: &["--no-default-features"],
         must: &["memory-core"],
-        must_not: &["memory-sqlite", "rusqlite", "libsqlite3-sys", "tokio-postgres", "reqwest", "hyper"],
+        must_not: &[
+            "memory-sqlite",
+            "memory-validator",
+            "rusqlite",
+            "libsqlite3-sys",
+            "tokio-postgres",
+            "reqwest",
+            "hyper",
+        ],
     },
     Rule {
         package: "memory",
         arguments: &[],
-        must: &["memory-core", "memory-sqlite", "rusqlite"],
+        must: &["memory-core", "memory-sqlite", "memory-validator", "rusqlite"],
         must_not: &["tokio-postgres", "reqwest", "hyper", "rmcp", "openssl", "openssl-sys", "native-tls"],
     },
     Rule {

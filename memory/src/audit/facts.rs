@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use memory_core::{Result, RunContext, ScopeKind, Timestamp};
+use memory_core::{Error, Result, RunContext, ScopeKind, SqlDialect, Timestamp};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
 use super::record::AuditCall;
 use super::redact::Redactor;
+use super::statement::{About, Statement};
 use super::{AuditMode, Auditor};
 use crate::tool::{DEFAULT_SCOPE, ToolOp};
 
@@ -27,17 +28,25 @@ pub(crate) struct Facts<'a> {
     key: Option<String>,
     prefix: Option<String>,
     scope: Option<ScopeKind>,
+    dialect: Option<SqlDialect>,
+    sql: Option<String>,
     ended: Option<Ended>,
 }
 
 struct Ended {
     outcome: &'static str,
+    refused_by: Option<String>,
     rows: Option<u64>,
     bytes_out: usize,
 }
 
 impl<'a> Facts<'a> {
-    pub(crate) fn begin(auditor: &'a Auditor, run: &'a RunContext, input: &'a str) -> Self {
+    pub(crate) fn begin(
+        auditor: &'a Auditor,
+        run: &'a RunContext,
+        dialect: Option<SqlDialect>,
+        input: &'a str,
+    ) -> Self {
         Self {
             auditor,
             run,
@@ -48,6 +57,8 @@ impl<'a> Facts<'a> {
             key: None,
             prefix: None,
             scope: None,
+            dialect,
+            sql: None,
             ended: None,
         }
     }
@@ -64,6 +75,7 @@ impl<'a> Facts<'a> {
         self.op = Some(op);
         self.key = string("key");
         self.prefix = string("prefix");
+        self.sql = string("sql").filter(|sql| sql.len() <= MAX_CONTENT);
         self.scope = match field("scope") {
             None => has_scope.then_some(DEFAULT_SCOPE),
             Some(raw) => serde_json::from_str(raw).ok(),
@@ -72,18 +84,25 @@ impl<'a> Facts<'a> {
 
     /// Notes the end, and the bytes that were answered.
     pub(crate) fn ended(&mut self, result: &Result<String>, bytes_out: usize) {
-        let (outcome, rows) = match result {
-            Ok(answer) => ("ok", rows_of(answer)),
-            Err(error) => (error.kind().code(), None),
-        };
-        self.ended = Some(Ended { outcome, rows, bytes_out });
+        self.ended = Some(match result {
+            Ok(answer) => Ended { outcome: "ok", refused_by: None, rows: rows_of(answer), bytes_out },
+            Err(error) => {
+                let refused_by = self.sql.as_ref().and_then(|_| refused_by(error));
+                Ended { outcome: error.kind().code(), refused_by, rows: None, bytes_out }
+            }
+        });
     }
 }
 
 impl Drop for Facts<'_> {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
-        let ended = self.ended.take().unwrap_or(Ended { outcome: CANCELLED, rows: None, bytes_out: 0 });
+        let ended = self.ended.take().unwrap_or(Ended {
+            outcome: CANCELLED,
+            refused_by: None,
+            rows: None,
+            bytes_out: 0,
+        });
         let content = match self.auditor.mode() {
             AuditMode::Metadata => Content::Unwanted,
             AuditMode::Full if self.input.len() > MAX_CONTENT => Content::Omitted,
@@ -102,10 +121,13 @@ impl Drop for Facts<'_> {
             scope: self.scope,
             key: self.key.take(),
             prefix: self.prefix.take(),
+            statement: self.dialect.map(|dialect| Statement { dialect }),
+            sql: self.sql.take(),
             rows: ended.rows,
             bytes_in: self.input.len(),
             bytes_out: ended.bytes_out,
             outcome: ended.outcome,
+            refused_by: ended.refused_by,
             content,
         });
     }
@@ -126,10 +148,14 @@ pub(crate) struct Observation {
     scope: Option<ScopeKind>,
     key: Option<String>,
     prefix: Option<String>,
+    /// How to read the statements of this backend, where it has any.
+    statement: Option<Statement>,
+    sql: Option<String>,
     rows: Option<u64>,
     bytes_in: usize,
     bytes_out: usize,
     outcome: &'static str,
+    refused_by: Option<String>,
     content: Content,
 }
 
@@ -149,26 +175,34 @@ impl std::fmt::Debug for Content {
 
 impl Observation {
     pub(super) fn content_bytes(&self) -> usize {
-        match &self.content {
+        let content = match &self.content {
             Content::Input(input) => input.len(),
             Content::Unwanted | Content::Omitted => 0,
-        }
+        };
+        content + self.sql.as_ref().map_or(0, String::len)
     }
 
     pub(super) fn omit_content(&mut self) {
         if let Content::Input(_) = self.content {
             self.content = Content::Omitted;
         }
+        self.sql = None;
     }
 
     pub(super) fn record(self, number: u64, mode: AuditMode, redactor: &Redactor) -> AuditCall {
         let redacted = |text: Option<String>| text.map(|text| redactor.text(&text).into_owned());
         let (input, input_omitted) = match (mode, self.content) {
-            (AuditMode::Full, Content::Input(input)) => (Some(redactor.input(&input)), None),
+            (AuditMode::Full, Content::Input(input)) => {
+                (Some(shown(&input, self.op, self.statement, redactor)), None)
+            }
             (AuditMode::Full, Content::Omitted) => {
                 (None, Some("the input is over 256 KiB, or too many inputs were waiting"))
             }
             _ => (None, None),
+        };
+        let about = match (self.statement, &self.sql) {
+            (Some(statement), Some(sql)) => statement.about(sql, redactor),
+            _ => About::default(),
         };
         AuditCall {
             number,
@@ -183,15 +217,43 @@ impl Observation {
             scope: self.scope,
             key: redacted(self.key),
             prefix: redacted(self.prefix),
+            statement: about.kind,
+            tables: about.tables,
             rows: self.rows,
             bytes_in: self.bytes_in as u64,
             bytes_out: self.bytes_out as u64,
             micros: u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX),
             outcome: self.outcome,
+            refused_by: self.refused_by,
             input,
             input_omitted,
         }
     }
+}
+
+/// The rule of the validator or the layer of the engine that refused a statement.
+fn refused_by(error: &Error) -> Option<String> {
+    let detail = |name: &str| error.details().get(name).and_then(serde_json::Value::as_str);
+    match (detail("stage"), detail("rule")) {
+        (Some(stage), Some(rule)) => Some(format!("{stage}:{rule}")),
+        _ => detail("layer").map(str::to_owned),
+    }
+}
+
+/// A call's input as a record may show it: of a statement what it does, never the data in it.
+fn shown(
+    input: &str,
+    op: Option<&str>,
+    statement: Option<Statement>,
+    redactor: &Redactor,
+) -> serde_json::Value {
+    let is_sql = op.is_some_and(|op| op == ToolOp::SqlExec.as_str() || op == ToolOp::SqlQuery.as_str());
+    let Some(mut value) = is_sql.then(|| serde_json::from_str::<serde_json::Value>(input).ok()).flatten()
+    else {
+        return redactor.input(input);
+    };
+    statement.unwrap_or(Statement { dialect: SqlDialect::Sqlite }).redact(&mut value);
+    redactor.input(&value.to_string())
 }
 
 /// How many rows an answer speaks of: the length of its list, or the number it gives.

@@ -11,6 +11,7 @@ mod json_lines;
 mod record;
 mod redact;
 mod sink;
+mod statement;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};

@@ -50,6 +50,12 @@ pub struct AuditCall {
     /// The key prefix, redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// What kind of SQL statement it was (`select`, `insert`, `create_table`); absent where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<&'static str>,
+    /// The tables that the statement names, redacted; at most 32.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
     /// Rows answered or written, as far as the answer tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
@@ -61,6 +67,9 @@ pub struct AuditCall {
     pub micros: u64,
     /// `ok`, the code of the refusal, or `cancelled` where the caller did not wait for the end.
     pub outcome: &'static str,
+    /// Of a refused SQL statement: the rule, or the layer, that refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<String>,
     /// In full mode the call's input, redacted: an object where it was one, else a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,

@@ -171,7 +171,9 @@ impl MemoryTool {
     }
 
     fn facts<'a>(&'a self, input: &'a str) -> Option<Facts<'a>> {
-        self.auditor.as_ref().map(|auditor| Facts::begin(auditor, &self.run, input))
+        self.auditor
+            .as_ref()
+            .map(|auditor| Facts::begin(auditor, &self.run, self.memory.capabilities().sql_dialect, input))
     }
 
     async fn answer_to(&self, input: &str, facts: Option<&mut Facts<'_>>) -> Result<String> {

@@ -1,0 +1,136 @@
+//! What a record says of a SQL statement.
+
+use std::borrow::Cow;
+
+use memory_core::SqlDialect;
+use serde_json::Value;
+
+use super::redact::{REDACTED, Redactor};
+
+/// Most tables that a record names.
+const MAX_TABLES: usize = 32;
+
+/// A statement on its way to the auditor's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    pub(super) dialect: SqlDialect,
+}
+
+/// What kind of statement it is, and which tables it names; neither where that cannot be told.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    pub(super) kind: Option<&'static str>,
+    pub(super) tables: Vec<String>,
+}
+
+#[cfg(feature = "sqlite")]
+impl Statement {
+    fn dialect(self) -> Option<memory_validator::Dialect> {
+        match self.dialect {
+            SqlDialect::Sqlite => Some(memory_validator::Dialect::Sqlite),
+            SqlDialect::Postgres => Some(memory_validator::Dialect::Postgres),
+            _ => None,
+        }
+    }
+
+    /// Reads it as the backend's own rules do. A statement that they refuse is of no kind.
+    pub(super) fn about(self, sql: &str, redactor: &Redactor) -> About {
+        use memory_validator::{Mode, Policy, Validator, Verdict};
+        let Some(dialect) = self.dialect() else { return About::default() };
+        let Verdict::Accepted(accepted) = Validator::check(sql, dialect, Mode::Exec, &Policy::new(dialect))
+        else {
+            return About::default();
+        };
+        let mut tables: Vec<String> = Vec::new();
+        for relation in accepted.relations {
+            let name = match relation.schema {
+                Some(schema) => format!("{schema}.{}", relation.name),
+                None => relation.name,
+            };
+            let name = redactor.text(&name).into_owned();
+            if tables.len() < MAX_TABLES && !tables.contains(&name) {
+                tables.push(name);
+            }
+        }
+        About { kind: Some(accepted.kind.name()), tables }
+    }
+
+    /// Its text without literals and comments.
+    fn text(self, sql: &str) -> Cow<'_, str> {
+        match self.dialect() {
+            Some(dialect) => memory_validator::without_literals(sql, dialect, REDACTED).into(),
+            None => REDACTED.into(),
+        }
+    }
+}
+
+#[cfg(not(feature = "sqlite"))]
+impl Statement {
+    pub(super) fn about(self, _: &str, _: &Redactor) -> About {
+        About::default()
+    }
+
+    #[allow(clippy::unused_self, reason = "as where there is something to read it with")]
+    fn text(self, _: &str) -> Cow<'_, str> {
+        REDACTED.into()
+    }
+}
+
+impl Statement {
+    /// Takes literals and arguments out of a call's input.
+    pub(super) fn redact(self, input: &mut Value) {
+        let Some(members) = input.as_object_mut() else { return };
+        for name in ["sql", "statement"] {
+            if let Some(member) = members.get_mut(name) {
+                let clean = match &*member {
+                    Value::String(sql) => self.text(sql).into_owned(),
+                    _ => REDACTED.to_owned(),
+                };
+                *member = Value::String(clean);
+            }
+        }
+        match members.get_mut("args") {
+            Some(Value::Array(args)) => {
+                for arg in args.iter_mut().filter(|arg| !arg.is_null()) {
+                    *arg = Value::String(REDACTED.to_owned());
+                }
+            }
+            Some(other) if !other.is_null() => *other = Value::String(REDACTED.to_owned()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SQLITE: Statement = Statement { dialect: SqlDialect::Sqlite };
+
+    #[test]
+    fn the_kind_and_the_tables_are_those_of_the_statement() {
+        let about = |sql: &str| SQLITE.about(sql, &Redactor::default());
+        let joined =
+            about("SELECT * FROM people p JOIN main.notes USING (id) WHERE id IN (SELECT id FROM people)");
+        assert_eq!(
+            (joined.kind, joined.tables),
+            (Some("select"), vec!["people".to_owned(), "main.notes".to_owned()])
+        );
+        let made = about("CREATE TABLE people (name TEXT)");
+        assert_eq!((made.kind, made.tables), (Some("create_table"), vec!["people".to_owned()]));
+        assert_eq!(about("ATTACH 'x' AS y").kind, None);
+        assert_eq!(about("no SQL at all").kind, None);
+    }
+
+    #[test]
+    fn literals_and_arguments_leave_the_input() {
+        let mut input = json!({"op": "sql_exec", "sql": "INSERT INTO t VALUES ('Ann', 7, ?) -- Ann", "args": ["Ann", null, {"$embed": "Ann"}]});
+        SQLITE.redact(&mut input);
+        assert_eq!(input["sql"], "INSERT INTO t VALUES ([redacted], [redacted], ?)");
+        assert_eq!(input["args"], json!([REDACTED, null, REDACTED]));
+        let mut odd = json!({"op": "sql_exec", "statement": ["Ann"], "args": "Ann"});
+        SQLITE.redact(&mut odd);
+        assert!(!odd.to_string().contains("Ann"), "{odd}");
+    }
+}
