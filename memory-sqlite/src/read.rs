@@ -346,3 +346,50 @@ pub(crate) fn scopes(
     }
     Ok(ScopePage::new(scopes, None))
 }
+
+static RANGE: Short = Short::new(
+    "WHERE e.space = ?1 AND e.key >= ?2 AND e.key < ?4 AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
+);
+
+/// Entries of a range of keys.
+#[derive(Debug, Default)]
+pub(crate) struct Ranged {
+    pub(crate) space: i64,
+    pub(crate) entries: Vec<StoredEntry>,
+    /// Whether there are more behind the last.
+    pub(crate) more: bool,
+}
+
+/// Live entries from one key on, before another, in the order of keys; at most so many, and about so many bytes.
+pub(crate) fn range(
+    connection: &Connection,
+    digest: &ScopeDigest,
+    from: &str,
+    to: Option<&str>,
+    now: Timestamp,
+    limit: usize,
+    bytes: u64,
+) -> Result<Ranged, Unreadable> {
+    let space: Option<i64> = connection
+        .prepare_cached("SELECT space FROM scope WHERE digest = ?1")?
+        .query_row([digest.as_bytes()], |row| row.get(0))
+        .optional()?;
+    let Some(space) = space else { return Ok(Ranged::default()) };
+    let mut ranged = Ranged { space, ..Ranged::default() };
+    let mut statement = connection.prepare_cached(if to.is_some() { RANGE.get() } else { LIST.get() })?;
+    let mut rows = match to {
+        Some(to) => statement.query(params![space, from, now.as_millis(), to])?,
+        None => statement.query(params![space, from, now.as_millis()])?,
+    };
+    let mut held = 0;
+    while let Some(row) = rows.next()? {
+        if ranged.entries.len() >= limit || held >= bytes {
+            ranged.more = true;
+            break;
+        }
+        let stored = read_whole(connection, row)?;
+        held += stored.entry.size_bytes();
+        ranged.entries.push(stored);
+    }
+    Ok(ranged)
+}

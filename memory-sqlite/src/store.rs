@@ -55,6 +55,7 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
         config.check()?;
+        crate::sandbox::heap::install();
         let opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let location = match path {
             Some(path) => Location::File(file::prepare(path)?),

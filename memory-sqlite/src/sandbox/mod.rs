@@ -5,10 +5,15 @@
 //! is depth: `docs/sql.md`, "Layers".
 
 mod authorizer;
+mod callback;
 mod describe;
 mod entries;
+mod entries_table;
+mod functions;
+pub(crate) mod heap;
 mod layers;
 mod refusal;
+mod remembered;
 mod run;
 mod runtime;
 mod settings;
@@ -26,8 +31,9 @@ use memory_core::{Error, ErrorKind, Result};
 use memory_validator::Mode;
 use rusqlite::{Connection, InterruptHandle, OpenFlags};
 
-pub(crate) use entries::{EntryReader, EntrySource, KeyRange};
+pub(crate) use entries::EntrySource;
 pub use layers::Layers;
+pub(crate) use remembered::EntryPool;
 pub(crate) use settings::{SandboxConfig, SharedFile};
 
 use crate::error::engine;
@@ -122,6 +128,11 @@ impl fmt::Debug for Sandbox {
     }
 }
 
+/// Modules of virtual tables that an agent's schema may rest on.
+const MODULES: [&str; 7] =
+    ["fts5", "rtree", "rtree_i32", "json_each", "json_tree", "jsonb_each", "jsonb_tree"];
+/// A connection's memory for small objects: bytes of each, and how many.
+const LOOKASIDE: (i32, i32) = (512, 16);
 /// Virtual machine instructions between two looks at the clock.
 const STEPS: i32 = 1_000;
 /// Most pages of a database without quota: SQLite's own bound.
@@ -144,7 +155,9 @@ impl Sandbox {
         entries: Option<Arc<dyn EntrySource>>,
         layers: Layers,
     ) -> Result<Self> {
+        heap::install();
         let conn = connect(place, role, layers)?;
+        callback::set_lookaside(&conn, LOOKASIDE.0, LOOKASIDE.1);
         conn.busy_timeout(config.busy_timeout).map_err(engine)?;
         settings::configure(&conn, layers)?;
         if let (Place::File(_), Role::Writer) = (place, role) {
@@ -152,7 +165,14 @@ impl Sandbox {
         }
         settings::pragmas(&conn, config, role, layers)?;
         attach(&conn, shared)?;
-        let _ = entries;
+        functions::register(&conn, layers)?;
+        if layers.config {
+            callback::keep_modules(&conn, &MODULES)?;
+        }
+        let alarm: Arc<Mutex<Alarm>> = Arc::default();
+        if let Some(entries) = entries {
+            entries_table::register(&conn, entries, Arc::clone(&alarm))?;
+        }
         conn.set_prepared_statement_cache_capacity(KEPT);
         let names: BTreeSet<String> = shared.iter().map(|file| file.name.clone()).collect();
         let mut sandbox = Self {
@@ -161,7 +181,7 @@ impl Sandbox {
             layers,
             config: config.clone(),
             watch: Arc::new(Mutex::new(Watch::new(layers.authorizer, names))),
-            alarm: Arc::default(),
+            alarm,
             quota: None,
             page_bytes: 4_096,
             max_pages: MOST_PAGES,
@@ -369,3 +389,6 @@ fn attach(conn: &Connection, shared: &[SharedFile]) -> Result<()> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

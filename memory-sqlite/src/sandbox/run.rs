@@ -7,6 +7,7 @@ use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, ErrorCode};
 
 use super::authorizer::Phase;
+use super::heap::{Meter, Refused};
 use super::value::{self, Argument};
 use super::{Alarm, KEPT, KEPT_BYTES, MOST_PAGES, Ran, Rang, Sandbox, Statement, describe, lock, refusal};
 use crate::error::{code, engine};
@@ -31,17 +32,31 @@ impl Sandbox {
         self.bound_pages(statement.frees)?;
         *lock(&self.alarm) =
             Alarm { deadline: Some(statement.deadline), cancel: statement.cancel.clone(), rang: None };
+        let meter = Meter::begin(
+            self.layers.heap.then_some(self.config.heap_bytes),
+            self.layers.deadline.then_some((statement.deadline, statement.cancel)),
+        );
         let ran = self.compile_and_step(statement);
+        let (peak_bytes, refused) = (meter.peak(), meter.refused());
+        drop(meter);
         self.watch().enter(Phase::Closed);
         let rang = std::mem::take(&mut *lock(&self.alarm)).rang;
-        ran.map_err(|failed| self.explain(failed, rang))
+        match ran {
+            Ok(ran) => Ok(Ran { peak_bytes, ..ran }),
+            Err(failed) => Err(self.explain(failed, rang, refused)),
+        }
     }
 
-    fn explain(&self, failed: Failed, rang: Option<Rang>) -> Error {
+    fn explain(&self, failed: Failed, rang: Option<Rang>, refused: Option<Refused>) -> Error {
         let error = match failed {
             Failed::Told(error) => return error,
             Failed::Engine(error) => error,
         };
+        match refused {
+            Some(Refused::Deadline) => return refusal::timeout(),
+            Some(Refused::Cancelled) => return refusal::cancelled(),
+            Some(Refused::Budget) | None => {}
+        }
         match (code(&error), rang) {
             (Some(ErrorCode::OperationInterrupted), Some(Rang::Deadline)) => refusal::timeout(),
             (Some(ErrorCode::OperationInterrupted), Some(Rang::LogFull)) => refusal::log_full(),

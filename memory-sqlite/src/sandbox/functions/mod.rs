@@ -1,0 +1,45 @@
+//! Functions that agents have beside SQLite's own, or in their place.
+//!
+//! Several of SQLite's take time that grows with the product of two arguments' lengths, all of it within one virtual
+//! machine instruction, where nothing can end them. Those are replaced by ones of linear time.
+
+mod json;
+mod math;
+mod pattern;
+mod text;
+mod vector;
+
+use memory_core::Result;
+use rusqlite::Connection;
+
+use super::callback;
+use super::layers::Layers;
+use crate::error::engine;
+
+/// Functions of the engine's that no agent needs, by name and number of arguments.
+const REMOVED: [(&str, i32); 9] = [
+    ("load_extension", 1),
+    ("load_extension", 2),
+    ("fts3_tokenizer", 1),
+    ("fts3_tokenizer", 2),
+    ("sqlite_compileoption_get", 1),
+    ("sqlite_compileoption_used", 1),
+    ("sqlite_source_id", 0),
+    ("sqlite_log", 2),
+    ("rtreecheck", -1),
+];
+
+/// Gives a connection what agents may call.
+pub(super) fn register(conn: &Connection, layers: Layers) -> Result<()> {
+    callback::register(conn, math::FUNCTIONS)?;
+    callback::register(conn, vector::FUNCTIONS)?;
+    if layers.functions {
+        callback::register(conn, text::FUNCTIONS)?;
+        callback::register(conn, pattern::FUNCTIONS)?;
+        callback::register(conn, json::FUNCTIONS)?;
+        for (name, arguments) in REMOVED {
+            conn.remove_function(name, arguments).map_err(engine)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! LIKE and GLOB, in time that grows with the text's length and a 64th of the pattern's.
+//!
+//! A pattern is cut at its `%` (`*`) into segments. The first and the last have their places at the ends of the text; each
+//! other one is looked for behind the one before it, and where it is found first it may stay. Looking for one, all places
+//! of it that may have begun are followed at once, a bit each.
+
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use crate::sandbox::callback::{Call, Function, Outcome};
+use crate::sandbox::settings::PATTERN_BYTES;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function { name: "like", arguments: 2, run: like },
+    Function { name: "like", arguments: 3, run: like },
+    Function { name: "glob", arguments: 2, run: glob },
+];
+
+fn like(call: &Call<'_>) -> Outcome {
+    let escape = match call.len() {
+        3 => match call.text(2).map(std::str::from_utf8) {
+            None => return Outcome::Null,
+            Some(Ok(text)) if text.chars().count() == 1 => text.chars().next(),
+            Some(_) => return Outcome::Error("ESCAPE expression must be a single character".to_owned()),
+        },
+        _ => None,
+    };
+    run(call, |pattern| Pattern::like(pattern, escape))
+}
+
+fn glob(call: &Call<'_>) -> Outcome {
+    run(call, Pattern::glob)
+}
+
+fn run(call: &Call<'_>, compile: impl FnOnce(&str) -> Pattern) -> Outcome {
+    let (Some(pattern), Some(text)) = (call.text(0), call.text(1)) else { return Outcome::Null };
+    if pattern.len() > usize::try_from(PATTERN_BYTES).unwrap_or(0) {
+        return Outcome::Error("LIKE or GLOB pattern too complex".to_owned());
+    }
+    let kept: Result<Arc<Pattern>, String> =
+        call.kept(0, || Ok(compile(&String::from_utf8_lossy(until_nul(pattern)))));
+    match kept {
+        Ok(pattern) => {
+            Outcome::Integer(i64::from(pattern.matches(&String::from_utf8_lossy(until_nul(text)))))
+        }
+        Err(message) => Outcome::Error(message),
+    }
+}
+
+/// SQLite's own end at a NUL too.
+fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// What one character must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Element {
+    Is(char),
+    Any,
+    OneOf {
+        ranges: Vec<(char, char)>,
+        negated: bool,
+    },
+    /// Nothing matches it: an escape without a character, a set without an end.
+    Never,
+}
+
+/// What stands between two `%`.
+#[derive(Debug)]
+struct Segment {
+    elements: Vec<Element>,
+    /// The bytes, where it is a plain text and case matters.
+    plain: Option<String>,
+    /// For each ASCII character, the elements that it matches; a bit each.
+    ascii: Vec<Vec<u64>>,
+    /// The elements that match every character not in `known`.
+    other: Vec<u64>,
+    /// Whether elements but `Any` may match a character that is not ASCII.
+    wide: bool,
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    fold: bool,
+    /// Never empty. The first is at the beginning, the last at the end.
+    segments: Vec<Segment>,
+}
+
+impl Pattern {
+    fn like(pattern: &str, escape: Option<char>) -> Self {
+        let mut cut = vec![Vec::new()];
+        let mut characters = pattern.chars();
+        while let Some(character) = characters.next() {
+            let element = match character {
+                found if Some(found) == escape => {
+                    characters.next().map_or(Element::Never, |c| Element::Is(fold(c)))
+                }
+                '%' => {
+                    cut.push(Vec::new());
+                    continue;
+                }
+                '_' => Element::Any,
+                other => Element::Is(fold(other)),
+            };
+            if let Some(last) = cut.last_mut() {
+                last.push(element);
+            }
+        }
+        Self::new(cut, true)
+    }
+
+    fn glob(pattern: &str) -> Self {
+        let mut cut = vec![Vec::new()];
+        let mut characters = pattern.chars().peekable();
+        while let Some(character) = characters.next() {
+            let element = match character {
+                '*' => {
+                    cut.push(Vec::new());
+                    continue;
+                }
+                '?' => Element::Any,
+                '[' => set(&mut characters),
+                other => Element::Is(other),
+            };
+            if let Some(last) = cut.last_mut() {
+                last.push(element);
+            }
+        }
+        Self::new(cut, false)
+    }
+
+    fn new(cut: Vec<Vec<Element>>, fold: bool) -> Self {
+        let last = cut.len() - 1;
+        let segments = cut
+            .into_iter()
+            .enumerate()
+            // What has its place needs no search, an empty one finds itself.
+            .filter(|(at, elements)| *at == 0 || *at == last || !elements.is_empty())
+            .map(|(at, elements)| Segment::new(elements, fold, at != 0 && at != last))
+            .collect();
+        Self { fold, segments }
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let [first, middle @ .., last] = self.segments.as_slice() else {
+            // No `%` at all: the one segment is the whole text.
+            return self
+                .segments
+                .first()
+                .is_some_and(|whole| whole.begins(text, self.fold) == Some(text.len()));
+        };
+        let Some(mut rest) = first.begins(text, self.fold).and_then(|at| text.get(at..)) else {
+            return false;
+        };
+        let Some(end) = last.ends(rest, self.fold) else { return false };
+        rest = rest.get(..end).unwrap_or_default();
+        for segment in middle {
+            let Some(found) = segment.find(rest, self.fold).and_then(|at| rest.get(at..)) else {
+                return false;
+            };
+            rest = found;
+        }
+        true
+    }
+}
+
+/// A set of characters, behind its `[`.
+fn set(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Element {
+    let negated = characters.next_if_eq(&'^').is_some();
+    let mut ranges: Vec<(char, char)> = Vec::new();
+    // A `]` that is the first is one of the set.
+    if characters.next_if_eq(&']').is_some() {
+        ranges.push((']', ']'));
+    }
+    let mut before = None;
+    while let Some(character) = characters.next() {
+        match (character, before) {
+            (']', _) => return Element::OneOf { ranges, negated },
+            ('-', Some(low)) if characters.peek().is_some_and(|next| *next != ']') => {
+                if let Some(high) = characters.next() {
+                    ranges.push((low, high));
+                }
+                before = None;
+            }
+            (other, _) => {
+                ranges.push((other, other));
+                before = Some(other);
+            }
+        }
+    }
+    Element::Never
+}
+
+fn fold(character: char) -> char {
+    character.to_ascii_lowercase()
+}
+
+impl Element {
+    fn matches(&self, character: char) -> bool {
+        match self {
+            Self::Is(wanted) => *wanted == character,
+            Self::Any => true,
+            Self::OneOf { ranges, negated } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&character)) != *negated
+            }
+            Self::Never => false,
+        }
+    }
+}
+
+impl Segment {
+    fn new(elements: Vec<Element>, folds: bool, searched: bool) -> Self {
+        let plain = (!folds && searched)
+            .then(|| {
+                elements
+                    .iter()
+                    .map(|element| if let Element::Is(wanted) = element { Some(*wanted) } else { None })
+                    .collect()
+            })
+            .flatten();
+        let wide = elements.iter().any(|element| match element {
+            Element::Is(wanted) => !wanted.is_ascii(),
+            Element::OneOf { .. } => true,
+            Element::Any | Element::Never => false,
+        });
+        let (mut ascii, mut other) = (Vec::new(), Vec::new());
+        if searched {
+            ascii = (0..128_u8)
+                .map(|byte| mask(&elements, char::from(if folds { byte.to_ascii_lowercase() } else { byte })))
+                .collect();
+            other = elements
+                .chunks(64)
+                .map(|chunk| bits(chunk.iter().map(|element| *element == Element::Any)))
+                .collect();
+        }
+        Self { elements, plain, ascii, other, wide }
+    }
+
+    /// Where the segment ends if the text begins with it.
+    fn begins(&self, text: &str, folds: bool) -> Option<usize> {
+        let mut characters = text.chars();
+        for element in &self.elements {
+            let character = characters.next()?;
+            if !element.matches(if folds { fold(character) } else { character }) {
+                return None;
+            }
+        }
+        Some(text.len() - characters.as_str().len())
+    }
+
+    /// Where the segment begins if the text ends with it.
+    fn ends(&self, text: &str, folds: bool) -> Option<usize> {
+        let mut characters = text.chars();
+        for element in self.elements.iter().rev() {
+            let character = characters.next_back()?;
+            if !element.matches(if folds { fold(character) } else { character }) {
+                return None;
+            }
+        }
+        Some(characters.as_str().len())
+    }
+
+    /// Where the segment ends that is first in the text.
+    fn find(&self, text: &str, folds: bool) -> Option<usize> {
+        if let Some(plain) = &self.plain {
+            return memmem::find(text.as_bytes(), plain.as_bytes()).map(|at| at + plain.len());
+        }
+        let last = self.elements.len().checked_sub(1)?;
+        let (last_word, last_bit) = (last / 64, 1_u64 << (last % 64));
+        let mut begun = vec![0_u64; self.elements.len().div_ceil(64)];
+        let mut made;
+        for (at, character) in text.char_indices() {
+            let matching =
+                match u8::try_from(character).ok().and_then(|byte| self.ascii.get(usize::from(byte))) {
+                    Some(mask) => mask,
+                    None if !self.wide => &self.other,
+                    None => {
+                        made = mask(&self.elements, if folds { fold(character) } else { character });
+                        &made
+                    }
+                };
+            let mut carry = 1;
+            for (word, matching) in begun.iter_mut().zip(matching) {
+                let next = *word >> 63;
+                *word = (*word << 1 | carry) & matching;
+                carry = next;
+            }
+            if begun.get(last_word).is_some_and(|word| word & last_bit != 0) {
+                return Some(at + character.len_utf8());
+            }
+        }
+        None
+    }
+}
+
+fn mask(elements: &[Element], character: char) -> Vec<u64> {
+    elements.chunks(64).map(|chunk| bits(chunk.iter().map(|element| element.matches(character)))).collect()
+}
+
+fn bits(set: impl Iterator<Item = bool>) -> u64 {
+    set.enumerate().fold(0, |word, (at, set)| word | u64::from(set) << at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn like_is_sqlites() {
+        let cases = [
+            ("", "", true),
+            ("", "a", false),
+            ("%", "", true),
+            ("a", "A", true),
+            ("Ä", "ä", false),
+            ("_", "ä", true),
+            ("__", "ä", false),
+            ("a%", "abc", true),
+            ("%c", "abc", true),
+            ("%b%", "abc", true),
+            ("a%a", "a", false),
+            ("a%a", "aa", true),
+            ("%a%a%", "a", false),
+            ("a_c%", "abcd", true),
+            ("%_b_%", "abc", true),
+            ("%_b_%", "ab", false),
+            ("%%", "x", true),
+            ("%ab%bc%", "abc", false),
+            ("%AB%C", "xxabxxc", true),
+            ("%ö_x%", "abÖöyx", true),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(Pattern::like(pattern, None).matches(text), expected, "{text:?} LIKE {pattern:?}");
+        }
+        assert!(Pattern::like("10!%", Some('!')).matches("10%"));
+        assert!(!Pattern::like("10!%", Some('!')).matches("100"));
+        assert!(!Pattern::like("10!", Some('!')).matches("10"));
+    }
+
+    #[test]
+    fn glob_is_sqlites() {
+        let cases = [
+            ("a*", "abc", true),
+            ("A*", "abc", false),
+            ("?", "ä", true),
+            ("[a-c]x", "bx", true),
+            ("[^a-c]x", "bx", false),
+            ("[]]", "]", true),
+            ("[^]]", "]", false),
+            ("[a-]", "-", true),
+            ("[a", "a", false),
+            ("*[0-9]*", "ab1c", true),
+            ("*ab*", "xxab", true),
+            ("*[ä-ü]?", "xöy", true),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(Pattern::glob(pattern).matches(text), expected, "{text:?} GLOB {pattern:?}");
+        }
+    }
+
+    #[test]
+    fn segments_of_more_than_64_characters_are_found() {
+        let needle = "abcdefghij".repeat(13);
+        let text = format!("{}{needle}x", "abcdefghij".repeat(12));
+        assert!(Pattern::like(&format!("%{needle}x"), None).matches(&text));
+        assert!(Pattern::like(&format!("%_{}%", &needle[1..]), None).matches(&text));
+        assert!(!Pattern::like(&format!("%{needle}y%"), None).matches(&text));
+    }
+}
