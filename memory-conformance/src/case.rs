@@ -26,11 +26,33 @@ pub enum Need {
     Quotas,
     /// `Capabilities::stats`
     Stats,
+    /// `Capabilities::sql`
+    Sql,
+    /// `Capabilities::sql_transactions`
+    SqlTransactions,
+    /// `Capabilities::sql_entries`
+    SqlEntries,
+    /// `Capabilities::sql_vectors`
+    SqlVectors,
+    /// `Capabilities::shared_schemas`
+    SharedSchemas,
 }
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 6] = [Self::Kv, Self::Lexical, Self::Vector, Self::Cas, Self::Quotas, Self::Stats];
+    pub const ALL: [Self; 11] = [
+        Self::Kv,
+        Self::Lexical,
+        Self::Vector,
+        Self::Cas,
+        Self::Quotas,
+        Self::Stats,
+        Self::Sql,
+        Self::SqlTransactions,
+        Self::SqlEntries,
+        Self::SqlVectors,
+        Self::SharedSchemas,
+    ];
 
     /// Whether it is advertised.
     #[must_use]
@@ -42,7 +64,27 @@ impl Need {
             Self::Cas => capabilities.compare_and_set,
             Self::Quotas => capabilities.quotas,
             Self::Stats => capabilities.stats,
+            Self::Sql => capabilities.sql,
+            Self::SqlTransactions => capabilities.sql_transactions,
+            Self::SqlEntries => capabilities.sql_entries,
+            Self::SqlVectors => capabilities.sql_vectors,
+            Self::SharedSchemas => capabilities.shared_schemas,
         }
+    }
+
+    /// Whether it is about the SQL facet.
+    #[must_use]
+    pub const fn is_sql(self) -> bool {
+        matches!(
+            self,
+            Self::Sql | Self::SqlTransactions | Self::SqlEntries | Self::SqlVectors | Self::SharedSchemas
+        )
+    }
+
+    /// Whether a level waits for it: vectors and SQL are served or not, and no level asks for them.
+    #[must_use]
+    pub(crate) const fn holds_a_level_back(self) -> bool {
+        !matches!(self, Self::Vector) && !self.is_sql()
     }
 }
 
@@ -91,7 +133,7 @@ pub struct Case {
     pub id: &'static str,
     /// What must be advertised.
     pub needs: &'static [Need],
-    /// The sentences of `docs/spec/backend.md` that it proves.
+    /// The sentences of [`Case::page`] that it proves.
     pub proves: &'static [&'static str],
     /// How often it runs, each time in fresh scopes of the same provider.
     pub repeat: u32,
@@ -120,13 +162,33 @@ impl Case {
         self.id.split('.').next().unwrap_or(self.id)
     }
 
+    /// Whether it is about the SQL facet.
+    #[must_use]
+    pub fn is_sql(&self) -> bool {
+        self.needs.iter().any(|need| need.is_sql())
+    }
+
+    /// The page of the repository that has its sentences.
+    #[must_use]
+    pub fn page(&self) -> &'static str {
+        if self.is_sql() { "docs/spec/sql.md" } else { "docs/spec/backend.md" }
+    }
+
     /// The level it belongs to.
     #[must_use]
     pub fn level(&self) -> Level {
         let needs = |need| self.needs.contains(&need);
-        if self.area() == "con" || needs(Need::Cas) || needs(Need::Quotas) || needs(Need::Stats) {
+        let about = |prefix: &str| self.is_sql() && self.proves.iter().any(|id| id.starts_with(prefix));
+        if self.area() == "con"
+            || needs(Need::Cas)
+            || needs(Need::Quotas)
+            || needs(Need::Stats)
+            || needs(Need::SqlTransactions)
+            || about("QTA-")
+            || about("TIM-")
+        {
             Level::Share
-        } else if needs(Need::Lexical) || needs(Need::Vector) {
+        } else if needs(Need::Lexical) || needs(Need::Vector) || needs(Need::SqlVectors) {
             Level::Find
         } else {
             Level::Store

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use memory_core::{
     Backend, BackendExt as _, Capabilities, Checked, Clock as _, Entry, GetOptions, Hit, Json, Key,
-    ListQuery, Metadata, Provider, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery, SetOptions,
-    SetOutcome, Source, TenantId, Timestamp, UpdateOptions,
+    ListQuery, Metadata, Provider, RunContext, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery,
+    SetOptions, SetOutcome, Source, SqlFacet, TenantId, Timestamp, UpdateOptions,
 };
 
 use crate::check::{CaseResult, Stop};
 use crate::embedder::TestEmbedder;
 use crate::executor::BoxFuture;
 use crate::fixture::{Fixture, TestClock};
-use crate::harness::Harness;
+use crate::harness::{Harness, SqlSetup};
 use crate::random::Random;
 
 /// An open provider with the fixture it was opened with.
@@ -102,6 +102,17 @@ impl Store {
         self.door.backend().unwrap_or(&*self.checked)
     }
 
+    /// The SQL facet.
+    pub fn sql(&self) -> &dyn SqlFacet {
+        // As for key/value.
+        self.door.sql().unwrap_or(&*self.checked)
+    }
+
+    /// What its harness has set up for the cases about SQL.
+    pub fn sql_setup(&self) -> SqlSetup {
+        self.harness.sql_setup()
+    }
+
     /// The time it lives by.
     pub fn clock(&self) -> &TestClock {
         &self.fixture.clock
@@ -182,6 +193,11 @@ impl Cx {
         self.store.kv()
     }
 
+    /// The SQL facet, through `Checked`.
+    pub fn sql(&self) -> &dyn SqlFacet {
+        self.store.sql()
+    }
+
     /// The provider, through `Checked`.
     pub fn provider(&self) -> &dyn Provider {
         self.store.provider()
@@ -257,6 +273,24 @@ impl Cx {
     /// None but a defect of the suite.
     pub fn scope_named(&self, kind: ScopeKind, id: &str) -> CaseResult<Scope> {
         Ok(Scope::new(self.tenant(), kind, ScopeId::new(id)?))
+    }
+
+    /// A run of the case's tenant that no other call returns.
+    ///
+    /// # Errors
+    /// None but a defect of the suite.
+    pub fn run(&self) -> CaseResult<RunContext> {
+        self.run_of(&self.tenant)
+    }
+
+    /// As [`Cx::run`], of that tenant.
+    ///
+    /// # Errors
+    /// None but a defect of the suite.
+    pub fn run_of(&self, tenant: &TenantId) -> CaseResult<RunContext> {
+        // Ids of runs are told apart by their tenant alone, and handles of one store count from the same number.
+        let run = ScopeId::new(format!("run-{}", self.count()))?;
+        Ok(RunContext::new(tenant.clone(), ScopeId::new("agent")?, run))
     }
 
     /// Sets a key to a JSON text with default options.

@@ -1,12 +1,46 @@
 //! What a vendor writes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_core::{Provider, Result};
 
 use crate::executor::{self, BoxFuture};
 use crate::fixture::Fixture;
+
+/// What a harness has set up for the cases about SQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SqlSetup {
+    /// How long a transaction may lie idle, where that is short enough to wait for: a second does. Whether
+    /// the provider measures it by the fixture's clock or by real time: the case moves both.
+    pub tx_idle: Option<Duration>,
+    /// Whether [`SHARED_DATA`] is shared with every scope.
+    pub shares_data: bool,
+}
+
+impl SqlSetup {
+    /// Tells how long a transaction may lie idle.
+    #[must_use]
+    pub fn with_tx_idle(mut self, idle: Duration) -> Self {
+        self.tx_idle = Some(idle);
+        self
+    }
+
+    /// Tells that [`SHARED_DATA`] is shared with every scope.
+    #[must_use]
+    pub fn with_shared_data(mut self) -> Self {
+        self.shares_data = true;
+        self
+    }
+}
+
+/// The statements that make the data which a harness may share with every scope, in either dialect.
+pub const SHARED_DATA: [&str; 2] = [
+    "CREATE TABLE conformance_shared (id INTEGER PRIMARY KEY, word TEXT NOT NULL)",
+    "INSERT INTO conformance_shared (id, word) VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+];
 
 /// Opens the provider under test.
 ///
@@ -43,6 +77,12 @@ pub trait Harness: Send + Sync + 'static {
     /// run, or cases meet what an earlier run left; at most 64 bytes that a tenant id may hold.
     fn namespace(&self) -> &str {
         "conformance"
+    }
+
+    /// What is set up for the cases about SQL beyond what every provider has. Default: nothing, and the
+    /// cases that need it are skipped.
+    fn sql_setup(&self) -> SqlSetup {
+        SqlSetup::default()
     }
 
     /// Runs a future to its end on the calling thread. Several threads call at the same time.

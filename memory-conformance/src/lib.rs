@@ -1,6 +1,7 @@
 //! The suite that holds every backend to the same words.
 //!
-//! What a backend does is written as numbered sentences in `docs/spec/backend.md`. Here is one table of
+//! What a backend does is written as numbered sentences in `docs/spec/backend.md`, and what its SQL does in
+//! `docs/spec/sql.md`. Here is one table of
 //! [cases](cases::all), each of which proves some of them on any [`Provider`](memory_core::Provider).
 //! A vendor writes a [`Harness`], which opens the provider with what a [`Fixture`] brings, and has
 //! two doors:
@@ -44,6 +45,7 @@ pub mod case;
 pub mod cases;
 pub mod check;
 pub mod cx;
+pub mod database;
 pub mod dedup;
 pub mod embedder;
 pub mod executor;
@@ -65,7 +67,7 @@ pub use case::{Case, Level, Need};
 pub use embedder::{EmbedFault, Hold, TestEmbedder};
 pub use expected::ExpectedFailures;
 pub use fixture::{Fixture, TestClock, TestIds};
-pub use harness::Harness;
+pub use harness::{Harness, SHARED_DATA, SqlSetup};
 pub use mutants::{Mutant, MutantHarness};
 pub use reference::{Reference, ReferenceHarness};
 pub use report::Report;

@@ -1,5 +1,7 @@
 //! What a provider must refuse where it does not advertise it.
 
+mod sql;
+
 use std::fmt::Debug;
 
 use memory_core::{
@@ -21,6 +23,9 @@ pub(crate) async fn prove(cx: &Cx, need: Need) -> CaseResult {
         check!(cx.raw().backend().is_none(), "`kv` is not advertised, yet the provider hands the facet out");
     }
     let refuser = Refuser { need, cx };
+    if need.is_sql() {
+        return sql::prove(&refuser).await;
+    }
     refuser.all(cx.store().checked(), "through Checked").await?;
     if let Some(raw) = cx.raw().backend() {
         refuser.all(raw, "asked directly").await?;
@@ -35,8 +40,11 @@ struct Refuser<'a> {
 
 impl Refuser<'_> {
     fn expect<T: Debug>(&self, door: &str, op: &str, result: Result<T>) -> CaseResult {
-        let kind =
-            if self.need == Need::Vector { ErrorKind::VectorUnsupported } else { ErrorKind::Unsupported };
+        let kind = if matches!(self.need, Need::Vector | Need::SqlVectors) {
+            ErrorKind::VectorUnsupported
+        } else {
+            ErrorKind::Unsupported
+        };
         let error = expect_kind!(result, kind, "`{op}` {door}, without `{:?}` advertised", self.need);
         let named = |detail: &str, name: &str| {
             error.details().get(detail).and_then(|value| value.as_str()) == Some(name)
@@ -61,6 +69,10 @@ impl Refuser<'_> {
             Need::Cas => self.cas(kv, door).await,
             Need::Quotas => self.quotas(kv, door).await,
             Need::Stats => self.expect(door, "stats", kv.stats(&self.cx.scope()?).await),
+            // Of the other facet.
+            Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
+                Ok(())
+            }
         }
     }
 

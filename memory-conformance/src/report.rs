@@ -72,7 +72,7 @@ impl Counts {
 pub struct LevelCounts {
     /// Which.
     pub level: Level,
-    /// Whether all of it holds: nothing failed, and nothing but vectors is left out.
+    /// Whether all of it holds: nothing failed, and nothing but vectors and SQL is left out.
     pub holds: bool,
     /// Its cases.
     #[serde(flatten)]
@@ -151,7 +151,7 @@ impl Report {
                 of_level().for_each(|outcome| cases.add(&outcome.verdict));
                 let holds = of_level().all(|outcome| {
                     !matches!(outcome.verdict, Verdict::Failed(_))
-                        && !matches!(outcome.verdict, Verdict::Refused(need) if need != Need::Vector)
+                        && !matches!(outcome.verdict, Verdict::Refused(need) if need.holds_a_level_back())
                 });
                 LevelCounts { level, holds: holds && cases.passed > 0, cases }
             })

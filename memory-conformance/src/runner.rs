@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use memory_core::Capabilities;
+
 use crate::case::{Case, Need};
 use crate::check::{CaseResult, Stop};
 use crate::cx::{Cx, Store};
@@ -90,6 +92,26 @@ pub fn run_case(harness: &Arc<dyn Harness>, case: &Case, timeout: Duration) -> O
         }),
     };
     Outcome { case, verdict, elapsed: started.elapsed() }
+}
+
+/// What the provider of a harness advertises; `None` where it cannot be opened within the time.
+pub(crate) fn capabilities(harness: &Arc<dyn Harness>, timeout: Duration) -> Option<Capabilities> {
+    let (send, receive) = mpsc::channel();
+    let harness = Arc::clone(harness);
+    thread::Builder::new()
+        .name("capabilities".to_owned())
+        .spawn(move || {
+            let opened = catch_unwind(AssertUnwindSafe(|| {
+                let mut opened = None;
+                let store = Store::open(Arc::clone(&harness), Fixture::new("capabilities"));
+                harness.block_on(Box::pin(async { opened = store.await.ok() }));
+                opened.map(|store| store.provider().capabilities())
+            }));
+            // Nobody listens any more after the time limit.
+            let _ = send.send(opened.ok().flatten());
+        })
+        .ok()?;
+    receive.recv_timeout(timeout).ok().flatten()
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -6,13 +6,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::case::Case;
+use crate::case::{Case, Need};
 use crate::cases;
 use crate::harness::Harness;
 use crate::mutants::{self, Mutant, MutantHarness};
 use crate::reference::ReferenceHarness;
 use crate::report::Report;
-use crate::runner::{DEFAULT_TIMEOUT, Outcome, Verdict, run_case};
+use crate::runner::{self, DEFAULT_TIMEOUT, Outcome, Verdict, run_case};
 
 /// What [`run`] runs, and how.
 #[derive(Clone, Debug)]
@@ -128,11 +128,20 @@ pub fn run(
     }
     let mut traps = Vec::new();
     if options.mutants && !cancelled {
-        let mutants = mutants_for(&cases, options.filter.is_some());
-        cancelled = progress(Event::Mutants(mutants.len())).is_break();
+        let served = served(&harness, options.timeout);
+        let (around, within): (Vec<Mutant>, Vec<Mutant>) = mutants_for(&cases, options.filter.is_some())
+            .into_iter()
+            .filter(|mutant| mutant.needs.iter().all(|need| served.contains(need)))
+            .partition(Mutant::is_sql);
+        cancelled = progress(Event::Mutants(within.len() + around.len())).is_break();
+        let mut told = |trap: &Trap| progress(Event::Mutant(trap));
         if !cancelled {
-            (traps, cancelled) =
-                run_mutants(&mutants, &cases::all(), options, |trap| progress(Event::Mutant(trap)));
+            (traps, cancelled) = run_mutants(&within, &cases::all(), options, &mut told);
+        }
+        if !cancelled && !around.is_empty() {
+            let more;
+            (more, cancelled) = run_mutants_around(&harness, &around, &cases::all(), options, told);
+            traps.extend(more);
         }
     }
     Report::new(harness.name(), &outcomes, &traps, options.filter.is_none(), cancelled)
@@ -154,28 +163,84 @@ fn breaks_capabilities(mutant: &Mutant) -> bool {
     mutant.breaks.iter().any(|sentence| sentence.starts_with("CAP-"))
 }
 
-/// Runs each mutant until a case catches it: cases about its sentences first, quick ones before slow
-/// ones. Cases that the reference provider itself fails catch nothing. The flag tells whether
-/// `progress` broke off.
+/// What the provider of a harness serves; nothing where it cannot be opened.
+fn served(harness: &Arc<dyn Harness>, timeout: Duration) -> Vec<Need> {
+    runner::capabilities(harness, timeout)
+        .map(|served| Need::ALL.into_iter().filter(|need| need.is_met(&served)).collect())
+        .unwrap_or_default()
+}
+
+/// Runs each mutant of the reference provider until a case catches it: cases about its sentences first,
+/// quick ones before slow ones. Cases that the reference provider itself fails catch nothing. The flag
+/// tells whether `progress` broke off.
 pub fn run_mutants(
     mutants: &[Mutant],
     cases: &[Case],
     options: &Options,
     progress: impl FnMut(&Trap) -> ControlFlow<()>,
 ) -> (Vec<Trap>, bool) {
-    let sound = sound_cases(cases, options);
+    trap(mutants, &sound_cases(cases, options), options, progress, |mutant| MutantHarness::new(*mutant))
+}
+
+/// As [`run_mutants`], for the mutants about SQL, around the provider of that harness. Cases about SQL that
+/// the provider itself fails or skips catch nothing.
+pub fn run_mutants_around(
+    harness: &Arc<dyn Harness>,
+    mutants: &[Mutant],
+    cases: &[Case],
+    options: &Options,
+    progress: impl FnMut(&Trap) -> ControlFlow<()>,
+) -> (Vec<Trap>, bool) {
+    let sound = sound_cases_of(harness, &about_sql(cases), options);
+    trap(mutants, &sound, options, progress, |mutant| MutantHarness::around(*mutant, Arc::clone(harness)))
+}
+
+fn about_sql(cases: &[Case]) -> Vec<Case> {
+    cases.iter().filter(|case| case.is_sql()).copied().collect()
+}
+
+fn trap(
+    mutants: &[Mutant],
+    sound: &[Case],
+    options: &Options,
+    progress: impl FnMut(&Trap) -> ControlFlow<()>,
+    make: impl Fn(&Mutant) -> MutantHarness + Sync,
+) -> (Vec<Trap>, bool) {
     let catch = |mutant: &Mutant| {
         let (first, rest): (Vec<Case>, Vec<Case>) = sound.iter().partition(|case| is_about(case, mutant));
-        let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(*mutant));
+        let harness: Arc<dyn Harness> = Arc::new(make(mutant));
         let caught = first.iter().chain(&rest).find_map(|case| caught_by(&harness, case, options.timeout));
         Trap { mutant: *mutant, caught }
     };
     in_parallel(mutants, options.threads, catch, progress)
 }
 
-/// The cases that catch none of the mutants; those that break a case's sentences are tried first.
+/// The cases that catch none of the mutants of the reference provider; those that break a case's
+/// sentences are tried first.
 #[must_use]
 pub fn idle_cases(cases: &[Case], mutants: &[Mutant], options: &Options) -> Vec<Case> {
+    idle(cases, mutants, options, |mutant| MutantHarness::new(*mutant))
+}
+
+/// As [`idle_cases`], for the cases and mutants about SQL, around the provider of that harness. Cases that
+/// the provider itself fails or skips are not among them.
+#[must_use]
+pub fn idle_cases_around(
+    harness: &Arc<dyn Harness>,
+    cases: &[Case],
+    mutants: &[Mutant],
+    options: &Options,
+) -> Vec<Case> {
+    let sound = sound_cases_of(harness, &about_sql(cases), options);
+    idle(&sound, mutants, options, |mutant| MutantHarness::around(*mutant, Arc::clone(harness)))
+}
+
+fn idle(
+    cases: &[Case],
+    mutants: &[Mutant],
+    options: &Options,
+    make: impl Fn(&Mutant) -> MutantHarness + Sync,
+) -> Vec<Case> {
     let catches = |case: &Case| {
         // One that lies about itself may fail every case, as it does not even open: it counts for those about it.
         let (first, rest): (Vec<Mutant>, Vec<Mutant>) = mutants
@@ -183,7 +248,7 @@ pub fn idle_cases(cases: &[Case], mutants: &[Mutant], options: &Options) -> Vec<
             .filter(|mutant| is_about(case, mutant) || !breaks_capabilities(mutant))
             .partition(|mutant| is_about(case, mutant));
         first.into_iter().chain(rest).any(|mutant| {
-            let harness: Arc<dyn Harness> = Arc::new(MutantHarness::new(mutant));
+            let harness: Arc<dyn Harness> = Arc::new(make(&mutant));
             caught_by(&harness, case, options.timeout).is_some()
         })
     };
@@ -195,7 +260,11 @@ pub fn idle_cases(cases: &[Case], mutants: &[Mutant], options: &Options) -> Vec<
 #[must_use]
 pub fn sound_cases(cases: &[Case], options: &Options) -> Vec<Case> {
     let reference: Arc<dyn Harness> = Arc::new(ReferenceHarness::with_vectors());
-    let run = |case: &Case| run_case(&reference, case, options.timeout);
+    sound_cases_of(&reference, cases, options)
+}
+
+fn sound_cases_of(harness: &Arc<dyn Harness>, cases: &[Case], options: &Options) -> Vec<Case> {
+    let run = |case: &Case| run_case(harness, case, options.timeout);
     let (mut outcomes, _) = in_parallel(cases, options.threads, run, |_| ControlFlow::Continue(()));
     outcomes.retain(|outcome| outcome.verdict == Verdict::Passed);
     outcomes.sort_by_key(|outcome| outcome.elapsed);

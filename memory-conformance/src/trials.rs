@@ -68,10 +68,7 @@ pub fn trials(
             Trial::test(case.id, move || {
                 let outcome = run_case(&harness, &case, timeout);
                 expected.judge(case.id, &outcome.verdict).map_err(|why| {
-                    Failed::from(format!(
-                        "{why}\n\nproves {} of docs/spec/backend.md",
-                        case.proves.join(", ")
-                    ))
+                    Failed::from(format!("{why}\n\nproves {} of {}", case.proves.join(", "), case.page()))
                 })
             })
         })

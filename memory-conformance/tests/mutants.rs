@@ -1,18 +1,26 @@
-//! The suite has no hole and no dead weight: every mutant is caught, every case catches one.
+//! The suite has no hole and no dead weight: every mutant of the reference provider is caught, every case
+//! that it can pass catches one. Cases and mutants about SQL need a provider that serves it: the backends'
+//! own tests hold them against each other.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use memory_conformance::suite::{idle_cases, run_mutants};
-use memory_conformance::{Options, cases, mutants};
+use memory_conformance::{Case, Options, cases, mutants};
 
 fn options() -> Options {
     Options::default().with_timeout(Duration::from_secs(20))
 }
 
+fn cases_of_the_reference() -> Vec<Case> {
+    cases::all().into_iter().filter(|case| !case.is_sql()).collect()
+}
+
 #[test]
 fn every_mutant_is_caught() {
-    let (traps, _) = run_mutants(&mutants::all(), &cases::all(), &options(), |_| ControlFlow::Continue(()));
+    let (traps, _) = run_mutants(&mutants::of_the_reference(), &cases_of_the_reference(), &options(), |_| {
+        ControlFlow::Continue(())
+    });
     let survivors: Vec<&str> =
         traps.iter().filter(|trap| trap.caught.is_none()).map(|trap| trap.mutant.id).collect();
     assert!(survivors.is_empty(), "{} mutants survive:\n{}", survivors.len(), survivors.join("\n"));
@@ -20,7 +28,7 @@ fn every_mutant_is_caught() {
 
 #[test]
 fn every_case_catches_a_mutant() {
-    let idle = idle_cases(&cases::all(), &mutants::all(), &options());
+    let idle = idle_cases(&cases_of_the_reference(), &mutants::of_the_reference(), &options());
     let idle: Vec<&str> = idle.iter().map(|case| case.id).collect();
     assert!(idle.is_empty(), "{} cases catch no mutant:\n{}", idle.len(), idle.join("\n"));
 }

@@ -43,10 +43,13 @@ async fn facets(cx: &Cx) -> CaseResult {
 
 async fn unadvertised(cx: &Cx) -> CaseResult {
     let capabilities = cx.capabilities();
-    if !capabilities.kv {
-        return refusals::prove(cx, Need::Kv).await;
-    }
-    for need in Need::ALL.into_iter().filter(|need| !need.is_met(&capabilities)) {
+    // Without a facet all of it is refused, and what stands within it with it.
+    let stands = |need: Need| match need {
+        Need::Kv | Need::Sql => true,
+        need if need.is_sql() => capabilities.sql,
+        _ => capabilities.kv,
+    };
+    for need in Need::ALL.into_iter().filter(|need| !need.is_met(&capabilities) && stands(*need)) {
         refusals::prove(cx, need).await?;
     }
     Ok(())

@@ -30,6 +30,7 @@ mod ranking;
 mod reembed;
 mod scopes;
 mod search;
+mod sql;
 mod stats;
 mod transfer;
 mod update;
@@ -75,6 +76,7 @@ pub fn all() -> Vec<Case> {
         concurrency::cases(),
         linear::cases(),
         errors::cases(),
+        sql::cases(),
     ]
     .concat()
 }

@@ -113,7 +113,8 @@ impl Hook for Bending {
 }
 
 /// Makes `pub(super) fn mutants() -> Vec<Mutant>` of lines
-/// `"id": ["SENTENCE-1", …], "what it does" => kind;`, where kind is one of `fault(F)`, `ask(f)`,
+/// `"id": ["SENTENCE-1", …], "what it does" => kind;`, with `needs [Sql]` after the sentences for one that
+/// stands around the provider under test, where kind is one of `fault(F)`, `ask(f)`,
 /// `answer(f)`, `refuse(f)`, `around(f)`, `advertise(f)`, `both(f, g)`, `door_ask(f)`, `door_around(f)`.
 macro_rules! mutants {
     (@bend fault($fault:expr)) => { $crate::mutants::bend::Bend::Fault($fault) };
@@ -138,12 +139,14 @@ macro_rules! mutants {
             |memory, request, next| Box::pin($f(memory, request, next))
         ))
     };
-    ($($id:literal : [$($breaks:literal),+ $(,)?], $what:literal => $kind:ident($($f:expr),+);)+) => {
+    ($($id:literal : [$($breaks:literal),+ $(,)?] $(needs [$($need:ident),+])?, $what:literal
+        => $kind:ident($($f:expr),+);)+) => {
         pub(super) fn mutants() -> Vec<$crate::mutants::Mutant> {
             vec![$($crate::mutants::Mutant {
                 id: $id,
                 what: $what,
                 breaks: &[$($breaks),+],
+                needs: &[$($($crate::case::Need::$need),+)?],
                 bend: $crate::mutants::bend::mutants!(@bend $kind($($f),+)),
             },)+]
         }

@@ -1,4 +1,7 @@
-//! The reference provider broken in one way each. A suite that lets one of them pass has a hole.
+//! A provider broken in one way each. A suite that lets one of them pass has a hole.
+//!
+//! Most break the reference provider. Those about SQL, which the reference has none of, stand around the
+//! provider under test.
 
 mod bend;
 mod concurrency;
@@ -15,6 +18,7 @@ mod quotas;
 mod ranks;
 mod scopes;
 mod search;
+mod sql;
 mod transfer;
 mod truth;
 mod values;
@@ -28,8 +32,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{Interposed, Provider, Result};
 
+use crate::case::Need;
+use crate::executor::BoxFuture;
 use crate::fixture::Fixture;
-use crate::harness::Harness;
+use crate::harness::{Harness, SqlSetup};
 use crate::reference::ReferenceHarness;
 use bend::Bend;
 
@@ -41,9 +47,19 @@ pub struct Mutant {
     pub id: &'static str,
     /// What the broken provider does.
     pub what: &'static str,
-    /// The sentences of `docs/spec/backend.md` that it breaks; cases that cite them run first.
+    /// The sentences that it breaks; cases that cite them run first.
     pub breaks: &'static [&'static str],
+    /// What the provider must serve for the mutant to break it; empty: the reference provider does.
+    pub needs: &'static [Need],
     bend: Bend,
+}
+
+impl Mutant {
+    /// Whether it stands around the provider under test, not in the reference provider.
+    #[must_use]
+    pub fn is_sql(&self) -> bool {
+        self.needs.iter().any(|need| need.is_sql())
+    }
 }
 
 impl fmt::Debug for Mutant {
@@ -80,30 +96,71 @@ pub fn all() -> Vec<Mutant> {
         concurrency::mutants(),
         truth::mutants(),
         edges::mutants(),
+        sql::mutants(),
     ]
     .concat()
 }
 
-/// Opens the reference provider with a mutant in it.
-#[derive(Debug)]
+/// The mutants that break the reference provider.
+#[must_use]
+pub fn of_the_reference() -> Vec<Mutant> {
+    let mut mutants = all();
+    mutants.retain(|mutant| !mutant.is_sql());
+    mutants
+}
+
+/// The mutants about SQL, which break any provider that serves it.
+#[must_use]
+pub fn of_sql() -> Vec<Mutant> {
+    let mut mutants = all();
+    mutants.retain(Mutant::is_sql);
+    mutants
+}
+
+/// Opens a provider with a mutant in it.
 pub struct MutantHarness {
     mutant: Mutant,
-    reference: ReferenceHarness,
+    inner: Inner,
+}
+
+/// What the mutant breaks.
+enum Inner {
+    Reference(ReferenceHarness),
+    Other(Arc<dyn Harness>),
+}
+
+impl fmt::Debug for MutantHarness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutantHarness").field("mutant", &self.mutant).finish_non_exhaustive()
+    }
 }
 
 impl MutantHarness {
-    /// A harness of its own, with stores of its own.
+    /// The reference provider with that mutant in it, in stores of its own.
     #[must_use]
     pub fn new(mutant: Mutant) -> Self {
-        Self { mutant, reference: ReferenceHarness::with_vectors() }
+        Self { mutant, inner: Inner::Reference(ReferenceHarness::with_vectors()) }
     }
 
-    fn bent(&self, fixture: &Fixture) -> Box<dyn Provider> {
-        let reference = self.reference.reference(fixture);
+    /// Another provider with that mutant around it. A mutant that sits in the reference provider changes
+    /// nothing here.
+    #[must_use]
+    pub fn around(mutant: Mutant, harness: Arc<dyn Harness>) -> Self {
+        Self { mutant, inner: Inner::Other(harness) }
+    }
+
+    fn bent(&self, provider: Box<dyn Provider>) -> Box<dyn Provider> {
+        match self.mutant.bend {
+            Bend::Inside(hook) => Box::new(Interposed::new(provider, hook.into_hook())),
+            Bend::Fault(_) | Bend::Door(_) => provider,
+        }
+    }
+
+    fn reference(&self, reference: &ReferenceHarness, fixture: &Fixture) -> Box<dyn Provider> {
+        let reference = reference.reference(fixture);
         match self.mutant.bend {
             Bend::Fault(fault) => Box::new(reference.broken(fault)),
-            Bend::Inside(hook) => Box::new(Interposed::new(reference, hook.into_hook())),
-            Bend::Door(_) => Box::new(reference),
+            Bend::Inside(_) | Bend::Door(_) => self.bent(Box::new(reference)),
         }
     }
 }
@@ -115,11 +172,38 @@ impl Harness for MutantHarness {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        Ok(self.bent(&fixture))
+        match &self.inner {
+            Inner::Reference(reference) => Ok(self.reference(reference, &fixture)),
+            Inner::Other(harness) => Ok(self.bent(harness.open(fixture).await?)),
+        }
     }
 
     async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
-        Ok(Some(self.bent(fixture)))
+        match &self.inner {
+            Inner::Reference(reference) => Ok(Some(self.reference(reference, fixture))),
+            Inner::Other(harness) => Ok(harness.reopen(fixture).await?.map(|provider| self.bent(provider))),
+        }
+    }
+
+    fn namespace(&self) -> &str {
+        match &self.inner {
+            Inner::Reference(reference) => reference.namespace(),
+            Inner::Other(harness) => harness.namespace(),
+        }
+    }
+
+    fn sql_setup(&self) -> SqlSetup {
+        match &self.inner {
+            Inner::Reference(reference) => reference.sql_setup(),
+            Inner::Other(harness) => harness.sql_setup(),
+        }
+    }
+
+    fn block_on(&self, future: BoxFuture<'_, ()>) {
+        match &self.inner {
+            Inner::Reference(reference) => reference.block_on(future),
+            Inner::Other(harness) => harness.block_on(future),
+        }
     }
 
     fn door(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {

@@ -82,6 +82,9 @@ impl Reference {
             Need::Cas => self.capabilities.compare_and_set = false,
             Need::Quotas => self.capabilities.quotas = false,
             Need::Stats => self.capabilities.stats = false,
+            // It has no SQL to begin with.
+            Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
+            }
         }
         self
     }
