@@ -7,6 +7,7 @@
 pub(crate) mod characters;
 pub(crate) mod postgres;
 mod postgres_names;
+mod postgres_words;
 pub(crate) mod shape;
 pub(crate) mod sqlite;
 mod sqlite_lead;

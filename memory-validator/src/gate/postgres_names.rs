@@ -1,11 +1,284 @@
-//! What the gate can tell from the tokens of a PostgreSQL statement.
+//! What PostgreSQL's tokens tell before any grammar: how the statement begins, which names it mentions, and which of
+//! them it calls.
 
-use super::token::Lexed;
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use super::token::{Kind, Lexed};
+use crate::policy::postgres::{is_denied_function, is_denied_type};
 use crate::policy::{Mode, Policy};
-use crate::verdict::Refusal;
+use crate::verdict::{Refusal, Stage};
+
+/// Words that a bracket may follow without being called.
+static BEFORE_BRACKET: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    words(
+        "add all always analyze and any array as asc between both brin btree by cascade case check \
+    columns conflict cross cube current default delete desc distinct do else end escape except exclude exists explain \
+    extract filter first for foreign from full generated gin gist group grouping groups hash having hnsw ilike in include \
+    including inherits inner insert intersect into is isnull ivfflat join key keys lateral leading left like limit list lists \
+    materialized matched natural not notnull null nulls of offset on only operator or order ordinality outer over \
+    overlaps partition passing precision primary range recursive references restart returning right rollup row rows \
+    select sequence set sets similar simple some spgist statistics stored symmetric system table then ties to trailing \
+    true false truncate unbounded union unique update user using values variadic view when where window with within without \
+    zone default bernoulli xmltable path nested value error empty conditional unconditional wrapper quotes scalar object \
+    absent storage identity depth breadth cycle search collate at mode exists nothing both trailing leading start \
+    increment cache owned minvalue maxvalue char character nchar varchar varying bit time timestamp interval decimal dec \
+    numeric float",
+    )
+});
+
+/// Words and marks after which a name before a bracket can only be a call.
+static BEFORE_CALL: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    words(
+        "select distinct where and or not having by when then else case returning limit offset like ilike \
+    between is from lateral variadic escape similar in",
+    )
+});
+
+/// How statements may begin.
+static FIRST: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    words(
+        "select with values table insert update delete merge create alter drop truncate comment refresh explain",
+    )
+});
+static FIRST_OF_QUERY: LazyLock<HashSet<&str>> = LazyLock::new(|| words("select with values table explain"));
+
+/// Kinds of object that may be created, altered, dropped or commented on.
+static OBJECTS: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| words("table view materialized index sequence type column constraint"));
+
+fn words(list: &'static str) -> HashSet<&'static str> {
+    list.split_whitespace().collect()
+}
 
 /// Refuses by tokens alone.
 pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<(), Refusal> {
-    let _ = (lexed, mode, policy);
+    let gate = Gate { lexed, policy };
+    gate.beginning(mode)?;
+    let mut ended = false;
+    for (at, token) in lexed.tokens.iter().enumerate() {
+        if token.kind == Kind::Semicolon {
+            ended = true;
+            continue;
+        }
+        if ended {
+            return Err(super::second(Stage::Gate, lexed.position(*token), lexed.text(*token)));
+        }
+        if matches!(token.kind, Kind::Word | Kind::Quoted) {
+            let name = lexed.name(*token);
+            gate.name(at, &name)?;
+            gate.phrase(at, &name)?;
+            if gate.is(at + 1, "(") {
+                gate.call(at, &name)?;
+            }
+        }
+    }
     Ok(())
+}
+
+struct Gate<'s> {
+    lexed: &'s Lexed<'s>,
+    policy: &'s Policy,
+}
+
+impl Gate<'_> {
+    fn is(&self, at: usize, text: &str) -> bool {
+        self.lexed.at(at).is_some_and(|token| {
+            !matches!(token.kind, Kind::Word | Kind::Quoted) && self.lexed.text(token) == text
+        })
+    }
+
+    /// The key word or name without quotes at a place, in lower case.
+    fn word(&self, at: usize) -> Option<String> {
+        let token = self.lexed.at(at).filter(|token| token.kind == Kind::Word)?;
+        Some(self.lexed.name(token).into_owned())
+    }
+
+    fn word_is(&self, at: usize, among: &[&str]) -> bool {
+        self.lexed.is_one_of(at, among)
+    }
+
+    fn refuse(&self, rule: &'static str, at: usize, construct: impl Into<String>) -> Refusal {
+        let position = self.lexed.at(at).map(|token| self.lexed.position(token)).unwrap_or_default();
+        let construct: String = construct.into();
+        Refusal::new(Stage::Gate, rule, position, construct.chars().take(80).collect::<String>())
+    }
+
+    /// The statement's first words.
+    fn beginning(&self, mode: Mode) -> Result<(), Refusal> {
+        let mut at = 0;
+        while self.is(at, "(") {
+            at += 1;
+        }
+        let Some(first) = self.word(at) else {
+            return Err(self
+                .refuse("statement_kind", at, self.lexed.at(at).map_or("", |token| self.lexed.text(token)))
+                .because("no statement begins so")
+                .instead("begin with SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER or DROP"));
+        };
+        if !FIRST.contains(first.as_str()) {
+            return Err(self
+                .refuse("statement_kind", at, first.to_ascii_uppercase())
+                .because("statements of this kind are not allowed")
+                .instead("use statements that read, write or define your own tables; transactions are begun and ended by the runtime"));
+        }
+        if mode == Mode::Query && !FIRST_OF_QUERY.contains(first.as_str()) {
+            return Err(self
+                .refuse("read_only", at, first.to_ascii_uppercase())
+                .because("this statement writes, and only reading is allowed here")
+                .instead("execute it instead of querying")
+                .writing());
+        }
+        match first.as_str() {
+            "create" => self.object(at, &["or", "replace", "unique", "recursive", "unlogged"]),
+            "alter" | "drop" => self.object(at, &[]),
+            "comment" => self.object(at, &["on"]),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kind of object a statement defines.
+    fn object(&self, verb: usize, skipped: &[&str]) -> Result<(), Refusal> {
+        let mut at = verb + 1;
+        while self.word_is(at, skipped) {
+            at += 1;
+        }
+        let object = self.word(at).unwrap_or_default();
+        if OBJECTS.contains(object.as_str()) {
+            return Ok(());
+        }
+        let verb = self.word(verb).unwrap_or_default();
+        Err(self
+            .refuse("object_kind", at, format!("{verb} {object}").to_ascii_uppercase())
+            .because("objects of this kind are not allowed")
+            .instead("tables, views, indexes, sequences and types of your own can be defined"))
+    }
+
+    /// A name that belongs to the engine or the runtime, wherever it stands.
+    fn name(&self, at: usize, name: &str) -> Result<(), Refusal> {
+        if is_denied_type(name) && name.starts_with("reg") {
+            return Err(self
+                .refuse("type", at, name)
+                .because("this type reads the engine's catalog")
+                .instead("compare names as text"));
+        }
+        let reserved = self.policy.reserved_names.contains(name)
+            || self.policy.reserved_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()));
+        if !reserved || self.policy.readable.contains(name) || self.policy.functions.contains(name) {
+            return Ok(());
+        }
+        if name == "pg_catalog" && self.is(at + 1, ".") {
+            // `pg_catalog.int4`, `pg_catalog.lower(x)`, `OPERATOR(pg_catalog.+)`.
+            let allowed = self.lexed.at(at + 2).is_some_and(|token| match token.kind {
+                Kind::Word | Kind::Quoted => {
+                    let name = self.lexed.name(token);
+                    self.allows(&name) || self.policy.types.contains(name.as_ref())
+                }
+                kind => kind == Kind::Operator,
+            });
+            if allowed {
+                return Ok(());
+            }
+        }
+        Err(self
+            .refuse("reserved_name", at, name)
+            .because("this name belongs to the engine or the runtime")
+            .instead("use your own tables"))
+    }
+
+    /// Words that mean, in one place or another, what no statement may do.
+    fn phrase(&self, at: usize, name: &str) -> Result<(), Refusal> {
+        if self.word(at).is_none() {
+            return Ok(());
+        }
+        let next = |among: &[&str]| self.word_is(at + 1, among);
+        match name {
+            "for"
+                if next(&["update", "share"])
+                    || (next(&["no"]) && self.word_is(at + 2, &["key"]))
+                    || (next(&["key"]) && self.word_is(at + 2, &["share"])) =>
+            {
+                Err(self
+                    .refuse("row_lock", at, "FOR UPDATE")
+                    .because("rows cannot be locked by a query")
+                    .instead("update them; a transaction of the runtime holds the locks"))
+            }
+            "into" if !self.writes_into(at) => Err(self
+                .refuse("select_into", at, "INTO")
+                .because("SELECT INTO makes a table")
+                .instead("use CREATE TABLE … AS")
+                .writing()),
+            "temp" | "temporary" if self.defines(at) => Err(self
+                .refuse("temporary", at, name.to_ascii_uppercase())
+                .because("temporary objects are not allowed")
+                .instead("create a plain table and drop it when it is not needed")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an INTO belongs to INSERT or MERGE, or is a name: `AS into` cannot be, it is reserved.
+    fn writes_into(&self, at: usize) -> bool {
+        at > 0 && (self.word_is(at - 1, &["insert", "merge"]) || self.is(at - 1, "."))
+    }
+
+    /// Whether TEMP stands where it changes what is created, or what INTO makes.
+    fn defines(&self, at: usize) -> bool {
+        at > 0 && self.word_is(at - 1, &["create", "replace", "into", "global", "local"])
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.policy.functions.contains(name) || self.policy.table_functions.contains(name)
+    }
+
+    /// A name before an opening bracket.
+    fn call(&self, at: usize, name: &str) -> Result<(), Refusal> {
+        let mut first = at;
+        while first >= 2 && self.is(first - 1, ".") {
+            first -= 2;
+        }
+        let quoted = self.lexed.is(at, Kind::Quoted);
+        let keyword = !quoted && first == at && BEFORE_BRACKET.contains(name);
+        if matches!(name, "nextval" | "currval" | "setval") {
+            return self.sequence(at, name);
+        }
+        if keyword || self.allows(name) || self.policy.types.contains(name) {
+            return Ok(());
+        }
+        let refused = is_denied_function(name) || self.is_called(first);
+        if !refused {
+            return Ok(());
+        }
+        Err(self.refuse("function", at, format!("{name}(")).because("this function is not allowed").instead(
+            "use the functions on strings, numbers, dates, JSON and aggregates; functions cannot be defined",
+        ))
+    }
+
+    /// A call that names a sequence in a text: it must be one literal, and no schema in it but the agent's.
+    fn sequence(&self, at: usize, name: &str) -> Result<(), Refusal> {
+        let literal = self.lexed.at(at + 2).filter(|token| token.kind == Kind::Text);
+        let text = literal.map(|token| self.lexed.text(token)).unwrap_or_default();
+        let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).unwrap_or_default();
+        let own = match inner.split_once('.') {
+            None => !inner.is_empty(),
+            Some((schema, _)) => self.policy.schemas.contains(schema),
+        };
+        let alone = self.is(at + 3, ")") || self.is(at + 3, ",") || self.is(at + 3, "::");
+        if self.allows(name) && own && alone {
+            return Ok(());
+        }
+        Err(self
+            .refuse("function", at, format!("{name}("))
+            .because("the sequence must be one of your own, named in a literal")
+            .instead("write nextval('its_name')"))
+    }
+
+    /// Whether what begins at a token can only be an expression; elsewhere a bracket may open a list of columns.
+    fn is_called(&self, first: usize) -> bool {
+        let Some(before) = first.checked_sub(1).and_then(|at| self.lexed.at(at)) else { return true };
+        match before.kind {
+            Kind::Operator | Kind::Open => true,
+            Kind::Word => BEFORE_CALL.contains(self.lexed.name(before).as_ref()),
+            _ => false,
+        }
+    }
 }

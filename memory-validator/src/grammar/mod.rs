@@ -1,6 +1,8 @@
 //! The grammars. Each parses the text and hands the tree to the walk that knows it; the tree never leaves.
 
+mod height;
 pub(crate) mod portable;
+pub(crate) mod portable_tree;
 #[cfg(feature = "pg-grammar")]
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite-grammar")]

@@ -1,9 +1,17 @@
 //! The portable grammar: sqlparser, for both dialects.
 
-use crate::gate::token::Lexed;
-use crate::policy::{Mode, Policy};
+use sqlparser::dialect::{Dialect as SqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token as Read, TokenWithSpan, Tokenizer};
+
+use super::portable_tree::Tree;
+use super::{height, portable_tree};
+use crate::gate;
+use crate::gate::token::{Kind, Lexed};
+use crate::policy::{Dialect, Mode, Policy};
 use crate::validator::Stages;
-use crate::verdict::{Accepted, Position, Refusal, Stage};
+use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
+use crate::walk;
 
 /// Parses and walks.
 pub(crate) fn judge(
@@ -12,7 +20,162 @@ pub(crate) fn judge(
     policy: &Policy,
     stages: Stages,
 ) -> Result<Accepted, Refusal> {
-    let _ = (mode, policy, stages);
-    Err(Refusal::new(Stage::Grammar, "dialect", Position::of(lexed.sql, 0), "statement")
-        .because("this grammar is not served yet"))
+    height::check(lexed)?;
+    let dialect: &dyn SqlDialect = match lexed.dialect {
+        Dialect::Sqlite => &SQLiteDialect {},
+        Dialect::Postgres => &PostgreSqlDialect {},
+    };
+    let tokens = Tokenizer::new(dialect, lexed.sql)
+        .tokenize_with_location()
+        .map_err(|error| unread(lexed, position(lexed.sql, error.location)))?;
+    if stages.grammar {
+        agree(lexed, &tokens)?;
+    }
+    let tree = {
+        let parsed = Parser::new(dialect).with_tokens_with_locations(tokens).parse_statements();
+        let statements = parsed.map_err(|error| failed(lexed, &error))?;
+        match statements.as_slice() {
+            [] => return Err(gate::empty(Stage::Grammar)),
+            [_] => {}
+            [_, ..] => return Err(gate::second(Stage::Grammar, Position::of(lexed.sql, 0), ";")),
+        }
+        Tree::of(&statements).map_err(|error| unreadable(lexed, &error))?
+    };
+    if stages.walk {
+        walk::portable::walk(lexed, &tree, mode, policy)
+    } else {
+        Ok(Accepted::new(StatementKind::Select))
+    }
+}
+
+/// Where two lexers cut a text in different places, one of them sees names and calls that the other takes for text.
+fn agree(lexed: &Lexed<'_>, tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
+    let ours = lexed.tokens.iter().filter(|token| {
+        matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Text | Kind::Blob | Kind::Open | Kind::Close)
+    });
+    let mut theirs = tokens.iter().filter_map(|token| Some((class(&token.token)?, token.span.start)));
+    let mut offsets = Offsets::new(lexed.sql);
+    for token in ours {
+        let Some((kind, place)) = theirs.next() else { return Err(differs(lexed, lexed.position(*token))) };
+        let same = kind == token.kind || (kind == Kind::Text && token.kind == Kind::Blob);
+        if !same || u32::try_from(offsets.offset(place)).ok() != Some(token.start) {
+            return Err(differs(lexed, lexed.position(*token)));
+        }
+    }
+    match theirs.next() {
+        None => Ok(()),
+        Some((_, place)) => Err(differs(lexed, position(lexed.sql, place))),
+    }
+}
+
+/// What a token of the portable grammar is, for those whose places must be the same.
+fn class(token: &Read) -> Option<Kind> {
+    match token {
+        Read::Word(word) => Some(if word.quote_style.is_some() { Kind::Quoted } else { Kind::Word }),
+        Read::SingleQuotedString(_)
+        | Read::DollarQuotedString(_)
+        | Read::EscapedStringLiteral(_)
+        | Read::UnicodeStringLiteral(_)
+        | Read::NationalStringLiteral(_)
+        | Read::SingleQuotedByteStringLiteral(_)
+        | Read::HexStringLiteral(_)
+        | Read::TripleSingleQuotedString(_)
+        | Read::TripleDoubleQuotedString(_)
+        | Read::DoubleQuotedString(_)
+        | Read::DoubleQuotedByteStringLiteral(_)
+        | Read::SingleQuotedRawStringLiteral(_)
+        | Read::DoubleQuotedRawStringLiteral(_) => Some(Kind::Text),
+        Read::LParen | Read::LBracket => Some(Kind::Open),
+        Read::RParen | Read::RBracket => Some(Kind::Close),
+        _ => None,
+    }
+}
+
+/// Lines and columns as bytes, asked for in rising order.
+struct Offsets<'s> {
+    rest: std::str::CharIndices<'s>,
+    length: usize,
+    line: u64,
+    column: u64,
+}
+
+impl<'s> Offsets<'s> {
+    fn new(sql: &'s str) -> Self {
+        Self { rest: sql.char_indices(), length: sql.len(), line: 1, column: 1 }
+    }
+
+    fn offset(&mut self, place: Location) -> usize {
+        loop {
+            let here = self.rest.clone().next();
+            let Some((at, character)) = here else { return self.length };
+            if (self.line, self.column) >= (place.line, place.column) {
+                return at;
+            }
+            self.rest.next();
+            if character == '\n' {
+                (self.line, self.column) = (self.line + 1, 1);
+            } else {
+                self.column += 1;
+            }
+        }
+    }
+}
+
+/// The place that the portable grammar counts by lines and columns.
+pub(crate) fn position(sql: &str, place: Location) -> Position {
+    Position::of(sql, Offsets::new(sql).offset(place))
+}
+
+fn differs(lexed: &Lexed<'_>, position: Position) -> Refusal {
+    Refusal::new(Stage::Grammar, "ambiguous", position, token_at(lexed, position))
+        .because("this can be read in more than one way")
+        .instead("write literals and names in their plain forms")
+}
+
+fn unread(lexed: &Lexed<'_>, position: Position) -> Refusal {
+    Refusal::new(Stage::Grammar, "syntax", position, token_at(lexed, position))
+        .because("the text cannot be read as SQL from here on")
+        .instead("check the quotes before it")
+}
+
+fn failed(lexed: &Lexed<'_>, error: &ParserError) -> Refusal {
+    let place = match error {
+        ParserError::RecursionLimitExceeded => {
+            return Refusal::new(Stage::Grammar, "too_deep", Position::of(lexed.sql, 0), "statement")
+                .because("expressions or queries stand too deep inside each other")
+                .instead("name the inner parts with `WITH` and refer to them");
+        }
+        // The message may quote the text, literals too; of it only the place is used.
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => place(message),
+    };
+    let position = place.map_or_else(|| Position::of(lexed.sql, 0), |place| position(lexed.sql, place));
+    Refusal::new(Stage::Grammar, "syntax", position, token_at(lexed, position))
+        .because("the grammar does not know what stands here")
+        .instead("check the syntax, or write it in a more common way")
+}
+
+/// `… at Line: 1, Column: 8`, at the end of a message.
+fn place(message: &str) -> Option<Location> {
+    let (_, place) = message.rsplit_once("Line: ")?;
+    let (line, column) = place.split_once(", Column: ")?;
+    Some(Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
+}
+
+fn unreadable(lexed: &Lexed<'_>, error: &portable_tree::Unreadable) -> Refusal {
+    Refusal::new(Stage::Grammar, "parser", Position::of(lexed.sql, 0), "statement")
+        .because(format!("the tree of it cannot be read ({error})"))
+        .instead("write it in another way")
+}
+
+/// What is named as the construct at a place: a word, or a mark; never a literal.
+fn token_at(lexed: &Lexed<'_>, position: Position) -> String {
+    let token =
+        lexed.tokens.iter().find(|token| usize::try_from(token.end).is_ok_and(|end| end > position.offset));
+    match token {
+        Some(token) if matches!(token.kind, Kind::Text | Kind::Blob | Kind::Number | Kind::Illegal) => {
+            "literal".to_owned()
+        }
+        Some(token) => lexed.text(*token).chars().take(32).collect(),
+        None => "end of the text".to_owned(),
+    }
 }

@@ -1,6 +1,6 @@
 //! What is allowed: lists of names and caps. What is on no list is refused.
 
-mod postgres;
+pub(crate) mod postgres;
 mod sqlite;
 
 use std::collections::BTreeSet;

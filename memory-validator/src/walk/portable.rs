@@ -1,1 +1,483 @@
 //! The walk over a tree of the portable grammar.
+//!
+//! Each node must be one of [`NODES`], and have nothing in fields that are not named there. Names are judged by where
+//! they stand; one that stands where nobody thought of is judged as a table.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use sqlparser::tokenizer::Location;
+
+use super::portable_judge::Judge;
+use super::portable_nodes::NODES;
+use crate::gate::token::Lexed;
+use crate::grammar::portable::position;
+use crate::grammar::portable_tree::{Tree, Value};
+use crate::policy::{Mode, Policy};
+use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
+
+static ALLOWED: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    NODES.iter().map(|(node, fields)| (*node, fields.split_whitespace().collect())).collect()
+});
+
+/// Walks the tree of one statement.
+pub(crate) fn walk(lexed: &Lexed<'_>, tree: &Tree, mode: Mode, policy: &Policy) -> Result<Accepted, Refusal> {
+    let mut walk = Walk {
+        tree,
+        judge: Judge::new(lexed.dialect, mode, policy),
+        targets: Vec::new(),
+        key: String::new(),
+    };
+    let walked = walk.visit(0, Place::default());
+    walked.and_then(|()| walk.judge.accepted()).map_err(|mut refusal| {
+        refusal.position = place(lexed, tree, refusal.position.offset);
+        refusal
+    })
+}
+
+/// Where a node begins in the text, as well as can be told: at the first place in it, or the last before it.
+fn place(lexed: &Lexed<'_>, tree: &Tree, at: usize) -> Position {
+    let place = |index: usize| match tree.node(index).value {
+        Value::At(line, column) if line > 0 => Some(Location { line: line.into(), column: column.into() }),
+        _ => None,
+    };
+    let whole = at <= 1 && tree.node(at).ty != "Ident";
+    let found = (at..tree.end(at)).find_map(place).or_else(|| (0..at).rev().find_map(place));
+    match found {
+        Some(place) if !whole => position(lexed.sql, place),
+        _ => lexed.at(0).map(|token| lexed.position(token)).unwrap_or_default(),
+    }
+}
+
+/// Where a node stands: the nearest type above it, and in which field.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    ty: &'static str,
+    variant: &'static str,
+    field: &'static str,
+    /// Whether that node has arguments: `f(x)` in FROM.
+    called: bool,
+}
+
+/// What a name in several parts stands for.
+enum Role {
+    Relation(Access),
+    Function {
+        table: bool,
+    },
+    Type,
+    Operator,
+    /// A column, with its table perhaps.
+    Column,
+    /// A constraint, a collation, an operator class.
+    Thing,
+}
+
+struct Walk<'p> {
+    tree: &'p Tree,
+    judge: Judge<'p>,
+    /// Nodes of names that are written to.
+    targets: Vec<usize>,
+    key: String,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
+        let node = self.tree.node(at);
+        let (ty, variant, field) = (node.ty, node.variant, node.field);
+        if ty == "Location" || ty == "Span" || ty == "AttachedToken" {
+            return Ok(());
+        }
+        let mut here = above;
+        if ty.is_empty() {
+            if !field.is_empty() {
+                here.field = field;
+            }
+        } else {
+            self.known(at)?;
+            here = Place {
+                ty,
+                variant,
+                field: "",
+                called: ty == "TableFactor"
+                    && self.tree.field(at, "args").is_some_and(|args| !self.is_absent(args)),
+            };
+        }
+        let above = Place { field: if field.is_empty() { above.field } else { field }, ..above };
+        let scope = self.judge.ctes();
+        self.judge_node(at, above)?;
+        // The names that a query gives to others are known in all of it, though they stand in one field.
+        let first = if ty == "Query" { self.tree.field(at, "with") } else { None };
+        if let Some(with) = first {
+            self.visit(with, here)?;
+        }
+        for child in self.tree.children(at) {
+            if Some(child) != first {
+                let field = self.tree.node(child).field;
+                self.visit(
+                    child,
+                    Place { field: if field.is_empty() { here.field } else { field }, ..here },
+                )?;
+            }
+        }
+        match ty {
+            "Query" => self.judge.leave(scope),
+            "Cte" => self.names(at, "alias"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_absent(&self, at: usize) -> bool {
+        self.tree.node(at).value == Value::Absent
+    }
+
+    /// Makes the name of a common table expression known.
+    fn names(&mut self, cte: usize, field: &str) {
+        let ident = self.tree.field(cte, field).and_then(|alias| self.tree.first(alias, "Ident"));
+        if let Some(ident) = ident {
+            let name = self.ident(ident);
+            self.judge.see(name);
+        }
+    }
+
+    /// Refuses a kind of node, or a field of one, that is not listed.
+    fn known(&mut self, at: usize) -> Result<(), Refusal> {
+        let node = self.tree.node(at);
+        let fields = if node.variant.is_empty() {
+            ALLOWED.get(node.ty)
+        } else {
+            self.key.clear();
+            self.key.push_str(node.ty);
+            self.key.push_str("::");
+            self.key.push_str(node.variant);
+            ALLOWED
+                .get(self.key.as_str())
+                .or_else(|| ALLOWED.get(node.ty).filter(|fields| fields.as_slice() == ["*"]))
+        };
+        let Some(fields) = fields else {
+            let construct = if node.variant.is_empty() { node.ty } else { node.variant };
+            let rule = if node.ty == "Statement" { "statement_kind" } else { "construct" };
+            return Err(self
+                .refuse(rule, at, spaced(construct))
+                .because("this is not among what is allowed")
+                .instead("write it in a plainer way"));
+        };
+        if fields.as_slice() == ["*"] {
+            return Ok(());
+        }
+        let odd = self.tree.children(at).find(|child| {
+            let field = self.tree.node(*child).field;
+            !field.is_empty() && !fields.contains(&field) && !self.tree.is_empty(*child)
+        });
+        match odd {
+            None => Ok(()),
+            Some(child) => Err(self.field(node.ty, child)),
+        }
+    }
+
+    /// The refusal of a field that must be empty.
+    fn field(&self, ty: &str, child: usize) -> Refusal {
+        let field = self.tree.node(child).field;
+        let refuse = |rule, construct: &str| self.refuse(rule, child, construct);
+        match field {
+            "into" => refuse("select_into", "INTO")
+                .because("SELECT INTO makes a table")
+                .instead("use CREATE TABLE … AS")
+                .writing(),
+            "locks" | "for_clause" => refuse("row_lock", "FOR UPDATE")
+                .because("rows cannot be locked by a query")
+                .instead("update them"),
+            "temporary" => refuse("temporary", "TEMPORARY")
+                .because("temporary objects are not allowed")
+                .instead("create a plain table and drop it when it is not needed"),
+            _ => refuse(
+                "construct",
+                &format!("{} {}", spaced(ty), field.replace('_', " ").to_ascii_uppercase()),
+            )
+            .because("this is not among what is allowed")
+            .instead("leave it out"),
+        }
+    }
+
+    fn judge_node(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
+        let node = self.tree.node(at);
+        match (node.ty, node.variant) {
+            ("Statement", variant) => self.statement(at, variant),
+            ("SetExpr", "Insert" | "Update" | "Delete" | "Merge") => Ok(()),
+            // `WITH RECURSIVE` knows its names in their own queries; so does the engine without the word for later ones.
+            ("With", _) if self.tree.field_true(at, "recursive") => {
+                let list = self.tree.field(at, "cte_tables");
+                let ctes: Vec<usize> =
+                    list.map(|list| self.tree.children(list).collect()).unwrap_or_default();
+                ctes.into_iter().for_each(|cte| self.names(cte, "alias"));
+                Ok(())
+            }
+            ("ObjectName", _) => self.name(at, above),
+            ("Ident", _) => self.judge.identifier(&self.ident(at), at),
+            ("Table", _) => {
+                let text = |field| self.tree.field_str(at, field).map(str::to_owned);
+                let parts: Vec<String> =
+                    [text("schema_name"), text("table_name")].into_iter().flatten().collect();
+                // Whether the name was quoted is lost: it must be good either way.
+                let folded: Vec<String> = parts.iter().map(|part| part.to_ascii_lowercase()).collect();
+                self.judge.relation(&folded, Access::Read, at)
+            }
+            ("Expr", variant) => self.expression(at, variant),
+            ("TableFactor", "UNNEST") => self.judge.function(&["unnest".to_owned()], true, at),
+            ("BinaryOperator", "PGCustomBinaryOperator") | ("ExcludeConstraintOperator", "PGOperator") => {
+                let parts: Vec<String> = self.strings(at);
+                self.judge.operator(&parts, at)
+            }
+            ("BinaryOperator", "Custom") | ("DataType", "Custom") => Ok(()),
+            ("SqlOption", "KeyValue") | ("UtilityOption", _) => {
+                let field = if node.ty == "SqlOption" { "key" } else { "name" };
+                let key = self
+                    .tree
+                    .field(at, field)
+                    .map(|key| self.ident(key).to_ascii_lowercase())
+                    .unwrap_or_default();
+                if node.ty == "SqlOption" {
+                    self.judge.storage_option(&key, at)
+                } else {
+                    self.judge.explain_option(&key, at)
+                }
+            }
+            ("CreateIndex", _) => self.index_options(at),
+            ("IndexType", "Custom") => {
+                let method = self
+                    .tree
+                    .first(at, "Ident")
+                    .map(|ident| self.ident(ident).to_ascii_lowercase())
+                    .unwrap_or_default();
+                self.judge.index_method(&method, at)
+            }
+            ("Update", _) => self.target(at, "table"),
+            ("Delete", _) => self.target(at, "from"),
+            ("Merge", _) => self.target(at, "table"),
+            ("Function", _) => self.raise(at),
+            _ => Ok(()),
+        }
+    }
+
+    fn statement(&mut self, at: usize, variant: &str) -> Result<(), Refusal> {
+        use StatementKind as Kind;
+        let kind = match variant {
+            "Query" => {
+                // `WITH … INSERT` is an insert.
+                if self.judge.kind().is_none() {
+                    let changes =
+                        self.tree.children(at).next().and_then(|query| self.tree.field(query, "body"));
+                    let changes = changes.map_or("", |body| self.tree.node(body).variant);
+                    if matches!(changes, "Insert" | "Update" | "Delete" | "Merge") {
+                        return Ok(());
+                    }
+                }
+                Kind::Select
+            }
+            "Insert" => Kind::Insert,
+            "Update" => Kind::Update,
+            "Delete" => Kind::Delete,
+            "Merge" => Kind::Merge,
+            "Truncate" => Kind::Truncate,
+            "Explain" => {
+                if self.tree.field_true(at, "analyze") {
+                    self.judge.explain_option("analyze", at)?;
+                }
+                Kind::Explain
+            }
+            "CreateTable" => Kind::CreateTable,
+            "CreateVirtualTable" => {
+                let module =
+                    self.tree.field(at, "module_name").map(|name| self.ident(name)).unwrap_or_default();
+                if !self.judge.policy().modules.contains(&module) {
+                    return Err(self
+                        .refuse("module", at, module)
+                        .because("virtual tables of this module are not allowed")
+                        .instead("use fts5 for text, rtree for ranges"));
+                }
+                Kind::CreateVirtualTable
+            }
+            "CreateView" => Kind::CreateView,
+            "CreateIndex" => Kind::CreateIndex,
+            "CreateTrigger" => Kind::CreateTrigger,
+            "CreateSequence" => Kind::CreateSequence,
+            "CreateType" => Kind::CreateType,
+            "AlterTable" | "AlterIndex" | "AlterType" => Kind::Alter,
+            "Drop" | "DropTrigger" => Kind::Drop,
+            "Comment" => Kind::Comment,
+            "Analyze" => Kind::Analyze,
+            // Not among the nodes that are known.
+            _ => {
+                return Err(self
+                    .refuse("statement_kind", at, spaced(variant))
+                    .because("this is not allowed"));
+            }
+        };
+        let top = self.judge.kind().is_none();
+        self.judge.statement(kind, at)?;
+        if top && matches!(kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Merge) {
+            let change = self.tree.children(at).next().unwrap_or(at);
+            let returning = ["returning", "output"].iter().filter_map(|field| self.tree.field(change, field));
+            let returning = returning.into_iter().any(|field| !self.is_absent(field));
+            self.judge.returns(returning);
+        }
+        Ok(())
+    }
+
+    fn expression(&mut self, at: usize, variant: &str) -> Result<(), Refusal> {
+        let function = match variant {
+            // A call in a node of its own.
+            "Ceil" => "ceil",
+            "Floor" => "floor",
+            "Position" => "position",
+            "Substring" => "substring",
+            "Trim" => "trim",
+            "Overlay" => "overlay",
+            "Extract" => "extract",
+            "AtTimeZone" => "timezone",
+            "IsNormalized" => "is_normalized",
+            _ => return Ok(()),
+        };
+        self.judge.function(&[function.to_owned()], false, at)
+    }
+
+    /// `RAISE(ROLLBACK, …)` would end the runtime's transaction.
+    fn raise(&mut self, at: usize) -> Result<(), Refusal> {
+        let name = self.tree.field(at, "name").map(|name| self.parts(name)).unwrap_or_default();
+        let end = self.tree.end(at);
+        let rolls_back = |index: usize| {
+            self.tree.node(index).ty == "Ident" && self.ident(index).eq_ignore_ascii_case("rollback")
+        };
+        if !self.judge.is_postgres() && name == ["raise"] && (at..end).any(rolls_back) {
+            return Err(self
+                .refuse("raise", at, "RAISE(ROLLBACK")
+                .because("a trigger may not end the transaction")
+                .instead("use RAISE(ABORT, …)"));
+        }
+        Ok(())
+    }
+
+    /// `WITH (fillfactor = 70)`, which is a list of comparisons to this grammar.
+    fn index_options(&mut self, at: usize) -> Result<(), Refusal> {
+        let Some(list) = self.tree.field(at, "with") else { return Ok(()) };
+        let options: Vec<usize> = self.tree.children(list).collect();
+        for option in options {
+            let key = self.tree.first(option, "Ident").map(|ident| self.ident(ident)).unwrap_or_default();
+            self.judge.storage_option(&key, option)?;
+        }
+        Ok(())
+    }
+
+    /// Remembers the name of what a statement writes to.
+    fn target(&mut self, at: usize, field: &str) -> Result<(), Refusal> {
+        let field = self.tree.field(at, field);
+        if let Some(name) = field.and_then(|field| self.tree.first(field, "ObjectName")) {
+            self.targets.push(name);
+        }
+        Ok(())
+    }
+
+    /// A name in several parts, judged by where it stands.
+    fn name(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
+        let parts = self.parts(at);
+        match self.role(at, above) {
+            Role::Relation(access) => self.judge.relation(&parts, access, at),
+            Role::Function { table } => self.judge.function(&parts, table, at),
+            Role::Type => self.judge.type_name(&parts, at),
+            Role::Operator => self.judge.operator(&parts, at),
+            Role::Thing => self.judge.thing(&parts, at),
+            // Its parts are judged one by one.
+            Role::Column => Ok(()),
+        }
+    }
+
+    fn role(&self, at: usize, above: Place) -> Role {
+        match (above.ty, above.variant, above.field) {
+            ("Function", _, "name") if !self.judge.is_postgres() && self.parts(at) == ["raise"] => {
+                Role::Column
+            }
+            ("Function", _, "name") => Role::Function { table: false },
+            ("TableFactor", "Table", "name") if above.called => Role::Function { table: true },
+            ("TableFactor", "Function", "name") => Role::Function { table: true },
+            ("DataType", "Custom", _) => Role::Type,
+            ("OrderBySort", "Using", _) => Role::Operator,
+            ("Expr", "Collate", "collation")
+            | ("ColumnOption", "Collation", _)
+            | ("UserDefinedTypeCompositeAttributeDef", _, "collation")
+            | ("ConflictTarget", "OnConstraint", _)
+            | ("IndexColumn", _, "operator_class") => Role::Thing,
+            ("Insert" | "MergeInsertExpr", _, "columns")
+            | (
+                "AssignmentTarget" | "JoinConstraint" | "FunctionArgExpr" | "SelectItemQualifiedWildcardKind",
+                _,
+                _,
+            )
+            | ("Expr", "QualifiedWildcard", _)
+            | ("Statement", "CreateSequence", "owned_by") => Role::Column,
+            ("Statement", "Comment", "object_name") if self.comments_on_column(at) => Role::Column,
+            ("TableObject" | "TruncateTableTarget", _, _) => Role::Relation(Access::Write),
+            (
+                "CreateTable"
+                | "CreateView"
+                | "CreateIndex"
+                | "CreateTrigger"
+                | "AlterTable"
+                | "AlterType"
+                | "DropTrigger"
+                | "RenameTableNameKind"
+                | "AlterIndexOperation",
+                _,
+                "name" | "table_name" | "trigger_name" | "index_name" | "0",
+            )
+            | ("Statement", _, "name" | "names" | "object_name") => Role::Relation(Access::Define),
+            _ if self.targets.contains(&at) => Role::Relation(Access::Write),
+            _ => Role::Relation(Access::Read),
+        }
+    }
+
+    /// The statement is `COMMENT ON COLUMN`; there is one at most, at the top.
+    fn comments_on_column(&self, at: usize) -> bool {
+        let kind = (0..at).rev().find(|index| self.tree.node(*index).ty == "CommentObject");
+        kind.is_some_and(|kind| self.tree.node(kind).variant == "Column")
+    }
+
+    /// The parts of a name, folded.
+    fn parts(&self, at: usize) -> Vec<String> {
+        let end = self.tree.end(at);
+        (at..end)
+            .filter(|index| self.tree.node(*index).ty == "Ident")
+            .map(|index| self.ident(index))
+            .collect()
+    }
+
+    fn strings(&self, at: usize) -> Vec<String> {
+        let end = self.tree.end(at);
+        (at..end).filter_map(|index| self.tree.str(index)).map(str::to_owned).collect()
+    }
+
+    /// A name without quotes, as the engine folds it.
+    fn ident(&self, at: usize) -> String {
+        let value = self.tree.field_str(at, "value").unwrap_or_default();
+        let quoted = self.tree.field(at, "quote_style").is_some_and(|quote| !self.is_absent(quote));
+        if quoted && self.judge.is_postgres() { value.to_owned() } else { value.to_ascii_lowercase() }
+    }
+
+    fn refuse(&self, rule: &'static str, at: usize, construct: impl Into<String>) -> Refusal {
+        self.judge.refuse(rule, at, construct)
+    }
+}
+
+/// `CreateFunction` as `CREATE FUNCTION`.
+fn spaced(name: &str) -> String {
+    let mut words = String::new();
+    let mut before = 'A';
+    for character in name.chars() {
+        if character.is_ascii_uppercase() && before.is_ascii_lowercase() {
+            words.push(' ');
+        }
+        words.push(character.to_ascii_uppercase());
+        before = character;
+    }
+    words
+}
