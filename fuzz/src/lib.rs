@@ -43,6 +43,7 @@ targets! {
     mcp,
     records,
     reduce,
+    sql_sandbox,
     sql_value,
     tool,
     url,

@@ -44,7 +44,7 @@ pub use sql::{SharedDatabase, SqlConfig};
 /// Taking the SQL sandbox apart, to see what each layer stops by itself. Never for production.
 #[cfg(feature = "lab")]
 pub mod lab {
-    pub use crate::sandbox::Layers;
+    pub use crate::sandbox::{Layers, Trial};
     pub use crate::sql::lab::{Measured, database_file, dump_text, load_script, resting_connections};
     pub use memory_validator::{Mode, Stages};
 }

@@ -17,6 +17,8 @@ mod remembered;
 mod run;
 mod runtime;
 mod settings;
+#[cfg(feature = "lab")]
+mod trial;
 mod value;
 
 use std::collections::{BTreeSet, HashSet};
@@ -35,6 +37,8 @@ pub(crate) use entries::EntrySource;
 pub use layers::Layers;
 pub(crate) use remembered::EntryPool;
 pub(crate) use settings::{SandboxConfig, SharedFile};
+#[cfg(feature = "lab")]
+pub use trial::Trial;
 
 use crate::error::engine;
 pub(crate) use crate::file::Role;
