@@ -39,6 +39,8 @@ enum Command {
     Update(commands::UpdateArgs),
     /// Find entries by words
     Search(commands::SearchArgs),
+    /// Run SQL on the scope's database, in the sandbox that agents get
+    Sql(crate::sql::SqlArgs),
     /// List the tenant's scopes that hold something
     Scopes(commands::ScopesArgs),
     /// Count what the scope holds
@@ -129,6 +131,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Incr(args) => commands::incr(&context, &args, out).await,
         Command::Update(args) => commands::update(&context, args, out).await,
         Command::Search(args) => commands::search(&context, args, out).await,
+        Command::Sql(args) => crate::sql::run(&context, args, out).await,
         Command::Scopes(args) => commands::scopes(&context, args, out).await,
         Command::Stats => commands::stats(&context, out).await,
         Command::Reembed(args) => commands::reembed(&context, &args, out).await,

@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod serve;
 mod settings;
+mod sql;
 mod values;
 
 pub use cli::main;

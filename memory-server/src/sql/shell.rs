@@ -1,0 +1,257 @@
+//! Statements and dot commands, line by line.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+
+use memory_core::sql::{SqlUsage, SqlValue, TableInfo, TxState};
+use memory_core::{Error, Scope};
+use serde::Serialize;
+
+use super::session::{Answer, Session};
+use super::statements::Splitter;
+use super::table;
+use crate::failure::{Exit, Failure};
+use crate::output::{Out, bytes};
+use crate::progress::note;
+
+/// Longest line, in bytes.
+const MAX_LINE: u64 = 16 << 20;
+
+const HELP: &str = "\
+statements end with `;`          BEGIN, COMMIT and ROLLBACK are .begin, .commit and .rollback
+.tables                          tables and views of the scope
+.schema [NAME]                   how they were made
+.usage                           how much the database holds
+.begin                           open a transaction, or a savepoint in the open one
+.commit, .rollback               end the innermost level
+.quit                            roll back what is open, and leave";
+
+/// Runs one statement, or dot command.
+pub(super) async fn one(
+    session: &mut Session<'_>,
+    text: &str,
+    args: &[SqlValue],
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    let text = text.trim();
+    if let Some(command) = text.strip_prefix('.') {
+        dot(session, command, out).await?;
+    } else {
+        let text = text.strip_suffix(';').unwrap_or(text);
+        statement(session, text, args, out).await?;
+    }
+    close(session).await;
+    Ok(Exit::Ok)
+}
+
+/// Reads standard input to its end. A person is told of failures and goes on; a script ends at the first.
+pub(super) async fn run(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
+    let person = io::stdin().is_terminal() && !out.is_json();
+    if person {
+        note(&format!("the SQL database of {}; .help lists what there is besides SQL", session.scope()));
+    }
+    let mut splitter = Splitter::default();
+    let failure = loop {
+        if person {
+            prompt(session, &splitter);
+        }
+        let Some(line) = tokio::task::block_in_place(read_line)? else { break None };
+        let outcome = take(session, &mut splitter, &line, out).await;
+        out.flush()?;
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => break None,
+            Err(failure) if person && !failure.is_broken_pipe() => note(&failure.to_string()),
+            Err(failure) => break Some(failure),
+        }
+    };
+    let mut outcome = failure.map_or(Ok(()), Err);
+    if let (Ok(()), Some(last)) = (&outcome, splitter.finish()) {
+        outcome = statement(session, &last, &[], out).await;
+    }
+    close(session).await;
+    outcome.map(|()| Exit::Ok)
+}
+
+fn prompt(session: &Session<'_>, splitter: &Splitter) {
+    let depth = session.transaction().map_or(0, |state| state.depth);
+    let inside = if depth > 0 { format!("({depth})") } else { String::new() };
+    let mark = if splitter.is_waiting() { "..." } else { "sql" };
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "{mark}{inside}> ").and_then(|()| stderr.flush());
+}
+
+fn read_line() -> std::result::Result<Option<String>, Failure> {
+    let failed = |error| Failure::File("standard input cannot be read".to_owned(), error);
+    let mut line = Vec::new();
+    io::stdin().lock().take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    String::from_utf8(line).map(Some).map_err(|_| Failure::invalid("a line of standard input is not UTF-8"))
+}
+
+/// Takes a line; false where it asks to leave.
+async fn take(
+    session: &mut Session<'_>,
+    splitter: &mut Splitter,
+    line: &str,
+    out: &mut Out,
+) -> std::result::Result<bool, Failure> {
+    if !splitter.is_waiting()
+        && let Some(command) = line.trim().strip_prefix('.')
+    {
+        return dot(session, command.trim_end_matches(';'), out).await;
+    }
+    for text in splitter.push(line)? {
+        statement(session, &text, &[], out).await?;
+    }
+    Ok(true)
+}
+
+async fn statement(
+    session: &mut Session<'_>,
+    text: &str,
+    args: &[SqlValue],
+    out: &mut Out,
+) -> std::result::Result<(), Failure> {
+    let words: Vec<String> = text.split_whitespace().take(3).map(str::to_ascii_lowercase).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["begin"] | ["begin", "transaction" | "deferred" | "immediate" | "exclusive"] => {
+            return begin(session, out).await;
+        }
+        ["commit" | "end"] | ["commit" | "end", "transaction"] => return end(session, true, out).await,
+        ["rollback"] | ["rollback", "transaction"] => return end(session, false, out).await,
+        _ => {}
+    }
+    match session.statement(text, args).await? {
+        Answer::Rows(rows) if out.is_json() => out.document(&rows),
+        Answer::Rows(rows) => table::write(&rows, out),
+        Answer::Done(outcome) if out.is_json() => out.document(&outcome),
+        Answer::Done(outcome) => {
+            if let Some(rows) = &outcome.returning {
+                table::write(rows, out)?;
+            }
+            let affected = outcome.rows_affected;
+            out.line(format!("ok, {affected} row{} affected", if affected == 1 { "" } else { "s" }))
+        }
+    }
+}
+
+/// Runs a dot command, named without its dot; false where it asks to leave.
+async fn dot(session: &mut Session<'_>, command: &str, out: &mut Out) -> std::result::Result<bool, Failure> {
+    let mut words = command.split_whitespace();
+    let name = words.next().unwrap_or_default().to_ascii_lowercase();
+    let rest = command.trim_start().get(name.len()..).unwrap_or_default().trim();
+    match name.as_str() {
+        "quit" | "exit" => return Ok(false),
+        "help" => out.line(HELP)?,
+        "begin" => begin(session, out).await?,
+        "commit" => end(session, true, out).await?,
+        "rollback" => end(session, false, out).await?,
+        "tables" => tables(&session.tables().await?, out)?,
+        "schema" => schema(session, (!rest.is_empty()).then_some(rest), out).await?,
+        "usage" => {
+            let usage = session.facet("sql_usage")?.sql_usage(session.scope()).await?;
+            print_usage(session.scope(), usage, out)?;
+        }
+        _ => {
+            return Err(Failure::invalid(format!(
+                "there is no `.{name}`; .help lists what there is: .tables .schema .usage .begin .commit .rollback .quit"
+            )));
+        }
+    }
+    Ok(true)
+}
+
+async fn begin(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<(), Failure> {
+    let state = session.begin().await?;
+    show(state, if state.depth > 1 { "savepoint" } else { "transaction open" }, out)
+}
+
+async fn end(session: &mut Session<'_>, commit: bool, out: &mut Out) -> std::result::Result<(), Failure> {
+    let state = session.end(commit).await?;
+    show(&state, if commit { "committed" } else { "rolled back" }, out)
+}
+
+fn show(state: &TxState, what: &str, out: &mut Out) -> std::result::Result<(), Failure> {
+    if out.is_json() {
+        return out.document(state);
+    }
+    match state.depth {
+        0 => out.line(what),
+        depth => out.line(format!("{what}; {depth} level{} open", if depth == 1 { "" } else { "s" })),
+    }
+}
+
+fn tables(tables: &[TableInfo], out: &mut Out) -> std::result::Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        tables: &'a [TableInfo],
+    }
+    if out.is_json() {
+        return out.document(&Document { tables });
+    }
+    let rows: Vec<[String; 3]> = tables
+        .iter()
+        .map(|table| {
+            let columns: Vec<String> = table
+                .columns
+                .iter()
+                .map(|column| format!("{} {}", column.name, column.declared_type).trim_end().to_owned())
+                .collect();
+            [table.name.clone(), table.kind.clone(), columns.join(", ")]
+        })
+        .collect();
+    out.table(["NAME", "KIND", "COLUMNS"], &rows)
+}
+
+/// How the scope's own tables, views, indexes and triggers were made; what the engine keeps for a virtual table is
+/// left out.
+async fn schema(
+    session: &mut Session<'_>,
+    name: Option<&str>,
+    out: &mut Out,
+) -> std::result::Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: Vec<&'a str>,
+    }
+    let own: Vec<String> = session.tables().await?.into_iter().map(|table| table.name).collect();
+    let asked = "SELECT tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL \
+                 AND (?1 IS NULL OR lower(name) = lower(?1) OR lower(tbl_name) = lower(?1)) ORDER BY rowid";
+    let wanted = name.map_or(SqlValue::Null, |name| SqlValue::Text(name.trim_matches('"').to_owned()));
+    let Answer::Rows(rows) = session.statement(asked, &[wanted]).await? else {
+        return Err(Error::internal("a question was answered as a command").into());
+    };
+    let mut made = Vec::new();
+    for row in &rows.rows {
+        if let [SqlValue::Text(table), SqlValue::Text(sql)] = row.as_slice()
+            && own.contains(table)
+        {
+            made.push(sql.as_str());
+        }
+    }
+    if out.is_json() {
+        return out.document(&Document { schema: made });
+    }
+    for sql in made {
+        out.line(format!("{sql};"))?;
+    }
+    Ok(())
+}
+
+fn print_usage(scope: &Scope, usage: SqlUsage, out: &mut Out) -> std::result::Result<(), Failure> {
+    if out.is_json() {
+        return out.document(&usage);
+    }
+    let quota =
+        usage.quota_bytes.map_or_else(|| "no quota".to_owned(), |quota| format!("of {}", bytes(quota)));
+    out.line(format!("{scope}  {}, {quota}", bytes(usage.bytes)))
+}
+
+async fn close(session: &mut Session<'_>) {
+    if session.close().await {
+        note("the open transaction was rolled back");
+    }
+}

@@ -1,0 +1,148 @@
+//! Rows as a person reads them.
+
+use memory_core::sql::{Rows, SqlValue};
+
+use crate::failure::Failure;
+use crate::output::{Out, printable};
+
+/// How much of a cell is shown where there are several columns, in characters.
+const SHOWN: usize = 60;
+/// How much of a blob is shown, in bytes.
+const BLOB_SHOWN: usize = 16;
+
+/// Writes rows under their columns, numbers to the right, and how many they are.
+pub(super) fn write(rows: &Rows, out: &mut Out) -> Result<(), Failure> {
+    let many = rows.columns.len() > 1;
+    let cut = |text: String| if many { excerpt(&text) } else { printable(&text, "\n\t").into_owned() };
+    let head: Vec<String> = rows.columns.iter().map(|name| excerpt(name)).collect();
+    let cells: Vec<Vec<String>> =
+        rows.rows.iter().map(|row| row.iter().map(|value| cut(cell(value))).collect()).collect();
+    let mut widths: Vec<usize> = head.iter().map(|name| width(name)).collect();
+    for row in &cells {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = (*widest).max(cell.lines().map(width).max().unwrap_or(0));
+        }
+    }
+    let is_number = |column: usize| {
+        let mut values =
+            rows.rows.iter().filter_map(|row| row.get(column)).filter(|value| **value != SqlValue::Null);
+        rows.rows.iter().filter_map(|row| row.get(column)).any(|value| *value != SqlValue::Null)
+            && values
+                .all(|value| matches!(value, SqlValue::Int(_) | SqlValue::Real(_) | SqlValue::Numeric(_)))
+    };
+    let right: Vec<bool> = (0..head.len()).map(is_number).collect();
+    if !head.is_empty() {
+        let line = aligned(&head, &widths, &right);
+        let line = out.bold(&line);
+        out.styled(&line)?;
+        let rules: Vec<String> = widths.iter().map(|width| "-".repeat((*width).max(1))).collect();
+        out.styled(&rules.join("  "))?;
+    }
+    for row in &cells {
+        out.styled(&aligned(row, &widths, &right))?;
+    }
+    let count = rows.rows.len();
+    let s = if count == 1 { "" } else { "s" };
+    if rows.truncated {
+        out.line(format!("(the first {count} row{s}; there are more: --max-rows, or LIMIT and OFFSET)"))
+    } else {
+        out.line(format!("({count} row{s})"))
+    }
+}
+
+fn cell(value: &SqlValue) -> String {
+    match value {
+        SqlValue::Null => "NULL".to_owned(),
+        SqlValue::Bool(value) => value.to_string(),
+        SqlValue::Int(value) => value.to_string(),
+        SqlValue::Real(value) => real(*value),
+        SqlValue::Numeric(text) | SqlValue::Text(text) => text.clone(),
+        SqlValue::Blob(bytes) => blob(bytes),
+        SqlValue::Json(json) => json.as_str().to_owned(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}
+
+/// As SQL writes it: a whole real has a point.
+fn real(value: f64) -> String {
+    if value.is_finite() {
+        format!("{value:?}")
+    } else if value > 0.0 {
+        "Infinity".to_owned()
+    } else {
+        "-Infinity".to_owned()
+    }
+}
+
+fn blob(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = "x'".to_owned();
+    for byte in bytes.iter().take(BLOB_SHOWN) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\'');
+    if bytes.len() > BLOB_SHOWN {
+        let _ = write!(text, "… ({} bytes)", bytes.len());
+    }
+    text
+}
+
+/// The beginning of a text, on one line.
+fn excerpt(text: &str) -> String {
+    let line: String = text.chars().take(SHOWN).collect();
+    let mut line = printable(&line, "").into_owned();
+    if text.chars().nth(SHOWN).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn aligned(cells: &[String], widths: &[usize], right: &[bool]) -> String {
+    let mut line = String::new();
+    for (index, (cell, widest)) in cells.iter().zip(widths).enumerate() {
+        let room = " ".repeat(widest.saturating_sub(width(cell)));
+        if index > 0 {
+            line.push_str("  ");
+        }
+        if right.get(index).copied().unwrap_or_default() {
+            line.push_str(&room);
+            line.push_str(cell);
+        } else {
+            line.push_str(cell);
+            line.push_str(&room);
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_say_what_they_hold() {
+        for (value, text) in [
+            (SqlValue::Null, "NULL"),
+            (SqlValue::Real(2.0), "2.0"),
+            (SqlValue::Real(f64::NEG_INFINITY), "-Infinity"),
+            (SqlValue::Blob(vec![0, 255]), "x'00ff'"),
+            (SqlValue::Text("two words".into()), "two words"),
+        ] {
+            assert_eq!(cell(&value), text);
+        }
+        assert!(blob(&[7; 100]).ends_with("… (100 bytes)"));
+        assert_eq!(excerpt("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
+        assert_eq!(excerpt(&"é".repeat(SHOWN + 1)).chars().count(), SHOWN + 1);
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right() {
+        let line = aligned(&["7".to_owned(), "a".to_owned()], &[3, 4], &[true, false]);
+        assert_eq!(line, "  7  a");
+    }
+}

@@ -1,0 +1,157 @@
+//! Whole databases: dump, restore, drop.
+
+use std::io::{self, BufRead, BufReader, Read as _, Write};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use memory_core::sql::{DumpStream, SqlFacet};
+use memory_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use crate::commands::Opened;
+use crate::failure::{Exit, Failure};
+use crate::output::{Out, bytes};
+use crate::progress::Stop;
+
+/// Longest line of a dump, in bytes.
+const MAX_LINE: u64 = 1 << 30;
+
+fn facet<'a>(opened: &'a Opened, operation: &str) -> Result<&'a dyn SqlFacet> {
+    opened.memory.sql().ok_or_else(|| Error::unsupported(operation, opened.memory.name()))
+}
+
+/// Writes the database to a file that appears when it is complete, or to standard output.
+pub(super) async fn dump(opened: &Opened, path: &Path, out: &mut Out) -> std::result::Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Report {
+        file: String,
+        bytes: u64,
+    }
+    let stream = facet(opened, "dump")?.dump(opened.scope()).await?;
+    let stop = Stop::listen();
+    if path == Path::new("-") {
+        let copied = copy(stream, out.writer(), &stop).await?;
+        return Ok(if copied.is_some() { Exit::Ok } else { Exit::Interrupted });
+    }
+    let failed = |error| Failure::File(format!("{} cannot be written", path.display()), error);
+    if path.is_dir() {
+        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file in it")));
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let file = tempfile::Builder::new().prefix(".memory-dump-").tempfile_in(folder).map_err(failed)?;
+    let mut file = io::BufWriter::new(file);
+    let Some(written) = copy(stream, &mut file, &stop).await? else { return Ok(Exit::Interrupted) };
+    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    if out.is_json() {
+        out.document(&Report { file: path.display().to_string(), bytes: written })?;
+    } else {
+        let scope = opened.scope();
+        out.line(format!("the database of {scope} written to {}: {}", path.display(), bytes(written)))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Hands every line on; how many bytes they were, or `None` where the user asked to stop.
+async fn copy(
+    mut stream: DumpStream,
+    to: &mut (impl Write + Send + ?Sized),
+    stop: &Stop,
+) -> std::result::Result<Option<u64>, Failure> {
+    let mut written = 0_u64;
+    while let Some(line) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
+        let mut line = line?;
+        if line.last() != Some(&b'\n') {
+            line.push(b'\n');
+        }
+        to.write_all(&line).map_err(Failure::Output)?;
+        written = written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+        if stop.is_asked() {
+            return Ok(None);
+        }
+    }
+    to.flush().map_err(Failure::Output)?;
+    Ok(Some(written))
+}
+
+/// Reads a dump into the scope, whole or not at all.
+pub(super) async fn restore(
+    opened: &Opened,
+    path: &Path,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
+    let reader: Box<dyn BufRead + Send> = if path == Path::new("-") {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        Box::new(BufReader::new(std::fs::File::open(path).map_err(failed)?))
+    };
+    let lines = Box::pin(Lines { reader, ended: false });
+    let restored = facet(opened, "restore")?.restore(opened.scope(), lines).await?;
+    if out.is_json() {
+        out.document(&restored)?;
+    } else {
+        out.line(format!("{} tables and {} rows restored", restored.tables, restored.rows))?;
+        for skipped in &restored.skipped {
+            out.line(format!("left out: {skipped}"))?;
+        }
+    }
+    Ok(if restored.skipped.is_empty() { Exit::Ok } else { Exit::Partial })
+}
+
+/// Deletes the scope's database.
+pub(super) async fn drop_database(opened: &Opened, out: &mut Out) -> std::result::Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Report {
+        dropped: bool,
+    }
+    let dropped = facet(opened, "drop_sql_scope")?.drop_sql_scope(opened.scope()).await?;
+    if out.is_json() {
+        out.document(&Report { dropped })?;
+    } else if dropped {
+        out.line(format!("the SQL database of {} is gone", opened.scope()))?;
+    } else {
+        out.line(format!("{} had no SQL database", opened.scope()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Lines of a file, each with a bound.
+struct Lines {
+    reader: Box<dyn BufRead + Send>,
+    ended: bool,
+}
+
+impl Stream for Lines {
+    type Item = Result<Vec<u8>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut line = Vec::new();
+        let read = (&mut self.reader).take(MAX_LINE).read_until(b'\n', &mut line);
+        let item = match read {
+            Ok(0) => None,
+            Ok(_) if line.last() == Some(&b'\n') => {
+                line.pop();
+                Some(Ok(line))
+            }
+            Ok(read) if u64::try_from(read).is_ok_and(|read| read == MAX_LINE) => {
+                Some(Err(Error::invalid("a line of the dump is too long; it is no dump")))
+            }
+            Ok(_) => Some(Ok(line)),
+            Err(error) => Some(Err(
+                Error::new(ErrorKind::Unavailable, "the dump cannot be read further").with_source(error)
+            )),
+        };
+        self.ended = !matches!(item, Some(Ok(_)));
+        Poll::Ready(item)
+    }
+}
