@@ -120,7 +120,7 @@ const FLOORS: &[&[&str]] = &[
     &["memory-conformance", "memory-embed", "memory-sqlite"],
     &["memory"],
     &["memory-eval"],
-    &["memory-server"],
+    &["memory-server", "prime-stream"],
     &["xtask"],
 ];
 

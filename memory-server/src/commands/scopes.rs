@@ -1,10 +1,13 @@
 //! `scopes`, `stats` and `describe`.
 
 use clap::Args;
-use memory_core::{Capabilities, Cursor, EmbeddingModel, Health, ScopeKind, ScopeStats, ScopesQuery};
+use memory_core::sql::{SqlScopesQuery, SqlUsage};
+use memory_core::{
+    Capabilities, Cursor, EmbeddingModel, Error, Health, Scope, ScopeKind, ScopeStats, ScopesQuery,
+};
 use serde::Serialize;
 
-use super::Context;
+use super::{Context, Opened};
 use crate::failure::{Exit, Failure};
 use crate::output::{Out, bytes};
 
@@ -23,11 +26,17 @@ pub(crate) struct ScopesArgs {
     /// Every page; with --json one scope a line
     #[arg(long)]
     all: bool,
+    /// Scopes with a SQL database instead, with what it holds
+    #[arg(long)]
+    sql: bool,
 }
 
 /// `memory scopes`.
 pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open().await?;
+    if args.sql {
+        return sql_scopes(&opened, args, out).await;
+    }
     let backend = opened.backend("scopes")?;
     let mut cursor = args.cursor.map(Cursor::from_text);
     loop {
@@ -60,13 +69,63 @@ pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -
         }
         out.flush()?;
         cursor = page.next;
-        match &cursor {
-            Some(next) if !args.all => {
-                crate::progress::note(&format!("more: --cursor {}", next.as_str()));
+        if is_last(cursor.as_ref(), args.all) {
+            return Ok(Exit::Ok);
+        }
+    }
+}
+
+/// Whether no more pages are to be shown; where there are some, tells of them.
+fn is_last(next: Option<&Cursor>, all: bool) -> bool {
+    match next {
+        Some(next) if !all => {
+            crate::progress::note(&format!("more: --cursor {}", next.as_str()));
+            true
+        }
+        Some(_) => false,
+        None => true,
+    }
+}
+
+/// `memory scopes --sql`.
+async fn sql_scopes(opened: &Opened, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Info<'a> {
+        scope: &'a Scope,
+        bytes: u64,
+    }
+    #[derive(Serialize)]
+    struct Page<'a> {
+        scopes: Vec<Info<'a>>,
+        next: Option<Cursor>,
+    }
+    let memory = &opened.memory;
+    let sql = memory.sql().ok_or_else(|| Error::unsupported("sql_scopes", memory.name()))?;
+    let mut cursor = args.cursor.map(Cursor::from_text);
+    loop {
+        let mut query = SqlScopesQuery::default();
+        (query.cursor, query.limit) = (cursor, args.limit);
+        let page = sql.sql_scopes(&opened.settings.tenant, query).await?;
+        let wanted = page.scopes.iter().filter(|(scope, _)| args.kind.is_none_or(|kind| kind == scope.kind));
+        let scopes: Vec<Info<'_>> = wanted.map(|(scope, usage)| Info { scope, bytes: usage.bytes }).collect();
+        if out.is_json() {
+            if !args.all {
+                out.document(&Page { scopes, next: page.next.clone() })?;
                 return Ok(Exit::Ok);
             }
-            Some(_) => {}
-            None => return Ok(Exit::Ok),
+            for info in &scopes {
+                out.document(info)?;
+            }
+        } else {
+            let row =
+                |info: &Info<'_>| [info.scope.kind.to_string(), bytes(info.bytes), info.scope.id.to_string()];
+            let rows: Vec<[String; 3]> = scopes.iter().map(row).collect();
+            out.table(["KIND", "SIZE", "ID"], &rows)?;
+        }
+        out.flush()?;
+        cursor = page.next;
+        if is_last(cursor.as_ref(), args.all) {
+            return Ok(Exit::Ok);
         }
     }
 }
@@ -75,8 +134,19 @@ pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -
 pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Failure> {
     let opened = context.open().await?;
     let stats = opened.backend("stats")?.stats(opened.scope()).await?;
+    let sql = match opened.memory.sql() {
+        Some(sql) => Some(sql.sql_usage(opened.scope()).await?),
+        None => None,
+    };
     if out.is_json() {
-        out.document(&stats)?;
+        #[derive(Serialize)]
+        struct Document<'a> {
+            #[serde(flatten)]
+            entries: &'a ScopeStats,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            sql: Option<SqlUsage>,
+        }
+        out.document(&Document { entries: &stats, sql })?;
         return Ok(Exit::Ok);
     }
     let ScopeStats { entries, expiring, .. } = stats;
@@ -94,6 +164,10 @@ pub(crate) async fn stats(context: &Context, out: &mut Out) -> Result<Exit, Fail
             model.stale,
             model.missing
         ))?;
+    }
+    if let Some(usage) = sql {
+        let quota = usage.quota_bytes.map_or_else(String::new, |quota| format!(" of {}", bytes(quota)));
+        out.line(format!("sql       {}{quota}", bytes(usage.bytes)))?;
     }
     Ok(Exit::Ok)
 }
@@ -137,7 +211,7 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
         out.line(format!("embedder  {provider} {model}, {dimensions} dimensions"))?;
     }
     let capabilities = serde_json::to_value(&capabilities)
-        .map_err(|error| memory_core::Error::internal("capabilities have no JSON form").with_source(error))?;
+        .map_err(|error| Error::internal("capabilities have no JSON form").with_source(error))?;
     let members = capabilities.as_object().into_iter().flatten();
     let (mut serves, mut not, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     for (name, value) in members {

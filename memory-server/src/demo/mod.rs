@@ -1,5 +1,6 @@
 //! `memory demo`: a short tour that really does what it prints, and fails where it does not.
 
+mod primes;
 mod steps;
 
 use std::path::PathBuf;

@@ -39,11 +39,12 @@ pub(crate) enum Step {
     Update,
     Search,
     Isolate,
+    Primes,
     Reopen,
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Import,
         Self::Store,
         Self::Expire,
@@ -52,6 +53,7 @@ impl Step {
         Self::Update,
         Self::Search,
         Self::Isolate,
+        Self::Primes,
         Self::Reopen,
     ];
 
@@ -65,6 +67,7 @@ impl Step {
             Self::Update => "change part of a value",
             Self::Search => "search by words",
             Self::Isolate => "keep two tenants apart",
+            Self::Primes => "share a database between two agents",
             Self::Reopen => "close and open again",
         }
     }
@@ -78,11 +81,11 @@ pub(crate) struct Tour {
     other: Scope,
 }
 
-fn wrong(what: impl Into<String>) -> Error {
+pub(super) fn wrong(what: impl Into<String>) -> Error {
     Error::internal(what.into())
 }
 
-fn expect(holds: bool, what: &str) -> Result<()> {
+pub(super) fn expect(holds: bool, what: &str) -> Result<()> {
     if holds { Ok(()) } else { Err(wrong(format!("this did not hold: {what}"))) }
 }
 
@@ -121,6 +124,7 @@ impl Tour {
             Step::Update => self.update().await,
             Step::Search => self.search().await,
             Step::Isolate => self.isolate().await,
+            Step::Primes => super::primes::show(self.memory()?).await,
             Step::Reopen => self.reopen().await,
         }
     }

@@ -8,11 +8,17 @@ fn every_step_of_the_tour_does_what_it_says() {
     let report = user.json(&["demo"]);
     assert_eq!(report["ok"], true);
     let steps = report["steps"].as_array().unwrap();
-    assert_eq!(steps.len(), 9);
+    assert_eq!(steps.len(), 10);
     assert!(steps.iter().all(|step| step["ok"] == true && !step["did"].as_array().unwrap().is_empty()));
     assert!(!std::path::Path::new(report["database"].as_str().unwrap()).exists(), "nothing is left behind");
     let text = user.ok(&["demo"]);
-    for part in ["20 new, 0 unchanged", "0 new, 20 unchanged", "conflict", "All 9 steps"] {
+    for part in [
+        "20 new, 0 unchanged",
+        "0 new, 20 unchanged",
+        "conflict",
+        "500 valid by trial division, 0 invalid",
+        "All 10 steps",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
