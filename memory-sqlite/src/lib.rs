@@ -21,6 +21,7 @@ mod error;
 mod file;
 mod kv;
 mod matrix;
+mod pipe;
 mod portable;
 mod provider;
 mod read;

@@ -1,12 +1,8 @@
 //! Export and import of a scope.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_core::Stream;
 use memory_core::{
     Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector,
     Result, ScopeDigest, Timestamp,
@@ -15,16 +11,13 @@ use rusqlite::{Connection, params};
 
 use crate::access::AccessCounts;
 use crate::batch::{Batch, Content, Fault, History, Sql, Target};
-use crate::error::closed;
+use crate::pipe::{AHEAD_BYTES, AHEAD_ITEMS, Pipe, Reader};
 use crate::row::{self, Unreadable, encode_metadata, signed, successor};
 use crate::store::Store;
 use crate::vector::store::{NewVector, Owner, Put, check_record, of_entry};
 use crate::write::next_version;
 use crate::writer::Cost;
 
-/// Records, and their bytes, that wait for a slow reader.
-const AHEAD_RECORDS: usize = 64;
-const AHEAD_BYTES: usize = 4 << 20;
 /// Records, and their bytes, that one transaction imports.
 const STEP_RECORDS: usize = 256;
 const STEP_BYTES: usize = 1 << 20;
@@ -35,110 +28,8 @@ static PAGE: Sql = Sql::new(
      AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key LIMIT ?4",
 );
 
-/// The pipe between an export's thread and its reader.
-#[derive(Default)]
-struct Pipe {
-    state: Mutex<PipeState>,
-    /// Wakes the thread: there is room, or nobody reads any more.
-    room: Condvar,
-}
-
-#[derive(Default)]
-struct PipeState {
-    records: VecDeque<(usize, Result<Record>)>,
-    bytes: usize,
-    ended: bool,
-    abandoned: bool,
-    reader: Option<Waker>,
-}
-
-impl Pipe {
-    fn lock(&self) -> MutexGuard<'_, PipeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Hands a record over; false where nobody wants it any more.
-    fn push(&self, bytes: usize, record: Result<Record>, patience: Duration, store: &Store) -> bool {
-        let deadline = Instant::now() + patience;
-        let mut state = self.lock();
-        let mut record = record;
-        while !state.abandoned
-            && (state.records.len() >= AHEAD_RECORDS || state.bytes > AHEAD_BYTES)
-            && record.is_ok()
-        {
-            let now = Instant::now();
-            if store.is_closed() {
-                record = Err(closed());
-            } else if now >= deadline {
-                record = Err(Error::new(
-                    ErrorKind::Timeout,
-                    "the export was given up: its next record was not taken in time; begin it again",
-                ));
-            } else {
-                let pause = (deadline - now).min(Duration::from_millis(100));
-                state = self.room.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
-        let more = record.is_ok() && !state.abandoned;
-        state.bytes += bytes;
-        state.records.push_back((bytes, record));
-        if let Some(reader) = state.reader.take() {
-            drop(state);
-            reader.wake();
-        }
-        more
-    }
-
-    fn end(&self) {
-        let mut state = self.lock();
-        state.ended = true;
-        if let Some(reader) = state.reader.take() {
-            drop(state);
-            reader.wake();
-        }
-    }
-}
-
-/// The reader's end.
-struct Export {
-    pipe: Arc<Pipe>,
-    done: bool,
-}
-
-impl Stream for Export {
-    type Item = Result<Record>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.done {
-            return Poll::Ready(None);
-        }
-        let mut state = self.pipe.lock();
-        match state.records.pop_front() {
-            Some((bytes, record)) => {
-                state.bytes -= bytes;
-                drop(state);
-                self.pipe.room.notify_one();
-                self.done = record.is_err();
-                Poll::Ready(Some(record))
-            }
-            None if state.ended => Poll::Ready(None),
-            None => {
-                state.reader = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl Drop for Export {
-    fn drop(&mut self) {
-        self.pipe.lock().abandoned = true;
-        self.pipe.room.notify_one();
-    }
-}
-
 /// Marks the end of an export also where its thread panics.
-struct Ending(Arc<Store>, Arc<Pipe>);
+struct Ending(Arc<Store>, Arc<Pipe<Record>>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -157,17 +48,17 @@ pub(crate) fn export(store: &Arc<Store>, target: Target) -> Result<RecordStream>
         .spawn(move || {
             let Ending(store, pipe) = &ending;
             if let Err(error) = send(store, pipe, &target.digest) {
-                pipe.push(0, Err(error.into()), Duration::ZERO, store);
+                pipe.push(0, Err(error.into()), Duration::ZERO, || store.is_closed());
             }
         })
         .map_err(|error| {
             Error::new(ErrorKind::Unavailable, "no thread can be started for the export; try again")
                 .with_source(error)
         })?;
-    Ok(Box::pin(Export { pipe, done: false }))
+    Ok(Box::pin(Reader::new(pipe)))
 }
 
-fn send(store: &Store, pipe: &Pipe, digest: &ScopeDigest) -> Result<(), Unreadable> {
+fn send(store: &Store, pipe: &Pipe<Record>, digest: &ScopeDigest) -> Result<(), Unreadable> {
     match store.connect()? {
         Some(connection) => {
             let snapshot = connection.unchecked_transaction()?;
@@ -185,7 +76,7 @@ fn send(store: &Store, pipe: &Pipe, digest: &ScopeDigest) -> Result<(), Unreadab
 
 fn pages(
     store: &Store,
-    pipe: &Pipe,
+    pipe: &Pipe<Record>,
     mut page: impl FnMut(&str, Timestamp) -> Result<Vec<Record>, Unreadable>,
 ) -> Result<(), Unreadable> {
     let patience = Duration::from_millis(store.config.export_idle_ms);
@@ -196,7 +87,7 @@ fn pages(
         let Some(last) = records.last() else { return Ok(()) };
         after = successor(last.entry.key.as_str());
         for record in records {
-            if !pipe.push(record_bytes(&record), Ok(record), patience, store) {
+            if !pipe.push(record_bytes(&record), Ok(record), patience, || store.is_closed()) {
                 return Ok(());
             }
         }
@@ -212,7 +103,7 @@ fn page(
 ) -> Result<Vec<Record>, Unreadable> {
     let mut statement = connection.prepare_cached(PAGE.get())?;
     let mut rows =
-        statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_RECORDS as u64)])?;
+        statement.query(params![digest.as_bytes(), from, now.as_millis(), signed(AHEAD_ITEMS as u64)])?;
     let mut records = Vec::new();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {

@@ -45,7 +45,7 @@ pub(super) const SHADOWS: [&str; 8] =
     ["_data", "_idx", "_content", "_docsize", "_config", "_node", "_rowid", "_parent"];
 
 /// Pragmas of the runtime's own statements.
-const TRUSTED_PRAGMAS: [&str; 9] = [
+const TRUSTED_PRAGMAS: [&str; 11] = [
     "page_count",
     "freelist_count",
     "page_size",
@@ -55,6 +55,8 @@ const TRUSTED_PRAGMAS: [&str; 9] = [
     "index_list",
     "user_version",
     "wal_checkpoint",
+    "table_list",
+    "defer_foreign_keys",
 ];
 
 /// Functions that the engine calls in the statements ALTER TABLE is made of.
@@ -368,6 +370,12 @@ fn trusted(action: &AuthAction<'_>) -> Result<(), String> {
         | AuthAction::Function { .. }
         | AuthAction::Transaction { .. }
         | AuthAction::Savepoint { .. } => Ok(()),
+        // What AUTOINCREMENT counts on with, of a database that is restored.
+        AuthAction::Insert { table_name } | AuthAction::Delete { table_name }
+            if *table_name == "sqlite_sequence" =>
+        {
+            Ok(())
+        }
         AuthAction::Pragma { pragma_name, .. }
             if TRUSTED_PRAGMAS.contains(&pragma_name.to_ascii_lowercase().as_str()) =>
         {

@@ -36,6 +36,7 @@ use rusqlite::{Connection, InterruptHandle, OpenFlags};
 pub(crate) use entries::EntrySource;
 pub use layers::Layers;
 pub(crate) use remembered::EntryPool;
+pub(crate) use runtime::{Layout, Made};
 pub(crate) use settings::{SandboxConfig, SharedFile};
 #[cfg(feature = "lab")]
 pub use trial::Trial;

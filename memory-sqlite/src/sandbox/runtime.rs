@@ -1,8 +1,10 @@
 //! What the runtime itself does on an agent's database, beside running statements.
 
 use memory_core::Result;
+use memory_validator::Mode;
 
-use super::Sandbox;
+use super::authorizer::Phase;
+use super::{Alarm, Cancel, Sandbox, lock, refusal};
 use crate::error::engine;
 
 impl Sandbox {
@@ -37,4 +39,163 @@ impl Sandbox {
         })
         .map_err(engine)
     }
+}
+
+/// Something that an agent made, as the schema has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// `table`, `index`, `view`, `trigger`.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// `None`: the engine made it for a constraint.
+    pub(crate) sql: Option<String>,
+}
+
+/// What a table is made of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    /// `table`, `view`, `virtual`, `shadow`.
+    pub(crate) kind: String,
+    pub(crate) without_rowid: bool,
+    /// Columns that take a value, in order.
+    pub(crate) stored: Vec<String>,
+    /// Every column, also generated and hidden ones.
+    pub(crate) all: Vec<String>,
+}
+
+/// What the runtime does to a restored database that no agent's statement can.
+impl Sandbox {
+    /// Everything in the schema, in the order in which it was made; the engine's own is left out.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn schema(&self) -> Result<Vec<Made>> {
+        self.trusted(|conn| {
+            let mut objects =
+                conn.prepare("SELECT type, name, sql FROM main.sqlite_schema ORDER BY rowid")?;
+            let made =
+                |row: &rusqlite::Row<'_>| Ok(Made { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? });
+            objects.query_map([], made)?.collect()
+        })
+        .map(|made: Vec<Made>| made.into_iter().filter(|made| !starts_with(&made.name, "sqlite_")).collect())
+        .map_err(engine)
+    }
+
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn layout(&self, table: &str) -> Result<Layout> {
+        self.trusted(|conn| {
+            let mut layout = Layout::default();
+            let mut list = conn.prepare_cached(
+                "SELECT type, wr FROM pragma_table_list(?1) WHERE schema = 'main' AND name = ?1",
+            )?;
+            let mut found = list.query([table])?;
+            if let Some(row) = found.next()? {
+                (layout.kind, layout.without_rowid) = (row.get(0)?, row.get(1)?);
+            }
+            let mut columns =
+                conn.prepare_cached("SELECT name, hidden FROM pragma_table_xinfo(?1, 'main')")?;
+            let mut found = columns.query([table])?;
+            while let Some(row) = found.next()? {
+                let (name, hidden): (String, i64) = (row.get(0)?, row.get(1)?);
+                if hidden == 0 {
+                    layout.stored.push(name.clone());
+                }
+                layout.all.push(name);
+            }
+            Ok(layout)
+        })
+        .map_err(engine)
+    }
+
+    /// The numbers from which AUTOINCREMENT goes on.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn sequences(&self) -> Result<Vec<(String, i64)>> {
+        self.trusted(|conn| {
+            let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'";
+            if !conn.prepare(there)?.exists([])? {
+                return Ok(Vec::new());
+            }
+            // The engine writes integers; what a damaged file holds instead counts as 0.
+            let mut rows = conn.prepare(
+                "SELECT name, CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name IS NOT NULL",
+            )?;
+            rows.query_map([], |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.unwrap_or(0))))?.collect()
+        })
+        .map_err(engine)
+    }
+
+    /// Sets the number from which a table's AUTOINCREMENT goes on; false where it has none.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) fn set_sequence(&mut self, table: &str, value: i64) -> Result<bool> {
+        self.trusted(|conn| {
+            let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'";
+            if !conn.prepare(there)?.exists([])? {
+                return Ok(false);
+            }
+            conn.execute("DELETE FROM main.sqlite_sequence WHERE name = ?1", [table])?;
+            conn.execute(
+                "INSERT INTO main.sqlite_sequence (name, seq) VALUES (?1, ?2)",
+                rusqlite::params![table, value],
+            )?;
+            Ok(true)
+        })
+        .map_err(engine)
+    }
+
+    /// Whether the planner's statistics are there.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn is_analyzed(&self) -> Result<bool> {
+        let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat1'";
+        self.trusted(|conn| conn.prepare(there)?.exists([])).map_err(engine)
+    }
+
+    /// Foreign keys are looked at when the open transaction commits, whatever their declarations say.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) fn defer_foreign_keys(&mut self) -> Result<()> {
+        self.command("PRAGMA defer_foreign_keys = ON")
+    }
+
+    /// Hands each row of a query to `row`, with an agent's rights, until it answers false.
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`]; of `row`.
+    pub(crate) fn each(
+        &mut self,
+        sql: &str,
+        cancel: &Cancel,
+        mut row: impl FnMut(&rusqlite::Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        *lock(&self.alarm) = Alarm { cancel: cancel.clone(), ..Alarm::default() };
+        let mut read = |conn: &rusqlite::Connection| -> std::result::Result<Result<()>, rusqlite::Error> {
+            self.watch().begin(Phase::Compiling(Mode::Query));
+            let mut statement = conn.prepare(sql)?;
+            self.watch().enter(Phase::Running(Mode::Query));
+            let mut rows = statement.raw_query();
+            while let Some(found) = rows.next()? {
+                match row(found) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(Ok(()))
+        };
+        let done = read(&self.conn);
+        self.watch().enter(Phase::Closed);
+        *lock(&self.alarm) = Alarm::default();
+        done.map_err(|error| refusal::statement(error, None))?
+    }
+}
+
+fn starts_with(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
 }

@@ -23,7 +23,7 @@ use super::transactions::{Ended, Guard, Held, Transactions};
 use super::verdicts::Verdicts;
 use super::workers::Workers;
 use crate::error::closed;
-use crate::sandbox::{Layers, SandboxConfig, SharedFile};
+use crate::sandbox::{EntryPool, Layers, SandboxConfig, SharedFile};
 use crate::store::Store;
 
 /// Longest deadline that a call may ask for.
@@ -86,7 +86,7 @@ impl Engine {
         Ok(Arc::new(Self {
             pool: Pool::new(
                 files,
-                Opener { sandbox, shared, store: Arc::downgrade(store) },
+                Opener { sandbox, shared, entries: EntryPool::new(Arc::clone(store)) },
                 config.handles.min(descriptors / DESCRIPTORS),
                 config.readers_per_scope,
                 u64::from(config.checkpoint_pages) * 4_120,

@@ -1,7 +1,5 @@
 //! The facet as the contract has it.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use memory_core::sql::{
     DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage,

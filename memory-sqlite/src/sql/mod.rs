@@ -10,13 +10,16 @@ mod arguments;
 mod config;
 mod descriptors;
 mod dump;
+mod dump_format;
 mod engine;
 mod facet;
 mod files;
+mod full_text;
 #[cfg(feature = "lab")]
-pub mod lab;
+pub(crate) mod lab;
 mod levels;
 mod pool;
+mod restore;
 mod running;
 mod scopes;
 mod statements;

@@ -11,8 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::files::{Files, Place, discard};
 use crate::file::FileId;
-use crate::sandbox::{EntrySource, Layers, Place as At, Role, Sandbox, SandboxConfig, SharedFile};
-use crate::store::Store;
+use crate::sandbox::{EntryPool, EntrySource, Layers, Place as At, Role, Sandbox, SandboxConfig, SharedFile};
 
 /// Marks the database of a dropped scope: whoever has it open still must let go of it.
 pub(crate) const DROPPED: i32 = -1_145_198_416;
@@ -126,7 +125,7 @@ impl Resting {
 pub(crate) struct Opener {
     pub(crate) sandbox: SandboxConfig,
     pub(crate) shared: Vec<SharedFile>,
-    pub(crate) store: Weak<Store>,
+    pub(crate) entries: Arc<EntryPool>,
 }
 
 /// The connections at rest, and the scopes in use.
@@ -262,9 +261,7 @@ impl Pool {
     }
 
     fn entries(&self, state: &ScopeState) -> Option<Arc<dyn EntrySource>> {
-        let store = self.opener.store.upgrade()?;
-        let _ = (store, state);
-        None
+        Some(self.opener.entries.scope(state.digest))
     }
 
     /// Lays a connection to rest. Nothing may be open on it.

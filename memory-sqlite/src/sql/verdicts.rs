@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use memory_core::{Error, ErrorKind, Result};
-use memory_validator::{Accepted, Dialect, Mode, Policy, Refusal, Stages, StatementKind, Validator, Verdict};
+use memory_validator::{Accepted, Dialect, Mode, Policy, Refusal, Stages, StatementKind, Validator};
 
 use super::two_ages::TwoAges;
 

@@ -1,0 +1,339 @@
+//! Making a database of a dump again: in one transaction, with an agent's rights.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memory_core::sql::{DumpStream, RestoreOutcome, SqlValue};
+use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_validator::{Mode, StatementKind};
+
+use super::dump::quote;
+use super::dump_format::{Cell, Kind, Line, Table, VERSION};
+use super::engine::Engine;
+use super::pool::{Conn, WRITTEN, is_busy};
+use super::transactions::Guard;
+use crate::sandbox::{Cancel, Statement};
+
+/// Bytes and lines of one step.
+const STEP_BYTES: usize = 1 << 20;
+const STEP_LINES: usize = 1_000;
+/// Objects that are told as skipped; more are counted.
+const MOST_SKIPPED: usize = 1_000;
+
+/// A database that is being made. Where it is dropped, nothing of it stays.
+struct Restoring {
+    conn: Conn,
+    guard: Guard,
+    outcome: RestoreOutcome,
+    more_skipped: u64,
+    /// Lines seen.
+    lines: u64,
+    rows_in_lines: u64,
+    tables_in_lines: u64,
+    begun: bool,
+    ended: bool,
+    /// The table that rows belong to; `None` where it could not be made.
+    table: Option<Table>,
+    rows_may_follow: bool,
+}
+
+impl Engine {
+    pub(crate) async fn restore(
+        self: &Arc<Self>,
+        scope: &Scope,
+        mut dump: DumpStream,
+    ) -> Result<RestoreOutcome> {
+        self.wake()?;
+        let underway = self.running.begin();
+        let mut restoring = self.begin_restore(scope).await?;
+        // At most some times as long as the longest row: a control character takes six bytes.
+        let longest = self.config.value_bytes.saturating_mul(8).saturating_add(4 << 20);
+        let mut whole = false;
+        while !whole {
+            let (lines, ended) = self.next_lines(&mut dump, longest).await?;
+            whole = ended;
+            let (engine, cancel) = (Arc::clone(self), underway.cancel.clone());
+            let work = move || {
+                let done = lines.iter().try_for_each(|line| engine.apply(&mut restoring, line, &cancel));
+                (restoring, done)
+            };
+            let (back, done) = self.workers.run(self.deadline(None), work).await?;
+            done?;
+            restoring = back;
+        }
+        let engine = Arc::clone(self);
+        self.workers.run(self.deadline(None), move || engine.finish(restoring)).await?
+    }
+
+    async fn begin_restore(self: &Arc<Self>, scope: &Scope) -> Result<Restoring> {
+        let deadline = self.deadline(None);
+        let state = self.pool.scope(scope);
+        let mut guard = Some(self.lock(&state, deadline).await?);
+        let mut times = 0;
+        loop {
+            let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
+            let (engine, state) = (Arc::clone(self), Arc::clone(&state));
+            let work = move || match engine.begin_write(&state, deadline) {
+                Ok(conn) => Ok(Ok((conn, held))),
+                Err(error) if is_busy(&error) => Ok(Err(held)),
+                Err(error) => Err(error),
+            };
+            match self.workers.run(deadline, work).await?? {
+                Ok((conn, guard)) => return self.prepare(conn, guard),
+                Err(held) => guard = Some(held),
+            }
+            self.pause(&mut times, deadline).await?;
+        }
+    }
+
+    fn prepare(&self, mut conn: Conn, guard: Guard) -> Result<Restoring> {
+        if !conn.sandbox.schema()?.is_empty() {
+            conn.sandbox.rollback()?;
+            self.pool.rest(conn);
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                "the scope's database is not empty; drop it first, or restore into another scope",
+            ));
+        }
+        conn.sandbox.defer_foreign_keys()?;
+        conn.sandbox.set_quota(self.config.quota_bytes);
+        Ok(Restoring {
+            conn,
+            guard,
+            outcome: RestoreOutcome::default(),
+            more_skipped: 0,
+            lines: 0,
+            rows_in_lines: 0,
+            tables_in_lines: 0,
+            begun: false,
+            ended: false,
+            table: None,
+            rows_may_follow: false,
+        })
+    }
+
+    /// Some lines, and whether they are the last.
+    async fn next_lines(&self, dump: &mut DumpStream, longest: usize) -> Result<(Vec<Vec<u8>>, bool)> {
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        while bytes < STEP_BYTES && lines.len() < STEP_LINES {
+            let patience = Instant::now() + Duration::from_millis(self.store.config.export_idle_ms);
+            let next = self.until(patience, poll_fn(|context| dump.as_mut().poll_next(context))).await;
+            match next {
+                Some(Some(line)) => {
+                    let line = line?;
+                    if line.len() > longest {
+                        return Err(Error::too_large("line of a dump", line.len(), longest, "bytes"));
+                    }
+                    bytes += line.len();
+                    lines.push(line);
+                }
+                Some(None) => return Ok((lines, true)),
+                None => {
+                    return Err(Error::new(
+                        ErrorKind::Timeout,
+                        "the restore was given up: the dump's next line did not come in time; nothing was restored",
+                    ));
+                }
+            }
+        }
+        Ok((lines, false))
+    }
+
+    fn apply(&self, restoring: &mut Restoring, line: &[u8], cancel: &Cancel) -> Result<()> {
+        restoring.lines += 1;
+        let number = restoring.lines;
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(());
+        }
+        let out_of_place = || {
+            Error::invalid(format!("line {number} of the dump is out of place; nothing was restored"))
+                .with_detail("line", number)
+        };
+        let line = Line::decode(line, number)?;
+        if restoring.ended || restoring.begun == matches!(line, Line::MemorySqlDump(_)) {
+            return Err(out_of_place());
+        }
+        if !matches!(line, Line::Row(_)) {
+            restoring.rows_may_follow = matches!(line, Line::Table(_));
+        }
+        match line {
+            Line::MemorySqlDump(header) => {
+                if header.version != VERSION || header.dialect != "sqlite" {
+                    return Err(Error::invalid(
+                        "the dump is of another dialect or a newer version; restore it where it was made",
+                    ));
+                }
+                restoring.begun = true;
+                Ok(())
+            }
+            Line::Table(table) => {
+                restoring.tables_in_lines += 1;
+                let kinds = [StatementKind::CreateTable, StatementKind::CreateVirtualTable];
+                let made = self.define(restoring, "table", &table.name, &table.sql, &kinds, cancel)?;
+                if made {
+                    restoring.outcome.tables += 1;
+                }
+                restoring.table = made.then_some(table);
+                Ok(())
+            }
+            Line::Row(_) if !restoring.rows_may_follow => Err(out_of_place()),
+            Line::Row(cells) => self.row(restoring, cells, cancel),
+            Line::Sequence(sequence) => {
+                if !restoring.conn.sandbox.set_sequence(&sequence.table, sequence.value)? {
+                    restoring.skip("sequence", &sequence.table, "no table of that name counts");
+                }
+                Ok(())
+            }
+            Line::Object(object) => {
+                let kind = match object.kind {
+                    Kind::Index => StatementKind::CreateIndex,
+                    Kind::View => StatementKind::CreateView,
+                    Kind::Trigger => StatementKind::CreateTrigger,
+                };
+                let word = object.kind.name();
+                self.define(restoring, word, &object.name, &object.sql, &[kind], cancel).map(drop)
+            }
+            Line::Rebuild(table) => {
+                let name = quote(&table);
+                let sql = format!("INSERT INTO main.{name} ({name}) VALUES ('rebuild')");
+                match self.run_restoring(restoring, &sql, &[], cancel) {
+                    Ok(()) => Ok(()),
+                    Err(error) => restoring.leave_out("index of table", &table, error),
+                }
+            }
+            Line::Analyze(_) => match self.run_restoring(restoring, "ANALYZE", &[], cancel) {
+                Ok(()) => Ok(()),
+                Err(error) => restoring.leave_out("statistics", "", error),
+            },
+            Line::Skipped(reason) => {
+                restoring.tell(reason);
+                Ok(())
+            }
+            Line::End(counts) => {
+                if (counts.tables, counts.rows) != (restoring.tables_in_lines, restoring.rows_in_lines) {
+                    return Err(Error::invalid("the dump lacks tables or rows; nothing was restored"));
+                }
+                restoring.ended = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes an object, if its text is one that an agent may run and makes such an object; whether it did.
+    fn define(
+        &self,
+        restoring: &mut Restoring,
+        word: &str,
+        name: &str,
+        sql: &str,
+        kinds: &[StatementKind],
+        cancel: &Cancel,
+    ) -> Result<bool> {
+        let judged = self.verdicts.judge(sql, Mode::Exec, self.stages());
+        let made = match judged {
+            Ok(judged) if kinds.contains(&judged.kind) => self.run_restoring(restoring, sql, &[], cancel),
+            Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text makes something else")),
+            Err(error) => Err(error),
+        };
+        match made {
+            Ok(()) => Ok(true),
+            Err(error) => restoring.leave_out(word, name, error).map(|()| false),
+        }
+    }
+
+    fn row(&self, restoring: &mut Restoring, cells: Vec<Cell>, cancel: &Cancel) -> Result<()> {
+        restoring.rows_in_lines += 1;
+        let Some(table) = &restoring.table else { return Ok(()) };
+        if table.columns.is_empty() || cells.len() != table.columns.len() {
+            return Err(Error::invalid(
+                "a row of the dump has another number of values than its table has columns; nothing was restored",
+            ));
+        }
+        let (mut values, mut args) = (String::new(), Vec::with_capacity(cells.len()));
+        for (at, cell) in cells.into_iter().enumerate() {
+            values.push_str(if at == 0 { "" } else { ", " });
+            match cell {
+                Cell::Value(value) => {
+                    values.push('?');
+                    args.push(value);
+                }
+                Cell::Text(bytes) => {
+                    values.push_str("CAST(? AS TEXT)");
+                    args.push(SqlValue::Blob(bytes));
+                }
+            }
+        }
+        let columns = table.columns.iter().map(|column| quote(column)).collect::<Vec<_>>().join(", ");
+        let sql = format!("INSERT INTO main.{} ({columns}) VALUES ({values})", quote(&table.name));
+        self.run_restoring(restoring, &sql, &args, cancel)?;
+        restoring.outcome.rows += 1;
+        Ok(())
+    }
+
+    fn run_restoring(
+        &self,
+        restoring: &mut Restoring,
+        sql: &str,
+        args: &[SqlValue],
+        cancel: &Cancel,
+    ) -> Result<()> {
+        restoring
+            .conn
+            .sandbox
+            .run(&Statement {
+                sql,
+                args,
+                mode: Mode::Exec,
+                deadline: self.deadline(None),
+                max_rows: 1,
+                max_bytes: 1,
+                frees: false,
+                cancel,
+            })
+            .map(drop)
+    }
+
+    fn finish(self: &Arc<Self>, mut restoring: Restoring) -> Result<RestoreOutcome> {
+        if !restoring.ended {
+            return Err(Error::invalid("the dump is cut off or empty; nothing was restored"));
+        }
+        restoring.conn.sandbox.set_mark(WRITTEN)?;
+        restoring.conn.sandbox.commit()?;
+        let Restoring { conn, guard, mut outcome, more_skipped, .. } = restoring;
+        self.wrote(conn, guard);
+        if more_skipped > 0 {
+            outcome.skipped.push(format!("{more_skipped} more"));
+        }
+        Ok(outcome)
+    }
+}
+
+impl Restoring {
+    fn skip(&mut self, word: &str, name: &str, reason: &str) {
+        self.tell(format!("{word} {name}: {reason}"));
+    }
+
+    fn tell(&mut self, reason: String) {
+        if self.outcome.skipped.len() < MOST_SKIPPED {
+            self.outcome.skipped.push(reason);
+        } else {
+            self.more_skipped += 1;
+        }
+    }
+
+    /// Goes on without an object that is refused; anything else ends the restore.
+    fn leave_out(&mut self, word: &str, name: &str, error: Error) -> Result<()> {
+        let of_the_object = matches!(
+            error.kind(),
+            ErrorKind::StatementRefused | ErrorKind::InvalidArgument | ErrorKind::TooLarge
+        );
+        if of_the_object && self.conn.sandbox.in_transaction() {
+            self.skip(word, name, error.message());
+            Ok(())
+        } else {
+            Err(error)
+        }
+    }
+}
