@@ -159,6 +159,9 @@ impl Watch {
 
     /// The authorizer.
     pub(super) fn authorize(&mut self, context: &AuthContext<'_>) -> Authorization {
+        if self.armed && self.describes_what_is_not_the_agents(&context.action) {
+            return Authorization::Ignore;
+        }
         let judged = match self.phase {
             Phase::Closed => Err(construct(&context.action)),
             Phase::Trusted => trusted(&context.action),
@@ -330,16 +333,20 @@ impl Watch {
         if foreign { Err(name.to_owned()) } else { Ok(()) }
     }
 
+    /// A table function over the schema that comes to a table of the runtime's, which it passes over.
+    fn describes_what_is_not_the_agents(&self, action: &AuthAction<'_>) -> bool {
+        let AuthAction::Pragma { pragma_name, pragma_value: Some(table) } = action else { return false };
+        matches!(self.phase, Phase::Running(_))
+            && is_reserved(table)
+            && self.policy.table_functions.contains(&format!("pragma_{}", pragma_name.to_ascii_lowercase()))
+    }
+
     fn pragma(&self, name: &str, value: Option<&str>, running: bool) -> Result<(), String> {
         let name = name.to_ascii_lowercase();
         let alter = self.reason == Some(Reason::Alter) && name == "quick_check";
         let module = matches!(name.as_str(), "data_version" | "page_size") && value.is_none();
         let table_function = self.policy.table_functions.contains(&format!("pragma_{name}"));
-        if running && (alter || module || table_function && value.is_none_or(|value| !is_reserved(value))) {
-            Ok(())
-        } else {
-            Err(format!("PRAGMA {name}"))
-        }
+        if running && (alter || module || table_function) { Ok(()) } else { Err(format!("PRAGMA {name}")) }
     }
 }
 
