@@ -19,6 +19,9 @@
 //! assert_eq!(refusal.position.offset, 0);
 //! ```
 
+#[cfg(test)]
+extern crate self as memory_validator;
+
 mod gate;
 mod grammar;
 mod literals;
@@ -33,3 +36,31 @@ pub use literals::without_literals;
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
 pub use validator::{STACK_BYTES, Stages, Validator};
 pub use verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind, Verdict};
+
+/// The tokens as the gate cuts them, for tests and fuzz targets.
+#[doc(hidden)]
+pub mod lab {
+    use crate::gate::{self, token::Kind};
+    use crate::validator::here;
+    use crate::{Dialect, Limits, Mode, Policy, Stages, Verdict};
+
+    /// Decides with some stages on the caller's own stack.
+    pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
+        here(sql, dialect, mode, policy, stages)
+    }
+
+    /// Begin, end and kind (`word`, `quoted`, `text`, `operator`, `other`) of each token; none where a cap is passed.
+    #[must_use]
+    pub fn tokens(sql: &str, dialect: Dialect) -> Vec<(usize, usize, &'static str)> {
+        let Ok(lexed) = gate::lex(sql, dialect, &Limits::default()) else { return Vec::new() };
+        let at = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
+        let kind = |kind: Kind| match kind {
+            Kind::Word => "word",
+            Kind::Quoted => "quoted",
+            Kind::Text => "text",
+            Kind::Operator => "operator",
+            _ => "other",
+        };
+        lexed.tokens.iter().map(|token| (at(token.start), at(token.end), kind(token.kind))).collect()
+    }
+}

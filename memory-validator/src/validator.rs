@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::gate;
 use crate::grammar;
 use crate::policy::{Dialect, Mode, Policy};
-use crate::verdict::{Position, Refusal, Stage, Verdict};
+use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind, Verdict};
 
 /// Free stack that [`Validator::check_here`] needs, in bytes.
 pub const STACK_BYTES: usize = 16 << 20;
@@ -39,10 +39,7 @@ impl Validator {
     /// Decides about a text on the caller's own stack, of which [`STACK_BYTES`] must be free: for callers that decide
     /// often and keep such a thread.
     pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Verdict {
-        match guarded(sql, dialect, mode, policy, Stages::ALL) {
-            Ok(accepted) => Verdict::Accepted(accepted),
-            Err(refusal) => Verdict::Refused(refusal),
-        }
+        here(sql, dialect, mode, policy, Stages::ALL)
     }
 
     /// Decides with some stages alone, to see what each one stops. The caps hold always: without them no parser is
@@ -69,7 +66,15 @@ impl Validator {
     }
 }
 
-type Decision = Result<crate::verdict::Accepted, Refusal>;
+/// Decides with some stages on the caller's own stack.
+pub(crate) fn here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
+    match guarded(sql, dialect, mode, policy, stages) {
+        Ok(accepted) => Verdict::Accepted(accepted),
+        Err(refusal) => Verdict::Refused(refusal),
+    }
+}
+
+type Decision = Result<Accepted, Refusal>;
 
 /// A parser that panics has read nothing: its text is refused.
 fn guarded(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Decision {
@@ -84,6 +89,10 @@ fn decide(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stag
     let lexed = gate::lex(sql, dialect, &policy.limits)?;
     if stages.gate {
         gate::check(&lexed, mode, policy)?;
+    }
+    if !(stages.grammar || stages.walk) {
+        // Only a trial of single stages comes here.
+        return Ok(Accepted::new(StatementKind::Select));
     }
     grammar::judge(&lexed, mode, policy, stages)
 }

@@ -13,12 +13,14 @@ pub(crate) mod sqlite;
 mod sqlite_lead;
 mod sqlite_lists;
 mod sqlite_names;
+#[cfg(all(test, feature = "sqlite-grammar"))]
+mod sqlite_tests;
 mod sqlite_words;
 pub(crate) mod token;
 
 use crate::policy::{Dialect, Limits, Mode, Policy};
 use crate::verdict::{Position, Refusal, Stage};
-use token::{Kind, Lexed};
+use token::{Kind, Lexed, Token};
 
 /// Cuts a text, at most as long as allowed.
 ///
@@ -65,9 +67,11 @@ pub(crate) fn empty(stage: Stage) -> Refusal {
         .instead("write one statement")
 }
 
-/// The refusal of a text with a second statement.
-pub(crate) fn second(stage: Stage, position: Position, word: &str) -> Refusal {
-    Refusal::new(stage, "statement_count", position, word.chars().take(32).collect::<String>())
+/// The refusal of a text with a second statement, which begins at a token.
+pub(crate) fn second(stage: Stage, lexed: &Lexed<'_>, next: Option<Token>) -> Refusal {
+    let position = next.map(|token| lexed.position(token)).unwrap_or_default();
+    let construct = next.map(|token| lexed.construct(token)).unwrap_or_default();
+    Refusal::new(stage, "statement_count", position, construct)
         .because("a second statement follows")
         .instead("run one statement at a time")
 }

@@ -9,6 +9,10 @@ use crate::verdict::{Refusal, Stage};
 /// that the work grows with the square.
 const NAMES_IN_A_ROW: usize = 64;
 
+/// The most that parsers and walks have stack for, whatever the policy says.
+const DEEPEST: usize = 256;
+const LONGEST: usize = 1_000;
+
 /// What is counted inside a bracket.
 #[derive(Clone, Copy, Default)]
 struct Level {
@@ -19,6 +23,8 @@ struct Level {
 
 /// Refuses what is nested too deep or chained too long.
 pub(crate) fn check(lexed: &Lexed<'_>, limits: &Limits) -> Result<(), Refusal> {
+    let limits =
+        &Limits { depth: limits.depth.min(DEEPEST), chain: limits.chain.min(LONGEST), ..limits.clone() };
     let mut outer: Vec<Level> = Vec::new();
     let mut here = Level::default();
     let mut row = 0usize;
@@ -87,7 +93,7 @@ fn open(
     case: bool,
 ) -> Result<(), Refusal> {
     if outer.len() >= limits.depth {
-        return Err(Refusal::new(Stage::Gate, "too_deep", lexed.position(token), lexed.text(token))
+        return Err(Refusal::new(Stage::Gate, "too_deep", lexed.position(token), lexed.construct(token))
             .because(format!("brackets and `CASE` stand more than {} deep inside each other", limits.depth))
             .instead("name the inner parts with `WITH` and refer to them"));
     }
@@ -105,12 +111,7 @@ fn close(outer: &mut Vec<Level>, here: &mut Level) {
 }
 
 fn long(lexed: &Lexed<'_>, token: Token, why: &str) -> Refusal {
-    Refusal::new(
-        Stage::Gate,
-        "too_long",
-        lexed.position(token),
-        lexed.text(token).chars().take(32).collect::<String>(),
-    )
-    .because(why)
-    .instead("use a list (`IN (…)`, rows of `VALUES`), a table of values, or several statements")
+    Refusal::new(Stage::Gate, "too_long", lexed.position(token), lexed.construct(token))
+        .because(why)
+        .instead("use a list (`IN (…)`, rows of `VALUES`), a table of values, or several statements")
 }

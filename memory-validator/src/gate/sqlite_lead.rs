@@ -54,9 +54,14 @@ pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<Le
     let end = end(lexed, begin, makes_trigger);
     let kind = kind(lexed, begin)?;
     refusals::statement(Stage::Gate, lexed, start, kind, explains, mode, policy)?;
+    if let Some(token) = lexed.at(begin + 1)
+        && lexed.is_word(begin, "create")
+        && lexed.is_one_of(begin + 1, &["temp", "temporary"])
+    {
+        return Err(refusals::temp(Stage::Gate, lexed.position(token), "TEMP"));
+    }
     if let Some(next) = (end..lexed.tokens.len()).find(|at| !lexed.is(*at, Kind::Semicolon)) {
-        let Some(token) = lexed.at(next) else { return Err(empty(Stage::Gate)) };
-        return Err(second(Stage::Gate, lexed.position(token), lexed.text(token)));
+        return Err(second(Stage::Gate, lexed, lexed.at(next)));
     }
     let names_table = matches!(kind, StatementKind::CreateIndex | StatementKind::CreateTrigger);
     Ok(Lead {
@@ -84,7 +89,7 @@ fn end(lexed: &Lexed<'_>, begin: usize, makes_trigger: bool) -> usize {
 /// The kind of the statement that begins at a token.
 fn kind(lexed: &Lexed<'_>, begin: usize) -> Result<StatementKind, Refusal> {
     let Some(token) = lexed.at(begin) else { return Err(empty(Stage::Gate)) };
-    let refused = || Err(refusals::kind(Stage::Gate, lexed.position(token), lexed.text(token)));
+    let refused = || Err(refusals::kind(Stage::Gate, lexed.position(token), &lexed.construct(token)));
     if token.kind != Kind::Word {
         return refused();
     }
@@ -106,11 +111,7 @@ fn kind(lexed: &Lexed<'_>, begin: usize) -> Result<StatementKind, Refusal> {
 
 fn created(lexed: &Lexed<'_>, begin: usize) -> Result<StatementKind, Refusal> {
     let mut at = begin + 1;
-    if lexed.is_one_of(at, &["temp", "temporary"]) {
-        let position = lexed.at(at).map(|token| lexed.position(token)).unwrap_or_default();
-        return Err(refusals::temp(Stage::Gate, position, "TEMP"));
-    }
-    if lexed.is_word(at, "unique") {
+    if lexed.is_one_of(at, &["temp", "temporary", "unique"]) {
         at += 1;
     }
     if lexed.is_word(at, "virtual") {

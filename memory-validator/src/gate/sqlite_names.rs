@@ -217,7 +217,8 @@ impl Scan<'_, '_> {
         called: bool,
     ) -> Result<(), Refusal> {
         let name = self.lexed.name(token);
-        let position = self.lexed.position(token);
+        // Counting lines takes the whole text: only for a refusal.
+        let position = || self.lexed.position(token);
         match place {
             Place::Read | Place::Write | Place::Define => {
                 self.schema(start, index, place)?;
@@ -226,24 +227,24 @@ impl Scan<'_, '_> {
                     return Ok(());
                 }
                 if place == Place::Read && !self.policy.may_read(&name) {
-                    return Err(refusals::relation(Stage::Gate, position, &name));
+                    return Err(refusals::relation(Stage::Gate, position(), &name));
                 }
                 if place != Place::Read && self.policy.is_reserved(&name) {
-                    return Err(refusals::reserved(Stage::Gate, position, &name));
+                    return Err(refusals::reserved(Stage::Gate, position(), &name));
                 }
                 Ok(())
             }
             Place::Reference if self.policy.is_reserved(&name) => {
-                Err(refusals::relation(Stage::Gate, position, &name))
+                Err(refusals::relation(Stage::Gate, position(), &name))
             }
-            Place::Module => self.module(index, position, &name),
+            Place::Module => self.module(index, position(), &name),
             // A reserved name is nothing else than a relation, save as a column of one.
             Place::Other if token.kind != Kind::Text && start == index => {
                 let known = self.policy.may_read(&name) || called || self.is_alias(index);
                 let reserved =
                     self.policy.reserved_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()));
                 if reserved && !known {
-                    return Err(refusals::relation(Stage::Gate, position, &name));
+                    return Err(refusals::relation(Stage::Gate, position(), &name));
                 }
                 Ok(())
             }
@@ -262,12 +263,12 @@ impl Scan<'_, '_> {
         }
         let Some(token) = self.lexed.at(start) else { return Ok(()) };
         let schema = self.lexed.name(token);
-        let position = self.lexed.position(token);
+        let position = || self.lexed.position(token);
         if !self.policy.knows_schema(&schema) {
-            return Err(refusals::schema(Stage::Gate, position, &schema));
+            return Err(refusals::schema(Stage::Gate, position(), &schema));
         }
         if place != Place::Read && self.policy.read_only_schemas.contains(schema.as_ref()) {
-            return Err(refusals::read_only_schema(Stage::Gate, position, &schema));
+            return Err(refusals::read_only_schema(Stage::Gate, position(), &schema));
         }
         Ok(())
     }
@@ -308,14 +309,14 @@ impl Scan<'_, '_> {
     /// A name before a bracket calls a function, unless its place says that something is named there.
     fn before_bracket(&self, start: usize, index: usize, token: Token, place: Place) -> Result<(), Refusal> {
         let lexed = self.lexed;
-        let position = lexed.position(token);
+        let position = || lexed.position(token);
         match place {
             Place::Read => {
                 let name = lexed.name(token);
                 if self.policy.table_functions.contains(name.as_ref()) {
                     return Ok(());
                 }
-                return Err(refusals::table_function(Stage::Gate, position, &name));
+                return Err(refusals::table_function(Stage::Gate, position(), &name));
             }
             Place::Write | Place::Define | Place::Reference | Place::Module => return Ok(()),
             Place::Other => {}
@@ -332,7 +333,7 @@ impl Scan<'_, '_> {
         if self.names_query(start, index) || self.inserts_as(start) || self.is_type(index) {
             return Ok(());
         }
-        Err(refusals::function(Stage::Gate, position, &name))
+        Err(refusals::function(Stage::Gate, position(), &name))
     }
 
     /// `WITH name (columns) AS (…)`.

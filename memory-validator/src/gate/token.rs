@@ -106,6 +106,14 @@ impl<'a> Lexed<'a> {
         self.sql.get(range).unwrap_or_default()
     }
 
+    /// A token as a refusal names it: short, and never the contents of a value.
+    pub(crate) fn construct(&self, token: Token) -> String {
+        match token.kind {
+            Kind::Text | Kind::Blob | Kind::Number | Kind::Illegal => "value".to_owned(),
+            _ => self.text(token).chars().take(32).collect(),
+        }
+    }
+
     /// Where a token begins.
     pub(crate) fn position(&self, token: Token) -> Position {
         Position::of(self.sql, usize::try_from(token.start).unwrap_or(usize::MAX))

@@ -45,8 +45,7 @@ pub(crate) fn judge(
 fn after(lexed: &Lexed<'_>) -> Refusal {
     let semicolon = lexed.tokens.iter().position(|token| token.kind == Kind::Semicolon).unwrap_or(0);
     let next = lexed.tokens.iter().skip(semicolon).find(|token| token.kind != Kind::Semicolon).copied();
-    let position = next.map(|token| lexed.position(token)).unwrap_or_default();
-    second(Stage::Grammar, position, next.map(|token| lexed.text(token)).unwrap_or_default())
+    second(Stage::Grammar, lexed, next)
 }
 
 /// The refusal of what the grammar does not read. It names the token where reading stopped, unless that is a value.
@@ -67,11 +66,7 @@ fn syntax(lexed: &Lexed<'_>, error: &Error) -> Refusal {
     let offset = position.as_ref().map_or(0, |at| offset(lexed.sql, at.line, at.column));
     let token =
         lexed.tokens.iter().find(|token| usize::try_from(token.end).is_ok_and(|end| end > offset)).copied();
-    let construct = match token {
-        Some(token) if matches!(token.kind, Kind::Text | Kind::Blob | Kind::Number) => "value".to_owned(),
-        Some(token) => lexed.text(token).chars().take(32).collect(),
-        None => "end".to_owned(),
-    };
+    let construct = token.map_or_else(|| "end".to_owned(), |token| lexed.construct(token));
     let position = token.map_or_else(|| Position::of(lexed.sql, offset), |token| lexed.position(token));
     Refusal::new(Stage::Grammar, "syntax", position, construct)
         .because(why)

@@ -45,9 +45,10 @@ pub struct Limits {
     pub bytes: usize,
     /// Tokens. Default 200,000.
     pub tokens: usize,
-    /// Brackets, `CASE` and other openers inside each other. Default 64.
+    /// Brackets, `CASE` and other openers inside each other. Default 64, at most 256 whatever is asked.
     pub depth: usize,
-    /// Operators in a row without a bracket, a comma or a keyword that begins a clause. Default 1,000.
+    /// Operators in a row without a comma or a keyword that begins a clause. Default 1,000, at most 1,000 whatever is
+    /// asked.
     pub chain: usize,
     /// Comments inside each other, where the dialect nests them. Default 16.
     pub comment_depth: usize,

@@ -1,7 +1,7 @@
 //! The walk over a tree of SQLite's own grammar: statements, queries and relations. Every `match` names every kind of
 //! node, so that a kind that a later grammar adds does not compile until somebody decides about it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use sqlite3_parser::ast::{
     AlterTableBody, As, Cmd, ColumnConstraint, ColumnDefinition, CommonTableExpr, CompoundSelect,
@@ -26,8 +26,9 @@ pub(super) type Walked = Result<(), Refusal>;
 pub(super) struct Walk<'w, 'a> {
     pub(super) lexed: &'w Lexed<'a>,
     pub(super) policy: &'w Policy,
-    /// Names of common table expressions, innermost last.
+    /// Names of common table expressions, innermost last, and how often each is among them.
     named: Vec<String>,
+    times: HashMap<String, usize>,
     relations: Vec<Relation>,
     known: BTreeSet<Relation>,
 }
@@ -52,7 +53,14 @@ pub(crate) fn check(
         ));
     };
     refusals::statement(Stage::Walk, lexed, start, kind, explains, mode, policy)?;
-    let mut walk = Walk { lexed, policy, named: Vec::new(), relations: Vec::new(), known: BTreeSet::new() };
+    let mut walk = Walk {
+        lexed,
+        policy,
+        named: Vec::new(),
+        times: HashMap::new(),
+        relations: Vec::new(),
+        known: BTreeSet::new(),
+    };
     let returning = walk.statement(statement)?;
     let mut accepted = Accepted::new(if explains { StatementKind::Explain } else { kind });
     accepted.returning = returning;
@@ -125,7 +133,7 @@ impl Walk<'_, '_> {
                     InsertBody::DefaultValues => {}
                 }
                 self.results(returning.unwrap_or_default())?;
-                self.named.truncate(depth);
+                self.forget(depth);
                 return Ok(returning.is_some());
             }
             Stmt::Update {
@@ -150,7 +158,7 @@ impl Walk<'_, '_> {
                 self.results(returning.unwrap_or_default())?;
                 self.sorted(order_by.unwrap_or_default())?;
                 self.limit(*limit)?;
-                self.named.truncate(depth);
+                self.forget(depth);
                 return Ok(returning.is_some());
             }
             Stmt::Delete { with, tbl_name, indexed, where_clause, returning, order_by, limit } => {
@@ -161,7 +169,7 @@ impl Walk<'_, '_> {
                 self.results(returning.unwrap_or_default())?;
                 self.sorted(order_by.unwrap_or_default())?;
                 self.limit(*limit)?;
-                self.named.truncate(depth);
+                self.forget(depth);
                 return Ok(returning.is_some());
             }
             Stmt::CreateTable { temporary, if_not_exists: _, tbl_name, body } => {
@@ -372,7 +380,7 @@ impl Walk<'_, '_> {
         }
         self.sorted(order_by.unwrap_or_default())?;
         self.limit(*limit)?;
-        self.named.truncate(depth);
+        self.forget(depth);
         Ok(())
     }
 
@@ -382,6 +390,7 @@ impl Walk<'_, '_> {
         let Some(With { recursive: _, ctes }) = with else { return Ok(depth) };
         for CommonTableExpr { tbl_name, .. } in *ctes {
             let name = self.bare(tbl_name.0)?;
+            *self.times.entry(name.clone()).or_default() += 1;
             self.named.push(name);
         }
         for CommonTableExpr { tbl_name: _, columns, materialized: _, select } in *ctes {
@@ -389,6 +398,19 @@ impl Walk<'_, '_> {
             self.select(select)?;
         }
         Ok(depth)
+    }
+
+    /// Forgets the names of common table expressions beyond a number.
+    fn forget(&mut self, depth: usize) {
+        while self.named.len() > depth {
+            let Some(name) = self.named.pop() else { break };
+            if let Some(times) = self.times.get_mut(&name) {
+                *times -= 1;
+                if *times == 0 {
+                    self.times.remove(&name);
+                }
+            }
+        }
     }
 
     fn one(&mut self, select: &OneSelect<'_>) -> Walked {
@@ -627,7 +649,7 @@ impl Walk<'_, '_> {
                     return Err(refusals::relation(Stage::Walk, self.find(&name, false), &name));
                 }
                 let table_function = self.policy.table_functions.contains(&name);
-                if table_function || schema.is_none() && self.named.contains(&name) {
+                if table_function || schema.is_none() && self.times.contains_key(&name) {
                     return Ok(());
                 }
             }

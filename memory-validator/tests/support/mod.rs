@@ -1,5 +1,7 @@
-//! Reading the corpora of statements.
+//! Reading the corpora of statements, and making statements of every shape.
 #![allow(dead_code, unreachable_pub, clippy::expect_used, reason = "helpers of tests")]
+
+pub mod shapes;
 
 use std::io::Read as _;
 use std::path::PathBuf;
