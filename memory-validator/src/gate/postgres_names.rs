@@ -62,7 +62,7 @@ pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<()
             continue;
         }
         if ended {
-            return Err(super::second(Stage::Gate, lexed.position(*token), lexed.text(*token)));
+            return Err(super::second(Stage::Gate, lexed, Some(*token)));
         }
         if matches!(token.kind, Kind::Word | Kind::Quoted) {
             let name = lexed.name(*token);

@@ -37,7 +37,7 @@ pub(crate) fn judge(
         match statements.as_slice() {
             [] => return Err(gate::empty(Stage::Grammar)),
             [_] => {}
-            [_, ..] => return Err(gate::second(Stage::Grammar, Position::of(lexed.sql, 0), ";")),
+            [_, ..] => return Err(gate::second(Stage::Grammar, lexed, lexed.at(0))),
         }
         Tree::of(&statements).map_err(|error| unreadable(lexed, &error))?
     };
