@@ -47,4 +47,5 @@ targets! {
     sql_value,
     tool,
     url,
+    validator_postgres,
 }

@@ -26,6 +26,7 @@ mod gate;
 mod grammar;
 mod literals;
 mod modules;
+mod placeholders;
 mod policy;
 mod refusals;
 mod validator;
@@ -33,6 +34,7 @@ mod verdict;
 mod walk;
 
 pub use literals::without_literals;
+pub use placeholders::{Placeholder, placeholders};
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
 pub use validator::{STACK_BYTES, Stages, Validator};
 pub use verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind, Verdict};

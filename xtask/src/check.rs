@@ -1,5 +1,6 @@
 //! `cargo xtask check`: what a change must look like, beyond passing its tests.
 
+use crate::libclang::Libclang;
 use crate::process;
 use crate::steps::{Done, Steps};
 use crate::workspace::{Member, Workspace};
@@ -18,6 +19,7 @@ pub(crate) struct Args {
 type Step<'w> = (&'static str, Box<dyn FnOnce() -> Result<Done> + 'w>);
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let libclang = Libclang::prepare(workspace);
     // Quick ones first.
     let all: Vec<Step<'_>> = vec![
         ("pages", passed(|| links::pages(workspace))),
@@ -27,10 +29,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("floors", passed(|| tree::floors(workspace))),
         ("formatting", passed(|| formatting(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
-        ("lints", passed(|| clippy(workspace, &["--workspace", "--all-targets", "--all-features"]))),
+        ("lints", passed(|| lints(workspace, &libclang))),
         ("lints of the fuzz targets", passed(|| fuzz_lints(workspace))),
-        ("documentation", passed(|| documentation(workspace))),
-        ("features", passed(|| features(workspace))),
+        ("documentation", passed(|| documentation(workspace, &libclang))),
+        ("features", passed(|| features(workspace, &libclang))),
         ("licences, bans, sources", passed(|| deny::check(workspace))),
         ("advisories", Box::new(|| deny::advisories(workspace, args.advisories))),
     ];
@@ -55,14 +57,23 @@ fn fuzz_lints(workspace: &Workspace) -> Result<()> {
     process::run(fuzz::stable(workspace, "clippy")?.args(["--all-targets", "--", "-D", "warnings"]))
 }
 
-fn clippy(workspace: &Workspace, what: &[&str]) -> Result<()> {
-    process::run(workspace.cargo().arg("clippy").args(what).args(["--", "-D", "warnings"]))
+fn lints(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+    let mut what = vec!["--workspace".to_owned(), "--all-targets".to_owned()];
+    what.extend(libclang.every_feature(workspace, None));
+    clippy(workspace, libclang, &what)
 }
 
-fn documentation(workspace: &Workspace) -> Result<()> {
+fn clippy(workspace: &Workspace, libclang: &Libclang, what: &[String]) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.arg("clippy").args(what).args(["--", "-D", "warnings"]);
+    process::run(libclang.apply(&mut cargo))
+}
+
+fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     let mut cargo = workspace.cargo();
     // Libraries only: the binary `memory` and the library `memory` would write the same pages.
-    cargo.args(["doc", "--no-deps", "--lib", "--all-features"]);
+    cargo.args(["doc", "--no-deps", "--lib"]).args(libclang.every_feature(workspace, None));
+    libclang.apply(&mut cargo);
     for member in workspace.members.iter().filter(|member| member.has_library()) {
         cargo.args(["--package", &member.name]);
     }
@@ -70,13 +81,13 @@ fn documentation(workspace: &Workspace) -> Result<()> {
 }
 
 /// Every member with features, with none of them, with each alone, and as shipped; all together is what "lints" builds.
-fn features(workspace: &Workspace) -> Result<()> {
+fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     let mut failed = Vec::new();
     for member in &workspace.members {
-        for set in feature_sets(member) {
-            let mut what = vec!["--package", &member.name];
-            what.extend(set.iter().map(String::as_str));
-            if let Err(error) = clippy(workspace, &what) {
+        for set in feature_sets(workspace, member, libclang) {
+            let mut what = vec!["--package".to_owned(), member.name.clone()];
+            what.extend(set);
+            if let Err(error) = clippy(workspace, libclang, &what) {
                 failed.push(error.to_string());
             }
         }
@@ -84,15 +95,16 @@ fn features(workspace: &Workspace) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-fn feature_sets(member: &Member) -> Vec<Vec<String>> {
+fn feature_sets(workspace: &Workspace, member: &Member, libclang: &Libclang) -> Vec<Vec<String>> {
     // Alone in each case: in a build of the whole workspace another member may turn a missing feature on.
     let mut sets = vec![Vec::new()];
     if member.features.is_empty() {
         return sets;
     }
     sets.push(vec!["--no-default-features".to_owned()]);
-    sets.push(vec!["--all-features".to_owned()]);
-    for feature in member.features.keys().filter(|feature| *feature != "default") {
+    sets.push(libclang.every_feature(workspace, Some(member)));
+    let alone = member.features.keys().filter(|feature| *feature != "default");
+    for feature in alone.filter(|feature| libclang.builds(member, feature)) {
         sets.push(vec!["--no-default-features".to_owned(), "--features".to_owned(), feature.clone()]);
     }
     sets

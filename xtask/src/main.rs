@@ -12,6 +12,7 @@ mod check;
 mod clients;
 mod deny;
 mod fuzz;
+mod libclang;
 mod links;
 mod manifests;
 mod model;

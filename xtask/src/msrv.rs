@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::libclang::Libclang;
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
@@ -21,14 +22,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     let mut check = Command::new("rustup");
-    check.current_dir(&workspace.root).args([
-        "run",
-        version,
-        "cargo",
-        "check",
-        "--workspace",
-        "--all-features",
-    ]);
+    let libclang = Libclang::prepare(workspace);
+    check.current_dir(&workspace.root).args(["run", version, "cargo", "check", "--workspace"]);
+    libclang.apply(check.args(libclang.every_feature(workspace, None)));
     // A folder of its own: artefacts of two compilers would evict each other.
     check.env_remove("CARGO").env("CARGO_TARGET_DIR", workspace.target.join("msrv"));
     process::run(&mut check)

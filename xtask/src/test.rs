@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::fuzz;
+use crate::libclang::Libclang;
 use crate::process::{self, Stream};
 use crate::steps::{Done, Steps};
 use crate::testbed::TestBed;
@@ -58,6 +59,17 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
                 only.extend(["--package", name]);
             }
             cargo_test(workspace, &bed, &mut tally, &only)
+        });
+        steps.step("PostgreSQL's own grammar", || {
+            let libclang = Libclang::prepare(workspace);
+            if !libclang.found() {
+                return Ok(Done::Skipped("there is no libclang to build it with".to_owned()));
+            }
+            let mut cargo = workspace.cargo();
+            cargo.args(["test", "--no-fail-fast", "--package", "memory-validator", "--all-features"]);
+            libclang.apply(bed.apply(&mut cargo));
+            process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
+            Ok(Done::Passed)
         });
         steps.step("fuzz seeds", || {
             let mut cargo = fuzz::stable(workspace, "test")?;

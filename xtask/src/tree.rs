@@ -40,7 +40,15 @@ const RULES: &[Rule] = &[
         package: "memory-validator",
         arguments: &["--all-features"],
         must: &["sqlparser", "sqlite3-parser", "pg_query"],
-        must_not: &["memory-core", "tokio", "rusqlite", "libsqlite3-sys", "tokio-postgres", "reqwest", "hyper"],
+        must_not: &[
+            "memory-core",
+            "tokio",
+            "rusqlite",
+            "libsqlite3-sys",
+            "tokio-postgres",
+            "reqwest",
+            "hyper",
+        ],
     },
     Rule {
         package: "memory-http",

@@ -458,3 +458,117 @@ fn is_operator(byte: u8) -> bool {
             | b'='
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::lex;
+    use crate::gate::token::Kind;
+    use crate::policy::Limits;
+
+    fn tokens(sql: &str) -> Vec<(Kind, &str)> {
+        let lexed = lex(sql, &Limits::default());
+        assert!(lexed.over.is_none(), "{sql}");
+        lexed.tokens.iter().map(|token| (token.kind, lexed.text(*token))).collect()
+    }
+
+    fn fault(sql: &str) -> Option<&'static str> {
+        lex(sql, &Limits::default()).fault.map(|fault| fault.rule)
+    }
+
+    #[test]
+    fn literals_of_every_kind_are_one_token_each() {
+        for literal in [
+            "'it''s'",
+            "'a\\'",
+            "E'it\\'s'",
+            "e'\\\\'",
+            "B'101'",
+            "x'1F'",
+            "N'a'",
+            "U&'\\0041'",
+            "$$a'b$$",
+            "$q$ $$ $q $q$",
+            "$ü1$a$ü1$",
+            "'a\n;b'",
+        ] {
+            let found = tokens(literal);
+            assert!(
+                matches!(found.as_slice(), [(Kind::Text | Kind::Blob, text)] if *text == literal),
+                "{literal}: {found:?}"
+            );
+            assert_eq!(fault(literal), None, "{literal}");
+        }
+    }
+
+    #[test]
+    fn names_hold_dollar_signs_and_letters_of_any_script() {
+        assert_eq!(tokens("a$b$c"), [(Kind::Word, "a$b$c")]);
+        assert_eq!(tokens("straße\"x\"\"y\""), [(Kind::Word, "straße"), (Kind::Quoted, "\"x\"\"y\"")]);
+        // No prefix of a literal, since it is the end of a name.
+        assert_eq!(tokens("nameE'a'"), [(Kind::Word, "nameE"), (Kind::Text, "'a'")]);
+    }
+
+    #[test]
+    fn comments_nest_and_end_at_either_line_end() {
+        assert_eq!(tokens("1/* /* */ ; */2"), [(Kind::Number, "1"), (Kind::Number, "2")]);
+        assert_eq!(tokens("--a\r1"), [(Kind::Number, "1")]);
+        assert_eq!(tokens("--a\n1"), [(Kind::Number, "1")]);
+    }
+
+    #[test]
+    fn comments_are_nested_as_deep_as_allowed() {
+        let nested = |depth: usize| format!("{}{}", "/*".repeat(depth), "*/".repeat(depth));
+        assert!(lex(&nested(16), &Limits::default()).over.is_none());
+        assert!(lex(&nested(17), &Limits::default()).over.is_some());
+    }
+
+    #[test]
+    fn operators_are_as_long_as_the_engine_makes_them() {
+        let operators = |sql| -> Vec<&str> {
+            tokens(sql)
+                .into_iter()
+                .filter(|(kind, _)| *kind == Kind::Operator)
+                .map(|(_, text)| text)
+                .collect()
+        };
+        assert_eq!(operators("a=-1"), ["=", "-"]);
+        assert_eq!(operators("a@-1"), ["@-"]);
+        assert_eq!(operators("a<->b <#> c #>> d"), ["<->", "<#>", "#>>"]);
+        assert_eq!(operators("a::b :c ..d"), ["::", ":", ".."]);
+        assert_eq!(operators("a*-+1"), ["*", "-", "+"]);
+    }
+
+    #[test]
+    fn numbers_in_every_spelling_are_one_token_each() {
+        for number in ["1", "1_000", ".5", "1.", "1.5e10", "1e-3", "0x1F", "0o17", "0b_11"] {
+            assert_eq!(tokens(number), [(Kind::Number, number)]);
+            assert_eq!(fault(number), None, "{number}");
+        }
+        assert_eq!(fault("1e"), Some("token"));
+        assert_eq!(fault("0x1G"), Some("token"));
+        assert_eq!(fault("12abc"), Some("token"));
+    }
+
+    #[test]
+    fn what_two_readers_could_cut_differently_is_refused() {
+        assert_eq!(fault("E'a'\n'b'"), Some("string_continued"));
+        assert_eq!(fault("'a' /* c */ 'b'"), Some("string_continued"));
+        assert_eq!(fault("1 </*'*/ 2"), Some("comment_in_operator"));
+        assert_eq!(fault("1 +--'\n 2"), Some("comment_in_operator"));
+        assert_eq!(fault("U&\"a\""), Some("unicode_name"));
+        assert_eq!(fault("a \u{a0} b"), Some("character"));
+        assert_eq!(fault("\u{feff}a"), Some("character"));
+        assert_eq!(fault("a\u{200b}b"), Some("character"));
+        assert_eq!(fault("1\\; 2"), Some("token"));
+        assert_eq!(fault("`a`"), Some("token"));
+        assert_eq!(fault("'\u{a0}\u{feff}'"), None);
+        assert_eq!(fault("\"\u{a0}\" -- \u{feff}"), None);
+    }
+
+    #[test]
+    fn what_does_not_end_is_refused() {
+        for sql in ["'a", "E'a\\'", "\"a", "$$a", "$1$x$; a", "/* /* */"] {
+            assert_eq!(fault(sql), Some("token"), "{sql}");
+        }
+    }
+}

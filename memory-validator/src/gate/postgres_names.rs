@@ -12,7 +12,7 @@ use crate::verdict::{Refusal, Stage};
 /// Words that a bracket may follow without being called.
 static BEFORE_BRACKET: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     words(
-        "add all always analyze and any array as asc between both brin btree by cascade case check \
+        "add all always analyze and any array as asc between both brin btree by cascade case cast check \
     columns conflict cross cube current default delete desc distinct do else end escape except exclude exists explain \
     extract filter first for foreign from full generated gin gist group grouping groups hash having hnsw ilike in include \
     including inherits inner insert intersect into is isnull ivfflat join key keys lateral leading left like limit list lists \
@@ -130,11 +130,38 @@ impl Gate<'_> {
                 .writing());
         }
         match first.as_str() {
+            "explain" => self.explained(at),
             "create" => self.object(at, &["or", "replace", "unique", "recursive", "unlogged"]),
             "alter" | "drop" => self.object(at, &[]),
             "comment" => self.object(at, &["on"]),
             _ => Ok(()),
         }
+    }
+
+    /// What is explained must be a query by itself.
+    fn explained(&self, at: usize) -> Result<(), Refusal> {
+        let mut at = at + 1;
+        if self.is(at, "(")
+            && !self.word_is(at + 1, &["select", "with", "values", "table"])
+            && !self.is(at + 1, "(")
+        {
+            while self.lexed.at(at).is_some() && !self.is(at, ")") {
+                at += 1;
+            }
+            at += 1;
+        }
+        while self.word_is(at, &["analyze", "analyse", "verbose"]) || self.is(at, "(") {
+            at += 1;
+        }
+        let word = self.word(at).unwrap_or_default();
+        if word != "explain" && FIRST_OF_QUERY.contains(word.as_str()) {
+            return Ok(());
+        }
+        Err(self
+            .refuse("explain", at, word.to_ascii_uppercase())
+            .because("only queries are explained")
+            .instead("explain the SELECT that finds the same rows")
+            .writing())
     }
 
     /// The kind of object a statement defines.
@@ -144,7 +171,9 @@ impl Gate<'_> {
             at += 1;
         }
         let object = self.word(at).unwrap_or_default();
-        if OBJECTS.contains(object.as_str()) {
+        // `CREATE TYPE t (INPUT = …)` is a type made of functions.
+        let base = object == "type" && self.word_is(verb, &["create"]) && !self.types(at + 1);
+        if OBJECTS.contains(object.as_str()) && !base {
             return Ok(());
         }
         let verb = self.word(verb).unwrap_or_default();
@@ -152,6 +181,15 @@ impl Gate<'_> {
             .refuse("object_kind", at, format!("{verb} {object}").to_ascii_uppercase())
             .because("objects of this kind are not allowed")
             .instead("tables, views, indexes, sequences and types of your own can be defined"))
+    }
+
+    /// Whether a name is followed by `AS ENUM` or `AS (`.
+    fn types(&self, name: usize) -> bool {
+        let mut at = name;
+        while self.is(at + 1, ".") {
+            at += 2;
+        }
+        self.word_is(at + 1, &["as"]) && (self.word_is(at + 2, &["enum"]) || self.is(at + 2, "("))
     }
 
     /// A name that belongs to the engine or the runtime, wherever it stands.
@@ -208,6 +246,12 @@ impl Gate<'_> {
                 .because("SELECT INTO makes a table")
                 .instead("use CREATE TABLE … AS")
                 .writing()),
+            "owner" | "row" if self.alters() && next(&[if name == "row" { "level" } else { "to" }]) => {
+                Err(self
+                    .refuse("alter", at, name.to_ascii_uppercase())
+                    .because("owners and policies are the runtime's")
+                    .instead("leave them as they are"))
+            }
             "temp" | "temporary" if self.defines(at) => Err(self
                 .refuse("temporary", at, name.to_ascii_uppercase())
                 .because("temporary objects are not allowed")
@@ -219,6 +263,11 @@ impl Gate<'_> {
     /// Whether an INTO belongs to INSERT or MERGE, or is a name: `AS into` cannot be, it is reserved.
     fn writes_into(&self, at: usize) -> bool {
         at > 0 && (self.word_is(at - 1, &["insert", "merge"]) || self.is(at - 1, "."))
+    }
+
+    /// Whether the statement alters something.
+    fn alters(&self) -> bool {
+        self.word_is(0, &["alter"])
     }
 
     /// Whether TEMP stands where it changes what is created, or what INTO makes.

@@ -9,7 +9,9 @@ pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
 use crate::gate::token::Lexed;
-use crate::policy::{Dialect, Grammar, Mode, Policy};
+#[cfg(any(feature = "sqlite-grammar", feature = "pg-grammar"))]
+use crate::policy::Grammar;
+use crate::policy::{Dialect, Mode, Policy};
 use crate::validator::Stages;
 use crate::verdict::{Accepted, Refusal};
 
@@ -26,8 +28,6 @@ pub(crate) fn judge(
         (Dialect::Sqlite, Grammar::Engine) => sqlite::judge(lexed, mode, policy, stages),
         #[cfg(feature = "pg-grammar")]
         (Dialect::Postgres, Grammar::Engine) => postgres::judge(lexed, mode, policy, stages),
-        (Dialect::Sqlite | Dialect::Postgres, Grammar::Engine | Grammar::Portable) => {
-            portable::judge(lexed, mode, policy, stages)
-        }
+        (Dialect::Sqlite | Dialect::Postgres, _) => portable::judge(lexed, mode, policy, stages),
     }
 }

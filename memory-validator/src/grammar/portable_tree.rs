@@ -218,7 +218,21 @@ impl<'b> Open<'b> {
             Children::Kept | Children::Start | Children::Place => {}
         }
         self.builder.field = field;
+        let at = self.builder.tree.nodes.len();
         value.serialize(&mut *self.builder)?;
+        let nodes = &mut self.builder.tree.nodes;
+        if self.children == Children::Kept && !field.is_empty() && nodes.len() == at + 1 {
+            // Most fields of most nodes are empty: they are left out.
+            let empty = nodes.last().is_some_and(|node| match &node.value {
+                Value::Nothing => node.ty.is_empty(),
+                Value::Absent | Value::Bool(false) | Value::Int(0) => true,
+                Value::Str(text) => text.is_empty(),
+                Value::Bool(true) | Value::Int(_) | Value::At(..) => false,
+            });
+            if empty {
+                nodes.pop();
+            }
+        }
         if self.children == Children::Place {
             let Some(Value::Int(number)) = self.builder.tree.nodes.pop().map(|node| node.value) else {
                 return Ok(());

@@ -65,12 +65,12 @@ const FUNCTIONS: &[&str] = &[
      querytree setweight strip to_tsquery to_tsvector ts_delete ts_filter ts_headline ts_rank ts_rank_cd ts_rewrite \
      tsquery_phrase tsvector_to_array websearch_to_tsquery ts_lexize",
     // Identifiers.
-    "gen_random_uuid uuidv4 uuidv7 uuid_extract_timestamp uuid_extract_version",
+    "gen_random_uuid uuid_generate_v4 uuidv4 uuidv7 uuid_extract_timestamp uuid_extract_version",
     // JSON.
     "array_to_json json json_array json_array_length json_arrayagg json_build_array json_build_object json_exists \
      json_extract_path json_extract_path_text json_object json_objectagg json_populate_record json_query json_scalar \
      json_serialize json_strip_nulls json_to_record json_typeof json_value jsonb_array_length jsonb_build_array \
-     jsonb_build_object jsonb_concat jsonb_contains jsonb_delete jsonb_delete_path jsonb_exists jsonb_extract_path \
+     jsonb_build_object jsonb_concat jsonb_contains jsonb_delete jsonb_delete_path jsonb_exists jsonb_exists_all jsonb_exists_any jsonb_extract_path \
      jsonb_extract_path_text jsonb_insert jsonb_object jsonb_path_exists jsonb_path_exists_tz jsonb_path_match \
      jsonb_path_match_tz jsonb_path_query_array jsonb_path_query_array_tz jsonb_path_query_first \
      jsonb_path_query_first_tz jsonb_populate_record jsonb_populate_record_valid jsonb_pretty jsonb_set jsonb_set_lax \
@@ -100,7 +100,7 @@ const FUNCTIONS: &[&str] = &[
     "array range list hash",
     // Casts written as calls.
     "text varchar char int2 int4 int8 float4 float8 numeric bool date time timestamp timestamptz timetz interval jsonb uuid \
-     inet cidr macaddr bytea bit varbit name money",
+     inet cidr macaddr bytea bit varbit name money tsquery tsvector point",
     // pgvector.
     "binary_quantize cosine_distance hamming_distance inner_product jaccard_distance l1_distance l2_distance l2_norm \
      l2_normalize subvector vector_dims vector_norm array_to_vector array_to_halfvec array_to_sparsevec vector halfvec \

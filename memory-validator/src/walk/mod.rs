@@ -5,6 +5,8 @@ pub(crate) mod portable_judge;
 mod portable_nodes;
 #[cfg(feature = "pg-grammar")]
 pub(crate) mod postgres;
+#[cfg(feature = "pg-grammar")]
+mod postgres_nodes;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;
 #[cfg(feature = "sqlite-grammar")]

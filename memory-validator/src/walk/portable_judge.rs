@@ -110,6 +110,8 @@ impl<'p> Judge<'p> {
                 self.kind = Some(kind);
                 self.returning = true;
             }
+            // What also grows is not there to give room back.
+            Some(before) if before.frees() && !kind.reads_only() && !kind.frees() => self.kind = Some(kind),
             Some(_) => {}
         }
         Ok(())
@@ -126,9 +128,7 @@ impl<'p> Judge<'p> {
     }
 
     fn is_reserved(&self, name: &str) -> bool {
-        let lower = name.to_ascii_lowercase();
-        self.policy.reserved_prefixes.iter().any(|prefix| lower.starts_with(prefix.as_str()))
-            || self.policy.reserved_names.contains(&lower)
+        self.policy.is_reserved(&name.to_ascii_lowercase())
     }
 
     /// A table, view, index, sequence or type by its whole name.
@@ -145,13 +145,16 @@ impl<'p> Judge<'p> {
             }
         };
         if let Some(schema) = schema {
-            if !self.policy.schemas.contains(schema) {
+            if !self.policy.knows_schema(schema) {
                 return Err(self
                     .refuse("schema", node, construct)
                     .because("this schema is not yours")
                     .instead("name the table without a schema"));
             }
-            if access != Access::Read && self.policy.read_only_schemas.contains(schema) {
+            if access != Access::Read
+                && self.policy.read_only_schemas.contains(schema)
+                && !self.policy.schemas.contains(schema)
+            {
                 return Err(self
                     .refuse("read_only_schema", node, construct)
                     .because("this schema can only be read")
@@ -191,7 +194,7 @@ impl<'p> Judge<'p> {
     }
 
     fn is_own_schema(&self, schema: &str) -> bool {
-        self.policy.schemas.contains(schema) || (self.is_postgres() && schema == "pg_catalog")
+        self.policy.knows_schema(schema) || (self.is_postgres() && schema == "pg_catalog")
     }
 
     /// A name that something is given or called by: a column, an alias.

@@ -1,0 +1,117 @@
+//! libclang, which the build of PostgreSQL's own grammar needs: the one that is installed, or that of a Python package,
+//! put under the target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::workspace::{Member, Workspace};
+use crate::{Result, process, testbed};
+
+const PACKAGE: &str = "libclang==18.1.1";
+/// Where bindgen looks for the library.
+const VARIABLE: &str = "LIBCLANG_PATH";
+/// What bindgen hands to it: the package has no headers, the C compiler's serve.
+const ARGUMENTS: &str = "BINDGEN_EXTRA_CLANG_ARGS";
+/// What needs it.
+const FEATURE: (&str, &str) = ("memory-validator", "pg-grammar");
+
+/// What the builds of this run can have.
+#[derive(Debug)]
+pub(crate) struct Libclang {
+    variables: Vec<(&'static str, String)>,
+    found: bool,
+}
+
+impl Libclang {
+    /// Look for it, or install it; say so where there is none, and go on without.
+    pub(crate) fn prepare(workspace: &Workspace) -> Self {
+        if let Some(folder) = std::env::var_os(VARIABLE) {
+            println!("libclang: {}", folder.to_string_lossy());
+            return Self { variables: Vec::new(), found: true };
+        }
+        match install(workspace) {
+            Ok(folder) => {
+                println!("libclang: {}", folder.display());
+                let mut variables = vec![(VARIABLE, folder.display().to_string())];
+                if let (None, Some(headers)) = (std::env::var_os(ARGUMENTS), headers()) {
+                    variables.push((ARGUMENTS, format!("-isystem {}", headers.display())));
+                }
+                Self { variables, found: true }
+            }
+            Err(error) => {
+                println!("libclang: none, the feature {} is left out of what is built: {error}", FEATURE.1);
+                Self { variables: Vec::new(), found: false }
+            }
+        }
+    }
+
+    /// Whether the feature can be built.
+    pub(crate) fn found(&self) -> bool {
+        self.found
+    }
+
+    /// Give a build what was found.
+    pub(crate) fn apply<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)))
+    }
+
+    /// The arguments that turn on every feature that can be built, of all members or of one.
+    pub(crate) fn every_feature(&self, workspace: &Workspace, one: Option<&Member>) -> Vec<String> {
+        let members: Vec<&Member> =
+            one.map_or_else(|| workspace.members.iter().collect(), |member| vec![member]);
+        if self.found || !members.iter().any(|member| member.name == FEATURE.0) {
+            return vec!["--all-features".to_owned()];
+        }
+        let mut features = Vec::new();
+        for member in members {
+            let kept = member.features.keys().filter(|feature| self.builds(member, feature));
+            features.extend(kept.map(|feature| format!("{}/{feature}", member.name)));
+        }
+        vec!["--features".to_owned(), features.join(",")]
+    }
+
+    /// Whether a feature of a member can be built.
+    pub(crate) fn builds(&self, member: &Member, feature: &str) -> bool {
+        self.found || (member.name.as_str(), feature) != FEATURE
+    }
+}
+
+/// The folder of the library, made the first time.
+fn install(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.target.join("libclang").join(PACKAGE.replace("==", "-"));
+    let library = folder.join("clang/native");
+    let mark = folder.join("complete");
+    if mark.is_file() {
+        return Ok(library);
+    }
+    let python = ["python3", "python"].into_iter().find(|name| testbed::starts(name));
+    let python = python.ok_or("no Python, whose pip would download it")?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    println!("downloading {PACKAGE} (25 MB) into {}", folder.display());
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    pip.args(["--timeout", "20", "--retries", "1", "--only-binary=:all:", "--target"]);
+    process::capture(pip.arg(&folder).arg(PACKAGE))?;
+    if !library.is_dir() {
+        return Err(format!("{PACKAGE} has no library in {}", library.display()).into());
+    }
+    fs::write(mark, "")?;
+    Ok(library)
+}
+
+/// The C compiler's own headers (`stddef.h`).
+fn headers() -> Option<PathBuf> {
+    let compiler = std::env::var("CC").ok();
+    let candidates = compiler.iter().map(String::as_str).chain(["cc", "gcc", "clang"]);
+    candidates.into_iter().find_map(|compiler| {
+        let mut words = compiler.split_whitespace();
+        let mut command = Command::new(words.next()?);
+        let printed = process::capture(command.args(words).arg("-print-file-name=include")).ok()?;
+        let folder = Path::new(printed.trim());
+        folder.join("stddef.h").is_file().then(|| folder.to_owned())
+    })
+}
