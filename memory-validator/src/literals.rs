@@ -48,7 +48,7 @@ mod tests {
                 "SELECT # || #, # FROM \"a b\"",
             ),
             (Dialect::Sqlite, "SELECT [it's], 'secret'", "SELECT [it's], #"),
-            (Dialect::Sqlite, "SELECT a /* 'secret' */ FROM t -- secret", "SELECT a   FROM t"),
+            (Dialect::Sqlite, "SELECT a /* 'secret' */ FROM t -- secret", "SELECT a FROM t"),
             (Dialect::Sqlite, "SELECT ?1, $2 LIMIT 10", "SELECT ?1, $2 LIMIT #"),
             (Dialect::Postgres, "SELECT $$se'cret$$, E'a\\'secret', $1", "SELECT #, #, $1"),
         ] {
