@@ -11,6 +11,8 @@ const WALK: Stages = Stages { gate: false, grammar: true, walk: true };
 
 /// Every grammar of every dialect looks at it, with the gate and without: the caps hold in both.
 fn survives(sql: &str) -> Vec<bool> {
+        eprintln!("{} {:.50}", sql.len(), sql);
+    }
     let mut accepted = Vec::new();
     for (dialect, grammar) in [
         (Dialect::Postgres, Grammar::Portable),
@@ -98,7 +100,7 @@ fn the_highest_tree_that_is_allowed_is_read_and_dropped() {
 
 #[test]
 fn a_long_list_is_no_deep_tree() {
-    let rows = vec!["(1, 'x', now())"; 20_000].join(", ");
+    let rows = vec!["(1, 'x', now())"; 15_000].join(", ");
     for grammar in [Grammar::Portable, Grammar::Engine] {
         let mut policy = Policy::new(Dialect::Postgres);
         policy.grammar = grammar;

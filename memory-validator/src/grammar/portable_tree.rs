@@ -174,6 +174,11 @@ impl Builder {
     }
 }
 
+/// Goes one step down a tree, with more stack where little is left: frames are large where nothing is optimised.
+pub(crate) fn deep<T>(step: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(256 << 10, 4 << 20, step)
+}
+
 /// What is done with the children of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum Children {
@@ -219,7 +224,7 @@ impl<'b> Open<'b> {
         }
         self.builder.field = field;
         let at = self.builder.tree.nodes.len();
-        value.serialize(&mut *self.builder)?;
+        deep(|| value.serialize(&mut *self.builder))?;
         let nodes = &mut self.builder.tree.nodes;
         if self.children == Children::Kept && !field.is_empty() && nodes.len() == at + 1 {
             // Most fields of most nodes are empty: they are left out.

@@ -23,8 +23,11 @@ pub(crate) fn judge(
             [] => return Err(gate::empty(Stage::Grammar)),
             [_] => {}
             [_, second, ..] => {
-                let offset = usize::try_from(second.stmt_location).unwrap_or(0);
-                return Err(gate::second(Stage::Grammar, Position::of(lexed.sql, offset), ";"));
+                let next = lexed
+                    .tokens
+                    .iter()
+                    .find(|token| i64::from(token.start) >= i64::from(second.stmt_location));
+                return Err(gate::second(Stage::Grammar, lexed, next.copied()));
             }
         }
         Tree::of(&parsed.protobuf).map_err(|_| unreadable(lexed))?

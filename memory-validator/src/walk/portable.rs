@@ -12,7 +12,7 @@ use super::portable_judge::Judge;
 use super::portable_nodes::NODES;
 use crate::gate::token::Lexed;
 use crate::grammar::portable::position;
-use crate::grammar::portable_tree::{Tree, Value};
+use crate::grammar::portable_tree::{Tree, Value, deep};
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
 
@@ -109,15 +109,13 @@ impl Walk<'_> {
         // The names that a query gives to others are known in all of it, though they stand in one field.
         let first = if ty == "Query" { self.tree.field(at, "with") } else { None };
         if let Some(with) = first {
-            self.visit(with, here)?;
+            deep(|| self.visit(with, here))?;
         }
         for child in self.tree.children(at) {
             if Some(child) != first {
                 let field = self.tree.node(child).field;
-                self.visit(
-                    child,
-                    Place { field: if field.is_empty() { here.field } else { field }, ..here },
-                )?;
+                let place = Place { field: if field.is_empty() { here.field } else { field }, ..here };
+                deep(|| self.visit(child, place))?;
             }
         }
         match ty {

@@ -11,7 +11,7 @@ use pg_query::protobuf::{AlterTableType, ObjectType, SqlValueFunctionOp};
 use super::portable_judge::Judge;
 use super::postgres_nodes::NODES;
 use crate::gate::token::Lexed;
-use crate::grammar::portable_tree::{Tree, Value};
+use crate::grammar::portable_tree::{Tree, Value, deep};
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
 
@@ -128,11 +128,13 @@ impl Walk<'_> {
             }
         };
         if let Some(with) = first {
-            self.visit(with, here(with))?;
+            let place = here(with);
+            deep(|| self.visit(with, place))?;
         }
         for child in self.tree.children(at) {
             if Some(child) != first {
-                self.visit(child, here(child))?;
+                let place = here(child);
+                deep(|| self.visit(child, place))?;
             }
         }
         match ty {
