@@ -157,18 +157,61 @@ const WORDS: &[(&str, Role)] = &[
 /// The longest keyword.
 const LONGEST: usize = 17;
 
+/// Slots of the table below, some for each word so that most words that are no keywords meet an empty one.
+const SLOTS: usize = 1_024;
+/// An empty slot.
+const NONE: u8 = u8::MAX;
+
+/// Where a keyword is in [`WORDS`], by a hash of its letters.
+static TABLE: [u8; SLOTS] = table();
+
+/// A hash of a word in lower case.
+const fn hash(word: &[u8]) -> usize {
+    let mut hash = word.len();
+    let mut at = 0;
+    while at < word.len() {
+        // Within the length, which the loop has checked.
+        #[allow(clippy::indexing_slicing)]
+        let byte = word[at];
+        hash = hash.wrapping_mul(31).wrapping_add(byte as usize);
+        at += 1;
+    }
+    (hash ^ (hash >> 10)) % SLOTS
+}
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "done by the compiler, which checks"
+)]
+const fn table() -> [u8; SLOTS] {
+    let mut table = [NONE; SLOTS];
+    let mut at = 0;
+    while at < WORDS.len() {
+        let mut slot = hash(WORDS[at].0.as_bytes());
+        while table[slot] != NONE {
+            slot = (slot + 1) % SLOTS;
+        }
+        table[slot] = at as u8;
+        at += 1;
+    }
+    table
+}
+
 /// What a bare word means.
 pub(crate) fn role(word: &[u8]) -> Role {
     let mut folded = [0u8; LONGEST];
     let Some(folded) = folded.get_mut(..word.len()) else { return Role::None };
     folded.copy_from_slice(word);
     folded.make_ascii_lowercase();
-    let folded: &[u8] = folded;
-    WORDS
-        .binary_search_by(|(word, _)| word.as_bytes().cmp(folded))
-        .ok()
-        .and_then(|at| WORDS.get(at))
-        .map_or(Role::None, |(_, role)| *role)
+    let mut slot = hash(folded);
+    while let Some((keyword, role)) = TABLE.get(slot).and_then(|at| WORDS.get(usize::from(*at))) {
+        if keyword.as_bytes() == folded {
+            return *role;
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+    Role::None
 }
 
 #[cfg(test)]

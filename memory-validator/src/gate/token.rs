@@ -133,7 +133,8 @@ impl<'a> Lexed<'a> {
     /// Whether the token at an index is one of these bare words (given in lower case).
     pub(crate) fn is_one_of(&self, index: usize, words: &[&str]) -> bool {
         self.at(index).is_some_and(|token| {
-            token.kind == Kind::Word && words.iter().any(|word| self.text(token).eq_ignore_ascii_case(word))
+            let text = if token.kind == Kind::Word { self.text(token) } else { return false };
+            words.iter().any(|word| text.eq_ignore_ascii_case(word))
         })
     }
 

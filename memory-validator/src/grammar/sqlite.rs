@@ -1,6 +1,8 @@
 //! SQLite's own grammar. Its tree lives in an arena, so that nothing of it is dropped by recursion, and the parser keeps
 //! its stack on the heap.
 
+use std::cell::Cell;
+
 use sqlite3_parser::lexer::sql::{Error, Parser};
 use sqlite3_parser::{Bump, FallibleIterator};
 
@@ -10,6 +12,32 @@ use crate::policy::{Mode, Policy};
 use crate::validator::Stages;
 use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
 use crate::walk;
+
+/// An arena that is kept beyond its statement takes at most this many bytes.
+const KEPT: usize = 1 << 20;
+
+thread_local! {
+    static SPARE: Cell<Option<Bump>> = const { Cell::new(None) };
+}
+
+/// The arena of a statement: the thread's spare one, which is not asked of the system again for every statement.
+struct Arena(Option<Bump>);
+
+impl Arena {
+    fn take() -> Self {
+        Self(Some(SPARE.take().unwrap_or_default()))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let Some(mut bump) = self.0.take() else { return };
+        bump.reset();
+        if bump.allocated_bytes() <= KEPT {
+            SPARE.set(Some(bump));
+        }
+    }
+}
 
 /// Parses and walks.
 pub(crate) fn judge(
@@ -22,8 +50,9 @@ pub(crate) fn judge(
     // parser does not know.
     let end = lexed.tokens.last().map_or(0, |token| token.end);
     let text = lexed.sql.get(..usize::try_from(end).unwrap_or(0)).unwrap_or_default();
-    let bump = Bump::new();
-    let mut parser = Parser::new(&bump, text.as_bytes());
+    let arena = Arena::take();
+    let Some(bump) = arena.0.as_ref() else { return Err(empty(Stage::Grammar)) };
+    let mut parser = Parser::new(bump, text.as_bytes());
     let command = match parser.next() {
         Ok(Some(command)) => command,
         Ok(None) => return Err(empty(Stage::Grammar)),
