@@ -11,8 +11,6 @@ const WALK: Stages = Stages { gate: false, grammar: true, walk: true };
 
 /// Every grammar of every dialect looks at it, with the gate and without: the caps hold in both.
 fn survives(sql: &str) -> Vec<bool> {
-        eprintln!("{} {:.50}", sql.len(), sql);
-    }
     let mut accepted = Vec::new();
     for (dialect, grammar) in [
         (Dialect::Postgres, Grammar::Portable),

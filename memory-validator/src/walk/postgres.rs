@@ -139,7 +139,7 @@ impl Walk<'_> {
         }
         match ty {
             "SelectStmt" | "InsertStmt" | "UpdateStmt" | "DeleteStmt" | "MergeStmt" => {
-                self.judge.leave(scope)
+                self.judge.leave(scope);
             }
             "CommonTableExpr" => self.names(at),
             _ => {}

@@ -301,7 +301,7 @@ impl Walk<'_, '_> {
                     self.conflict(*conflict_clause)?;
                 }
                 ColumnConstraint::NotNull { nullable: _, conflict_clause } => {
-                    self.conflict(*conflict_clause)?
+                    self.conflict(*conflict_clause)?;
                 }
                 ColumnConstraint::Unique(conflict) => self.conflict(*conflict)?,
                 ColumnConstraint::Check(expr) | ColumnConstraint::Default(expr) => self.expr(expr)?,
