@@ -10,7 +10,8 @@
 
 mod support;
 
-use memory_core::{ErrorKind, SqlValue};
+use memory_core::ErrorKind;
+use memory_core::sql::SqlValue;
 use support::files::folder;
 use support::sql::Sql;
 use support::{agent, fast};

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_core::sql::{ExecOutcome, Rows, SqlScopesQuery, StatementOptions, TxId, TxState};
-use memory_core::{
-    Checked, Error, Provider as _, Result, RunContext, Scope, ScopeId, ScopeKind, SqlFacet, SqlValue,
-    TenantId,
+use memory_core::sql::{
+    ExecOutcome, Rows, SqlFacet, SqlScopesQuery, SqlValue, StatementOptions, TxId, TxState,
 };
+use memory_core::{Checked, Error, Provider as _, Result, RunContext, Scope, ScopeId, ScopeKind, TenantId};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 
 use super::{TestClock, agent, block_on};
