@@ -46,6 +46,8 @@ pub use sql::{SharedDatabase, SqlConfig};
 #[cfg(feature = "lab")]
 pub mod lab {
     pub use crate::sandbox::{Layers, Trial};
-    pub use crate::sql::lab::{Measured, database_file, dump_text, load_script, resting_connections};
+    pub use crate::sql::lab::{
+        Measured, database_file, dump_text, forget_peak, last_peak_bytes, load_script, resting_connections,
+    };
     pub use memory_validator::{Mode, Stages};
 }

@@ -140,6 +140,10 @@ const MODULES: [&str; 7] =
 const LOOKASIDE: (i32, i32) = (512, 16);
 /// Virtual machine instructions between two looks at the clock.
 const STEPS: i32 = 1_000;
+
+/// Memory that the last statement of this process took, however it ended.
+#[cfg(feature = "lab")]
+pub(crate) static LAST_PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 /// Most pages of a database without quota: SQLite's own bound.
 const MOST_PAGES: u64 = 4_294_967_294;
 /// Statements that a connection keeps prepared.
@@ -212,7 +216,8 @@ impl Sandbox {
             .map_err(engine)?;
         let alarm = Arc::clone(&self.alarm);
         let handler = move || lock(&alarm).rings();
-        self.conn.progress_handler(STEPS, self.layers.deadline.then_some(handler)).map_err(engine)
+        // Where there is no deadline, who gave the statement up still ends it.
+        self.conn.progress_handler(STEPS, Some(handler)).map_err(engine)
     }
 
     /// Modules whose tables nobody has to make.

@@ -30,8 +30,11 @@ impl Sandbox {
             return Err(refusal::nul());
         }
         self.bound_pages(statement.frees)?;
-        *lock(&self.alarm) =
-            Alarm { deadline: Some(statement.deadline), cancel: statement.cancel.clone(), rang: None };
+        *lock(&self.alarm) = Alarm {
+            deadline: self.layers.deadline.then_some(statement.deadline),
+            cancel: statement.cancel.clone(),
+            rang: None,
+        };
         let meter = Meter::begin(
             self.layers.heap.then_some(self.config.heap_bytes),
             self.layers.deadline.then_some((statement.deadline, statement.cancel)),
@@ -39,6 +42,8 @@ impl Sandbox {
         let ran = self.compile_and_step(statement);
         let (peak_bytes, refused) = (meter.peak(), meter.refused());
         drop(meter);
+        #[cfg(feature = "lab")]
+        super::LAST_PEAK.store(peak_bytes, std::sync::atomic::Ordering::Release);
         self.watch().enter(Phase::Closed);
         let rang = std::mem::take(&mut *lock(&self.alarm)).rang;
         match ran {

@@ -136,6 +136,17 @@ fn rows(conn: &Connection, sql: &str, out: &mut String) -> rusqlite::Result<()> 
     Ok(())
 }
 
+/// The memory that the last statement of this process took, in bytes, also of one that failed.
+#[must_use]
+pub fn last_peak_bytes() -> u64 {
+    crate::sandbox::LAST_PEAK.load(std::sync::atomic::Ordering::Acquire)
+}
+
+/// Forgets what the last statement took.
+pub fn forget_peak() {
+    crate::sandbox::LAST_PEAK.store(0, std::sync::atomic::Ordering::Release);
+}
+
 /// How many connections rest between statements.
 #[must_use]
 pub fn resting_connections(provider: &SqliteProvider) -> usize {
