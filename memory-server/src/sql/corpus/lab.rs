@@ -3,20 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
 use memory::{BackendUrl, OpenContext};
-use memory_core::sql::{
-    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage,
-    SqlValue, StatementOptions, TableInfo, TxId, TxState,
-};
+use memory_core::sql::{ExecOutcome, Rows, SqlFacet as _, SqlValue, StatementOptions};
 use memory_core::{
-    Backend as _, BackendExt as _, Capabilities, Checked, Error, Health, Json, Key, ListQuery, Provider,
-    Result, RunContext, Scope, ScopeId, TenantId,
+    Backend as _, BackendExt as _, Checked, Error, Json, Key, ListQuery, Result, RunContext, Scope,
 };
 use memory_sqlite::SqliteProvider;
-use memory_sqlite::lab::{self, Layers, Measured, Mode, Stages};
+use memory_sqlite::lab::{self, Layers, Stages};
 
 use super::line::Op;
 use super::outside::SECRET;
@@ -49,10 +43,8 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Lab {
     /// The facet as agents reach it.
-    facet: Checked<Probe>,
+    facet: Checked<Arc<SqliteProvider>>,
     sqlite: Arc<SqliteProvider>,
-    /// Of the last statement.
-    peak: Arc<AtomicU64>,
     neighbours: Vec<Scope>,
     root: PathBuf,
 }
@@ -81,13 +73,12 @@ impl Lab {
         context.base_dir.clone_from(&how.base_dir);
         let sqlite = memory::sqlite::open(&url, &context)?.with_layers(layers).with_stages(stages);
         let sqlite = Arc::new(sqlite);
-        let peak = Arc::new(AtomicU64::new(0));
-        let facet = Checked::new(Probe { sqlite: Arc::clone(&sqlite), peak: Arc::clone(&peak) })?;
+        let facet = Checked::new(Arc::clone(&sqlite))?;
         let neighbours = vec![Scope::user(OTHER_TENANT, "line-1")?, Scope::agent(TENANT, "line-1")?];
         let first = neighbours.first().map(|scope| lab::database_file(&sqlite, scope)).unwrap_or_default();
         // Root, tenant, scope, file.
         let root = first.ancestors().nth(3).map(Path::to_path_buf).unwrap_or_default();
-        let lab = Self { facet, sqlite, peak, neighbours, root };
+        let lab = Self { facet, sqlite, neighbours, root };
         for scope in &lab.neighbours {
             lab.sqlite.drop_sql_scope(scope).await?;
             lab.load(scope, &format!("CREATE TABLE notes(body); INSERT INTO notes VALUES('{SECRET}')"))
@@ -139,7 +130,7 @@ impl Lab {
         Ok(all)
     }
 
-    /// Runs a statement as an agent does; its answer, and the memory it took where that is known.
+    /// Runs a statement as an agent does; its answer, and the memory it took.
     pub(super) async fn run(
         &self,
         run: &RunContext,
@@ -149,12 +140,12 @@ impl Lab {
         args: &[SqlValue],
         options: StatementOptions,
     ) -> (Result<Answer>, u64) {
-        self.peak.store(0, Ordering::Release);
+        lab::forget_peak();
         let answer = match op {
             Op::Exec => self.facet.exec(run, scope, sql, args, options).await.map(Answer::Done),
             Op::Query => self.facet.query(run, scope, sql, args, options).await.map(Answer::Rows),
         };
-        (answer, self.peak.load(Ordering::Acquire))
+        (answer, lab::last_peak_bytes())
     }
 
     /// # Errors
@@ -192,121 +183,4 @@ fn layers(how: &How) -> Result<(Layers, Stages)> {
             }
         },
     })
-}
-
-/// The store's SQL facet, keeping what each statement took.
-#[derive(Debug)]
-struct Probe {
-    sqlite: Arc<SqliteProvider>,
-    peak: Arc<AtomicU64>,
-}
-
-impl Probe {
-    async fn measured(
-        &self,
-        run: &RunContext,
-        scope: &Scope,
-        sql: &str,
-        args: &[SqlValue],
-        options: StatementOptions,
-        mode: Mode,
-    ) -> Result<Measured> {
-        let measured = self.sqlite.measured(run, scope, sql, args, options, mode).await?;
-        self.peak.store(measured.peak_bytes, Ordering::Release);
-        Ok(measured)
-    }
-}
-
-#[async_trait]
-impl Provider for Probe {
-    fn name(&self) -> &str {
-        self.sqlite.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let served = self.sqlite.capabilities();
-        let mut capabilities = Capabilities::none();
-        capabilities.sql = served.sql;
-        capabilities.sql_dialect = served.sql_dialect;
-        capabilities.sql_transactions = served.sql_transactions;
-        capabilities.sql_vectors = served.sql_vectors;
-        capabilities.shared_schemas = served.shared_schemas;
-        capabilities
-    }
-
-    fn sql(&self) -> Option<&dyn SqlFacet> {
-        Some(self)
-    }
-
-    async fn health(&self) -> Result<Health> {
-        self.sqlite.health().await
-    }
-
-    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        self.sqlite.end_run(tenant, root_run).await
-    }
-}
-
-#[async_trait]
-impl SqlFacet for Probe {
-    async fn exec(
-        &self,
-        run: &RunContext,
-        scope: &Scope,
-        sql: &str,
-        args: &[SqlValue],
-        options: StatementOptions,
-    ) -> Result<ExecOutcome> {
-        let measured = self.measured(run, scope, sql, args, options, Mode::Exec).await?;
-        let mut outcome = ExecOutcome::default();
-        (outcome.rows_affected, outcome.returning) = (measured.rows_affected, measured.rows);
-        Ok(outcome)
-    }
-
-    async fn query(
-        &self,
-        run: &RunContext,
-        scope: &Scope,
-        sql: &str,
-        args: &[SqlValue],
-        options: StatementOptions,
-    ) -> Result<Rows> {
-        Ok(self.measured(run, scope, sql, args, options, Mode::Query).await?.rows.unwrap_or_default())
-    }
-
-    async fn begin(&self, run: &RunContext, scope: &Scope, parent: Option<&TxId>) -> Result<TxState> {
-        self.sqlite.begin(run, scope, parent).await
-    }
-
-    async fn commit(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        self.sqlite.commit(run, scope, tx).await
-    }
-
-    async fn rollback(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        self.sqlite.rollback(run, scope, tx).await
-    }
-
-    async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
-        self.sqlite.describe_tables(run, scope).await
-    }
-
-    async fn sql_scopes(&self, tenant: &TenantId, query: SqlScopesQuery) -> Result<SqlScopePage> {
-        self.sqlite.sql_scopes(tenant, query).await
-    }
-
-    async fn drop_sql_scope(&self, scope: &Scope) -> Result<bool> {
-        self.sqlite.drop_sql_scope(scope).await
-    }
-
-    async fn sql_usage(&self, scope: &Scope) -> Result<SqlUsage> {
-        self.sqlite.sql_usage(scope).await
-    }
-
-    async fn dump(&self, scope: &Scope) -> Result<DumpStream> {
-        self.sqlite.dump(scope).await
-    }
-
-    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
-        self.sqlite.restore(scope, dump).await
-    }
 }

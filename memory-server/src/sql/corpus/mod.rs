@@ -28,7 +28,7 @@ const MAX_ROWS: usize = 1_000;
 /// Bytes of a result that are read.
 const MAX_BYTES: usize = 1 << 20;
 /// How long a statement may go on beyond its own deadline before the run gives it up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What to try, and how.
 #[derive(Debug)]
@@ -54,10 +54,7 @@ pub(super) async fn run(
     let base = trial.base.as_deref().map(line::text).transpose()?.unwrap_or_default();
     let started = Instant::now();
     // Its folder goes away with it, whatever statements left there.
-    let place = tempfile::Builder::new()
-        .prefix("memory-corpus-")
-        .tempdir()
-        .map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))?;
+    let place = place()?;
     let mut bench = Bench::open(context, trial, place.path(), base).await?;
     let stop = Stop::listen();
     let mut progress = Progress::new(context.is_quiet() || !out.is_json());
@@ -85,11 +82,29 @@ pub(super) async fn run(
     Ok(if summary.interrupted { Exit::Interrupted } else { Exit::Ok })
 }
 
+/// A folder for the store: in memory where the system has such a place and the user names none, because nothing here
+/// is worth a sync.
+fn place() -> std::result::Result<tempfile::TempDir, Failure> {
+    let folder = || tempfile::Builder::new().prefix("memory-corpus-").to_owned();
+    if std::env::var_os("TMPDIR").is_none()
+        && let Ok(place) = folder().tempdir_in("/dev/shm")
+    {
+        return Ok(place);
+    }
+    folder().tempdir().map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))
+}
+
 /// The working directory is in the folder that is about to go.
 fn leave(place: &Path) {
     if let Some(parent) = place.parent() {
         let _ = std::env::set_current_dir(parent);
     }
+}
+
+/// What databases held before a statement.
+struct Before {
+    content: String,
+    neighbours: String,
 }
 
 /// A store with neighbours, and a fresh scope in it for each line.
@@ -116,6 +131,24 @@ impl<'a> Bench<'a> {
         Ok(Self { trial, lab, outside, base, count: 0, how })
     }
 
+    /// A store that is not the one that a statement ruined.
+    async fn renew(&mut self) -> Result<()> {
+        self.lab = Lab::open(&self.how, self.count).await?;
+        self.outside.root = self.lab.root().to_path_buf();
+        Ok(())
+    }
+
+    /// Fills the line's scope; what it then holds.
+    async fn fill(&self, scope: &Scope, line: &Line) -> Result<Before> {
+        // A run that broke off may have left one of the name.
+        self.lab.drop_scope(scope).await?;
+        self.lab.load(scope, &self.base).await?;
+        for setup in &line.setup {
+            self.lab.load(scope, setup).await?;
+        }
+        Ok(Before { content: self.lab.content(scope).await?, neighbours: self.lab.neighbours().await? })
+    }
+
     async fn try_line(&mut self, line: &Line) -> Result<Verdict> {
         self.count += 1;
         let scope = Scope::user(lab::TENANT, &format!("line-{}", self.count))?;
@@ -125,15 +158,18 @@ impl<'a> Bench<'a> {
             ScopeId::new(format!("run-{}", self.count))?,
         )
         .with_user(scope.id.clone());
-        self.lab.load(&scope, &self.base).await.map_err(|error| in_setup(line, &error))?;
-        for setup in &line.setup {
-            self.lab.load(&scope, setup).await.map_err(|error| in_setup(line, &error))?;
-        }
+        let before = match self.fill(&scope, line).await {
+            Ok(before) => before,
+            // The statement before may have left the store unfit.
+            Err(_) if self.count > 1 => {
+                self.renew().await?;
+                self.fill(&scope, line).await.map_err(|error| in_setup(line, &error))?
+            }
+            Err(error) => return Err(in_setup(line, &error)),
+        };
         let sql = line.sql();
         let named = outside::named_paths(&sql, &line.args);
         let own = self.lab.folder_of(&scope);
-        let content = self.lab.content(&scope).await?;
-        let neighbours = self.lab.neighbours().await?;
         let marks = self.outside.look(&own, &named);
 
         let mut options = StatementOptions::default();
@@ -150,7 +186,7 @@ impl<'a> Bench<'a> {
         let elapsed_ms = begun.elapsed().as_secs_f64() * 1_000.0;
         let Ok((answer, peak_bytes)) = ran else {
             // Whatever goes on there keeps its store; the others get a new one.
-            self.lab = Lab::open(&self.how, self.count).await?;
+            self.renew().await?;
             return Ok(Verdict {
                 id: line.id.clone(),
                 outcome: Outcome::Error,
@@ -160,12 +196,13 @@ impl<'a> Bench<'a> {
                 peak_bytes: 0,
                 changed: false,
                 outside: Vec::new(),
-                message: "it did not end within its deadline and 5 s".to_owned(),
+                message: "it did not end within its deadline and 2 s, and was given up".to_owned(),
             });
         };
 
         let mut outside = self.outside.moved(&marks, &self.outside.look(&own, &named), &named);
-        if self.lab.neighbours().await? != neighbours {
+        // What cannot be read any more is not what it was.
+        if !self.lab.neighbours().await.is_ok_and(|now| now == before.neighbours) {
             outside.push("what another scope holds changed".to_owned());
         }
         let (outcome, code, layer, message) = match &answer {
@@ -180,10 +217,11 @@ impl<'a> Bench<'a> {
                 (outcome, error.kind().code().to_owned(), Some(layer), error.message().to_owned())
             }
         };
-        // A database that cannot be read any more is not what it was.
-        let same = self.lab.content(&scope).await.is_ok_and(|now| now == content);
+        let same = self.lab.content(&scope).await.is_ok_and(|now| now == before.content);
         let changed = !same || !outside.is_empty();
-        self.lab.drop_scope(&scope).await?;
+        if self.lab.drop_scope(&scope).await.is_err() {
+            self.renew().await?;
+        }
         Ok(Verdict {
             id: line.id.clone(),
             outcome,

@@ -35,7 +35,7 @@ pub(super) struct Outside {
     /// The working directory while statements run: a relative path leads here.
     canary: PathBuf,
     /// Where the databases of scopes are.
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl Outside {
