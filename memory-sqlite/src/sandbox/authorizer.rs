@@ -45,7 +45,7 @@ pub(super) const SHADOWS: [&str; 8] =
     ["_data", "_idx", "_content", "_docsize", "_config", "_node", "_rowid", "_parent"];
 
 /// Pragmas of the runtime's own statements.
-const TRUSTED_PRAGMAS: [&str; 11] = [
+const TRUSTED_PRAGMAS: [&str; 12] = [
     "page_count",
     "freelist_count",
     "page_size",
@@ -53,6 +53,7 @@ const TRUSTED_PRAGMAS: [&str; 11] = [
     "query_only",
     "table_xinfo",
     "index_list",
+    "schema_version",
     "user_version",
     "wal_checkpoint",
     "table_list",
@@ -74,6 +75,9 @@ const ALTER_FUNCTIONS: [&str; 12] = [
     "like",
     "printf",
 ];
+
+/// Operators that are functions to the engine.
+const OPERATORS: [&str; 3] = ["match", "->", "->>"];
 
 /// The authorizer's memory of one statement.
 #[derive(Debug)]
@@ -127,6 +131,16 @@ impl Watch {
     /// Goes on with the same statement.
     pub(super) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
+    }
+
+    /// Whether a function is one that agents may call.
+    pub(super) fn knows_function(&self, name: &str) -> bool {
+        self.function(name).is_ok()
+    }
+
+    /// Whether a relation so called could be an agent's.
+    pub(super) fn knows_relation(&self, name: &str) -> bool {
+        self.own(name).is_ok() && !self.policy.reserved_names.contains(&name.to_ascii_lowercase())
     }
 
     /// What was denied first.
@@ -194,6 +208,9 @@ impl Watch {
             | AuthAction::Delete { table_name }
             | AuthAction::Update { table_name, .. } => self.write(table_name, context, running),
             AuthAction::CreateTable { table_name } | AuthAction::CreateView { view_name: table_name } => {
+                if *table_name == "sqlite_sequence" && self.reason == Some(Reason::Define) {
+                    return Ok(());
+                }
                 if is_statistics(table_name) {
                     self.reason.get_or_insert(Reason::Analyze);
                     return in_main(context.database_name)
@@ -249,6 +266,7 @@ impl Watch {
     fn function(&self, name: &str) -> Result<(), String> {
         let name = name.to_ascii_lowercase();
         let known = self.policy.functions.contains(&name)
+            || OPERATORS.contains(&name.as_str())
             || self.reason == Some(Reason::Alter) && ALTER_FUNCTIONS.contains(&name.as_str());
         if known { Ok(()) } else { Err(format!("{name}(")) }
     }

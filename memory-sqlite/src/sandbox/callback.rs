@@ -43,8 +43,6 @@ pub(super) enum Outcome {
     /// JSON text, which other JSON functions take as JSON.
     Json(Vec<u8>),
     Blob(Vec<u8>),
-    /// An argument, as it is.
-    Argument(usize),
     /// The answer would be longer than a value may be.
     TooBig,
     /// What is wrong with the arguments.
@@ -166,10 +164,6 @@ impl<'a> Call<'a> {
                     bytes.len() as u64,
                     copied,
                 ),
-                Outcome::Argument(at) => match self.arguments.get(at) {
-                    Some(value) => ffi::sqlite3_result_value(context, *value),
-                    None => ffi::sqlite3_result_null(context),
-                },
                 Outcome::TooBig => ffi::sqlite3_result_error_toobig(context),
                 Outcome::Error(message) => {
                     let bytes = c_int::try_from(message.len()).unwrap_or(0);

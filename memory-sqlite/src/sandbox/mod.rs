@@ -21,6 +21,7 @@ mod settings;
 mod trial;
 mod value;
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::path::Path;
@@ -123,6 +124,9 @@ pub(crate) struct Sandbox {
     page_bytes: u64,
     /// `max_page_count` as it is set now.
     max_pages: u64,
+    /// The schema's version, and whether the word ROLLBACK was in it then.
+    rollback_words: Cell<Option<(i64, bool)>>,
+    peak_bytes: u64,
     /// Statements seen once that may be kept when they come again.
     seen: HashSet<Box<str>>,
 }
@@ -194,6 +198,8 @@ impl Sandbox {
             quota: None,
             page_bytes: 4_096,
             max_pages: MOST_PAGES,
+            rollback_words: Cell::new(None),
+            peak_bytes: 0,
             seen: HashSet::new(),
         };
         let modules = sandbox.modules()?;
@@ -329,6 +335,11 @@ impl Sandbox {
     /// `unavailable`, `corrupt`.
     pub(crate) fn tables(&self) -> Result<Vec<TableInfo>> {
         self.trusted(describe::tables).map_err(engine)
+    }
+
+    /// Most memory that the engine held for the last statement, also where it failed; in bytes.
+    pub(crate) fn last_peak_bytes(&self) -> u64 {
+        self.peak_bytes
     }
 
     /// Interrupts what runs, from another thread. A cancelled [`Statement::cancel`] tells why.

@@ -88,6 +88,63 @@ pub(super) fn heap(limit: usize) -> Error {
     .with_detail("unit", "bytes")
 }
 
+/// Words around the name of what an agent may not use, in the engine's own messages, and which layer took it away.
+const TAKEN_AWAY: [(&str, &str, &str); 5] = [
+    ("no such function: ", "", "functions"),
+    ("wrong number of arguments to function ", "()", "functions"),
+    ("no such module: ", "", "config"),
+    ("no such table: ", "", "config"),
+    ("unsafe use of ", "", "config"),
+];
+
+/// Beginnings and ends of what the engine says of its own tables, and of those that virtual tables are made of.
+const PROTECTED: [(&str, &str); 7] = [
+    ("table ", " may not be modified"),
+    ("table ", " may not be dropped"),
+    ("table ", " may not be altered"),
+    ("table ", " may not be indexed"),
+    ("object name reserved for internal use: ", ""),
+    ("cannot create trigger on system table", ""),
+    ("cannot create triggers on ", ""),
+];
+
+/// A refusal that the engine made by itself, if it was one.
+pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &str) -> bool) -> Option<Error> {
+    let told = told(error);
+    let refuse = |construct: &str, layer: &str| {
+        Error::new(
+            ErrorKind::StatementRefused,
+            format!(
+                "`{construct}` is not for agents; use the scope's own tables and the documented functions"
+            ),
+        )
+        .with_detail("layer", layer)
+        .with_detail("construct", construct)
+    };
+    for (before, after, layer) in TAKEN_AWAY {
+        let name = told.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        if let Some(name) = name
+            && !is_known(before, name)
+        {
+            return Some(refuse(name, layer));
+        }
+    }
+    let protected =
+        PROTECTED.iter().find(|(before, after)| told.starts_with(before) && told.ends_with(after));
+    protected.map(|_| refuse(&told, "config"))
+}
+
+/// Ending the transaction is the runtime's to do.
+pub(super) fn rolls_back() -> Error {
+    Error::new(
+        ErrorKind::StatementRefused,
+        "a conflict would roll the whole transaction back (OR ROLLBACK, ON CONFLICT ROLLBACK, RAISE(ROLLBACK)); \
+         use ABORT, which undoes the statement, and roll back by sql_rollback",
+    )
+    .with_detail("layer", "config")
+    .with_detail("construct", "ROLLBACK")
+}
+
 /// Any other error of the engine about a statement.
 pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     let extended = match &error {
@@ -125,6 +182,12 @@ pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
                 .with_source(error)
         }
         (None, _) => Error::invalid(format!("SQLite refuses the statement: {told}")),
+        (Some(ErrorCode::InternalMalfunction | ErrorCode::OperationAborted | ErrorCode::ApiMisuse), _) => {
+            Error::internal(format!(
+                "SQLite ended the statement with code {}; please report it: {told}",
+                extended.unwrap_or_default()
+            ))
+        }
         _ => engine(error),
     }
 }

@@ -46,6 +46,7 @@ impl Sandbox {
         super::LAST_PEAK.store(peak_bytes, std::sync::atomic::Ordering::Release);
         self.watch().enter(Phase::Closed);
         let rang = std::mem::take(&mut *lock(&self.alarm)).rang;
+        self.peak_bytes = peak_bytes;
         match ran {
             Ok(ran) => Ok(Ran { peak_bytes, ..ran }),
             Err(failed) => Err(self.explain(failed, rang, refused)),
@@ -63,26 +64,37 @@ impl Sandbox {
             Some(Refused::Budget) | None => {}
         }
         match (code(&error), rang) {
-            (Some(ErrorCode::OperationInterrupted), Some(Rang::Deadline)) => refusal::timeout(),
-            (Some(ErrorCode::OperationInterrupted), Some(Rang::LogFull)) => refusal::log_full(),
-            (Some(ErrorCode::OperationInterrupted), _) => refusal::cancelled(),
-            (Some(ErrorCode::OutOfMemory), _) => refusal::heap(self.config.heap_bytes),
-            (Some(ErrorCode::AuthorizationForStatementDenied), _) => match self.watch().take_denied() {
-                Some(denied) => refusal::denied(&denied),
-                None => refusal::statement(error, self.quota),
-            },
-            _ => match self.watch().take_denied() {
-                // Some statements hide the denial behind an error of their own.
-                Some(denied) => refusal::denied(&denied).with_source(error),
-                None => refusal::statement(error, self.quota),
-            },
+            (Some(ErrorCode::OperationInterrupted), Some(Rang::Deadline)) => return refusal::timeout(),
+            (Some(ErrorCode::OperationInterrupted), Some(Rang::LogFull)) => return refusal::log_full(),
+            (Some(ErrorCode::OperationInterrupted), _) => return refusal::cancelled(),
+            (Some(ErrorCode::OutOfMemory), _) => return refusal::heap(self.config.heap_bytes),
+            _ => {}
         }
+        // Some statements hide a denial behind an error of their own.
+        let denied = self.watch().take_denied();
+        match denied {
+            Some(denied) => refusal::denied(&denied).with_source(error),
+            None => self.by_the_engine(&error).unwrap_or_else(|| refusal::statement(error, self.quota)),
+        }
+    }
+
+    fn by_the_engine(&self, error: &rusqlite::Error) -> Option<Error> {
+        let watch = self.watch();
+        refusal::by_the_engine(error, |before, name| {
+            if before.contains("function") {
+                watch.knows_function(name)
+            } else if before.contains("table") {
+                watch.knows_relation(name.rsplit('.').next().unwrap_or(name))
+            } else {
+                false
+            }
+        })
     }
 
     fn compile_and_step(&mut self, statement: &Statement<'_>) -> Result<Ran, Failed> {
         let natural =
             matches!((self.role, statement.mode), (Role::Writer, Mode::Exec) | (Role::Reader, Mode::Query));
-        if natural && self.seen.contains(statement.sql) {
+        if natural && self.seen.contains(statement.sql) && !self.may_roll_back(statement.mode)? {
             self.watch().begin(Phase::Compiling(statement.mode));
             let mut kept = self.conn.prepare_cached(statement.sql)?;
             return self.step(&mut kept, statement, true);
@@ -105,6 +117,9 @@ impl Sandbox {
             return Err(refusal::several().into());
         }
         self.judge_suspects(&suspects)?;
+        if statement.mode == Mode::Exec && self.layers.config && !compiled.readonly() {
+            self.judge_rollback(statement)?;
+        }
         let ran = self.step(&mut compiled, statement, writes_rows)?;
         drop(compiled);
         if natural && plain && statement.sql.len() <= KEPT_BYTES {
@@ -132,6 +147,60 @@ impl Sandbox {
             }
         }
         Ok(())
+    }
+
+    fn may_roll_back(&self, mode: Mode) -> Result<bool, Failed> {
+        Ok(mode == Mode::Exec && self.layers.config && self.schema_rolls_back()?)
+    }
+
+    /// Refuses what would end the transaction at a conflict. The word must stand in the statement or in the schema;
+    /// where it does, the compiled program tells.
+    fn judge_rollback(&self, statement: &Statement<'_>) -> Result<(), Failed> {
+        if !contains_word(statement.sql) && !self.schema_rolls_back()? {
+            return Ok(());
+        }
+        let sql = format!("EXPLAIN {}", statement.sql);
+        self.watch().enter(Phase::Compiling(Mode::Exec));
+        let compiled = Batch::new(&self.conn, &sql).next();
+        self.watch().enter(Phase::Running(Mode::Exec));
+        // What cannot be explained, such as EXPLAIN itself, does nothing either.
+        let Ok(Some(mut explained)) = compiled else { return Ok(()) };
+        let mut rows = explained.raw_query();
+        while let Some(row) = rows.next()? {
+            let at = match row.get_ref(1)?.as_str().unwrap_or_default() {
+                "Halt" | "HaltIfNull" => 3,
+                "VUpdate" => 6,
+                _ => continue,
+            };
+            let action = row.get_ref(at)?.as_i64().unwrap_or_default();
+            if action & OE_MASK == OE_ROLLBACK {
+                return Err(refusal::rolls_back().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a table or trigger has the word ROLLBACK in its definition.
+    fn schema_rolls_back(&self) -> Result<bool, Failed> {
+        let ask = |sql: &str| {
+            self.watch().enter(Phase::Trusted);
+            let number = self
+                .conn
+                .prepare_cached(sql)
+                .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)));
+            self.watch().enter(Phase::Closed);
+            number
+        };
+        let version = ask("PRAGMA schema_version")?;
+        if let Some((known, rolls_back)) = self.rollback_words.get()
+            && known == version
+        {
+            return Ok(rolls_back);
+        }
+        let sql = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE sql LIKE '%rollback%')";
+        let rolls_back = ask(sql)? != 0;
+        self.rollback_words.set(Some((version, rolls_back)));
+        Ok(rolls_back)
     }
 
     fn step(
@@ -197,6 +266,15 @@ impl Sandbox {
         }
         Ok(())
     }
+}
+
+/// SQLite's number for "roll back", among those for what to do at a conflict.
+const OE_ROLLBACK: i64 = 1;
+const OE_MASK: i64 = 0x0f;
+
+fn contains_word(sql: &str) -> bool {
+    let word = b"rollback";
+    sql.as_bytes().windows(word.len()).any(|found| found.eq_ignore_ascii_case(word))
 }
 
 /// Why a statement did not run to its end.

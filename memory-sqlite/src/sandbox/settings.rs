@@ -51,8 +51,8 @@ pub(crate) struct SharedFile {
     pub(crate) path: PathBuf,
 }
 
-/// Longest pattern of LIKE and GLOB. Matching one takes steps as many as pattern and text have bytes together, times.
-pub(crate) const PATTERN_BYTES: i32 = 1_000;
+/// Longest pattern of LIKE and GLOB, in bytes.
+pub(crate) const PATTERN_BYTES: i32 = 5_000;
 
 /// The engine's switches. Call it before a database is attached.
 pub(super) fn configure(conn: &Connection, layers: Layers) -> Result<()> {

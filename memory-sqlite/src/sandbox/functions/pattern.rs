@@ -4,6 +4,7 @@
 //! other one is looked for behind the one before it, and where it is found first it may stay. Looking for one, all places
 //! of it that may have begun are followed at once, a bit each.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use memchr::memmem;
@@ -52,6 +53,9 @@ fn run(call: &Call<'_>, compile: impl FnOnce(&str) -> Pattern) -> Outcome {
 fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
+
+/// Characters that are not ASCII and whose elements are remembered while a segment is looked for.
+const REMEMBERED: usize = 1_024;
 
 /// What one character must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,16 +274,18 @@ impl Segment {
         let last = self.elements.len().checked_sub(1)?;
         let (last_word, last_bit) = (last / 64, 1_u64 << (last % 64));
         let mut begun = vec![0_u64; self.elements.len().div_ceil(64)];
-        let mut made;
+        let mut others: HashMap<char, Vec<u64>> = HashMap::new();
         for (at, character) in text.char_indices() {
             let matching =
                 match u8::try_from(character).ok().and_then(|byte| self.ascii.get(usize::from(byte))) {
                     Some(mask) => mask,
                     None if !self.wide => &self.other,
                     None => {
-                        made = mask(&self.elements, if folds { fold(character) } else { character });
-                        &made
+                    if others.len() >= REMEMBERED {
+                        others.clear();
                     }
+                    others.entry(character).or_insert_with(|| mask(&self.elements, character))
+                }
                 };
             let mut carry = 1;
             for (word, matching) in begun.iter_mut().zip(matching) {

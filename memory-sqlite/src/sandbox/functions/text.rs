@@ -21,25 +21,57 @@ const CHARACTER: usize = 4;
 
 fn trim(call: &Call<'_>, left: bool, right: bool) -> Outcome {
     let (Some(mut text), Some(set)) = (call.text(0), call.text(1)) else { return Outcome::Null };
-    let set: HashSet<&[u8]> = characters(set).filter(|found| found.len() <= CHARACTER).collect();
-    let ends_with = |lengths: &mut dyn FnMut(usize) -> Option<(usize, bool)>| {
-        (1..=CHARACTER).filter_map(lengths).find(|(_, known)| *known).map(|(length, _)| length)
-    };
+    let set = Set::of(set);
     while left
-        && let Some(length) =
-            ends_with(&mut |length| text.get(..length).map(|found| (length, set.contains(found))))
-    {
-        text = text.get(length..).unwrap_or_default();
-    }
-    while right
-        && let Some(length) = ends_with(&mut |length| {
-            let at = text.len().checked_sub(length)?;
-            text.get(at..).map(|found| (length, set.contains(found)))
+        && let Some(rest) = (1..=CHARACTER).find_map(|length| {
+            let (first, rest) = text.split_at_checked(length)?;
+            set.contains(first).then_some(rest)
         })
     {
-        text = text.get(..text.len() - length).unwrap_or_default();
+        text = rest;
+    }
+    while right
+        && let Some(rest) = (1..=CHARACTER).find_map(|length| {
+            let (rest, last) = text.split_at_checked(text.len().checked_sub(length)?)?;
+            set.contains(last).then_some(rest)
+        })
+    {
+        text = rest;
     }
     Outcome::Text(text.to_vec())
+}
+
+/// A set of characters.
+struct Set<'a> {
+    bytes: [bool; 256],
+    longer: HashSet<&'a [u8]>,
+}
+
+impl<'a> Set<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let mut set = Self { bytes: [false; 256], longer: HashSet::new() };
+        for character in characters(text) {
+            match character {
+                [byte] => {
+                    if let Some(known) = set.bytes.get_mut(usize::from(*byte)) {
+                        *known = true;
+                    }
+                }
+                longer if longer.len() <= CHARACTER => {
+                    set.longer.insert(longer);
+                }
+                _ => {}
+            }
+        }
+        set
+    }
+
+    fn contains(&self, character: &[u8]) -> bool {
+        match character {
+            [byte] => self.bytes.get(usize::from(*byte)).is_some_and(|known| *known),
+            longer => !self.longer.is_empty() && self.longer.contains(longer),
+        }
+    }
 }
 
 /// Characters as SQLite skips them: a first byte and the continuation bytes behind it.
@@ -79,7 +111,7 @@ fn instr(call: &Call<'_>) -> Outcome {
 fn replace(call: &Call<'_>) -> Outcome {
     let (Some(text), Some(old)) = (call.text(0), call.text(1)) else { return Outcome::Null };
     if old.is_empty() {
-        return Outcome::Argument(0);
+        return Outcome::Text(text.to_vec());
     }
     let Some(new) = call.text(2) else { return Outcome::Null };
     let longest = call.longest();
@@ -100,7 +132,7 @@ fn replace(call: &Call<'_>) -> Outcome {
 /// Pairs of hexadecimal digits, between which the characters of the second argument may stand.
 fn unhex(call: &Call<'_>) -> Outcome {
     let (Some(text), Some(between)) = (call.text(0), call.text(1)) else { return Outcome::Null };
-    let between: HashSet<&[u8]> = characters(between).collect();
+    let between = Set::of(between);
     let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut high = None;
     for character in characters(text) {

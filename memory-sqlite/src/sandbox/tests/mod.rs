@@ -1,6 +1,9 @@
 //! The sandbox without the validator before it.
 
 mod corpus;
+mod functions;
+mod layers;
+mod statements;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -95,11 +98,11 @@ impl Room {
         writer.begin_immediate()?;
         let ran = self.run(&mut writer, Mode::Exec, sql, args);
         match ran {
-            Ok(ran) if writer.in_transaction() => writer.commit().map(|()| ran),
-            Ok(_) => Err(memory_core::Error::new(
+            _ if !writer.in_transaction() => Err(memory_core::Error::new(
                 memory_core::ErrorKind::TransactionLost,
                 "ended by the statement",
             )),
+            Ok(ran) => writer.commit().map(|()| ran),
             Err(error) => {
                 writer.rollback()?;
                 Err(error)

@@ -1,0 +1,306 @@
+//! Which layer stops what by itself, the others taken away. `docs/sql.md`, "Layers", has the table.
+
+use std::time::{Duration, Instant};
+
+use memory_validator::Mode;
+
+use super::{Layers, Role, Room};
+
+/// One class of attack: what is tried, and the layers each of which stops all of it alone.
+struct Class {
+    name: &'static str,
+    setup: &'static str,
+    attacks: &'static [(Mode, &'static str)],
+    alone: &'static [&'static str],
+}
+
+use Mode::{Exec, Query};
+
+const BASE: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, 'x'); \
+    CREATE INDEX t_b ON t(b); \
+    CREATE TABLE _mem_meta(k, v); INSERT INTO _mem_meta VALUES ('quota', 1); \
+    CREATE VIRTUAL TABLE ft USING fts5(body); INSERT INTO ft VALUES ('hello');";
+
+const CLASSES: &[Class] = &[
+    Class {
+        name: "attach",
+        setup: "",
+        attacks: &[
+            (Exec, "ATTACH 'BESIDE' AS x"),
+            (Exec, "ATTACH (SELECT 'BESIDE') AS x"),
+            (Exec, "ATTACH ':memory:' AS x"),
+            (Exec, "VACUUM INTO 'BESIDE.copy'"),
+        ],
+        alone: &["authorizer", "limits"],
+    },
+    Class {
+        name: "load_extension",
+        setup: "",
+        attacks: &[
+            (Query, "SELECT load_extension('/tmp/x.so')"),
+            (Query, "SELECT load_extension('/tmp/x.so', 'f')"),
+        ],
+        // The engine is opened without the right to load any, too.
+        alone: &["authorizer", "functions"],
+    },
+    Class {
+        name: "write in a query",
+        setup: "",
+        attacks: &[
+            (Query, "UPDATE t SET b = 'p'"),
+            (Query, "DELETE FROM t RETURNING a"),
+            (Query, "WITH x AS (SELECT 1) INSERT INTO t(b) SELECT 'p' FROM x"),
+            (Query, "CREATE TABLE z(a)"),
+            (Query, "DROP TABLE t"),
+            (Query, "REINDEX t"),
+        ],
+        alone: &["authorizer", "readonly"],
+    },
+    Class {
+        name: "schema write",
+        setup: "",
+        attacks: &[
+            (Exec, "DELETE FROM sqlite_master"),
+            (Exec, "UPDATE main.sqlite_schema SET sql = ''"),
+            (Exec, "INSERT INTO sqlite_schema(type) VALUES ('x')"),
+        ],
+        // With `writable_schema` on, as if a pragma had slipped through: see the test below.
+        alone: &["authorizer", "config"],
+    },
+    Class {
+        name: "tables of virtual tables",
+        setup: "",
+        attacks: &[
+            (Exec, "UPDATE ft_data SET block = x'00'"),
+            (Exec, "DELETE FROM ft_config"),
+            (Exec, "DROP TABLE ft_idx"),
+        ],
+        alone: &["authorizer", "config"],
+    },
+    Class {
+        name: "the runtime's tables",
+        setup: "CREATE VIEW nv AS SELECT 1 AS a; CREATE TRIGGER iv INSTEAD OF INSERT ON nv \
+                BEGIN INSERT INTO _mem_meta VALUES ('x', 'y'); END; CREATE VIEW leak AS SELECT * FROM _mem_meta;",
+        attacks: &[
+            (Exec, "UPDATE _mem_meta SET v = 0"),
+            (Query, "SELECT v FROM _MEM_meta"),
+            (Exec, "INSERT INTO nv VALUES (1)"),
+            (Query, "SELECT * FROM leak"),
+        ],
+        alone: &["authorizer"],
+    },
+    Class {
+        name: "pragma",
+        setup: "",
+        attacks: &[
+            (Exec, "PRAGMA foreign_keys = OFF"),
+            (Exec, "PRAGMA max_page_count = 4294967294"),
+            (Query, "SELECT * FROM pragma_database_list"),
+        ],
+        alone: &["authorizer"],
+    },
+    Class {
+        name: "transaction",
+        setup: "",
+        attacks: &[(Exec, "COMMIT"), (Exec, "ROLLBACK"), (Exec, "SAVEPOINT s")],
+        alone: &["authorizer"],
+    },
+    Class {
+        name: "rollback by conflict",
+        setup: "CREATE TABLE rb(a UNIQUE ON CONFLICT ROLLBACK); INSERT INTO rb VALUES (1); \
+                CREATE TABLE rt(a); CREATE TRIGGER rr BEFORE INSERT ON rt BEGIN SELECT RAISE(ROLLBACK, 'no'); END;",
+        attacks: &[
+            (Exec, "INSERT OR ROLLBACK INTO t VALUES (1, 'dup')"),
+            (Exec, "INSERT INTO rb VALUES (1)"),
+            (Exec, "INSERT INTO rt VALUES (1)"),
+        ],
+        alone: &["config"],
+    },
+    Class {
+        name: "temporary objects",
+        setup: "",
+        attacks: &[
+            (Exec, "CREATE TEMP TABLE x(a)"),
+            (Exec, "CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END"),
+        ],
+        alone: &["authorizer"],
+    },
+    Class {
+        name: "modules",
+        setup: "",
+        attacks: &[
+            (Exec, "CREATE VIRTUAL TABLE v USING dbstat(main)"),
+            (Exec, "CREATE VIRTUAL TABLE v USING fts3tokenize"),
+            (Query, "SELECT * FROM dbstat"),
+        ],
+        alone: &["authorizer", "config"],
+    },
+    Class {
+        name: "functions of the engine",
+        setup: "",
+        attacks: &[(Query, "SELECT fts3_tokenizer('simple')"), (Query, "SELECT sqlite_log(1, 'x')")],
+        alone: &["authorizer", "functions"],
+    },
+    Class {
+        name: "several statements",
+        setup: "",
+        attacks: &[(Exec, "SELECT 1; DROP TABLE t"), (Exec, "SELECT 1\0; DROP TABLE t")],
+        // Only the first is ever compiled: this needs no layer.
+        alone: &[],
+    },
+    Class {
+        name: "endless work",
+        setup: "",
+        attacks: &[(
+            Query,
+            "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT count(*) FROM c",
+        )],
+        alone: &["deadline"],
+    },
+    Class {
+        name: "large values",
+        setup: "",
+        attacks: &[
+            (Query, "SELECT length(zeroblob(900000000)||'')"),
+            (Query, "SELECT length(printf('%.*c', 900000000, 'x'))"),
+        ],
+        alone: &["limits", "heap"],
+    },
+    Class {
+        name: "growth",
+        setup: "",
+        attacks: &[(
+            Exec,
+            "INSERT INTO t(b) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 300000) \
+                           SELECT hex(randomblob(50)) FROM c",
+        )],
+        alone: &["quota"],
+    },
+];
+
+fn attempt(class: &Class, layers: Layers) -> Vec<&'static str> {
+    let mut through = Vec::new();
+    for (mode, sql) in class.attacks {
+        let room = Room::new();
+        room.load(BASE);
+        room.load(class.setup);
+        let mut room = room.with_layers(layers);
+        room.quota = Some(8 << 20);
+        room.timeout = Duration::from_millis(500);
+        let before = room.dump();
+        let text = sql.replace("BESIDE", &room.folder().join("beside").display().to_string());
+        let ran = match mode {
+            Mode::Exec if text.starts_with("VACUUM") => room.run(&mut room.writer(), *mode, &text, &[]),
+            Mode::Exec => room.exec(&text, &[]),
+            Mode::Query => room.run(&mut room.open(Role::Reader), *mode, &text, &[]),
+        };
+        let lost = ran.as_ref().is_err_and(|error| error.kind() == memory_core::ErrorKind::TransactionLost);
+        if ran.is_ok() || lost || room.dump() != before {
+            through.push(*sql);
+        }
+    }
+    through
+}
+
+#[test]
+fn each_class_is_stopped_by_each_of_its_layers_alone() {
+    for class in CLASSES {
+        for layer in class.alone {
+            let through = attempt(class, Layers::only(layer).unwrap());
+            assert!(through.is_empty(), "{}: `{layer}` alone lets through {through:?}", class.name);
+        }
+        let through = attempt(class, Layers::ALL);
+        assert!(through.is_empty(), "{}: all layers let through {through:?}", class.name);
+    }
+}
+
+/// What only one statement in a call stops is stopped with every layer away.
+#[test]
+fn only_one_statement_is_ever_compiled() {
+    let class = CLASSES.iter().find(|class| class.name == "several statements").unwrap();
+    assert_eq!(attempt(class, Layers::NONE), Vec::<&str>::new());
+}
+
+/// The table would prove nothing if the attacks failed by themselves.
+#[test]
+fn without_layers_the_attacks_succeed() {
+    let by_themselves = ["load_extension", "schema write", "several statements", "endless work"];
+    for class in CLASSES.iter().filter(|class| !by_themselves.contains(&class.name)) {
+        let through = attempt(class, Layers::NONE);
+        assert!(!through.is_empty(), "{}", class.name);
+    }
+}
+
+/// As if a pragma had slipped through: the authorizer alone keeps the schema.
+#[test]
+fn the_schema_is_kept_even_where_it_is_writable() {
+    let room = Room::new();
+    room.load(BASE);
+    let room = room.with_layers(Layers::only("authorizer").unwrap());
+    let class = CLASSES.iter().find(|class| class.name == "schema write").unwrap();
+    for (mode, sql) in class.attacks {
+        let mut writer = room.writer();
+        writer
+            .with_runtime_rights(|conn| {
+                conn.execute_batch("PRAGMA writable_schema = ON").unwrap();
+                Ok(())
+            })
+            .unwrap();
+        let error = room.run(&mut writer, *mode, sql, &[]).unwrap_err();
+        assert_eq!(error.kind(), memory_core::ErrorKind::StatementRefused, "{sql}: {error}");
+        assert_eq!(error.details()["layer"], "authorizer", "{sql}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_for_the_statement_alone() {
+    let mut room = Room::new().with_layers(Layers::only("heap").unwrap());
+    room.config.heap_bytes = 8 << 20;
+    let began = Instant::now();
+    let mut reader = room.open(Role::Reader);
+    let sql = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 2000000) SELECT count(*) FROM \
+               (SELECT x FROM c ORDER BY random())";
+    let error = room.run(&mut reader, Mode::Query, sql, &[]).unwrap_err();
+    assert_eq!(
+        (error.kind(), &error.details()["layer"]),
+        (memory_core::ErrorKind::TooLarge, &"heap".into()),
+        "{error}"
+    );
+    assert!(reader.last_peak_bytes() <= 8 << 20, "{}", reader.last_peak_bytes());
+    assert!(reader.last_peak_bytes() > 4 << 20, "{}", reader.last_peak_bytes());
+    // The connection is as good as before.
+    assert!(room.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
+    println!("{:?}", began.elapsed());
+}
+
+/// Growth is refused in the midst of one statement, and the way out stays open.
+#[test]
+fn at_its_quota_a_scope_can_delete_its_way_out() {
+    let mut room = Room::new();
+    room.quota = Some(1 << 20);
+    let mut writer = room.writer();
+    room.run(&mut writer, Mode::Exec, "CREATE TABLE t(a INTEGER PRIMARY KEY, b)", &[]).unwrap();
+    let fill = "INSERT INTO t(b) VALUES (randomblob(20000))";
+    let refused = std::iter::repeat_with(|| room.run(&mut writer, Mode::Exec, fill, &[]))
+        .find_map(Result::err)
+        .unwrap();
+    assert_eq!(refused.kind(), memory_core::ErrorKind::QuotaExceeded);
+    assert!(writer.usage().unwrap() <= 1 << 20);
+    // A lowered quota takes nothing away.
+    writer.set_quota(Some(64 << 10));
+    assert!(room.run(&mut writer, Mode::Exec, fill, &[]).is_err());
+    let cancel = super::Cancel::default();
+    let statement = super::Statement {
+        sql: "DELETE FROM t",
+        args: &[],
+        mode: Mode::Exec,
+        deadline: Instant::now() + Duration::from_secs(5),
+        max_rows: 1,
+        max_bytes: 1,
+        frees: true,
+        cancel: &cancel,
+    };
+    assert!(writer.run(&statement).unwrap().rows_affected > 10);
+    assert!(writer.usage().unwrap() < 64 << 10, "{}", writer.usage().unwrap());
+    assert!(room.run(&mut writer, Mode::Exec, fill, &[]).is_ok());
+}

@@ -1,0 +1,351 @@
+//! Values, arguments, results, shared files, remembered entries.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memory_core::json::Json;
+use memory_core::sql::SqlValue;
+use memory_core::{Entry, ErrorKind, Key, Result, Timestamp};
+use memory_validator::Mode;
+
+use super::super::entries::{EntryReader, EntrySource, KeyRange};
+use super::{Cancel, Layers, Place, Role, Room, Sandbox, SharedFile, Statement};
+
+#[test]
+fn values_come_back_as_they_went_in() {
+    let room = Room::new();
+    let values = [
+        SqlValue::Null,
+        SqlValue::Int(i64::MIN),
+        SqlValue::Int(9_007_199_254_740_993),
+        SqlValue::Real(0.1),
+        SqlValue::Real(f64::INFINITY),
+        SqlValue::Real(f64::NEG_INFINITY),
+        SqlValue::Text("a\0b \u{1F600}".into()),
+        SqlValue::Text(String::new()),
+        SqlValue::Blob(vec![0, 255]),
+        SqlValue::Blob(Vec::new()),
+    ];
+    for value in &values {
+        let rows = room.query("SELECT ?1, ?1", std::slice::from_ref(value)).unwrap();
+        assert_eq!(rows.rows, [[value.clone(), value.clone()]]);
+    }
+    let told = [
+        SqlValue::Bool(true),
+        SqlValue::Numeric("1.10".into()),
+        SqlValue::Json(Json::parse("[1.0]").unwrap()),
+    ];
+    let rows = room.query("SELECT ?, ?, ?", &told).unwrap();
+    let kept = [SqlValue::Int(1), SqlValue::Text("1.10".into()), SqlValue::Text("[1.0]".into())];
+    assert_eq!(rows.rows, [kept.to_vec()]);
+    let nan = room.query("SELECT ?", &[SqlValue::Real(f64::NAN)]).unwrap_err();
+    assert_eq!(nan.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_told() {
+    let room = Room::new();
+    let error = room.query("SELECT CAST(x'ff' AS TEXT) AS broken", &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("`broken`") && error.message().contains("CAST"), "{error}");
+    assert_eq!(room.value("SELECT CAST(CAST(x'ff' AS TEXT) AS BLOB)").unwrap(), SqlValue::Blob(vec![255]));
+}
+
+#[test]
+fn arguments_go_by_position_however_they_are_written() {
+    let room = Room::new();
+    let args = [SqlValue::Int(1), SqlValue::Int(2)];
+    for sql in ["SELECT ?, ?", "SELECT ?1, ?2", "SELECT $1, $2", "SELECT $1, $2 WHERE $1 < $2"] {
+        assert_eq!(room.query(sql, &args).unwrap().rows, [args.to_vec()], "{sql}");
+    }
+    assert_eq!(room.query("SELECT $2, $1", &args).unwrap().rows, [[SqlValue::Int(2), SqlValue::Int(1)]]);
+    for (sql, args) in [
+        ("SELECT ?", &args[..]),
+        ("SELECT ?, ?, ?", &args),
+        ("SELECT :a", &args[..1]),
+        ("SELECT @a", &args[..1]),
+        ("SELECT $a", &args[..1]),
+    ] {
+        assert_eq!(room.query(sql, args).unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
+    }
+}
+
+#[test]
+fn results_are_cut_at_rows_and_at_bytes() {
+    let room = Room::new();
+    let mut reader = room.open(Role::Reader);
+    let cancel = Cancel::default();
+    let statement = Statement {
+        sql: "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT printf('%.*c', 100, 'x') FROM c",
+        args: &[],
+        mode: Mode::Query,
+        deadline: Instant::now() + Duration::from_secs(5),
+        max_rows: 10,
+        max_bytes: 1 << 20,
+        frees: false,
+        cancel: &cancel,
+    };
+    let rows = reader.run(&statement).unwrap().rows.unwrap();
+    assert_eq!((rows.rows.len(), rows.truncated), (10, true));
+    let rows =
+        reader.run(&Statement { max_rows: 1_000, max_bytes: 1_000, ..statement }).unwrap().rows.unwrap();
+    assert_eq!((rows.rows.len(), rows.truncated), (9, true));
+}
+
+#[test]
+fn a_returning_statement_does_all_of_its_work_though_its_rows_are_cut() {
+    let room = Room::new();
+    room.load("CREATE TABLE t(a INTEGER PRIMARY KEY)");
+    let mut writer = room.writer();
+    let cancel = Cancel::default();
+    let statement = Statement {
+        sql: "INSERT INTO t WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 100) SELECT x FROM c RETURNING a",
+        args: &[],
+        mode: Mode::Exec,
+        deadline: Instant::now() + Duration::from_secs(5),
+        max_rows: 3,
+        max_bytes: 1 << 20,
+        frees: false,
+        cancel: &cancel,
+    };
+    let ran = writer.run(&statement).unwrap();
+    let rows = ran.rows.unwrap();
+    assert_eq!((ran.rows_affected, rows.rows.len(), rows.truncated), (100, 3, true));
+    assert_eq!(room.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(100));
+}
+
+#[test]
+fn a_cancelled_statement_ends_and_the_next_one_runs() {
+    let room = Room::new();
+    let mut reader = room.open(Role::Reader);
+    let cancel = Cancel::default();
+    let statement = Statement {
+        sql: "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT count(*) FROM c",
+        args: &[],
+        mode: Mode::Query,
+        deadline: Instant::now() + Duration::from_secs(60),
+        max_rows: 1,
+        max_bytes: 100,
+        frees: false,
+        cancel: &cancel,
+    };
+    let began = Instant::now();
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            cancel.cancel();
+        });
+        reader.run(&statement).unwrap_err()
+    });
+    assert!(error.message().contains("cancelled"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(room.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
+}
+
+#[test]
+fn a_shared_file_is_read_and_never_written_and_the_scopes_own_table_wins() {
+    let mut room = Room::new();
+    let path = room.folder().join("library.db");
+    let library = rusqlite::Connection::open(&path).unwrap();
+    library
+        .execute_batch("CREATE TABLE book(name); INSERT INTO book VALUES ('shared'); CREATE TABLE own(a);")
+        .unwrap();
+    drop(library);
+    room.shared = vec![SharedFile { name: "library".into(), path: path.clone() }];
+    room.load("CREATE TABLE own(a); INSERT INTO own VALUES ('mine')");
+    assert_eq!(room.value("SELECT name FROM book").unwrap(), SqlValue::Text("shared".into()));
+    assert_eq!(room.value("SELECT name FROM library.book").unwrap(), SqlValue::Text("shared".into()));
+    assert_eq!(room.value("SELECT a FROM own").unwrap(), SqlValue::Text("mine".into()));
+    for layers in [Layers::ALL, Layers::only("authorizer").unwrap(), Layers::only("config").unwrap()] {
+        let mut writer =
+            Sandbox::open(Place::File(&room.file()), Role::Writer, &room.config, &room.shared, None, layers)
+                .unwrap();
+        for sql in [
+            "INSERT INTO library.book VALUES (1)",
+            "DROP TABLE library.book",
+            "DELETE FROM book",
+            "CREATE TABLE library.x(a)",
+        ] {
+            assert!(room.run(&mut writer, Mode::Exec, sql, &[]).is_err(), "{layers:?} {sql}");
+        }
+    }
+    let mut writer = room.writer();
+    assert!(room.run(&mut writer, Mode::Exec, "DETACH library", &[]).is_err());
+}
+
+#[derive(Debug)]
+struct Remembered(Vec<Entry>);
+
+struct Reader(std::vec::IntoIter<Entry>);
+
+impl EntrySource for Remembered {
+    fn read(&self, range: &KeyRange, _: Instant) -> Result<Box<dyn EntryReader>> {
+        let wanted = |entry: &&Entry| {
+            entry.key.as_str() >= range.from.as_str()
+                && range.to.as_ref().is_none_or(|to| entry.key.as_str() < to.as_str())
+        };
+        let found: Vec<Entry> = self.0.iter().filter(wanted).cloned().collect();
+        println!("{range:?}: {}", found.len());
+        Ok(Box::new(Reader(found.into_iter())))
+    }
+}
+
+impl EntryReader for Reader {
+    fn next(&mut self) -> Result<Option<Entry>> {
+        Ok(self.0.next())
+    }
+}
+
+#[test]
+fn what_the_scope_remembers_is_a_table_that_is_only_read() {
+    let room = Room::new();
+    room.load("CREATE TABLE t(k, note); INSERT INTO t VALUES ('b', 'joined'), ('zz', 'missed')");
+    let entries = ["a", "b", "ba", "c*", "d"].map(|key| {
+        let value = Json::parse(format!("{{\"is\":\"{key}\"}}")).unwrap();
+        Entry::new(Key::new(key).unwrap(), value, 7, Timestamp::from_millis(5).unwrap())
+    });
+    let source: Arc<dyn EntrySource> = Arc::new(Remembered(entries.to_vec()));
+    let mut sandbox =
+        Sandbox::open(Place::File(&room.file()), Role::Writer, &room.config, &[], Some(source), Layers::ALL)
+            .unwrap();
+    let mut keys = |sql: &str| {
+        let rows =
+            room.run(&mut sandbox, Mode::Query, sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let text =
+            |value: SqlValue| if let SqlValue::Text(text) = value { text } else { format!("{value:?}") };
+        rows.rows
+            .unwrap()
+            .rows
+            .into_iter()
+            .map(|row| row.into_iter().map(text).collect::<Vec<_>>().join("|"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(keys("SELECT key FROM memory_entries"), "a b ba c* d");
+    assert_eq!(keys("SELECT key FROM memory_entries WHERE key = 'b'"), "b");
+    assert_eq!(keys("SELECT key FROM memory_entries WHERE key IN ('a', 'd', 'x')"), "a d");
+    assert_eq!(keys("SELECT key FROM memory_entries WHERE key > 'b' AND key <= 'c*'"), "ba c*");
+    assert_eq!(keys("SELECT key FROM memory_entries WHERE key GLOB 'b*'"), "b ba");
+    assert_eq!(keys("SELECT key FROM memory_entries WHERE key LIKE 'B%' ORDER BY key DESC"), "ba b");
+    assert_eq!(keys("SELECT key FROM memory_entries WHERE key = 'B' COLLATE NOCASE"), "b");
+    assert_eq!(
+        keys("SELECT key FROM memory_entries WHERE key > 5 AND key IS NOT NULL ORDER BY key LIMIT 1"),
+        "a"
+    );
+    assert_eq!(
+        keys(
+            "SELECT value ->> 'is', version, created_at, expires_at, metadata FROM memory_entries WHERE key = 'd'"
+        ),
+        "d|Int(7)|Int(5)|Null|{}"
+    );
+    assert_eq!(keys("SELECT note FROM t JOIN memory_entries ON key = k"), "joined");
+    for sql in [
+        "DELETE FROM memory_entries",
+        "INSERT INTO memory_entries(key) VALUES ('x')",
+        "CREATE TABLE memory_entries(a)",
+        "CREATE INDEX i ON memory_entries(key)",
+        "DROP TABLE memory_entries",
+    ] {
+        assert!(room.run(&mut sandbox, Mode::Exec, sql, &[]).is_err(), "{sql}");
+    }
+}
+
+#[test]
+fn tables_are_described_without_what_is_not_the_agents() {
+    let room = Room::new();
+    room.load(
+        "CREATE TABLE b(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, g AS (name||'!') STORED); \
+         CREATE INDEX b_name ON b(name); CREATE VIEW a AS SELECT name FROM b; CREATE VIEW broken AS SELECT * FROM gone; \
+         CREATE TABLE _mem_x(a); CREATE VIRTUAL TABLE ft USING fts5(x); CREATE TABLE ft_extra_data(a);",
+    );
+    let tables = room.writer().tables().unwrap();
+    let told: Vec<String> = tables
+        .iter()
+        .map(|table| {
+            let columns: Vec<String> = table
+                .columns
+                .iter()
+                .map(|column| {
+                    format!(
+                        "{}:{}:{}:{}",
+                        column.name, column.declared_type, column.nullable, column.primary_key
+                    )
+                })
+                .collect();
+            format!("{} {} [{}] {:?}", table.kind, table.name, columns.join(" "), table.indexes)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "view a [name:TEXT:true:0] []",
+            "table b [id:INTEGER:true:1 name:TEXT:false:0 g::true:0] [\"b_name\"]",
+            "view broken [] []",
+            "virtual ft [x::true:0] []",
+            "table ft_extra_data [a::true:0] []",
+        ]
+    );
+}
+
+#[test]
+fn a_name_that_ends_like_a_virtual_tables_own_is_an_agents_where_there_is_no_such_table() {
+    let room = Room::new();
+    room.load("CREATE TABLE user_data(a); CREATE TABLE app_config(a)");
+    for sql in [
+        "INSERT INTO user_data VALUES (1)",
+        "UPDATE app_config SET a = 2",
+        "CREATE TABLE tree_node(id)",
+        "DROP TABLE user_data",
+    ] {
+        room.exec(sql, &[]).unwrap();
+    }
+}
+
+#[test]
+fn reading_an_empty_place_makes_nothing() {
+    let room = Room::new();
+    let mut empty = Sandbox::open(Place::Empty, Role::Reader, &room.config, &[], None, Layers::ALL).unwrap();
+    let rows =
+        room.run(&mut empty, Mode::Query, "SELECT count(*) FROM sqlite_schema", &[]).unwrap().rows.unwrap();
+    assert_eq!(rows.rows, [[SqlValue::Int(0)]]);
+    assert_eq!(
+        room.run(&mut empty, Mode::Query, "CREATE TABLE t(a)", &[]).unwrap_err().kind(),
+        ErrorKind::ReadOnly
+    );
+}
+
+#[test]
+fn deferred_constraints_that_fail_leave_the_transaction_open() {
+    let room = Room::new();
+    room.load("CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE c(p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
+    let mut writer = room.writer();
+    writer.begin_immediate().unwrap();
+    room.run(&mut writer, Mode::Exec, "INSERT INTO c VALUES (7)", &[]).unwrap();
+    let error = writer.commit().unwrap_err();
+    assert_eq!(error.details()["constraint"], "foreign_key", "{error}");
+    assert!(writer.in_transaction());
+    room.run(&mut writer, Mode::Exec, "INSERT INTO p VALUES (7)", &[]).unwrap();
+    writer.commit().unwrap();
+}
+
+#[test]
+fn a_statement_kept_prepared_is_judged_anew_where_the_schema_changed() {
+    let room = Room::new();
+    room.load("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    let mut writer = room.writer();
+    let insert = "INSERT OR REPLACE INTO t VALUES (1, 'x')";
+    for _ in 0..3 {
+        room.run(&mut writer, Mode::Exec, insert, &[]).unwrap();
+    }
+    room.run(
+        &mut writer,
+        Mode::Exec,
+        "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+        &[],
+    )
+    .unwrap();
+    writer.begin_immediate().unwrap();
+    let error = room.run(&mut writer, Mode::Exec, insert, &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StatementRefused, "{error}");
+    assert!(writer.in_transaction());
+}
