@@ -17,6 +17,8 @@ pub(super) enum Phase {
     Closed,
     /// The runtime's own statements.
     Trusted,
+    /// The runtime begins or ends a transaction, at which virtual tables write what they still hold.
+    Bracketing,
     /// An agent's statement.
     Compiling(Mode),
     /// What virtual tables compile while an agent's statement runs.
@@ -179,6 +181,7 @@ impl Watch {
         let judged = match self.phase {
             Phase::Closed => Err(construct(&context.action)),
             Phase::Trusted => trusted(&context.action),
+            Phase::Bracketing => trusted(&context.action).or_else(|_| self.judge(context, Mode::Exec, true)),
             Phase::Compiling(mode) => self.judge(context, mode, false),
             Phase::Running(mode) => self.judge(context, mode, true),
         };
@@ -331,7 +334,7 @@ impl Watch {
     fn of_the_engine(&mut self, name: &str) -> Result<(), String> {
         match self.phase {
             // What runs was compiled, so it has had its reason.
-            Phase::Running(_) if self.reason.is_none() => Err(name.to_owned()),
+            Phase::Running(_) | Phase::Bracketing if self.reason.is_none() => Err(name.to_owned()),
             _ => {
                 self.pending.get_or_insert_with(|| name.to_owned());
                 Ok(())

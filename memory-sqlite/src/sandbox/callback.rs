@@ -98,10 +98,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(super) fn is_null(&self, at: usize) -> bool {
-        self.value(at) == ValueRef::Null
-    }
-
     /// An argument as a number, where it is one or reads as one: `1`, `'1.5'`, but not `'1x'` or a blob.
     pub(super) fn number(&self, at: usize) -> Option<ValueRef<'static>> {
         let value = *self.arguments.get(at)?;

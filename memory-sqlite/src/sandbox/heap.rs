@@ -6,7 +6,7 @@
 //! gets no more memory either, which ends it inside of a single virtual machine instruction, where neither the progress
 //! handler nor an interrupt is looked at.
 //!
-//! Where the process has used SQLite before, its allocator can no longer be changed: [`is_installed`] tells.
+//! Where the process has used SQLite before, its allocator can no longer be changed: [`install`] tells.
 //!
 //! # Safety
 //!
@@ -64,7 +64,7 @@ pub(super) enum Refused {
     Cancelled,
 }
 
-/// Wraps the allocator; only the first call does anything.
+/// Wraps the allocator; only the first call does anything. Whether statements are metered.
 pub(crate) fn install() -> bool {
     *INSTALLED.get_or_init(|| {
         let installed = wrap();
@@ -75,11 +75,6 @@ pub(crate) fn install() -> bool {
         }
         installed
     })
-}
-
-/// Whether statements are metered.
-pub(super) fn is_installed() -> bool {
-    INSTALLED.get().copied().unwrap_or(false)
 }
 
 fn wrap() -> bool {
@@ -177,7 +172,7 @@ fn is_granted(bytes: i64, before: i64) -> bool {
     }
     let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
     let allocated = BYTES.with(|allocated| allocated.replace(allocated.get().saturating_add(bytes)));
-    if calls % CLOCK_EVERY == 0 || allocated >= CLOCK_BYTES {
+    if calls.is_multiple_of(CLOCK_EVERY) || allocated >= CLOCK_BYTES {
         BYTES.with(|allocated| allocated.set(0));
         if let Some(refused) = is_over() {
             REFUSED.with(|first| first.set(first.get().or(Some(refused))));

@@ -11,6 +11,7 @@ mod entries;
 mod entries_table;
 mod functions;
 pub(crate) mod heap;
+#[cfg_attr(not(feature = "lab"), allow(dead_code, unreachable_pub))]
 mod layers;
 mod refusal;
 mod remembered;
@@ -24,17 +25,18 @@ mod value;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use memory_core::sql::{Rows, SqlValue, TableInfo};
 use memory_core::{Error, ErrorKind, Result};
 use memory_validator::Mode;
-use rusqlite::{Connection, InterruptHandle, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use entries::EntrySource;
+#[cfg_attr(not(feature = "lab"), allow(unreachable_pub))]
 pub use layers::Layers;
 pub(crate) use remembered::EntryPool;
 pub(crate) use runtime::{Layout, Made};
@@ -94,6 +96,7 @@ pub(crate) struct Ran {
     pub(crate) rows: Option<Rows>,
     pub(crate) rows_affected: u64,
     /// Most memory that the engine held for it, in bytes.
+    #[cfg_attr(not(feature = "lab"), allow(dead_code))]
     pub(crate) peak_bytes: u64,
 }
 
@@ -102,7 +105,17 @@ pub(crate) struct Ran {
 struct Alarm {
     deadline: Option<Instant>,
     cancel: Cancel,
+    /// The write-ahead log of a connection that writes.
+    log: Option<Log>,
     rang: Option<Rang>,
+}
+
+/// A write-ahead log, which cannot shrink while a statement runs.
+#[derive(Clone, Debug)]
+struct Log {
+    file: PathBuf,
+    most_bytes: u64,
+    looked: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +134,7 @@ pub(crate) struct Sandbox {
     watch: Arc<Mutex<Watch>>,
     alarm: Arc<Mutex<Alarm>>,
     quota: Option<u64>,
+    log: Option<Log>,
     page_bytes: u64,
     /// `max_page_count` as it is set now.
     max_pages: u64,
@@ -144,7 +158,8 @@ const MODULES: [&str; 7] =
 const LOOKASIDE: (i32, i32) = (512, 16);
 /// Virtual machine instructions between two looks at the clock.
 const STEPS: i32 = 1_000;
-
+/// How often a log's length is looked at while a statement runs.
+const LOOK_AT_LOG: Duration = Duration::from_millis(10);
 /// Memory that the last statement of this process took, however it ended.
 #[cfg(feature = "lab")]
 pub(crate) static LAST_PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -196,6 +211,7 @@ impl Sandbox {
             watch: Arc::new(Mutex::new(Watch::new(layers.authorizer, names))),
             alarm,
             quota: None,
+            log: log(place, role, config, layers),
             page_bytes: 4_096,
             max_pages: MOST_PAGES,
             rollback_words: Cell::new(None),
@@ -251,8 +267,16 @@ impl Sandbox {
         done
     }
 
+    /// Begins or ends a transaction or a savepoint.
+    fn bracket(&self, sql: &str) -> rusqlite::Result<()> {
+        self.watch().begin(Phase::Bracketing);
+        let done = self.conn.prepare_cached(sql).and_then(|mut statement| statement.execute([]).map(drop));
+        self.watch().begin(Phase::Closed);
+        done
+    }
+
     fn command(&self, sql: &str) -> Result<()> {
-        self.trusted(|conn| conn.prepare_cached(sql)?.execute([]).map(drop)).map_err(engine)
+        self.bracket(sql).map_err(engine)
     }
 
     /// Begins a transaction that may write, waiting for another's end until the deadline.
@@ -273,7 +297,7 @@ impl Sandbox {
     /// # Errors
     /// `invalid_argument` with `details.constraint`; `outcome_unknown` where the disk failed in the midst of it.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        self.trusted(|conn| conn.prepare_cached("COMMIT")?.execute([]).map(drop)).map_err(|error| {
+        self.bracket("COMMIT").map_err(|error| {
             match crate::error::code(&error) {
                 Some(rusqlite::ErrorCode::SystemIoFailure) => Error::new(
                     ErrorKind::OutcomeUnknown,
@@ -338,13 +362,9 @@ impl Sandbox {
     }
 
     /// Most memory that the engine held for the last statement, also where it failed; in bytes.
+    #[cfg(test)]
     pub(crate) fn last_peak_bytes(&self) -> u64 {
         self.peak_bytes
-    }
-
-    /// Interrupts what runs, from another thread. A cancelled [`Statement::cancel`] tells why.
-    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
-        self.conn.get_interrupt_handle()
     }
 
     /// Gives back the memory that is only kept to be faster the next time.
@@ -355,6 +375,7 @@ impl Sandbox {
     }
 
     /// Works with the runtime's rights: nothing that an agent wrote may be run so, save by the lab.
+    #[cfg(any(test, feature = "lab"))]
     pub(crate) fn with_runtime_rights<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T>,
@@ -369,13 +390,33 @@ impl Sandbox {
 
 impl Alarm {
     fn rings(&mut self) -> bool {
+        let now = Instant::now();
         if self.cancel.is_cancelled() {
             self.rang.get_or_insert(Rang::Cancelled);
-        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        } else if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.rang.get_or_insert(Rang::Deadline);
+        } else if self.log.as_mut().is_some_and(|log| log.is_full(now)) {
+            self.rang.get_or_insert(Rang::LogFull);
         }
         self.rang.is_some()
     }
+}
+
+impl Log {
+    fn is_full(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.looked) < LOOK_AT_LOG {
+            return false;
+        }
+        self.looked = now;
+        std::fs::metadata(&self.file).is_ok_and(|found| found.len() > self.most_bytes)
+    }
+}
+
+fn log(place: Place<'_>, role: Role, config: &SandboxConfig, layers: Layers) -> Option<Log> {
+    let (Place::File(path), Role::Writer, true) = (place, role, layers.quota) else { return None };
+    let mut file = path.as_os_str().to_owned();
+    file.push("-wal");
+    Some(Log { file: file.into(), most_bytes: config.wal_bytes, looked: Instant::now() })
 }
 
 fn connect(place: Place<'_>, role: Role, layers: Layers) -> Result<Connection> {

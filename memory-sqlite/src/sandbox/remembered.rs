@@ -88,7 +88,7 @@ impl EntrySource for StoreEntries {
         Ok(Box::new(Snapshot {
             pool: Arc::clone(&self.pool),
             connection: Some(connection),
-            digest: self.digest.clone(),
+            digest: self.digest,
             range: range.clone(),
             now,
             deadline,

@@ -33,6 +33,7 @@ impl Sandbox {
         *lock(&self.alarm) = Alarm {
             deadline: self.layers.deadline.then_some(statement.deadline),
             cancel: statement.cancel.clone(),
+                log: self.log.clone(),
             rang: None,
         };
         let meter = Meter::begin(
@@ -216,7 +217,7 @@ impl Sandbox {
         self.watch().enter(Phase::Running(statement.mode));
         let writes = !compiled.readonly();
         let width = compiled.column_count();
-        let columns: Vec<String> = compiled.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = compiled.column_names().map(str::to_owned).collect();
         let mut left = statement.max_bytes;
         let mut result = Rows::default();
         {

@@ -161,7 +161,7 @@ impl Pattern {
         let Some(end) = last.ends(rest, self.fold) else { return false };
         rest = rest.get(..end).unwrap_or_default();
         for segment in middle {
-            let Some(found) = segment.find(rest, self.fold).and_then(|at| rest.get(at..)) else {
+            let Some(found) = segment.find(rest).and_then(|at| rest.get(at..)) else {
                 return false;
             };
             rest = found;
@@ -267,7 +267,7 @@ impl Segment {
     }
 
     /// Where the segment ends that is first in the text.
-    fn find(&self, text: &str, folds: bool) -> Option<usize> {
+    fn find(&self, text: &str) -> Option<usize> {
         if let Some(plain) = &self.plain {
             return memmem::find(text.as_bytes(), plain.as_bytes()).map(|at| at + plain.len());
         }
@@ -281,11 +281,11 @@ impl Segment {
                     Some(mask) => mask,
                     None if !self.wide => &self.other,
                     None => {
-                    if others.len() >= REMEMBERED {
-                        others.clear();
+                        if others.len() >= REMEMBERED {
+                            others.clear();
+                        }
+                        others.entry(character).or_insert_with(|| mask(&self.elements, character))
                     }
-                    others.entry(character).or_insert_with(|| mask(&self.elements, character))
-                }
                 };
             let mut carry = 1;
             for (word, matching) in begun.iter_mut().zip(matching) {

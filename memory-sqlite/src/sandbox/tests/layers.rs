@@ -195,7 +195,9 @@ fn attempt(class: &Class, layers: Layers) -> Vec<&'static str> {
             Mode::Query => room.run(&mut room.open(Role::Reader), *mode, &text, &[]),
         };
         let lost = ran.as_ref().is_err_and(|error| error.kind() == memory_core::ErrorKind::TransactionLost);
-        if ran.is_ok() || lost || room.dump() != before {
+        // For lack of room or of time SQLite itself may roll all back.
+        let matters = class.name.contains("transaction") || class.name.contains("rollback");
+        if ran.is_ok() || lost && matters || room.dump() != before {
             through.push(*sql);
         }
     }

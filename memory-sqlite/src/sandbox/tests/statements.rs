@@ -349,3 +349,19 @@ fn a_statement_kept_prepared_is_judged_anew_where_the_schema_changed() {
     assert_eq!(error.kind(), ErrorKind::StatementRefused, "{error}");
     assert!(writer.in_transaction());
 }
+
+#[test]
+fn one_statement_cannot_make_the_log_grow_without_end() {
+    let mut room = Room::new();
+    room.config.wal_bytes = 4 << 20;
+    room.load("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    let error = room
+        .exec(
+            "INSERT INTO t(b) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 200000) \
+             SELECT hex(randomblob(500)) FROM c",
+            &[],
+        )
+        .unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::TransactionLost), "{error:?}");
+    assert_eq!(room.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(0));
+}
