@@ -71,6 +71,9 @@ impl Conn {
 
 type Slot = (ScopeDigest, Role);
 
+/// Connections that keep their pages and statements while they rest; further ones give that memory back.
+const WARM: usize = 256;
+
 #[derive(Debug, Default)]
 struct Resting {
     connections: HashMap<Slot, Vec<(u64, Conn)>>,
@@ -277,6 +280,9 @@ impl Pool {
             return;
         }
         conn.sandbox.set_quota(None);
+        if self.lock().count >= WARM {
+            conn.sandbox.relax();
+        }
         let mut resting = self.lock();
         resting.put((conn.state.digest, conn.role), conn);
         let closed = if resting.count > self.capacity { resting.oldest() } else { None };
