@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use memory_core::{Entry, Error, Result};
 use rusqlite::types::ValueRef;
@@ -49,6 +50,9 @@ struct EntriesTable {
     base: sqlite3_vtab,
     source: Source,
 }
+
+/// How long entries are read for a statement without a deadline.
+const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// What a bit of the plan's number says about the key. An argument follows for each, in this order.
 const EQUAL: c_int = 1;
@@ -159,11 +163,7 @@ unsafe impl VTabCursor for EntriesCursor {
     fn filter(&mut self, plan: c_int, _: Option<&str>, arguments: &Filters<'_>) -> rusqlite::Result<()> {
         self.reader = None;
         let range = range(plan, arguments);
-        let Some(deadline) = lock(&self.source.alarm).deadline else {
-            return Err(rusqlite::Error::ModuleError(
-                "memory_entries is read by statements alone".to_owned(),
-            ));
-        };
+        let deadline = lock(&self.source.alarm).deadline.unwrap_or_else(|| Instant::now() + LONGEST);
         let opened = heap::unmetered(|| self.source.entries.read(&range, deadline));
         self.reader = Some(opened.map_err(|error| self.failed(&error))?);
         self.advance()

@@ -33,7 +33,7 @@ impl Sandbox {
         *lock(&self.alarm) = Alarm {
             deadline: self.layers.deadline.then_some(statement.deadline),
             cancel: statement.cancel.clone(),
-                log: self.log.clone(),
+            log: self.log.clone(),
             rang: None,
         };
         let meter = Meter::begin(
