@@ -48,4 +48,5 @@ targets! {
     tool,
     url,
     validator_postgres,
+    validator_sqlite,
 }
