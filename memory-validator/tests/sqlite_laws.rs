@@ -1,5 +1,7 @@
 //! What holds for every text.
 
+#![allow(clippy::indexing_slicing, reason = "helpers of tests")]
+
 mod support;
 
 use memory_validator::{Access, Dialect, Mode, Policy, Stage, StatementKind, Validator, Verdict, lab};

@@ -1,5 +1,5 @@
 //! No statement takes the process down, whatever its shape, and the work grows no faster than the text.
-#![allow(unsafe_code, reason = "an allocator that counts")]
+#![allow(unsafe_code, clippy::unwrap_used, reason = "an allocator that counts; helpers of tests")]
 
 mod support;
 

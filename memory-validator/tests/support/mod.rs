@@ -1,5 +1,12 @@
 //! Reading the corpora of statements, and making statements of every shape.
-#![allow(dead_code, unreachable_pub, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
 
 pub mod shapes;
 
