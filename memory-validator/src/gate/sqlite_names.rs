@@ -222,6 +222,9 @@ impl Scan<'_, '_> {
         match place {
             Place::Read | Place::Write | Place::Define => {
                 self.schema(start, index, place)?;
+                if name == "temp" && start > 0 && self.lexed.is_one_of(start - 1, &["analyze", "reindex"]) {
+                    return Err(refusals::temp(Stage::Gate, position(), "temp"));
+                }
                 if place == Place::Read && called {
                     // With brackets it is a table function, which is looked at as such.
                     return Ok(());
@@ -322,8 +325,8 @@ impl Scan<'_, '_> {
             Place::Other => {}
         }
         let keyword = token.kind == Kind::Word && token.role != Role::None && token.role != Role::End;
-        if keyword || token.kind == Kind::Text || self.lead.makes_virtual {
-            // No function has a keyword's name but those on the list; a text before a bracket is an error.
+        if keyword || self.lead.makes_virtual {
+            // No function has a keyword's name but those on the list.
             return Ok(());
         }
         let name = lexed.name(token);

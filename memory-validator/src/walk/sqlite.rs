@@ -233,6 +233,9 @@ impl Walk<'_, '_> {
             Stmt::DropTrigger { if_exists: _, trigger_name } => self.object(trigger_name)?,
             Stmt::Reindex { obj_name } | Stmt::Analyze(obj_name) => {
                 if let Some(object) = obj_name {
+                    if object.db_name.is_none() && self.bare(object.name.0)? == "temp" {
+                        return Err(refusals::temp(Stage::Walk, self.find("temp", false), "temp"));
+                    }
                     self.object(object)?;
                 }
             }
@@ -624,9 +627,6 @@ impl Walk<'_, '_> {
 
     fn made(&self, name: &Name<'_>) -> Walked {
         let name = self.bare(name.0)?;
-        if name == "temp" {
-            return Err(refusals::temp(Stage::Walk, self.find(&name, false), "temp"));
-        }
         if self.policy.is_reserved(&name) {
             return Err(refusals::reserved(Stage::Walk, self.find(&name, false), &name));
         }
