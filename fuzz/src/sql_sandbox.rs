@@ -235,7 +235,7 @@ fn create_table(c: &mut Choices<'_>) -> String {
     format!(
         "CREATE {temp}TABLE {}(a{}, b{constraint}){}",
         name(c),
-        c.one_of(["", " INTEGER PRIMARY KEY", " TEXT", " ANY"]),
+        c.one_of(["", " INTEGER PRIMARY KEY", " INTEGER PRIMARY KEY AUTOINCREMENT", " TEXT", " ANY"]),
         c.one_of(["", "", " STRICT", " WITHOUT ROWID"])
     )
 }
