@@ -19,7 +19,7 @@
 //! assert_eq!(refusal.position.offset, 0);
 //! ```
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite-grammar"))]
 extern crate self as memory_validator;
 
 mod gate;

@@ -1,6 +1,8 @@
 //! Attacks by class, beyond the corpora: what a policy of allow-lists must refuse, by the gate alone and by the tree
 //! alone, and what it must not.
 
+#![cfg(feature = "sqlite-grammar")]
+
 use memory_validator::{Dialect, Mode, Policy, Stages, Verdict, lab};
 
 const GATE: Stages = Stages { gate: true, grammar: false, walk: false };

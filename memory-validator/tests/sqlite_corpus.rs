@@ -1,5 +1,7 @@
 //! What the validator alone makes of the corpora of SQLite statements.
 
+#![cfg(feature = "sqlite-grammar")]
+
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

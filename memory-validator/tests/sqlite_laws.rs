@@ -1,5 +1,6 @@
 //! What holds for every text.
 
+#![cfg(feature = "sqlite-grammar")]
 #![allow(clippy::indexing_slicing, reason = "helpers of tests")]
 
 mod support;

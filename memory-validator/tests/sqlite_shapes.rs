@@ -1,4 +1,6 @@
 //! No statement takes the process down, whatever its shape, and the work grows no faster than the text.
+
+#![cfg(feature = "sqlite-grammar")]
 #![allow(unsafe_code, clippy::unwrap_used, reason = "an allocator that counts; helpers of tests")]
 
 mod support;

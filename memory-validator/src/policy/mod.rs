@@ -144,6 +144,20 @@ impl Policy {
         self
     }
 
+    /// Allows a schema to be named.
+    #[must_use]
+    pub fn with_schema(mut self, name: &str) -> Self {
+        self.schemas.insert(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Allows a function where a table stands.
+    #[must_use]
+    pub fn with_table_function(mut self, name: &str) -> Self {
+        self.table_functions.insert(name.to_ascii_lowercase());
+        self
+    }
+
     /// Allows a function.
     #[must_use]
     pub fn with_function(mut self, name: &str) -> Self {

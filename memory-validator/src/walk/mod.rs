@@ -10,4 +10,10 @@ mod postgres_nodes;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;
 #[cfg(feature = "sqlite-grammar")]
+mod sqlite_define;
+#[cfg(feature = "sqlite-grammar")]
 mod sqlite_expr;
+#[cfg(feature = "sqlite-grammar")]
+mod sqlite_names;
+#[cfg(feature = "sqlite-grammar")]
+mod sqlite_select;
