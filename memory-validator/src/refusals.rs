@@ -95,7 +95,7 @@ pub(crate) fn table_function(stage: Stage, position: Position, name: &str) -> Re
     let instead = match name {
         "generate_series" => "use `WITH RECURSIVE`",
         _ if name.starts_with("pragma_") => "read `pragma_table_info('name')` or `pragma_index_list('name')`",
-        _ => "use json_each, json_tree, or a table of your own",
+        _ => "use json_each or json_tree; search a full-text table by `WHERE name MATCH …`",
     };
     Refusal::new(stage, "table_function", position, format!("{}(", short(name)))
         .because("this table function is not on the list of allowed ones")
