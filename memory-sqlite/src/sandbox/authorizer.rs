@@ -97,6 +97,7 @@ pub(super) struct Watch {
     suspects: Vec<String>,
     denied: Option<Denied>,
     writes_rows: bool,
+    second: bool,
 }
 
 impl Watch {
@@ -112,6 +113,7 @@ impl Watch {
             suspects: Vec::new(),
             denied: None,
             writes_rows: false,
+            second: false,
         }
     }
 
@@ -128,6 +130,18 @@ impl Watch {
         self.suspects.clear();
         self.denied = None;
         self.writes_rows = false;
+        self.second = false;
+    }
+
+    /// Begins with the same statement anew: its virtual tables are open now, so that whatever is compiled is its own.
+    pub(super) fn begin_again(&mut self, phase: Phase) {
+        self.begin(phase);
+        self.second = true;
+    }
+
+    /// Whether it takes a second look to tell what the statement does from what opening a virtual table did.
+    pub(super) fn needs_second_look(&self) -> bool {
+        !self.second && !self.suspects.is_empty()
     }
 
     /// Goes on with the same statement.
@@ -201,7 +215,17 @@ impl Watch {
     fn judge(&mut self, context: &AuthContext<'_>, mode: Mode, running: bool) -> Result<(), String> {
         let action = &context.action;
         if mode == Mode::Query && is_write(action) {
-            return Err(construct(action));
+            // An r-tree that is opened compiles what it would write with.
+            let opened = (running || !self.second) && in_main(context.database_name);
+            return match written(action) {
+                Some(table) if opened && is_shadow(table) => {
+                    if !running {
+                        self.suspect(&table.to_ascii_lowercase());
+                    }
+                    Ok(())
+                }
+                _ => Err(construct(action)),
+            };
         }
         match action {
             AuthAction::Select | AuthAction::Recursive => Ok(()),
@@ -325,7 +349,7 @@ impl Watch {
     }
 
     fn suspect(&mut self, name: &str) {
-        if SHADOWS.iter().any(|end| name.ends_with(end)) && !self.suspects.iter().any(|known| known == name) {
+        if is_shadow(name) && !self.suspects.iter().any(|known| known == name) {
             self.suspects.push(name.to_owned());
         }
     }
@@ -375,6 +399,22 @@ fn is_reserved(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("_mem_")
 }
 
+/// Whether a virtual table's own table could be so called.
+fn is_shadow(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SHADOWS.iter().any(|end| name.ends_with(end))
+}
+
+/// The table whose rows are written.
+fn written<'a>(action: &AuthAction<'a>) -> Option<&'a str> {
+    match action {
+        AuthAction::Insert { table_name }
+        | AuthAction::Delete { table_name }
+        | AuthAction::Update { table_name, .. } => Some(table_name),
+        _ => None,
+    }
+}
+
 fn in_main(database: Option<&str>) -> bool {
     matches!(database, None | Some("main"))
 }
@@ -398,12 +438,8 @@ fn trusted(action: &AuthAction<'_>) -> Result<(), String> {
         | AuthAction::Function { .. }
         | AuthAction::Transaction { .. }
         | AuthAction::Savepoint { .. } => Ok(()),
-        // What AUTOINCREMENT counts on with, of a database that is restored.
-        AuthAction::Insert { table_name } | AuthAction::Delete { table_name }
-            if *table_name == "sqlite_sequence" =>
-        {
-            Ok(())
-        }
+        // What AUTOINCREMENT counts on with, of a database that is restored; what an r-tree compiles when it is opened.
+        _ if written(action).is_some_and(|table| table == "sqlite_sequence" || is_shadow(table)) => Ok(()),
         AuthAction::Pragma { pragma_name, .. }
             if TRUSTED_PRAGMAS.contains(&pragma_name.to_ascii_lowercase().as_str()) =>
         {

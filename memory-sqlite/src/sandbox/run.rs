@@ -102,7 +102,12 @@ impl Sandbox {
         }
         self.watch().begin(Phase::Compiling(statement.mode));
         let mut batch = Batch::new(&self.conn, statement.sql);
-        let first = batch.next()?;
+        let mut first = batch.next()?;
+        if self.watch().needs_second_look() {
+            self.watch().begin_again(Phase::Compiling(statement.mode));
+            batch = Batch::new(&self.conn, statement.sql);
+            first = batch.next()?;
+        }
         let finished = self.watch().finish();
         let Some(mut compiled) = first else { return Err(refusal::empty().into()) };
         finished.map_err(|denied| refusal::denied(&denied))?;

@@ -365,3 +365,104 @@ fn one_statement_cannot_make_the_log_grow_without_end() {
     assert!(matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::TransactionLost), "{error:?}");
     assert_eq!(room.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(0));
 }
+
+/// What agents do with a database, all of it in one: the authorizer is in nobody's way.
+#[test]
+fn an_agents_everyday_statements_run() {
+    let room = Room::new();
+    let values: Vec<String> = (0..5_000).map(|number| format!("({number}, 'n{number}')")).collect();
+    let many = format!("INSERT INTO wide VALUES {}", values.join(", "));
+    let sum = format!("SELECT {}", vec!["1"; 900].join(" + "));
+    let statements = [
+        "ANALYZE",
+        "CREATE TABLE p(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE CHECK (length(name) < 50), g AS (name || '!'))",
+        "CREATE TABLE IF NOT EXISTS c(p REFERENCES p(id) ON DELETE CASCADE ON UPDATE CASCADE, w REAL DEFAULT (1.0 + 1))",
+        "CREATE TABLE s(k TEXT PRIMARY KEY, v INT NOT NULL) STRICT, WITHOUT ROWID",
+        "CREATE UNIQUE INDEX c_w ON c(w, p) WHERE w > 0",
+        "CREATE INDEX p_lower ON p(lower(name) DESC)",
+        "CREATE VIEW v AS SELECT p.name, sum(c.w) AS w FROM p LEFT JOIN c ON c.p = p.id GROUP BY p.id",
+        "CREATE TRIGGER p_in AFTER INSERT ON p BEGIN INSERT INTO c VALUES (NEW.id, 7); END",
+        "CREATE TRIGGER v_in INSTEAD OF INSERT ON v BEGIN INSERT INTO p(name) VALUES (NEW.name); END",
+        "INSERT INTO p(name) VALUES ('a'), ('b') RETURNING id, g",
+        "INSERT INTO v(name) VALUES ('through the view')",
+        "INSERT INTO s VALUES ('x', 1) ON CONFLICT (k) DO UPDATE SET v = v + excluded.v",
+        "INSERT OR IGNORE INTO p(name) VALUES ('a')",
+        "REPLACE INTO s VALUES ('x', 2)",
+        "UPDATE p SET name = name || '2' WHERE id IN (SELECT p FROM c) RETURNING *",
+        "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i, sum(i) OVER (ORDER BY i) FROM n",
+        "CREATE TABLE wide(n, t)",
+        &many,
+        &sum,
+        "CREATE TABLE copy AS SELECT * FROM wide WHERE n % 2 = 0",
+        "ANALYZE",
+        "ANALYZE p",
+        "REINDEX",
+        "REINDEX p_lower",
+        "ALTER TABLE p ADD COLUMN extra TEXT DEFAULT 'x' CHECK (extra <> '')",
+        "ALTER TABLE p RENAME COLUMN extra TO more",
+        "ALTER TABLE p DROP COLUMN more",
+        "ALTER TABLE wide RENAME TO wider",
+        "DELETE FROM p WHERE id = 1",
+        "DELETE FROM copy",
+        "DROP INDEX p_lower",
+        "DROP TRIGGER p_in",
+        "DROP VIEW v",
+        "DROP TABLE copy",
+        "DROP TABLE p",
+        "CREATE VIRTUAL TABLE ft USING fts5(title, body, tokenize = 'porter unicode61', prefix = '2 3')",
+        "INSERT INTO ft(title, body) SELECT 'n' || n, 'running number ' || n FROM wider WHERE n < 1000",
+        "SELECT rowid, bm25(ft), snippet(ft, 1, '<', '>', '…', 5) FROM ft WHERE ft MATCH 'run*' ORDER BY rank LIMIT 3",
+        "UPDATE ft SET body = 'walking' WHERE rowid = 7",
+        "DELETE FROM ft WHERE ft MATCH 'title:n8'",
+        "INSERT INTO ft(ft) VALUES ('optimize')",
+        "INSERT INTO ft(ft, rank) VALUES ('merge', 16)",
+        "INSERT INTO ft(ft) VALUES ('integrity-check')",
+        "ALTER TABLE ft RENAME TO fulltext",
+        "SELECT count(*) FROM fulltext('walk')",
+        "CREATE VIRTUAL TABLE ext USING fts5(t, content = 'wider', content_rowid = 'n')",
+        "INSERT INTO ext(ext) VALUES ('rebuild')",
+        "SELECT highlight(ext, 0, '<', '>') FROM ext WHERE ext MATCH 'n17'",
+        "DROP TABLE fulltext",
+        "CREATE VIRTUAL TABLE rt USING rtree(id, x0, x1, y0, y1, +note TEXT)",
+        "INSERT INTO rt SELECT n, n, n + 1, 0, 1, t FROM wider",
+        "SELECT id, note FROM rt WHERE x0 >= 10 AND x1 <= 20 AND y0 < 1",
+        "UPDATE rt SET x1 = x1 + 5 WHERE id = 3",
+        "DROP TABLE rt",
+        "CREATE VIRTUAL TABLE ri USING rtree_i32(id, a, b)",
+        "SELECT name, type FROM pragma_table_info('wider')",
+        "SELECT m.name, i.name FROM sqlite_schema m JOIN pragma_index_list(m.name) i WHERE m.type = 'table'",
+        "SELECT key, value FROM json_each('{\"a\": [1, 2]}')",
+        "SELECT fullkey, atom FROM json_tree('{\"a\": [1, {\"b\": 2}]}')",
+        "SELECT '{\"a\": {\"b\": 1}}' -> 'a' ->> 'b'",
+        "EXPLAIN SELECT * FROM wider",
+        "EXPLAIN QUERY PLAN SELECT * FROM wider WHERE n = 1",
+        "SELECT current_timestamp, date('now'), strftime('%Y', 'now', 'localtime')",
+        "VALUES (1, 2), (3, 4)",
+        "SELECT 1 -- and a comment",
+        "  ; SELECT 2 ; ; /* nothing */ ",
+    ];
+    for sql in statements {
+        if let Err(error) = room.exec(sql, &[]) {
+            panic!("{error:?}: {}", sql.chars().take(120).collect::<String>());
+        }
+    }
+}
+
+#[test]
+fn opening_an_r_tree_is_no_write_and_hides_none() {
+    let room = Room::new();
+    room.load("CREATE VIRTUAL TABLE rt USING rtree(id, a, b); INSERT INTO rt VALUES (1, 2, 3)");
+    assert_eq!(room.value("SELECT a FROM rt").unwrap(), SqlValue::Real(2.0));
+    assert_eq!(room.writer().tables().unwrap().len(), 1);
+    for layers in [Layers::ALL, Layers::only("authorizer").unwrap()] {
+        for (mode, role) in [(Mode::Exec, Role::Writer), (Mode::Query, Role::Reader)] {
+            let file = room.file();
+            let mut sandbox =
+                Sandbox::open(Place::File(&file), role, &room.config, &[], None, layers).unwrap();
+            let sql = "UPDATE rt_node SET data = x'00' WHERE EXISTS (SELECT 1 FROM rt)";
+            let error = room.run(&mut sandbox, mode, sql, &[]).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::StatementRefused | ErrorKind::ReadOnly), "{error:?}");
+        }
+    }
+    assert_eq!(room.value("SELECT a FROM rt").unwrap(), SqlValue::Real(2.0));
+}
