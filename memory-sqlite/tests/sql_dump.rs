@@ -15,7 +15,7 @@ use memory_core::{ErrorKind, Result};
 use proptest::prelude::*;
 use support::files::folder;
 use support::sql::Sql;
-use support::{agent, block_on, collect, fast, stream};
+use support::{agent, block_on, collect, eventually, fast, stream};
 use tempfile::TempDir;
 
 fn open() -> (TempDir, Sql) {
@@ -260,10 +260,11 @@ fn a_dump_that_nobody_reads_ends_and_lets_the_store_close() {
     let (_folder, sql) = open();
     sql.exec("CREATE TABLE t (a)");
     sql.exec("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT hex(zeroblob(2000)) FROM n");
+    let begin = || eventually("a dump begins", || block_on(sql.facet().dump(&sql.scope)).ok());
     for _ in 0..10 {
-        drop(block_on(sql.facet().dump(&sql.scope)).unwrap());
+        drop(begin());
     }
-    let abandoned = block_on(sql.facet().dump(&sql.scope)).unwrap();
+    let abandoned = begin();
     sql.clone().close();
     drop(abandoned);
 }

@@ -230,6 +230,7 @@ fn a_damaged_database_is_told_and_can_be_dropped() {
     let again = Sql::open(&folder.path().join("memory.db"), fast());
     assert_eq!(again.try_query("SELECT 1").unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(again.try_exec("CREATE TABLE t (a)").unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(again.scopes(), std::slice::from_ref(&again.scope));
     again.drop_scope();
     again.exec("CREATE TABLE t (a)");
     assert_eq!(again.tables(), ["t"]);

@@ -1,5 +1,6 @@
 //! What the SQL facet of one provider consists of: connections, threads, open transactions, and who looks after them.
 
+use std::fmt;
 use std::future::Future;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use super::running::Running;
 use super::transactions::{Ended, Guard, Held, Transactions};
 use super::verdicts::Verdicts;
 use super::workers::Workers;
+use crate::config::Durability;
 use crate::error::closed;
 use crate::sandbox::{EntryPool, Layers, SandboxConfig, SharedFile};
 use crate::store::Store;
@@ -32,7 +34,6 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 const DESCRIPTORS: usize = 3;
 
 /// The SQL facet's own state.
-#[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) config: SqlConfig,
     pub(crate) store: Arc<Store>,
@@ -49,6 +50,12 @@ pub(crate) struct Engine {
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
 impl Engine {
     /// Nothing is made on the disk, and no thread is started, before the first statement.
     pub(crate) fn new(store: &Arc<Store>, database: Option<&Path>) -> Result<Arc<Self>> {
@@ -59,9 +66,10 @@ impl Engine {
         // different times by the clock.
         let count = PROVIDERS.fetch_add(1, Ordering::Relaxed);
         let nonce = format!("{:x}-{:x}-{count:x}", store.clock.now().as_millis(), std::process::id());
+        let durable = store.config.durability == Durability::Full;
         let files = match (&config.root, database) {
-            (Some(root), _) => Files::kept(root)?,
-            (None, Some(database)) => Files::kept(&beside(database))?,
+            (Some(root), _) => Files::kept(root, durable)?,
+            (None, Some(database)) => Files::kept(&beside(database), durable)?,
             (None, None) => Files::temporary(&nonce)?,
         };
         let descriptors = config.max_descriptors.unwrap_or_else(descriptors::budget);

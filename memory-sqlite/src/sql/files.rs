@@ -30,6 +30,8 @@ const LOCK: &str = ".lock";
 #[derive(Debug)]
 pub(crate) struct Files {
     root: Root,
+    /// Whether names survive power loss.
+    durable: bool,
     /// Among the threads of this process, which share one file lock.
     inside: RwLock<()>,
     lock: Mutex<Held>,
@@ -42,7 +44,7 @@ enum Root {
     /// The operator's; made with the first database.
     Kept(PathBuf),
     /// For a database in memory; made with the first database, removed with the provider.
-    Temporary(PathBuf),
+    Temporary(PathBuf, Mutex<bool>),
 }
 
 /// The lock's file, and how many of this process share it.
@@ -87,6 +89,11 @@ impl Place {
         }
     }
 
+    /// Bytes of the database's file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        fs::symlink_metadata(&self.database).map_or(0, |found| found.len())
+    }
+
     /// Whether there is anything to remove.
     pub(crate) fn is_there(&self) -> Result<bool> {
         self.is_made()?;
@@ -116,23 +123,24 @@ impl Files {
     ///
     /// # Errors
     /// `invalid_argument` for a path that names no folder; as the file system has it.
-    pub(crate) fn kept(root: &Path) -> Result<Self> {
-        Ok(Self::new(Root::Kept(resolve(root)?)))
+    pub(crate) fn kept(root: &Path, durable: bool) -> Result<Self> {
+        Ok(Self::new(Root::Kept(resolve(root)?), durable))
     }
 
     /// `nonce` makes the folder's name this provider's own.
     pub(crate) fn temporary(nonce: &str) -> Result<Self> {
         let name = format!("memory-sqlite-{nonce}.sql");
-        Ok(Self::new(Root::Temporary(resolve(&std::env::temp_dir().join(name))?)))
+        let root = resolve(&std::env::temp_dir().join(name))?;
+        Ok(Self::new(Root::Temporary(root, Mutex::new(false)), false))
     }
 
-    fn new(root: Root) -> Self {
-        Self { root, inside: RwLock::default(), lock: Mutex::default(), names: AtomicU64::new(0) }
+    fn new(root: Root, durable: bool) -> Self {
+        Self { root, durable, inside: RwLock::default(), lock: Mutex::default(), names: AtomicU64::new(0) }
     }
 
     fn root(&self) -> &Path {
         match &self.root {
-            Root::Kept(path) | Root::Temporary(path) => path,
+            Root::Kept(path) | Root::Temporary(path, _) => path,
         }
     }
 
@@ -200,51 +208,58 @@ impl Files {
                 crate::file::create_folder(root).map_err(file)?;
                 check_folder(root)
             }
-            Root::Temporary(root) => make_folder(root),
+            Root::Temporary(root, made) => {
+                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                // Whoever put a folder of this name where everybody may write could read what is in it.
+                if !*made {
+                    if fs::symlink_metadata(root).is_ok() {
+                        return Err(strange("the temporary folder for SQL databases"));
+                    }
+                    make_folder(root, false, true)?;
+                    *made = true;
+                }
+                Ok(())
+            }
         }
     }
 
     /// Makes the folders down to the scope's, its identity, and an empty file for the database. Whatever is there
     /// already stays.
     fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
-        make_folder(&self.tenant_folder(&scope.tenant))?;
-        make_folder(&place.folder)?;
+        make_folder(&self.tenant_folder(&scope.tenant), self.durable, false)?;
+        make_folder(&place.folder, self.durable, false)?;
         let identity = place.folder.join(IDENTITY);
         if !exists(&identity)? {
-            self.write_identity(scope, &place.folder, &identity)?;
+            self.write_new(&place.folder, &identity, &content_of(scope)?)?;
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        private(&mut options);
-        match options.open(&place.database) {
-            Ok(_) => {
-                sync_folder(&place.folder);
-                Ok(())
-            }
-            // SQLite holds it; nothing else may open and close it.
-            Err(error) if error.kind() == IoErrorKind::AlreadyExists => place.is_made().map(drop),
-            Err(error) => Err(file(error)),
+        // One that SQLite holds must not be opened and closed by anybody else; this one nobody has seen yet.
+        if !place.is_made()? {
+            self.write_new(&place.folder, &place.database, &empty_database())?;
         }
+        Ok(())
     }
 
-    fn write_identity(&self, scope: &Scope, folder: &Path, identity: &Path) -> Result<()> {
+    /// Writes a file that is there whole or not at all.
+    fn write_new(&self, folder: &Path, path: &Path, content: &[u8]) -> Result<()> {
         let number = self.names.fetch_add(1, Ordering::Relaxed);
-        let draft = folder.join(format!(".{IDENTITY}-{}-{number}", std::process::id()));
-        let content =
-            Identity { format: 1, tenant: scope.tenant.clone(), kind: scope.kind, id: scope.id.clone() };
-        let content = serde_json::to_vec(&content)
-            .map_err(|error| Error::internal("a scope's identity cannot be written").with_source(error))?;
+        let draft = folder.join(format!(".draft-{}-{number}", std::process::id()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         private(&mut options);
         let written = options
             .open(&draft)
-            .and_then(|mut out| out.write_all(&content).and_then(|()| out.sync_all()))
-            .and_then(|()| fs::rename(&draft, identity));
+            .and_then(|mut out| {
+                out.write_all(content).and_then(|()| if self.durable { out.sync_all() } else { Ok(()) })
+            })
+            .and_then(|()| fs::rename(&draft, path));
         if written.is_err() {
             let _ = fs::remove_file(&draft);
         }
-        written.map_err(file)
+        written.map_err(file)?;
+        if self.durable {
+            sync_folder(folder);
+        }
+        Ok(())
     }
 
     /// The scopes of a tenant whose folders hold an identity and a database, in no order.
@@ -260,8 +275,23 @@ impl Files {
         for item in fs::read_dir(&folder).map_err(file)? {
             let item = item.map_err(file)?;
             let name = item.file_name();
-            let Some(name) = name.to_str().filter(|name| is_digest(name)) else { continue };
-            let Some(scope) = identity(&item.path())? else { continue };
+            let Some(name) = name.to_str() else { continue };
+            if name.starts_with(TRASH) {
+                // Whoever dropped it did not come to remove it, or is about to.
+                discard(&item.path());
+            }
+            if !is_digest(name) {
+                continue;
+            }
+            let scope = match identity(&item.path()) {
+                Ok(Some(scope)) => scope,
+                Ok(None) => continue,
+                // One that cannot be read keeps nobody from the others.
+                Err(error) => {
+                    tracing::warn!(%error, folder = name, "whose a SQL database is cannot be read; it is left out");
+                    continue;
+                }
+            };
             // What does not belong there is nobody's: it was put there by hand.
             if scope.tenant == *tenant && scope.digest().to_hex() == name {
                 scopes.push(scope);
@@ -275,7 +305,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        if let Root::Temporary(root) = &self.root
+        if let Root::Temporary(root, _) = &self.root
             && fs::symlink_metadata(root).is_ok_and(|found| found.is_dir())
             && let Err(error) = fs::remove_dir_all(root)
         {
@@ -327,7 +357,9 @@ impl Changing<'_> {
         trash.push(name);
         let trash = parent.join(trash);
         fs::rename(&place.folder, &trash).map_err(file)?;
-        sync_folder(parent);
+        if self.files.durable {
+            sync_folder(parent);
+        }
         Ok(Some(trash))
     }
 }
@@ -396,7 +428,10 @@ fn resolve(path: &Path) -> Result<PathBuf> {
 
 /// Removes what [`Changing::take`] took away.
 pub(crate) fn discard(trash: &Path) {
-    if let Err(error) = fs::remove_dir_all(trash) {
+    let gone = |error: &std::io::Error| error.kind() == IoErrorKind::NotFound;
+    if let Err(error) = fs::remove_dir_all(trash)
+        && !gone(&error)
+    {
         tracing::warn!(%error, "the files of a dropped SQL database could not all be removed");
     }
 }
@@ -427,6 +462,39 @@ fn identity(folder: &Path) -> Result<Option<Scope>> {
     Ok(Some(Scope::new(identity.tenant, identity.kind, identity.id)))
 }
 
+fn content_of(scope: &Scope) -> Result<Vec<u8>> {
+    let identity =
+        Identity { format: 1, tenant: scope.tenant.clone(), kind: scope.kind, id: scope.id.clone() };
+    serde_json::to_vec(&identity)
+        .map_err(|error| Error::internal("a scope's identity cannot be written").with_source(error))
+}
+
+/// A database without tables that uses the write-ahead log, as SQLite writes it: <https://www.sqlite.org/fileformat2.html>.
+/// Had SQLite to make one, it would take a journal and six syncs.
+fn empty_database() -> Vec<u8> {
+    let mut page = vec![0; 4_096];
+    let fields: [(usize, &[u8]); 7] = [
+        (0, b"SQLite format 3\0"),
+        // Pages of 4,096 bytes; read and written by way of the log; none of them reserved; the fractions.
+        (16, &[0x10, 0x00, 2, 2, 0, 64, 32, 32]),
+        // One change, one page.
+        (24, &[0, 0, 0, 1, 0, 0, 0, 1]),
+        // The change for which the number of pages holds.
+        (92, &[0, 0, 0, 1]),
+        // The version of SQLite that wrote it.
+        (96, &[0x00, 0x2e, 0x5f, 0x20]),
+        // The schema's table: a leaf without cells.
+        (100, &[0x0d]),
+        (105, &[0x10, 0x00]),
+    ];
+    for (at, bytes) in fields {
+        for (to, from) in page.iter_mut().skip(at).zip(bytes) {
+            *to = *from;
+        }
+    }
+    page
+}
+
 fn is_digest(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
@@ -440,7 +508,8 @@ fn exists(path: &Path) -> Result<bool> {
     }
 }
 
-fn make_folder(path: &Path) -> Result<()> {
+/// Makes a folder that nobody else may enter; one that is there is as good, unless it must be new.
+fn make_folder(path: &Path, durable: bool, new: bool) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     {
@@ -449,12 +518,12 @@ fn make_folder(path: &Path) -> Result<()> {
     }
     match builder.create(path) {
         Ok(()) => {
-            if let Some(parent) = path.parent() {
+            if durable && let Some(parent) = path.parent() {
                 sync_folder(parent);
             }
             Ok(())
         }
-        Err(error) if error.kind() == IoErrorKind::AlreadyExists => check_folder(path),
+        Err(error) if error.kind() == IoErrorKind::AlreadyExists && !new => check_folder(path),
         Err(error) => Err(file(error)),
     }
 }
@@ -488,4 +557,25 @@ fn strange(what: &str) -> Error {
         ErrorKind::Corrupt,
         format!("{what} is a symbolic link or no ordinary one; somebody else put it there: remove it"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::empty_database;
+
+    #[test]
+    fn sqlite_takes_the_empty_database_for_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.db");
+        std::fs::write(&path, empty_database()).unwrap();
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        let text = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(text("PRAGMA integrity_check"), "ok");
+        assert_eq!(text("PRAGMA journal_mode"), "wal");
+        assert_eq!(text("PRAGMA encoding"), "UTF-8");
+        conn.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA wal_checkpoint(TRUNCATE)")
+            .unwrap();
+        assert_eq!(text("PRAGMA integrity_check"), "ok");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 8_192);
+    }
 }

@@ -18,6 +18,9 @@ pub(crate) const DROPPED: i32 = -1_145_198_416;
 /// Marks a database that holds what was committed.
 pub(crate) const WRITTEN: i32 = 1;
 
+/// Connections at rest that keep their caches.
+const WARM: usize = 256;
+
 /// What this provider knows of a scope while anybody uses its database.
 #[derive(Debug)]
 pub(crate) struct ScopeState {
@@ -71,19 +74,17 @@ impl Conn {
 
 type Slot = (ScopeDigest, Role);
 
-/// Connections that keep their pages and statements while they rest; further ones give that memory back.
-const WARM: usize = 256;
-
+/// Connections that rest, in the order in which they came.
 #[derive(Debug, Default)]
-struct Resting {
+struct Shelf {
     connections: HashMap<Slot, Vec<(u64, Conn)>>,
-    /// In the order in which they came; some are gone already.
+    /// Some of these are gone already.
     order: VecDeque<(u64, Slot)>,
     count: usize,
     next: u64,
 }
 
-impl Resting {
+impl Shelf {
     fn take(&mut self, slot: Slot) -> Option<Conn> {
         let of_slot = self.connections.get_mut(&slot)?;
         let (_, conn) = of_slot.pop()?;
@@ -94,7 +95,8 @@ impl Resting {
         Some(conn)
     }
 
-    fn put(&mut self, slot: Slot, conn: Conn) {
+    fn put(&mut self, conn: Conn) {
+        let slot = (conn.state.digest, conn.role);
         self.next += 1;
         self.connections.entry(slot).or_default().push((self.next, conn));
         self.order.push_back((self.next, slot));
@@ -121,6 +123,13 @@ impl Resting {
         }
         None
     }
+}
+
+/// The last ones used keep what makes them fast; the others only their files.
+#[derive(Debug, Default)]
+struct Resting {
+    warm: Shelf,
+    cold: Shelf,
 }
 
 /// How connections are opened.
@@ -245,7 +254,10 @@ impl Pool {
 
     fn rested(&self, state: &Arc<ScopeState>, role: Role) -> Option<Conn> {
         loop {
-            let conn = self.lock().take((state.digest, role))?;
+            let slot = (state.digest, role);
+            let mut resting = self.lock();
+            let conn = resting.warm.take(slot).or_else(|| resting.cold.take(slot))?;
+            drop(resting);
             if conn.is_current() {
                 return Some(conn);
             }
@@ -280,12 +292,22 @@ impl Pool {
             return;
         }
         conn.sandbox.set_quota(None);
-        if self.lock().count >= WARM {
-            conn.sandbox.relax();
-        }
         let mut resting = self.lock();
-        resting.put((conn.state.digest, conn.role), conn);
-        let closed = if resting.count > self.capacity { resting.oldest() } else { None };
+        resting.warm.put(conn);
+        let cooled = if resting.warm.count > WARM.min(self.capacity) { resting.warm.oldest() } else { None };
+        drop(resting);
+        let Some(mut cooled) = cooled else { return };
+        if self.capacity <= WARM {
+            return;
+        }
+        cooled.sandbox.relax();
+        let mut resting = self.lock();
+        resting.cold.put(cooled);
+        let closed = if resting.warm.count + resting.cold.count > self.capacity {
+            resting.cold.oldest()
+        } else {
+            None
+        };
         drop(resting);
         drop(closed);
     }
@@ -295,7 +317,8 @@ impl Pool {
         let mut closed = Vec::new();
         let mut resting = self.lock();
         for role in [Role::Writer, Role::Reader] {
-            while let Some(conn) = resting.take((digest, role)) {
+            let slot = (digest, role);
+            while let Some(conn) = resting.warm.take(slot).or_else(|| resting.cold.take(slot)) {
                 closed.push(conn);
             }
         }
@@ -306,13 +329,14 @@ impl Pool {
     /// Every connection that rests.
     pub(crate) fn drain(&self) -> Vec<Conn> {
         let mut resting = self.lock();
-        std::iter::from_fn(|| resting.oldest()).collect()
+        std::iter::from_fn(|| resting.cold.oldest().or_else(|| resting.warm.oldest())).collect()
     }
 
     /// How many rest.
     #[cfg(feature = "lab")]
     pub(crate) fn resting(&self) -> usize {
-        self.lock().count
+        let resting = self.lock();
+        resting.warm.count + resting.cold.count
     }
 
     /// Takes away the files of a database that is marked as dropped.

@@ -75,12 +75,12 @@ impl Engine {
             let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
             let (engine, state) = (Arc::clone(self), Arc::clone(&state));
             let work = move || match engine.begin_write(&state, deadline) {
-                Ok(conn) => Ok(Ok((conn, held))),
+                Ok(conn) => engine.prepare(conn, held).map(Ok),
                 Err(error) if is_busy(&error) => Ok(Err(held)),
                 Err(error) => Err(error),
             };
             match self.workers.run(deadline, work).await?? {
-                Ok((conn, guard)) => return self.prepare(conn, guard),
+                Ok(restoring) => return Ok(restoring),
                 Err(held) => guard = Some(held),
             }
             self.pause(&mut times, deadline).await?;

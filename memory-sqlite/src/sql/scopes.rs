@@ -87,7 +87,15 @@ impl Engine {
         let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
         for scope in found {
             // A database that nobody has written to, or that was dropped since, is none.
-            let Some(bytes) = self.look(&scope, |conn| conn.sandbox.usage()).await? else { continue };
+            let bytes = match self.look(&scope, |conn| conn.sandbox.usage()).await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                // Whoever is to drop or restore it must see it.
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    self.pool.scope(&scope).place.file_bytes()
+                }
+                Err(error) => return Err(error),
+            };
             if scopes.len() >= query.limit {
                 let next = scopes.last().map(|(last, _)| Cursor::after_scope(tenant, last.kind, &last.id));
                 return Ok(SqlScopePage::new(scopes, next));
