@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use memory_core::sql::{SqlValue, StatementOptions};
-use memory_core::{Backend as _, ErrorKind, SetOptions};
+use memory_core::{Backend as _, ErrorKind, Provider as _, SetOptions};
 use memory_sqlite::{SharedDatabase, SqliteProvider};
 use support::child::{self, Child};
 use support::embedders::Directions;
