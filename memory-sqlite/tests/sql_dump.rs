@@ -54,7 +54,7 @@ fn round_trip(sql: &Sql) -> (Sql, RestoreOutcome) {
 const DATABASE: &[&str] = &[
     "CREATE TABLE parent (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL DEFAULT 'x' COLLATE NOCASE, CHECK (name <> ''))",
     "CREATE TABLE child (a, p REFERENCES parent ON DELETE CASCADE, twice AS (a * 2) STORED, b GENERATED ALWAYS AS (a || 'b'))",
-    "CREATE TABLE \"a \"\"b\" (\"c d\" TEXT, \"select\", [e]]) INT)",
+    "CREATE TABLE \"a \"\"b\" (\"c d\" TEXT, \"select\", \"e])\" INT)",
     "CREATE TABLE \"main.notes\" (x)",
     "CREATE TABLE sqliteXfoo (x)",
     "CREATE TABLE keyed (k TEXT, n INT, v BLOB, PRIMARY KEY (k, n DESC)) WITHOUT ROWID, STRICT",

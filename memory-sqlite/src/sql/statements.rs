@@ -124,6 +124,35 @@ impl Engine {
         })
     }
 
+    /// As [`Engine::step`], where the statement may write. The engine bounds the pages of the file; of a file that is
+    /// larger than its quota already, the free ones must not be filled.
+    fn step_writing(
+        &self,
+        sandbox: &mut Sandbox,
+        call: &Call,
+        judged: Judged,
+        cancel: &Cancel,
+    ) -> Result<Ran> {
+        let (kind, quota) = (judged.kind, call.options.quota_bytes.or(self.config.quota_bytes));
+        let bounded = quota.filter(|_| self.layers().quota && !kind.reads_only() && !kind.frees());
+        let before = if bounded.is_some() { sandbox.usage()? } else { 0 };
+        let ran = self.step(sandbox, call, kind.frees(), cancel)?;
+        if let Some(quota) = bounded
+            && sandbox.in_transaction()
+        {
+            let after = sandbox.usage()?;
+            if after > quota && after > before {
+                return Err(Error::new(
+                    ErrorKind::QuotaExceeded,
+                    format!("the scope's database would grow past its {quota} bytes; delete rows or drop tables first"),
+                )
+                .with_detail("layer", "quota")
+                .with_detail("quota_bytes", quota));
+            }
+        }
+        Ok(ran)
+    }
+
     async fn write(self: &Arc<Self>, call: Arc<Call>, underway: Underway) -> Result<Ran> {
         let state = self.pool.scope(&call.scope);
         let guard = match Arc::clone(&state.writing).try_lock_owned() {
@@ -176,7 +205,7 @@ impl Engine {
             Err(error) if is_busy(&error) => return Tried::Busy(guard),
             Err(error) => return Tried::Done(Err(error)),
         };
-        let ran = self.step(&mut conn.sandbox, call, judged.kind.frees(), cancel);
+        let ran = self.step_writing(&mut conn.sandbox, call, judged, cancel);
         let done = ran.and_then(|ran| {
             if conn.sandbox.in_transaction() {
                 self.mark_written(&mut conn, judged)?;
@@ -286,7 +315,7 @@ impl Engine {
         let undoable = !judged.kind.reads_only();
         let begun = if undoable { sandbox.savepoint(OF_STATEMENT) } else { Ok(()) };
         let ran = begun.and_then(|()| {
-            let ran = self.step(sandbox, call, judged.kind.frees(), cancel);
+            let ran = self.step_writing(sandbox, call, judged, cancel);
             if undoable && sandbox.in_transaction() {
                 if ran.is_err() {
                     sandbox.rollback_to(OF_STATEMENT)?;
