@@ -29,6 +29,10 @@ pub(crate) fn judge(
         .tokenize_with_location()
         .map_err(|error| unread(lexed, position(lexed.sql, error.location)))?;
     if stages.grammar {
+        // What the gate calls a fault this grammar would not see.
+        if let Some(fault) = &lexed.fault {
+            return Err(Refusal { stage: Stage::Grammar, ..fault.clone() });
+        }
         agree(lexed, &tokens)?;
     }
     let tree = {

@@ -335,6 +335,13 @@ impl Walk<'_> {
             "Extract" => "extract",
             "AtTimeZone" => "timezone",
             "IsNormalized" => "is_normalized",
+            // `date '2024-01-01'`: to SQLite a column and its name, or a call and its name.
+            "TypedString" if !self.judge.is_postgres() => {
+                return Err(self
+                    .refuse("construct", at, "TYPED STRING")
+                    .because("a literal has no type before it here")
+                    .instead("write the literal alone"));
+            }
             _ => return Ok(()),
         };
         self.judge.function(&[function.to_owned()], false, at)
