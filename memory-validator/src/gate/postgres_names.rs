@@ -53,8 +53,8 @@ fn words(list: &'static str) -> HashSet<&'static str> {
 
 /// Refuses by tokens alone.
 pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<(), Refusal> {
-    let gate = Gate { lexed, policy };
-    gate.beginning(mode)?;
+    let gate = Gate { lexed, mode, policy };
+    gate.beginning()?;
     let mut ended = false;
     for (at, token) in lexed.tokens.iter().enumerate() {
         if token.kind == Kind::Semicolon {
@@ -78,6 +78,7 @@ pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<()
 
 struct Gate<'s> {
     lexed: &'s Lexed<'s>,
+    mode: Mode,
     policy: &'s Policy,
 }
 
@@ -104,8 +105,13 @@ impl Gate<'_> {
         Refusal::new(Stage::Gate, rule, position, construct.chars().take(80).collect::<String>())
     }
 
+    /// Says of a refusal that it is one of a write, where only reading is allowed.
+    fn writes(&self, refusal: Refusal) -> Refusal {
+        if self.mode == Mode::Query { refusal.writing() } else { refusal }
+    }
+
     /// The statement's first words.
-    fn beginning(&self, mode: Mode) -> Result<(), Refusal> {
+    fn beginning(&self) -> Result<(), Refusal> {
         let mut at = 0;
         while self.is(at, "(") {
             at += 1;
@@ -122,7 +128,7 @@ impl Gate<'_> {
                 .because("statements of this kind are not allowed")
                 .instead("use statements that read, write or define your own tables; transactions are begun and ended by the runtime"));
         }
-        if mode == Mode::Query && !FIRST_OF_QUERY.contains(first.as_str()) {
+        if self.mode == Mode::Query && !FIRST_OF_QUERY.contains(first.as_str()) {
             return Err(self
                 .refuse("read_only", at, first.to_ascii_uppercase())
                 .because("this statement writes, and only reading is allowed here")
@@ -157,11 +163,11 @@ impl Gate<'_> {
         if word != "explain" && FIRST_OF_QUERY.contains(word.as_str()) {
             return Ok(());
         }
-        Err(self
-            .refuse("explain", at, word.to_ascii_uppercase())
-            .because("only queries are explained")
-            .instead("explain the SELECT that finds the same rows")
-            .writing())
+        Err(self.writes(
+            self.refuse("explain", at, word.to_ascii_uppercase())
+                .because("only queries are explained")
+                .instead("explain the SELECT that finds the same rows"),
+        ))
     }
 
     /// The kind of object a statement defines.
@@ -219,7 +225,7 @@ impl Gate<'_> {
             }
         }
         Err(self
-            .refuse("reserved_name", at, name)
+            .refuse("reserved", at, name)
             .because("this name belongs to the engine or the runtime")
             .instead("use your own tables"))
     }
@@ -241,11 +247,11 @@ impl Gate<'_> {
                     .because("rows cannot be locked by a query")
                     .instead("update them; a transaction of the runtime holds the locks"))
             }
-            "into" if !self.writes_into(at) => Err(self
-                .refuse("select_into", at, "INTO")
-                .because("SELECT INTO makes a table")
-                .instead("use CREATE TABLE … AS")
-                .writing()),
+            "into" if !self.writes_into(at) => Err(self.writes(
+                self.refuse("select_into", at, "INTO")
+                    .because("SELECT INTO makes a table")
+                    .instead("use CREATE TABLE … AS"),
+            )),
             "owner" | "row" if self.alters() && next(&[if name == "row" { "level" } else { "to" }]) => {
                 Err(self
                     .refuse("alter", at, name.to_ascii_uppercase())
@@ -253,7 +259,7 @@ impl Gate<'_> {
                     .instead("leave them as they are"))
             }
             "temp" | "temporary" if self.defines(at) => Err(self
-                .refuse("temporary", at, name.to_ascii_uppercase())
+                .refuse("temp", at, name.to_ascii_uppercase())
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed")),
             _ => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! Left out, and why: what tells of others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`, `reg*` types), what
 //! reaches beyond the database (`dblink*`, `lo_*`, files, `nextval` excepted), what changes the session or outlives the
-//! statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL (`query_to_xml`, `ts_stat`).
+//! statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL (`query_to_xml`, `ts_stat`, `ts_rewrite`).
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -35,7 +35,7 @@ const FUNCTIONS: &[&str] = &[
     "num_nonnulls num_nulls coalesce nullif greatest least",
     // Numbers.
     "abs cbrt ceil ceiling degrees div erf erfc exp factorial floor gcd lcm ln log log10 min_scale mod pi power pow radians \
-     round scale sign sqrt trim_scale trunc width_bucket random random_normal setseed gamma lgamma acos acosd asin asind atan \
+     round scale sign sqrt trim_scale trunc width_bucket random random_normal gamma lgamma acos acosd asin asind atan \
      atand atan2 atan2d cos cosd cot cotd sin sind tan tand sinh cosh tanh asinh acosh atanh numeric_inc",
     // Text.
     "ascii bit_length btrim casefold char_length character_length chr concat concat_ws format initcap left length lower lpad \
@@ -62,7 +62,7 @@ const FUNCTIONS: &[&str] = &[
     "abbrev broadcast family host hostmask inet_merge inet_same_family masklen netmask network set_masklen macaddr8_set7bit",
     // Full text.
     "array_to_tsvector get_current_ts_config json_to_tsvector jsonb_to_tsvector numnode phraseto_tsquery plainto_tsquery \
-     querytree setweight strip to_tsquery to_tsvector ts_delete ts_filter ts_headline ts_rank ts_rank_cd ts_rewrite \
+     querytree setweight strip to_tsquery to_tsvector ts_delete ts_filter ts_headline ts_rank ts_rank_cd \
      tsquery_phrase tsvector_to_array websearch_to_tsquery ts_lexize",
     // Identifiers.
     "gen_random_uuid uuid_generate_v4 uuidv4 uuidv7 uuid_extract_timestamp uuid_extract_version",
@@ -143,7 +143,7 @@ const DENIED_TYPES: &[&str] = &[
 const DENIED: &[&str] = &[
     "lo_close lo_creat lo_create lo_export lo_from_bytea lo_get lo_import lo_lseek lo_lseek64 lo_open lo_put lo_tell \
      lo_tell64 lo_truncate lo_truncate64 lo_unlink loread lowrite set_config current_setting current_schemas \
-     current_database current_query currtid currtid2 ts_stat row_security_active getdatabaseencoding \
+     current_database current_query currtid currtid2 ts_stat ts_rewrite row_security_active getdatabaseencoding \
      col_description obj_description shobj_description query_to_xml query_to_xmlschema query_to_xml_and_xmlschema \
      table_to_xml table_to_xmlschema table_to_xml_and_xmlschema schema_to_xml schema_to_xmlschema \
      schema_to_xml_and_xmlschema database_to_xml database_to_xmlschema database_to_xml_and_xmlschema cursor_to_xml \

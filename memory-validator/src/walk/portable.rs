@@ -179,14 +179,15 @@ impl Walk<'_> {
         let field = self.tree.node(child).field;
         let refuse = |rule, construct: &str| self.refuse(rule, child, construct);
         match field {
-            "into" => refuse("select_into", "INTO")
-                .because("SELECT INTO makes a table")
-                .instead("use CREATE TABLE … AS")
-                .writing(),
+            "into" => self.judge.writes(
+                refuse("select_into", "INTO")
+                    .because("SELECT INTO makes a table")
+                    .instead("use CREATE TABLE … AS"),
+            ),
             "locks" | "for_clause" => refuse("row_lock", "FOR UPDATE")
                 .because("rows cannot be locked by a query")
                 .instead("update them"),
-            "temporary" => refuse("temporary", "TEMPORARY")
+            "temporary" => refuse("temp", "TEMPORARY")
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed"),
             _ => refuse(
@@ -356,7 +357,7 @@ impl Walk<'_> {
         };
         if !self.judge.is_postgres() && name == ["raise"] && (at..end).any(rolls_back) {
             return Err(self
-                .refuse("raise", at, "RAISE(ROLLBACK")
+                .refuse("conflict_rollback", at, "RAISE(ROLLBACK")
                 .because("a trigger may not end the transaction")
                 .instead("use RAISE(ABORT, …)"));
         }
@@ -385,7 +386,10 @@ impl Walk<'_> {
 
     /// A name in several parts, judged by where it stands.
     fn name(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
-        let parts = self.parts(at);
+        let mut parts = self.parts(at);
+        if above.variant == "Comment" && self.comments_on_column(at) {
+            parts.pop();
+        }
         match self.role(at, above) {
             Role::Relation(access) => self.judge.relation(&parts, access, at),
             Role::Function { table } => self.judge.function(&parts, table, at),
@@ -411,7 +415,9 @@ impl Walk<'_> {
             | ("ColumnOption", "Collation", _)
             | ("UserDefinedTypeCompositeAttributeDef", _, "collation")
             | ("ConflictTarget", "OnConstraint", _)
-            | ("IndexColumn", _, "operator_class") => Role::Thing,
+            | ("IndexColumn", _, "operator_class")
+            | ("CreateIndex", _, "name")
+            | ("RenameTableNameKind" | "AlterIndexOperation", _, _) => Role::Thing,
             ("Insert" | "MergeInsertExpr", _, "columns")
             | (
                 "AssignmentTarget" | "JoinConstraint" | "FunctionArgExpr" | "SelectItemQualifiedWildcardKind",
@@ -420,7 +426,6 @@ impl Walk<'_> {
             )
             | ("Expr", "QualifiedWildcard", _)
             | ("Statement", "CreateSequence", "owned_by") => Role::Column,
-            ("Statement", "Comment", "object_name") if self.comments_on_column(at) => Role::Column,
             ("TableObject" | "TruncateTableTarget", _, _) => Role::Relation(Access::Write),
             (
                 "CreateTable"

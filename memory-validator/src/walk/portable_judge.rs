@@ -81,6 +81,11 @@ impl<'p> Judge<'p> {
         Refusal::new(Stage::Walk, rule, Position { offset: node, line: 0, column: 0 }, construct)
     }
 
+    /// Says of a refusal that it is one of a write, where only reading is allowed.
+    pub(crate) fn writes(&self, refusal: Refusal) -> Refusal {
+        if self.mode == Mode::Query { refusal.writing() } else { refusal }
+    }
+
     /// A statement, or one inside another: a change made by a common table expression or a trigger.
     pub(crate) fn statement(&mut self, kind: StatementKind, node: usize) -> Result<(), Refusal> {
         let name = kind.name().replace('_', " ").to_ascii_uppercase();
@@ -156,14 +161,14 @@ impl<'p> Judge<'p> {
                 && !self.policy.schemas.contains(schema)
             {
                 return Err(self
-                    .refuse("read_only_schema", node, construct)
+                    .refuse("schema_read_only", node, construct)
                     .because("this schema can only be read")
                     .instead("write to a table of your own"));
             }
         }
         if self.is_reserved(name) && !(access == Access::Read && self.policy.readable.contains(name)) {
             return Err(self
-                .refuse("reserved_name", node, construct)
+                .refuse("reserved", node, construct)
                 .because("this name belongs to the engine or the runtime")
                 .instead("use your own tables"));
         }
@@ -186,7 +191,7 @@ impl<'p> Judge<'p> {
         let foreign = schemas.iter().any(|schema| !self.is_own_schema(schema));
         if foreign || parts.last().is_some_and(|name| self.is_reserved(name)) {
             return Err(self
-                .refuse("reserved_name", node, parts.join("."))
+                .refuse("reserved", node, parts.join("."))
                 .because("this name is not yours")
                 .instead("use a name without a schema"));
         }
@@ -202,7 +207,7 @@ impl<'p> Judge<'p> {
         // `alias.name` is a call of `name` where there is no such column.
         if self.is_postgres() && is_denied_function(name) && !self.allows(name) && name != "pg_catalog" {
             return Err(self
-                .refuse("reserved_name", node, name)
+                .refuse("reserved", node, name)
                 .because("this name belongs to the engine, also where it stands for a column")
                 .instead("use another name"));
         }

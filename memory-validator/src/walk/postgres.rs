@@ -179,12 +179,12 @@ impl Walk<'_> {
     fn field(&self, ty: &str, child: usize) -> Refusal {
         let field = self.tree.node(child).field;
         match field {
-            "into_clause" | "is_select_into" => self
-                .judge
-                .refuse("select_into", child, "INTO")
-                .because("SELECT INTO makes a table")
-                .instead("use CREATE TABLE … AS")
-                .writing(),
+            "into_clause" | "is_select_into" => self.judge.writes(
+                self.judge
+                    .refuse("select_into", child, "INTO")
+                    .because("SELECT INTO makes a table")
+                    .instead("use CREATE TABLE … AS"),
+            ),
             "locking_clause" => self
                 .judge
                 .refuse("row_lock", child, "FOR UPDATE")
@@ -362,7 +362,7 @@ impl Walk<'_> {
         if self.text(at, "relpersistence") == "t" {
             return Err(self
                 .judge
-                .refuse("temporary", at, "TEMPORARY")
+                .refuse("temp", at, "TEMPORARY")
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed"));
         }
