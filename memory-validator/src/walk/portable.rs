@@ -263,13 +263,12 @@ impl Walk<'_> {
         use StatementKind as Kind;
         let kind = match variant {
             "Query" => {
-                // `WITH … INSERT` is an insert.
+                // `WITH … INSERT` is an insert, whatever its common table expressions do.
                 if self.judge.kind().is_none() {
-                    let changes =
-                        self.tree.children(at).next().and_then(|query| self.tree.field(query, "body"));
-                    let changes = changes.map_or("", |body| self.tree.node(body).variant);
-                    if matches!(changes, "Insert" | "Update" | "Delete" | "Merge") {
-                        return Ok(());
+                    let body = self.tree.children(at).next().and_then(|query| self.tree.field(query, "body"));
+                    let change = body.and_then(|body| self.tree.children(body).next());
+                    if let Some(change) = change.filter(|change| self.tree.node(*change).ty == "Statement") {
+                        return self.statement(change, self.tree.node(change).variant);
                     }
                 }
                 Kind::Select
@@ -428,17 +427,10 @@ impl Walk<'_> {
             | ("Statement", "CreateSequence", "owned_by") => Role::Column,
             ("TableObject" | "TruncateTableTarget", _, _) => Role::Relation(Access::Write),
             (
-                "CreateTable"
-                | "CreateView"
-                | "CreateIndex"
-                | "CreateTrigger"
-                | "AlterTable"
-                | "AlterType"
-                | "DropTrigger"
-                | "RenameTableNameKind"
-                | "AlterIndexOperation",
+                "CreateTable" | "CreateView" | "CreateIndex" | "CreateTrigger" | "AlterTable" | "AlterType"
+                | "DropTrigger",
                 _,
-                "name" | "table_name" | "trigger_name" | "index_name" | "0",
+                "name" | "table_name" | "trigger_name",
             )
             | ("Statement", _, "name" | "names" | "object_name") => Role::Relation(Access::Define),
             _ if self.targets.contains(&at) => Role::Relation(Access::Write),
