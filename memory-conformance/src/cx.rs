@@ -172,6 +172,18 @@ impl Cx {
         Store::open(Arc::clone(&self.store.harness), fixture.with_embedder(Arc::new(embedder))).await
     }
 
+    /// The world of this case on a store of its own whose transactions may lie idle for so long.
+    ///
+    /// # Errors
+    /// As opening fails; skips the case where the harness obeys no such wish.
+    pub async fn with_tx_idle(&self, idle: Duration) -> CaseResult<Self> {
+        if !self.store.sql_setup().obeys_tx_idle {
+            return Err(Stop::skipped("the harness does not say how long transactions may lie idle"));
+        }
+        let fixture = Fixture::new(format!("{}-own-{}", self.store.fixture.name, self.count()));
+        Ok(self.on(Store::open(Arc::clone(&self.store.harness), fixture.with_tx_idle(idle)).await?))
+    }
+
     /// The world of this case on another store: the same tenant, other names.
     #[must_use]
     pub fn on(&self, store: Store) -> Self {

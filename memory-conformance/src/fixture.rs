@@ -84,6 +84,9 @@ pub struct Fixture {
     pub ids: Arc<TestIds>,
     /// An embedder to configure, where the provider takes one.
     pub embedder: Arc<TestEmbedder>,
+    /// How long a transaction of the SQL facet may lie idle, where a case wants it short: for harnesses that
+    /// say so in their [`SqlSetup`](crate::SqlSetup). `None`: as the provider has it.
+    pub tx_idle: Option<Duration>,
 }
 
 impl Fixture {
@@ -96,8 +99,16 @@ impl Fixture {
             clock: Arc::new(TestClock::new()),
             ids: Arc::new(TestIds::new(&name)),
             embedder: Arc::new(TestEmbedder::new()),
+            tx_idle: None,
             name,
         }
+    }
+
+    /// The same with transactions that are rolled back when they lie idle for so long.
+    #[must_use]
+    pub fn with_tx_idle(mut self, idle: Duration) -> Self {
+        self.tx_idle = Some(idle);
+        self
     }
 
     /// The same store, clock and ids with another embedder: for a provider that is opened again after its

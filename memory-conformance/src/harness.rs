@@ -1,7 +1,6 @@
 //! What a vendor writes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_core::{Provider, Result};
@@ -13,18 +12,18 @@ use crate::fixture::Fixture;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlSetup {
-    /// How long a transaction may lie idle, where that is short enough to wait for: a second does. Whether
-    /// the provider measures it by the fixture's clock or by real time: the case moves both.
-    pub tx_idle: Option<Duration>,
+    /// Whether transactions are rolled back after lying idle for [`Fixture::tx_idle`], by the fixture's clock
+    /// or by real time.
+    pub obeys_tx_idle: bool,
     /// Whether [`SHARED_DATA`] is shared with every scope.
     pub shares_data: bool,
 }
 
 impl SqlSetup {
-    /// Tells how long a transaction may lie idle.
+    /// Tells that the provider is opened with [`Fixture::tx_idle`].
     #[must_use]
-    pub fn with_tx_idle(mut self, idle: Duration) -> Self {
-        self.tx_idle = Some(idle);
+    pub fn with_tx_idle(mut self) -> Self {
+        self.obeys_tx_idle = true;
         self
     }
 

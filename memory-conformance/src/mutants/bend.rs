@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Instant;
 
 use async_trait::async_trait;
+use memory_core::sql::{Rows, TableInfo, TxId};
 use memory_core::{
     Backend, Capabilities, Cursor, Entry, Error, ErrorKind, GetOptions, Hook, Json, Key, ListQuery, Next, Op,
-    Quota, Reply, Request, Result, Scope, SetOptions, TenantId, Ttl,
+    Quota, Reply, Request, Result, RunContext, Scope, SetOptions, TenantId, Ttl,
 };
 
 use crate::executor::BoxFuture;
@@ -61,6 +64,22 @@ pub(super) struct Remembered {
     pub(super) positions: BTreeMap<String, usize>,
     pub(super) scopes: BTreeSet<Scope>,
     pub(super) flag: bool,
+    pub(super) notes: BTreeMap<String, u64>,
+    pub(super) rows: BTreeMap<String, Rows>,
+    pub(super) tables: BTreeMap<Scope, Vec<TableInfo>>,
+    pub(super) dumped: Option<Scope>,
+    pub(super) open: Vec<Open>,
+}
+
+/// A transaction that was opened through a mutant.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) tx: TxId,
+    pub(super) scope: Scope,
+    pub(super) run: RunContext,
+    pub(super) depth: u32,
+    pub(super) since: Instant,
+    pub(super) thread: ThreadId,
 }
 
 impl Memory {

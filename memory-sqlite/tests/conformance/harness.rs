@@ -1,11 +1,11 @@
 //! How the suite opens databases: a file for each case, or memory.
 #![allow(dead_code, unreachable_pub, reason = "included by several test files, each using a part")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use memory_conformance::{Fixture, Harness, async_trait};
+use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
 use memory_core::{Provider, Result};
-use memory_sqlite::{Durability, SqliteConfig, SqliteProvider};
+use memory_sqlite::{Durability, SharedDatabase, SqlConfig, SqliteConfig, SqliteProvider};
 use tempfile::TempDir;
 
 /// A file for each case.
@@ -18,7 +18,9 @@ pub struct Files {
 impl Files {
     pub fn new(durability: Durability) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, config: SqliteConfig::default().with_durability(durability), embeds: true }
+        let mut config = SqliteConfig::default().with_durability(durability);
+        config.sql.shared = vec![SharedDatabase::new("facts", shared_data(folder.path()))];
+        Self { folder, config, embeds: true }
     }
 
     /// Reads every scope at each search, as one whose index does not fit the memory.
@@ -40,6 +42,25 @@ impl Files {
     }
 }
 
+/// The file that every scope may read.
+fn shared_data(folder: &Path) -> PathBuf {
+    let path = folder.join("shared-data.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    for statement in SHARED_DATA {
+        connection.execute(statement, []).unwrap();
+    }
+    path
+}
+
+/// How the suite wants agents' databases to be kept.
+fn sql_of(fixture: &Fixture, config: &SqlConfig) -> SqlConfig {
+    let mut sql = config.clone();
+    if let Some(idle) = fixture.tx_idle {
+        sql.tx_idle_ms = idle.as_millis().try_into().unwrap();
+    }
+    sql
+}
+
 #[async_trait]
 impl Harness for Files {
     fn name(&self) -> &str {
@@ -47,12 +68,17 @@ impl Harness for Files {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        let provider = SqliteProvider::open(self.path(&fixture), self.config.clone(), fixture.clock.clone())?;
+        let config = self.config.clone().with_sql(sql_of(&fixture, &self.config.sql));
+        let provider = SqliteProvider::open(self.path(&fixture), config, fixture.clock.clone())?;
         Ok(Box::new(if self.embeds { provider.with_embedder(fixture.embedder.clone()) } else { provider }))
     }
 
     async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
         self.open(fixture.clone()).await.map(Some)
+    }
+
+    fn sql_setup(&self) -> SqlSetup {
+        SqlSetup::default().with_tx_idle().with_shared_data()
     }
 }
 
@@ -66,7 +92,12 @@ impl Harness for Memory {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        let provider = SqliteProvider::open_in_memory(SqliteConfig::default(), fixture.clock.clone())?;
+        let config = SqliteConfig::default().with_sql(sql_of(&fixture, &SqlConfig::default()));
+        let provider = SqliteProvider::open_in_memory(config, fixture.clock.clone())?;
         Ok(Box::new(provider.with_embedder(fixture.embedder.clone())))
+    }
+
+    fn sql_setup(&self) -> SqlSetup {
+        SqlSetup::default().with_tx_idle()
     }
 }

@@ -1,0 +1,130 @@
+//! How arguments reach a statement.
+
+use memory_core::Request;
+use memory_core::sql::SqlValue;
+
+use super::change_statement;
+use crate::mutants::bend::mutants;
+
+mutants! {
+    "sql.args-spliced": ["ARG-1"] needs [Sql], "texts are pasted into the statement between quotes" => ask(spliced);
+    "sql.args-reversed": ["ARG-2"] needs [Sql], "`?` takes the arguments from the last to the first" => ask(reversed);
+    "sql.args-by-appearance": ["ARG-3"] needs [Sql], "`$n` takes the next argument, whatever n is" => ask(by_appearance);
+    "sql.args-by-spelling": ["ARG-3"] needs [Sql], "`$10` counts as before `$2`" => ask(by_spelling);
+    "sql.args-missing-are-null": ["ARG-4"] needs [Sql], "arguments that are missing are NULL" => ask(padded);
+    "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "arguments too many are left out" => ask(dropped);
+    "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal is rewritten" => ask(in_literals);
+    "sql.args-by-name": ["ARG-6"] needs [Sql], "named parameters take the next argument" => ask(by_name);
+    "sql.args-without-limit": ["ARG-7"] needs [Sql], "too many arguments are ignored" => door_ask(without_limit);
+}
+
+fn spliced(request: &mut Request) {
+    change_statement(request, |sql, args| {
+        if args.is_empty() || !args.iter().all(|arg| matches!(arg, SqlValue::Text(_))) {
+            return;
+        }
+        for (at, arg) in args.drain(..).enumerate() {
+            let SqlValue::Text(text) = arg else { continue };
+            let named = format!("${}", at + 1);
+            let pasted = format!("'{text}'");
+            *sql = if sql.contains(&named) {
+                sql.replace(&named, &pasted)
+            } else {
+                sql.replacen('?', &pasted, 1)
+            };
+        }
+    });
+}
+
+fn reversed(request: &mut Request) {
+    change_statement(request, |sql, args| {
+        if sql.contains('?') {
+            args.reverse();
+        }
+    });
+}
+
+/// The numbers of `$n`, in the order of the text.
+fn numbers(sql: &str) -> Vec<usize> {
+    sql.split('$')
+        .skip(1)
+        .filter_map(|rest| {
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().ok()
+        })
+        .collect()
+}
+
+fn by_appearance(request: &mut Request) {
+    change_statement(request, |sql, _| {
+        let mut changed = String::new();
+        for (at, part) in sql.split('$').enumerate() {
+            let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+            if at > 0 {
+                changed.push_str(if rest.len() == part.len() { "$" } else { "?" });
+            }
+            changed.push_str(if at > 0 { rest } else { part });
+        }
+        *sql = changed;
+    });
+}
+
+fn by_spelling(request: &mut Request) {
+    change_statement(request, |sql, args| {
+        let mut named: Vec<String> = numbers(sql).into_iter().map(|n| n.to_string()).collect();
+        named.sort();
+        named.dedup();
+        if named.len() != args.len() {
+            return;
+        }
+        let mut spelled = args.clone();
+        for (arg, name) in args.iter().zip(&named) {
+            if let Some(place) = name.parse::<usize>().ok().and_then(|n| spelled.get_mut(n.wrapping_sub(1))) {
+                *place = arg.clone();
+            }
+        }
+        *args = spelled;
+    });
+}
+
+fn due(sql: &str) -> usize {
+    numbers(sql).into_iter().max().unwrap_or_else(|| sql.matches('?').count())
+}
+
+fn padded(request: &mut Request) {
+    change_statement(request, |sql, args| {
+        while args.len() < due(sql).min(100) {
+            args.push(SqlValue::Null);
+        }
+    });
+}
+
+fn dropped(request: &mut Request) {
+    change_statement(request, |sql, args| args.truncate(due(sql)));
+}
+
+fn in_literals(request: &mut Request) {
+    change_statement(request, |sql, _| *sql = sql.replace("'? ", "'$ ").replace(" ?'", " $'"));
+}
+
+fn by_name(request: &mut Request) {
+    change_statement(request, |sql, args| {
+        if !args.is_empty() {
+            for name in [":a", "@a", "$a"] {
+                *sql = sql.replace(name, "?");
+            }
+            args.truncate(due(sql).max(1));
+            while args.len() < due(sql) {
+                args.push(SqlValue::Null);
+            }
+        }
+    });
+}
+
+fn without_limit(request: &mut Request) {
+    change_statement(request, |_, args| {
+        if args.len() > 32_766 {
+            args.clear();
+        }
+    });
+}

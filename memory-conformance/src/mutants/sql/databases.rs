@@ -1,0 +1,314 @@
+//! What is told of tables and databases, and how they go.
+
+use memory_core::sql::{SqlScopesQuery, TableInfo};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind, TenantId};
+
+use super::{nothing, sql};
+use crate::mutants::bend::{Memory, kv, mutants};
+
+mutants! {
+    "sql.tables-unsorted": ["TBL-1"] needs [Sql], "tables come in the opposite order" => answer(unsorted);
+    "sql.tables-without-views": ["TBL-1"] needs [Sql], "views are left out" => answer(without_views);
+    "sql.tables-all-tables": ["TBL-1"] needs [Sql], "a view is called a table" => answer(all_tables);
+    "sql.tables-of-the-engine": ["TBL-1"] needs [Sql], "the engine's own tables are listed" => answer(of_the_engine);
+    "sql.tables-plain-names": ["TBL-1"] needs [Sql], "tables whose names need quotes are left out" => answer(plain_names);
+    "sql.tables-cached": ["TBL-1", "TBL-4"] needs [Sql], "tables are told as they were when first asked for" => around(tables_cached);
+    "sql.columns-sorted": ["TBL-2"] needs [Sql], "columns come by name" => answer(columns_sorted);
+    "sql.columns-all-nullable": ["TBL-2"] needs [Sql], "every column allows NULL" => answer(all_nullable);
+    "sql.columns-untyped": ["TBL-2"] needs [Sql], "declared types are missing" => answer(untyped);
+    "sql.keys-without-places": ["TBL-2"] needs [Sql], "columns of a primary key are all the first" => answer(without_places);
+    "sql.indexes-missing": ["TBL-3"] needs [Sql], "indexes are not told" => answer(no_indexes);
+    "sql.indexes-of-all": ["TBL-3"] needs [Sql], "each table has the indexes of all" => answer(indexes_of_all);
+    "sql.scopes-reversed": ["DBS-1"] needs [Sql], "scopes come in the opposite order" => answer(scopes_reversed);
+    "sql.scopes-without-runs": ["DBS-1"] needs [Sql], "runs are left out" => answer(without_runs);
+    "sql.scopes-of-other-tenants": ["DBS-1", "OWN-1"] needs [Sql], "another tenant's scopes are listed" => around(of_other_tenants);
+    "sql.scopes-limit-ignored": ["DBS-2"] needs [Sql], "a page holds everything" => around(limit_ignored);
+    "sql.scopes-page-repeats": ["DBS-2"] needs [Sql], "a page begins with the last scope of the one before" => around(page_repeats);
+    "sql.scopes-pages-by-position": ["DBS-2"] needs [Sql], "a cursor counts the scopes before it" => around(by_position);
+    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are brought into it" => door_ask(limit_in_range);
+    "sql.scopes-foreign-cursor": ["DBS-3"] needs [Sql], "a cursor that does not fit begins at the beginning" => door_around(foreign_cursor);
+    "sql.drop-always-true": ["DBS-4"] needs [Sql], "a drop tells that something was there" => answer(always_true);
+    "sql.drop-always-false": ["DBS-4"] needs [Sql], "a drop tells that nothing was there" => answer(always_false);
+    "sql.drop-does-nothing": ["DBS-4", "DBS-5"] needs [Sql], "a drop is acknowledged and not done" => around(drop_nothing);
+    "sql.drop-takes-the-user": ["DBS-4"] needs [Sql], "dropping an agent's scope drops the user's of that name" => around(drop_user);
+    "sql.drop-in-lower-case": ["DBS-4"] needs [Sql], "a drop takes scopes along whose ids differ by case" => around(drop_any_case);
+    "sql.late-writes-lost": ["DBS-6", "REF-7"] needs [Sql], "an insert into what is gone is acknowledged" => around(late_writes);
+    "sql.dropped-stays-dropped": ["DBS-7"] needs [Sql], "a scope that was dropped cannot be made anew" => around(stays_dropped);
+    "sql.run-end-leaves-database": ["DBS-8"] needs [Sql], "the end of a run leaves its database" => around(end_leaves);
+    "sql.run-end-takes-the-agent": ["DBS-8"] needs [Sql], "the end of a run drops what an agent of that name has" => around(end_takes_agent);
+    "sql.drop-takes-entries": ["DBS-8"] needs [Kv, Sql], "dropping a scope's entries drops its database" => around(drop_takes);
+}
+
+fn tables(reply: &mut Reply) -> Option<&mut Vec<TableInfo>> {
+    match reply {
+        Reply::DescribeTables(tables) => Some(tables),
+        _ => None,
+    }
+}
+
+fn each_table(reply: &mut Reply, change: impl FnMut(&mut TableInfo)) {
+    tables(reply).into_iter().flatten().for_each(change);
+}
+
+fn unsorted(reply: &mut Reply) {
+    if let Some(tables) = tables(reply) {
+        tables.reverse();
+    }
+}
+
+fn without_views(reply: &mut Reply) {
+    if let Some(tables) = tables(reply) {
+        tables.retain(|table| table.kind != "view");
+    }
+}
+
+fn all_tables(reply: &mut Reply) {
+    each_table(reply, |table| "table".clone_into(&mut table.kind));
+}
+
+fn of_the_engine(reply: &mut Reply) {
+    if let Some(tables) = tables(reply) {
+        tables.push(TableInfo::new("sqlite_schema", "table"));
+    }
+}
+
+fn plain_names(reply: &mut Reply) {
+    if let Some(tables) = tables(reply) {
+        tables.retain(|table| table.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+    }
+}
+
+async fn tables_cached(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::DescribeTables { scope, .. } = &request else { return next.run(request).await };
+    let scope = scope.clone();
+    let cached = memory.lock().tables.get(&scope).cloned();
+    if let Some(cached) = cached {
+        return Ok(Reply::DescribeTables(cached));
+    }
+    let reply = next.run(request).await?;
+    if let Reply::DescribeTables(tables) = &reply {
+        memory.lock().tables.insert(scope, tables.clone());
+    }
+    Ok(reply)
+}
+
+fn columns_sorted(reply: &mut Reply) {
+    each_table(reply, |table| table.columns.sort_by(|a, b| a.name.cmp(&b.name)));
+}
+
+fn all_nullable(reply: &mut Reply) {
+    each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.nullable = true));
+}
+
+fn untyped(reply: &mut Reply) {
+    each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.declared_type.clear()));
+}
+
+fn without_places(reply: &mut Reply) {
+    each_table(reply, |table| {
+        table.columns.iter_mut().for_each(|column| column.primary_key = column.primary_key.min(1));
+    });
+}
+
+fn no_indexes(reply: &mut Reply) {
+    each_table(reply, |table| table.indexes.clear());
+}
+
+fn indexes_of_all(reply: &mut Reply) {
+    let Some(tables) = tables(reply) else { return };
+    let all: Vec<String> = tables.iter().flat_map(|table| table.indexes.clone()).collect();
+    tables.iter_mut().for_each(|table| table.indexes.clone_from(&all));
+}
+
+fn scopes_reversed(reply: &mut Reply) {
+    if let Reply::SqlScopes(page) = reply {
+        page.scopes.reverse();
+    }
+}
+
+fn without_runs(reply: &mut Reply) {
+    if let Reply::SqlScopes(page) = reply {
+        page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Run);
+    }
+}
+
+async fn of_other_tenants(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let other = match &request {
+        Request::SqlScopes { tenant, .. } => TenantId::new(format!("{}/other", tenant.as_str()))?,
+        _ => return next.run(request).await,
+    };
+    let mut reply = next.run(request).await?;
+    if let Reply::SqlScopes(page) = &mut reply {
+        page.scopes.extend(sql(&next)?.sql_scopes(&other, SqlScopesQuery::default()).await?.scopes);
+    }
+    Ok(reply)
+}
+
+async fn limit_ignored(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::SqlScopes { query, .. } = &mut request {
+        query.limit = 1_000;
+    }
+    next.run(request).await
+}
+
+async fn page_repeats(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_further = matches!(&request, Request::SqlScopes { query, .. } if query.cursor.is_some());
+    let mut reply = next.run(request).await?;
+    if let Reply::SqlScopes(page) = &mut reply {
+        let mut memory = memory.lock();
+        let last = memory.scopes.pop_last();
+        if let Some((scope, usage)) = page.scopes.last().cloned() {
+            memory.scopes.clear();
+            memory.scopes.insert(scope);
+            if let Some(last) = last.filter(|_| is_further) {
+                page.scopes.insert(0, (last, usage));
+            }
+        }
+    }
+    Ok(reply)
+}
+
+async fn by_position(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::SqlScopes { tenant, query } = request else { return next.run(request).await };
+    let mut all = SqlScopesQuery::default();
+    all.limit = 1_000;
+    let mut page = sql(&next)?.sql_scopes(&tenant, all).await?;
+    let skipped = match &query.cursor {
+        Some(cursor) => memory.lock().positions.get(&format!("{cursor:?}")).copied().unwrap_or(0),
+        None => 0,
+    };
+    page.scopes.drain(..skipped.min(page.scopes.len()));
+    if page.scopes.len() > query.limit {
+        page.scopes.truncate(query.limit);
+        let cursor = page
+            .scopes
+            .last()
+            .map(|(scope, _)| memory_core::Cursor::after_scope(&tenant, scope.kind, &scope.id));
+        if let Some(cursor) = &cursor {
+            memory.lock().positions.insert(format!("{cursor:?}"), skipped + query.limit);
+        }
+        page.next = cursor;
+    }
+    Ok(Reply::SqlScopes(page))
+}
+
+fn limit_in_range(request: &mut Request) {
+    if let Request::SqlScopes { query, .. } = request {
+        query.limit = query.limit.clamp(1, 1_000);
+    }
+}
+
+async fn foreign_cursor(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let again = match &request {
+        Request::SqlScopes { tenant, query } if query.cursor.is_some() => {
+            let mut query = query.clone();
+            query.cursor = None;
+            Some(Request::SqlScopes { tenant: tenant.clone(), query })
+        }
+        _ => None,
+    };
+    match (next.run(request).await, again) {
+        (Err(error), Some(again)) if error.kind() == ErrorKind::InvalidArgument => next.run(again).await,
+        (reply, _) => reply,
+    }
+}
+
+fn always_true(reply: &mut Reply) {
+    if let Reply::DropSqlScope(was_there) = reply {
+        *was_there = true;
+    }
+}
+
+fn always_false(reply: &mut Reply) {
+    if let Reply::DropSqlScope(was_there) = reply {
+        *was_there = false;
+    }
+}
+
+async fn drop_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::DropSqlScope { scope } => {
+            Ok(Reply::DropSqlScope(sql(&next)?.sql_usage(&scope).await?.bytes > 0))
+        }
+        request => next.run(request).await,
+    }
+}
+
+async fn drop_user(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::DropSqlScope { scope } = &request {
+        let user = Scope::new(scope.tenant.clone(), ScopeKind::User, scope.id.clone());
+        sql(&next)?.drop_sql_scope(&user).await?;
+    }
+    next.run(request).await
+}
+
+async fn drop_any_case(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::DropSqlScope { scope } = &request {
+        let page = sql(&next)?.sql_scopes(&scope.tenant, SqlScopesQuery::default()).await?;
+        for (other, _) in page.scopes {
+            if other.kind == scope.kind && other.id.as_str().eq_ignore_ascii_case(scope.id.as_str()) {
+                if other == *scope {
+                    continue;
+                }
+                sql(&next)?.drop_sql_scope(&other).await?;
+            }
+        }
+    }
+    next.run(request).await
+}
+
+async fn late_writes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_insert = matches!(&request, Request::Exec { sql, .. } if sql.starts_with("INSERT INTO t "));
+    match next.run(request).await {
+        Err(error) if is_insert && error.kind() == ErrorKind::InvalidArgument => Ok(nothing(true)),
+        reply => reply,
+    }
+}
+
+async fn stays_dropped(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::DropSqlScope { scope } => {
+            memory.lock().scopes.insert(scope.clone());
+        }
+        Request::Exec { scope, .. } | Request::Restore { scope, .. }
+            if memory.lock().scopes.contains(scope) =>
+        {
+            return Err(Error::new(ErrorKind::NotFound, "the scope was dropped; use another"));
+        }
+        _ => {}
+    }
+    next.run(request).await
+}
+
+async fn end_leaves(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::EndRun { tenant, root_run } = &request else { return next.run(request).await };
+    let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+    let kept = if sql(&next)?.sql_usage(&scope).await?.bytes > 0 {
+        Some(crate::stream::collect_lines(sql(&next)?.dump(&scope).await?).await?)
+    } else {
+        None
+    };
+    let reply = next.run(request).await?;
+    if let Some(kept) = kept {
+        let lines = crate::stream::lines(kept.into_iter().map(Ok).collect());
+        sql(&next)?.restore(&scope, lines).await?;
+    }
+    Ok(reply)
+}
+
+async fn end_takes_agent(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::EndRun { tenant, root_run } = &request {
+        let agent = Scope::new(tenant.clone(), ScopeKind::Agent, root_run.clone());
+        sql(&next)?.drop_sql_scope(&agent).await?;
+    }
+    next.run(request).await
+}
+
+async fn drop_takes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::DropScope { scope } => drop(sql(&next)?.drop_sql_scope(scope).await?),
+        Request::DropSqlScope { scope } => drop(kv(&next)?.drop_scope(scope).await?),
+        _ => {}
+    }
+    next.run(request).await
+}

@@ -1,0 +1,265 @@
+//! Dumps that hold too little or too much. What a dump looks like is the provider's own, so most of these
+//! spoil what was restored from it.
+
+use memory_core::sql::SqlValue;
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
+
+use super::{exec, own_run, query, sql};
+use crate::mutants::bend::{Memory, kv, mutants};
+use crate::stream::{collect_lines, lines, next_line};
+
+mutants! {
+    "sql.dump-loses-a-row": ["DMP-1"] needs [Sql], "the last row of each table is not restored" => around(loses_row);
+    "sql.dump-bytes-as-text": ["DMP-1"] needs [Sql], "bytes are restored as text" => around(bytes_as_text);
+    "sql.dump-loses-views": ["DMP-1"] needs [Sql], "views are not restored" => around(loses_views);
+    "sql.dump-loses-indexes": ["DMP-1"] needs [Sql], "indexes are not restored" => around(loses_indexes);
+    "sql.dump-loses-triggers": ["DMP-1"] needs [Sql], "triggers are not restored" => around(loses_triggers);
+    "sql.dump-loses-awkward-names": ["DMP-1"] needs [Sql], "tables whose names need quotes are not restored" => around(loses_names);
+    "sql.dump-unstable": ["DMP-1"] needs [Sql], "a dump differs from the one before" => around(unstable);
+    "sql.restore-counts-nothing": ["DMP-2"] needs [Sql], "tables and rows that were restored are not counted" => answer(counts_nothing);
+    "sql.restore-merges": ["DMP-3"] needs [Sql], "what is not empty is left as it is, and told as restored" => around(merges);
+    "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "what is no dump is told as restored" => around(takes_anything);
+    "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a restore that fails leaves a table" => around(leaves_rest);
+    "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is told as `internal`" => around(errors_untyped);
+    "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a stream that fails counts as one that ends" => around(ends_at_errors);
+    "sql.dump-as-it-is-later": ["DMP-5"] needs [Sql], "a dump shows what was written while it streamed" => around(later);
+    "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits what is open" => around(commits);
+    "sql.dump-of-nothing-fails": ["DMP-6"] needs [Sql], "a scope without a database cannot be dumped" => around(of_nothing);
+    "sql.dump-with-entries": ["DMP-7"] needs [Kv, Sql], "a dump holds the scope's keys" => around(with_entries);
+}
+
+/// The scope that a request restores into.
+fn restored(request: &Request) -> Option<Scope> {
+    match request {
+        Request::Restore { scope, .. } => Some(scope.clone()),
+        _ => None,
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Runs statements of each table after a restore; those that do not fit are left out.
+async fn spoil(
+    request: Request,
+    next: Next<'_>,
+    change: impl Fn(&memory_core::sql::TableInfo) -> Vec<String>,
+) -> Result<Reply> {
+    let scope = restored(&request);
+    let reply = next.run(request).await?;
+    if let Some(scope) = scope {
+        for table in sql(&next)?.describe_tables(&own_run(&scope)?, &scope).await? {
+            for statement in change(&table) {
+                drop(exec(&next, &scope, &statement).await);
+            }
+        }
+    }
+    Ok(reply)
+}
+
+async fn loses_row(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    spoil(request, next, |table| {
+        let name = quoted(&table.name);
+        let column = table.columns.first().map(|column| quoted(&column.name)).unwrap_or_default();
+        vec![format!("DELETE FROM {name} WHERE {column} = (SELECT max({column}) FROM {name})")]
+    })
+    .await
+}
+
+async fn bytes_as_text(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    spoil(request, next, |table| {
+        let bytes = |declared: &str| declared.eq_ignore_ascii_case("blob");
+        table
+            .columns
+            .iter()
+            .filter(|column| bytes(&column.declared_type))
+            .map(|column| {
+                let column = quoted(&column.name);
+                format!("UPDATE {} SET {column} = CAST({column} AS TEXT)", quoted(&table.name))
+            })
+            .collect()
+    })
+    .await
+}
+
+async fn loses_views(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    spoil(request, next, |table| {
+        if table.kind == "view" { vec![format!("DROP VIEW {}", quoted(&table.name))] } else { Vec::new() }
+    })
+    .await
+}
+
+async fn loses_indexes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    spoil(request, next, |table| {
+        table.indexes.iter().map(|index| format!("DROP INDEX {}", quoted(index))).collect()
+    })
+    .await
+}
+
+async fn loses_triggers(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scope = restored(&request);
+    let reply = next.run(request).await?;
+    if let Some(scope) = scope
+        && let Ok(triggers) =
+            query(&next, &scope, "SELECT name FROM sqlite_schema WHERE type = 'trigger'").await
+    {
+        for name in triggers.rows.into_iter().flatten() {
+            if let SqlValue::Text(name) = name {
+                exec(&next, &scope, &format!("DROP TRIGGER {}", quoted(&name))).await?;
+            }
+        }
+    }
+    Ok(reply)
+}
+
+async fn loses_names(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    spoil(request, next, |table| {
+        let is_plain = table.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        let kind = if table.kind == "view" { "VIEW" } else { "TABLE" };
+        if is_plain { Vec::new() } else { vec![format!("DROP {kind} {}", quoted(&table.name))] }
+    })
+    .await
+}
+
+/// Changes the lines of a dump.
+async fn relined(request: Request, next: Next<'_>, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Result<Reply> {
+    let reply = next.run(request).await?;
+    let Reply::Dump(dump) = reply else { return Ok(reply) };
+    let mut all = collect_lines(dump).await?;
+    change(&mut all);
+    Ok(Reply::Dump(lines(all.into_iter().map(Ok).collect())))
+}
+
+async fn unstable(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_second = {
+        let mut memory = memory.lock();
+        let dumps = memory.notes.entry("dumps".to_owned()).or_default();
+        *dumps += u64::from(matches!(request, Request::Dump { .. }));
+        *dumps > 1
+    };
+    relined(request, next, |lines| {
+        if is_second {
+            lines.pop();
+        }
+    })
+    .await
+}
+
+fn counts_nothing(reply: &mut Reply) {
+    if let Reply::Restore(outcome) = reply {
+        (outcome.tables, outcome.rows) = (0, 0);
+    }
+}
+
+async fn forgives(kind: ErrorKind, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_restore = restored(&request).is_some();
+    match next.run(request).await {
+        Err(error) if is_restore && error.kind() == kind => {
+            Ok(Reply::Restore(memory_core::sql::RestoreOutcome::default()))
+        }
+        reply => reply,
+    }
+}
+
+async fn merges(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    forgives(ErrorKind::Conflict, request, next).await
+}
+
+async fn takes_anything(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    forgives(ErrorKind::InvalidArgument, request, next).await
+}
+
+async fn leaves_rest(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scope = restored(&request);
+    let reply = next.run(request).await;
+    if reply.is_err()
+        && let Some(scope) = scope
+    {
+        exec(&next, &scope, "CREATE TABLE IF NOT EXISTS half_restored (n INTEGER)").await?;
+    }
+    reply
+}
+
+async fn errors_untyped(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_restore = restored(&request).is_some();
+    next.run(request).await.map_err(|error| {
+        if is_restore { Error::internal("the restore failed; look at the log") } else { error }
+    })
+}
+
+async fn ends_at_errors(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Restore { scope, mut dump } = request else { return next.run(request).await };
+    let mut until = Vec::new();
+    while let Some(Ok(line)) = next_line(&mut dump).await {
+        until.push(Ok(line));
+    }
+    Ok(Reply::Restore(sql(&next)?.restore(&scope, lines(until)).await?))
+}
+
+async fn later(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Dump { scope } => {
+            memory.lock().dumped = Some(scope.clone());
+            next.run(Request::Dump { scope }).await
+        }
+        Request::Restore { scope, dump } => {
+            let dumped = memory.lock().dumped.clone();
+            let dump = match dumped {
+                Some(dumped) => sql(&next)?.dump(&dumped).await?,
+                None => dump,
+            };
+            next.run(Request::Restore { scope, dump }).await
+        }
+        request => next.run(request).await,
+    }
+}
+
+async fn commits(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let begun = match &request {
+        Request::Begin { run, scope, parent: None } => Some((run.clone(), scope.clone())),
+        Request::Dump { .. } => {
+            let open = std::mem::take(&mut memory.lock().open);
+            for open in open {
+                sql(&next)?.commit(&open.run, &open.scope, &open.tx).await?;
+            }
+            None
+        }
+        _ => None,
+    };
+    let reply = next.run(request).await?;
+    if let (Reply::Begin(state), Some((run, scope))) = (&reply, begun) {
+        memory.lock().open.push(crate::mutants::bend::Open {
+            tx: state.tx.clone(),
+            scope,
+            run,
+            depth: state.depth,
+            since: std::time::Instant::now(),
+            thread: std::thread::current().id(),
+        });
+    }
+    Ok(reply)
+}
+
+async fn of_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Dump { scope } = &request
+        && super::own::is_missing(&next, scope).await?
+    {
+        return Err(Error::new(ErrorKind::NotFound, "this scope has no database; write to it first"));
+    }
+    next.run(request).await
+}
+
+async fn with_entries(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let keys = match &request {
+        Request::Dump { scope } => kv(&next)?
+            .list(scope, memory_core::ListQuery::default())
+            .await?
+            .entries
+            .into_iter()
+            .map(|entry| entry.key.as_str().as_bytes().to_vec())
+            .collect(),
+        _ => Vec::new(),
+    };
+    relined(request, next, |lines| lines.extend(keys)).await
+}

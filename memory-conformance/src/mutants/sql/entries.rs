@@ -1,0 +1,247 @@
+//! Entries, embeddings and shared data in statements.
+
+use memory_core::sql::{Rows, SqlValue, TableInfo};
+use memory_core::{Error, ErrorKind, GetOptions, Next, Reply, Request, Result, ScopeKind};
+
+use super::own::is_missing;
+use super::{change_scope, change_statement, change_values, nothing, options, own_run, sql, statement};
+use crate::mutants::bend::{Memory, everything, kv, mutants};
+
+mutants! {
+    "sql.entries-of-another": ["ENT-1", "OWN-1"] needs [Kv, Sql, SqlEntries], "a user sees the entries of the agent of that name" => ask(of_another);
+    "sql.entries-in-seconds": ["ENT-1"] needs [Kv, Sql, SqlEntries], "times of entries are in seconds" => ask(in_seconds);
+    "sql.entries-without-metadata": ["ENT-1"] needs [Kv, Sql, SqlEntries], "entries have no metadata" => ask(without_metadata);
+    "sql.entries-first-page": ["ENT-1"] needs [Kv, Sql, SqlEntries], "the first hundred entries are there" => ask(first_page);
+    "sql.entries-cached": ["ENT-2"] needs [Kv, Sql, SqlEntries], "entries are shown as they were when first asked for" => around(cached);
+    "sql.entries-alone": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries cannot be joined" => around(alone);
+    "sql.entries-in-queries": ["ENT-3"] needs [Kv, Sql, SqlEntries], "`exec` does not know the entries" => around(in_queries);
+    "sql.entries-need-a-database": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries are there once the scope has tables" => around(need_database);
+    "sql.entries-writes-ignored": ["ENT-4"] needs [Kv, Sql, SqlEntries], "writes to the entries succeed and do nothing" => around(writes_ignored);
+    "sql.entries-counted": ["ENT-5"] needs [Kv, Sql, SqlEntries], "reading the table counts as access" => around(counted);
+    "sql.entries-described": ["ENT-6"] needs [Kv, Sql, SqlEntries], "the table is listed among the agent's own" => answer(described);
+    "sql.embed-another-each-time": ["EBD-1"] needs [Sql, SqlVectors], "equal texts have different vectors" => around(another_each_time);
+    "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text has the same vector" => ask(any_text);
+    "sql.embed-out-of-place": ["EBD-1"] needs [Sql, SqlVectors], "several vectors take each other's place" => ask(out_of_place);
+    "sql.embed-similarity": ["EBD-2"] needs [Sql, SqlVectors], "a distance is a similarity" => answer(similarity);
+    "sql.embed-failure-is-null": ["EBD-3"] needs [Sql, SqlVectors], "where the embedder fails NULL is bound" => around(failure_is_null);
+    "sql.embed-always": ["EBD-4"] needs [Sql, SqlVectors], "every statement asks the embedder" => around(always);
+    "sql.shared-needs-a-database": ["SHR-1"] needs [Sql, SharedSchemas], "shared data is there once the scope has tables" => around(shared_needs_database);
+    "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing" => around(shared_writes_ignored);
+    "sql.shared-wins": ["SHR-3"] needs [Sql, SharedSchemas], "shared data hides a table of the scope's own" => ask(shared_wins);
+    "sql.shared-described": ["SHR-4"] needs [Sql, SharedSchemas], "shared tables are listed among the agent's own" => answer(shared_described);
+}
+
+fn is_about(request: &Request, table: &str) -> bool {
+    statement(request).is_some_and(|sql| sql.contains(table))
+}
+
+const ENTRIES: &str = "memory_entries";
+const SHARED: &str = "conformance_shared";
+
+fn of_another(request: &mut Request) {
+    if is_about(request, ENTRIES) {
+        change_scope(request, |scope| {
+            if scope.kind == ScopeKind::User {
+                scope.kind = ScopeKind::Agent;
+            }
+        });
+    }
+}
+
+fn in_seconds(request: &mut Request) {
+    if is_about(request, ENTRIES) {
+        change_statement(request, |sql, _| *sql = sql.replace("updated_at,", "updated_at / 1000,"));
+    }
+}
+
+fn without_metadata(request: &mut Request) {
+    if is_about(request, ENTRIES) {
+        change_statement(request, |sql, _| *sql = sql.replace("SELECT metadata", "SELECT '{}'"));
+    }
+}
+
+fn first_page(request: &mut Request) {
+    if is_about(request, ENTRIES)
+        && let Some(options) = options(request)
+    {
+        options.max_rows = options.max_rows.min(100);
+    }
+}
+
+async fn cached(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let asked = match &request {
+        Request::Query { scope, sql, .. } if sql.contains(ENTRIES) => format!("{scope:?} {sql}"),
+        _ => return next.run(request).await,
+    };
+    let known = memory.lock().rows.get(&asked).cloned();
+    if let Some(rows) = known {
+        return Ok(Reply::Query(rows));
+    }
+    let reply = next.run(request).await?;
+    if let Reply::Query(rows) = &reply {
+        memory.lock().rows.insert(asked, Rows::clone(rows));
+    }
+    Ok(reply)
+}
+
+fn no_such_table() -> Error {
+    Error::invalid("no such table: memory_entries; look at describe_tables")
+}
+
+async fn alone(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if is_about(&request, ENTRIES) && is_about(&request, "JOIN") {
+        return Err(no_such_table());
+    }
+    next.run(request).await
+}
+
+async fn in_queries(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if is_about(&request, ENTRIES) && matches!(request, Request::Exec { .. }) {
+        return Err(no_such_table());
+    }
+    next.run(request).await
+}
+
+async fn needs_database(table: &str, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Query { scope, sql, .. } = &request
+        && sql.contains(table)
+        && is_missing(&next, scope).await?
+    {
+        return Err(no_such_table());
+    }
+    next.run(request).await
+}
+
+async fn need_database(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    needs_database(ENTRIES, request, next).await
+}
+
+async fn writes_to_ignored(table: &str, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_write = is_about(&request, table) && matches!(request, Request::Exec { .. });
+    match next.run(request).await {
+        Err(error) if is_write && error.kind() != ErrorKind::Internal => Ok(nothing(true)),
+        reply => reply,
+    }
+}
+
+async fn writes_ignored(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    writes_to_ignored(ENTRIES, request, next).await
+}
+
+async fn counted(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Query { scope, sql, .. } = &request
+        && sql.contains(ENTRIES)
+    {
+        for entry in everything(&next, scope).await? {
+            kv(&next)?.get(scope, &entry.key, GetOptions::default()).await?;
+        }
+    }
+    next.run(request).await
+}
+
+fn described_as(reply: &mut Reply, name: &str) {
+    if let Reply::DescribeTables(tables) = reply {
+        tables.push(TableInfo::new(name, "table"));
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+}
+
+fn described(reply: &mut Reply) {
+    described_as(reply, ENTRIES);
+}
+
+fn change_texts(request: &mut Request, change: impl Fn(&mut String)) {
+    change_statement(request, |_, args| {
+        for arg in args {
+            if let SqlValue::Embed(text) = arg {
+                change(text);
+            }
+        }
+    });
+}
+
+async fn another_each_time(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    let time = {
+        let mut memory = memory.lock();
+        let time = memory.notes.entry("embedded".to_owned()).or_default();
+        *time += 1;
+        *time
+    };
+    change_texts(&mut request, |text| text.push_str(&format!(" word{time}")));
+    next.run(request).await
+}
+
+fn any_text(request: &mut Request) {
+    change_texts(request, |text| "a text".clone_into(text));
+}
+
+fn out_of_place(request: &mut Request) {
+    change_statement(request, |_, args| {
+        let mut texts: Vec<SqlValue> =
+            args.iter().filter(|arg| matches!(arg, SqlValue::Embed(_))).cloned().collect();
+        let by = usize::from(texts.len() > 1);
+        texts.rotate_left(by);
+        for (arg, text) in args.iter_mut().filter(|arg| matches!(arg, SqlValue::Embed(_))).zip(texts) {
+            *arg = text;
+        }
+    });
+}
+
+fn similarity(reply: &mut Reply) {
+    change_values(reply, |value| match value {
+        SqlValue::Real(distance) => Some(SqlValue::Real(1.0 - distance)),
+        _ => None,
+    });
+}
+
+async fn failure_is_null(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let copy = super::again(&request);
+    let embeds = matches!(
+        &request,
+        Request::Exec { args, .. } | Request::Query { args, .. }
+            if args.iter().any(|arg| matches!(arg, SqlValue::Embed(_)))
+    );
+    match (next.run(request).await, copy) {
+        (Err(_), Some(mut copy)) if embeds => {
+            change_statement(&mut copy, |_, args| {
+                for arg in args {
+                    if matches!(arg, SqlValue::Embed(_)) {
+                        *arg = SqlValue::Null;
+                    }
+                }
+            });
+            next.run(copy).await
+        }
+        (reply, _) => reply,
+    }
+}
+
+async fn always(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Exec { scope, .. } = &request {
+        let args = [SqlValue::Embed("every statement".to_owned())];
+        let asked = sql(&next)?
+            .query(&own_run(scope)?, scope, "SELECT CAST($1 AS TEXT) IS NULL", &args, Default::default())
+            .await;
+        drop(asked);
+    }
+    next.run(request).await
+}
+
+async fn shared_needs_database(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    needs_database(SHARED, request, next).await
+}
+
+async fn shared_writes_ignored(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    writes_to_ignored(SHARED, request, next).await
+}
+
+fn shared_wins(request: &mut Request) {
+    if is_about(request, SHARED) && matches!(request, Request::Query { .. }) {
+        // A scope that has no table of that name.
+        change_scope(request, |scope| super::change_id(scope, &format!("{}~", scope.id)));
+    }
+}
+
+fn shared_described(reply: &mut Reply) {
+    described_as(reply, SHARED);
+}

@@ -1,0 +1,227 @@
+//! What statements do.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memory_core::sql::Rows;
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result};
+
+use super::{again, change_scope, exec, statement, table_of};
+use crate::mutants::bend::{Memory, mutants};
+
+mutants! {
+    "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in the opposite order" => answer(reversed);
+    "sql.rows-lost": ["SQL-1"] needs [Sql], "the last of several rows is left out" => answer(last_lost);
+    "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged and not run" => around(forgotten);
+    "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert is run twice" => around(twice);
+    "sql.handles-cache": ["SQL-2", "TIM-6"] needs [Sql], "a handle goes on answering what it saw before another wrote" => around(handles_cache);
+    "sql.handles-apart": ["SQL-2", "TIM-6", "DBS-6"] needs [Sql], "each handle has databases of its own" => around(handles_apart);
+    "sql.exec-answers-no-select": ["SQL-9"] needs [Sql], "`exec` runs a SELECT and answers nothing" => around(silent_select);
+    "sql.affected-of-before": ["SQL-3"] needs [Sql], "a statement that changed nothing tells the count of the one before" => around(count_before);
+    "sql.affected-at-most-one": ["SQL-3"] needs [Sql], "`rows_affected` is 1 for any number of rows" => answer(at_most_one);
+    "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are not answered" => answer(no_returning);
+    "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns have numbers for names" => answer(unnamed);
+    "sql.columns-only-with-rows": ["SQL-5"] needs [Sql], "an answer without rows has no columns" => answer(columns_with_rows);
+    "sql.columns-once": ["SQL-5"] needs [Sql], "a column whose name repeats is answered once" => answer(columns_once);
+    "sql.failure-empties": ["SQL-6", "TIM-1", "TX-8"] needs [Sql], "a statement that fails leaves its table empty" => around(failure_empties);
+    "sql.recursion-refused": ["SQL-7"] needs [Sql], "recursive queries are refused" => around(no_recursion);
+    "sql.sandbox-too-narrow": ["SQL-7"] needs [Sql], "joins, upserts and views are refused" => around(narrow);
+    "sql.references-ignored": ["SQL-7", "REF-8"] needs [Sql], "foreign keys are not kept" => ask(no_references);
+    "sql.words-in-literals": ["SQL-8", "ARG-1"] needs [Sql], "words in literals and names are taken for statements" => around(words);
+}
+
+fn reversed(reply: &mut Reply) {
+    if let Reply::Query(rows) = reply {
+        rows.rows.reverse();
+    }
+}
+
+fn last_lost(reply: &mut Reply) {
+    if let Reply::Query(rows) = reply
+        && rows.rows.len() > 1
+    {
+        rows.rows.pop();
+    }
+}
+
+fn is_insert(request: &Request) -> bool {
+    matches!(request, Request::Exec { sql, .. } if sql.starts_with("INSERT"))
+}
+
+async fn forgotten(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if is_insert(&request) { Ok(super::nothing(true)) } else { next.run(request).await }
+}
+
+async fn twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let copy = again(&request).filter(|_| is_insert(&request));
+    let reply = next.run(request).await?;
+    match copy {
+        Some(copy) => Ok(next.run(copy).await.unwrap_or(reply)),
+        None => Ok(reply),
+    }
+}
+
+async fn handles_cache(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::Query { scope, sql, args, options, .. } => {
+            let asked = format!("{scope:?} {sql} {args:?} {options:?}");
+            let cached = memory.lock().rows.get(&asked).cloned();
+            match cached {
+                Some(rows) => Ok(Reply::Query(rows)),
+                None => {
+                    let reply = next.run(request).await?;
+                    if let Reply::Query(rows) = &reply {
+                        memory.lock().rows.insert(asked, Rows::clone(rows));
+                    }
+                    Ok(reply)
+                }
+            }
+        }
+        Request::Exec { .. }
+        | Request::Commit { .. }
+        | Request::Rollback { .. }
+        | Request::Restore { .. }
+        | Request::DropSqlScope { .. }
+        | Request::EndRun { .. } => {
+            memory.lock().rows.clear();
+            next.run(request).await
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn handles_apart(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    static HANDLES: AtomicU64 = AtomicU64::new(1);
+    let handle = *memory
+        .lock()
+        .notes
+        .entry("handle".to_owned())
+        .or_insert_with(|| HANDLES.fetch_add(1, Ordering::SeqCst));
+    change_scope(&mut request, |scope| super::change_id(scope, &format!("{}~{handle}", scope.id.clone())));
+    next.run(request).await
+}
+
+async fn silent_select(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_select = matches!(&request, Request::Exec { sql, .. } if sql.starts_with("SELECT"));
+    let mut reply = next.run(request).await?;
+    if let Reply::Exec(outcome) = &mut reply
+        && is_select
+    {
+        outcome.returning = None;
+    }
+    Ok(reply)
+}
+
+async fn count_before(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let mut reply = next.run(request).await?;
+    if let Reply::Exec(outcome) = &mut reply {
+        let mut memory = memory.lock();
+        let before = memory.notes.entry("affected".to_owned()).or_default();
+        if outcome.rows_affected == 0 {
+            outcome.rows_affected = *before;
+        }
+        *before = outcome.rows_affected;
+    }
+    Ok(reply)
+}
+
+fn at_most_one(reply: &mut Reply) {
+    if let Reply::Exec(outcome) = reply {
+        outcome.rows_affected = outcome.rows_affected.min(1);
+    }
+}
+
+fn no_returning(reply: &mut Reply) {
+    if let Reply::Exec(outcome) = reply {
+        outcome.returning = None;
+    }
+}
+
+fn unnamed(reply: &mut Reply) {
+    if let Some(rows) = super::rows_of(reply) {
+        for (at, column) in rows.columns.iter_mut().enumerate() {
+            *column = format!("column{}", at + 1);
+        }
+    }
+}
+
+fn columns_with_rows(reply: &mut Reply) {
+    if let Some(rows) = super::rows_of(reply)
+        && rows.rows.is_empty()
+    {
+        rows.columns.clear();
+    }
+}
+
+fn columns_once(reply: &mut Reply) {
+    let Some(rows) = super::rows_of(reply) else { return };
+    let mut at = 0;
+    while let Some(name) = rows.columns.get(at).cloned() {
+        if rows.columns.iter().take(at).any(|earlier| *earlier == name) {
+            rows.columns.remove(at);
+            rows.rows.iter_mut().filter(|row| at < row.len()).for_each(|row| drop(row.remove(at)));
+        } else {
+            at += 1;
+        }
+    }
+}
+
+async fn failure_empties(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let written = match &request {
+        Request::Exec { run, scope, sql, options, .. } => table_of(sql)
+            .map(|table| (run.clone(), scope.clone(), format!("DELETE FROM {table}"), options.tx.clone())),
+        _ => None,
+    };
+    let reply = next.run(request).await;
+    if reply.is_err()
+        && let Some((run, scope, delete, tx)) = written
+    {
+        let mut options = memory_core::sql::StatementOptions::default();
+        options.tx = tx;
+        // Where even that fails, nothing is emptied.
+        let _ = super::sql(&next)?.exec(&run, &scope, &delete, &[], options).await;
+    }
+    reply
+}
+
+fn narrow_refusal() -> Error {
+    Error::new(ErrorKind::StatementRefused, "this statement is refused; write a simpler one")
+}
+
+async fn no_recursion(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if statement(&request).is_some_and(|sql| sql.contains("RECURSIVE")) {
+        return Err(narrow_refusal());
+    }
+    next.run(request).await
+}
+
+async fn narrow(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if statement(&request)
+        .is_some_and(|sql| ["JOIN", "ON CONFLICT", "VIEW"].iter().any(|word| sql.contains(word)))
+    {
+        return Err(narrow_refusal());
+    }
+    next.run(request).await
+}
+
+fn no_references(request: &mut Request) {
+    super::change_statement(request, |sql, _| {
+        while let Some(at) = sql.find(" REFERENCES ") {
+            let Some(end) = sql.get(at..).and_then(|rest| rest.find(')')) else { break };
+            sql.replace_range(at..=at + end, "");
+        }
+    });
+}
+
+async fn words(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if statement(&request)
+        .is_some_and(|sql| ["'DROP TABLE", "'BEGIN", "\"attach\""].iter().any(|word| sql.contains(word)))
+    {
+        return Err(narrow_refusal());
+    }
+    if let Request::Exec { scope, args, .. } = &request
+        && format!("{args:?}").contains("DROP TABLE precious")
+    {
+        exec(&next, scope, "DROP TABLE precious").await?;
+    }
+    next.run(request).await
+}
