@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clap::Args;
 use memory::{BackendUrl, OpenContext, Registry};
-use memory_conformance::{Event, Fixture, Harness, Options, Report, Verdict};
+use memory_conformance::{Event, Fixture, Harness, Options, Report, SqlSetup, Verdict};
 use memory_core::{Error, ErrorKind, IdGen as _, Provider, Result};
 
 use super::Context;
@@ -56,7 +56,11 @@ impl UrlHarness {
         match &self.place {
             Place::Folder(folder) => {
                 let file: PathBuf = folder.path().join(format!("{}.db", fixture.name));
-                sqlite_url(&file)
+                let url = sqlite_url(&file)?;
+                Ok(match fixture.tx_idle {
+                    Some(idle) => format!("{url}?sql.tx_idle_ms={}", idle.as_millis()),
+                    None => url,
+                })
             }
             Place::Url(url) => Ok(url.clone()),
         }
@@ -93,6 +97,13 @@ impl Harness for UrlHarness {
 
     fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    fn sql_setup(&self) -> SqlSetup {
+        match self.place {
+            Place::Folder(_) => SqlSetup::default().with_tx_idle(),
+            Place::Url(_) => SqlSetup::default(),
+        }
     }
 }
 

@@ -344,13 +344,20 @@ impl Sandbox {
     /// # Errors
     /// `unavailable`, `corrupt`.
     pub(crate) fn usage(&self) -> Result<u64> {
-        let count = |sql: &str| {
-            self.trusted(|conn| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0)))
-                .map_err(engine)
-        };
-        let pages = count("PRAGMA page_count")?;
-        let free = count("PRAGMA freelist_count")?;
-        Ok(u64::try_from(pages - free).unwrap_or(0).saturating_mul(self.page_bytes))
+        let free = self.count("PRAGMA freelist_count")?.saturating_mul(self.page_bytes);
+        Ok(self.file_bytes()?.saturating_sub(free))
+    }
+
+    /// The bytes of the database, free pages included.
+    fn file_bytes(&self) -> Result<u64> {
+        Ok(self.count("PRAGMA page_count")?.saturating_mul(self.page_bytes))
+    }
+
+    fn count(&self, pragma: &str) -> Result<u64> {
+        let count = self
+            .trusted(|conn| conn.prepare_cached(pragma)?.query_row([], |row| row.get::<_, i64>(0)))
+            .map_err(engine)?;
+        Ok(u64::try_from(count).unwrap_or(0))
     }
 
     /// The agent's own tables and views: none of the engine's, of a virtual table's, or of the runtime's.

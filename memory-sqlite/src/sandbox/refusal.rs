@@ -145,6 +145,16 @@ pub(super) fn rolls_back() -> Error {
     .with_detail("construct", "ROLLBACK")
 }
 
+/// The database would hold more than its quota.
+pub(super) fn quota_exceeded(bytes: u64) -> Error {
+    Error::new(
+        ErrorKind::QuotaExceeded,
+        format!("the scope's database would grow past its {bytes} bytes; delete rows or drop tables first"),
+    )
+    .with_detail("layer", "quota")
+    .with_detail("quota_bytes", bytes)
+}
+
 /// Any other error of the engine about a statement.
 pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     let extended = match &error {
@@ -154,15 +164,7 @@ pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     };
     let told = told(&error);
     match (code(&error), quota) {
-        (Some(ErrorCode::DiskFull), Some(quota)) => Error::new(
-            ErrorKind::QuotaExceeded,
-            format!(
-                "the scope's database would grow past its {quota} bytes; delete rows or drop tables first"
-            ),
-        )
-        .with_detail("layer", "quota")
-        .with_detail("quota_bytes", quota)
-        .with_source(error),
+        (Some(ErrorCode::DiskFull), Some(bytes)) => quota_exceeded(bytes).with_source(error),
         (Some(ErrorCode::ConstraintViolation), _) => {
             let constraint = extended.map_or("constraint", constraint);
             Error::invalid(format!("a {constraint} constraint does not hold: {told}"))

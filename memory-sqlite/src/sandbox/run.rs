@@ -19,8 +19,8 @@ const RESERVE_PAGES: u64 = 64;
 impl Sandbox {
     /// Runs an agent's statement.
     ///
-    /// It has no effect where it fails, except that `OR ROLLBACK` may have ended the transaction: compare
-    /// [`Sandbox::in_transaction`].
+    /// It has no effect where it fails, once the caller has undone what it began: the savepoint or the transaction.
+    /// `OR ROLLBACK` may have ended the transaction: compare [`Sandbox::in_transaction`].
     ///
     /// # Errors
     /// `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for what the engine
@@ -30,6 +30,7 @@ impl Sandbox {
             return Err(refusal::nul());
         }
         self.bound_pages(statement.frees)?;
+        let over = self.over_quota(statement)?;
         *lock(&self.alarm) = Alarm {
             deadline: self.layers.deadline.then_some(statement.deadline),
             cancel: statement.cancel.clone(),
@@ -49,7 +50,12 @@ impl Sandbox {
         let rang = std::mem::take(&mut *lock(&self.alarm)).rang;
         self.peak_bytes = peak_bytes;
         match ran {
-            Ok(ran) => Ok(Ran { peak_bytes, ..ran }),
+            Ok(ran) => match over {
+                Some(before) if self.usage()? > before => {
+                    Err(refusal::quota_exceeded(self.quota.unwrap_or(before)))
+                }
+                _ => Ok(Ran { peak_bytes, ..ran }),
+            },
             Err(failed) => Err(self.explain(failed, rang, refused)),
         }
     }
@@ -251,6 +257,19 @@ impl Sandbox {
         result.columns = columns;
         let rows_affected = if writes && writes_rows { self.conn.changes() } else { 0 };
         Ok(Ran { rows: (width > 0).then_some(result), rows_affected, peak_bytes: 0 })
+    }
+
+    /// What the statement may not pass where the file itself is larger than the quota: it holds pages that are free, and
+    /// which the bound of pages does not count. `None`: that bound is enough.
+    fn over_quota(&self, statement: &Statement<'_>) -> Result<Option<u64>> {
+        let Some(quota) = self.quota else { return Ok(None) };
+        let bounded = self.layers.quota && self.role == Role::Writer && matches!(statement.mode, Mode::Exec);
+        if !bounded || self.file_bytes()? <= quota {
+            return Ok(None);
+        }
+        // A statement that frees may need a few pages to do so, and gives back more.
+        let reserve = if statement.frees { RESERVE_PAGES.saturating_mul(self.page_bytes) } else { 0 };
+        Ok(Some(self.usage()?.max(quota).saturating_add(reserve)))
     }
 
     /// Sets the most pages the database may have while the statement runs.

@@ -16,7 +16,7 @@ pub(crate) fn has_texts(args: &[SqlValue]) -> bool {
 /// The arguments with each text replaced by its embedding: 32-bit floats, little-endian. One call to the embedder.
 ///
 /// # Errors
-/// `embedder_not_configured`; of the embedder.
+/// `vector_unsupported` without an embedder; of the embedder.
 pub(crate) async fn embed(
     store: &Store,
     embedder: Option<&Arc<dyn Embedder>>,
@@ -35,9 +35,11 @@ pub(crate) async fn embed(
     }
     let embedder = embedder.ok_or_else(|| {
         Error::new(
-            ErrorKind::EmbedderNotConfigured,
+            ErrorKind::VectorUnsupported,
             "an argument is to be embedded, but no embedder is configured; pass the vector as a blob of 32-bit floats",
         )
+        .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
+        .with_detail("provider", "sqlite")
     })?;
     let mut vectors = ask(store, embedder, &texts, role).await?.into_iter();
     let replaced = args.iter().map(|arg| match arg {

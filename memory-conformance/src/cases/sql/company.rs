@@ -268,7 +268,7 @@ async fn dropped_begin(cx: &Cx) -> CaseResult {
             tx.rollback().await?;
         }
     }
-    let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(10_000)));
+    let other = db.by_another_run()?.with(|options| options.timeout = Some(ms(5_000)));
     other.exec("INSERT INTO t VALUES (1)").await?;
     expect_eq!(db.count("t").await?, 1, "rows after dropped calls of `begin`");
     Ok(())

@@ -2,7 +2,7 @@
 
 use memory_core::embed::cosine;
 use memory_core::sql::SqlValue;
-use memory_core::{ErrorKind, SqlDialect};
+use memory_core::{EmbedRole, ErrorKind, SqlDialect};
 
 use crate::case::cases;
 use crate::cases::owns_embedding;
@@ -18,6 +18,7 @@ cases! {
     "sql.embed.distances": [Sql, SqlVectors], ["EBD-2"] => distances;
     "sql.embed.several-in-place": [Sql, SqlVectors], ["EBD-1", "ARG-2"] => in_place;
     "sql.embed.failure-runs-nothing": [Sql, SqlVectors], ["EBD-3"] => failure;
+    "sql.embed.roles": [Sql, SqlVectors], ["EBD-5"] => roles;
     "sql.embed.asked-only-then": [Sql, SqlVectors], ["EBD-4"] => asked_only_then;
 }
 
@@ -107,6 +108,26 @@ async fn distances(cx: &Cx) -> CaseResult {
             }
             other => return Err(Stop::failed(format_args!("a distance is {other:?}"))),
         }
+    }
+    Ok(())
+}
+
+async fn roles(cx: &Cx) -> CaseResult {
+    let cx = &cx.on(cx.open_with(TestEmbedder::new().telling_roles_apart()).await?);
+    let db = notes(cx).await?;
+    let [note, ..] = SENTENCES;
+    let embedder = cx.embedder();
+    let due = 1.0 - cosine(&embedder.vector_as(note, EmbedRole::Query), &embedder.vector(note));
+    let sql = format!("SELECT {} FROM notes WHERE id = 1", distance(cx));
+    match db.value_with(&sql, &[embed(note)]).await? {
+        SqlValue::Real(found) => {
+            check!(due > 0.01, "the suite's embedder does not tell roles apart");
+            check!(
+                (found - due).abs() < 1e-4,
+                "the distance to itself as a query is {found} where {due} was due"
+            );
+        }
+        other => return Err(Stop::failed(format_args!("a distance is {other:?}"))),
     }
     Ok(())
 }

@@ -324,7 +324,7 @@ async fn no_sql(cx: &Cx) -> CaseResult {
         "SELEC 1",
         "SELECT FROM WHERE",
         "hello",
-        "INSERT precious",
+        "SELECT * precious",
         "SELECT (1",
         "SELECT 'open",
         "SELECT 1 1 1",

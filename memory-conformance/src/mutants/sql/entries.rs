@@ -24,6 +24,7 @@ mutants! {
     "sql.embed-out-of-place": ["EBD-1"] needs [Sql, SqlVectors], "several vectors take each other's place" => ask(out_of_place);
     "sql.embed-similarity": ["EBD-2"] needs [Sql, SqlVectors], "a distance is a similarity" => answer(similarity);
     "sql.embed-failure-is-null": ["EBD-3"] needs [Sql, SqlVectors], "where the embedder fails NULL is bound" => around(failure_is_null);
+    "sql.embed-as-document": ["EBD-5"] needs [Sql, SqlVectors], "`query` embeds as `exec` does" => around(as_document);
     "sql.embed-always": ["EBD-4"] needs [Sql, SqlVectors], "every statement asks the embedder" => around(always);
     "sql.shared-needs-a-database": ["SHR-1"] needs [Sql, SharedSchemas], "shared data is there once the scope has tables" => around(shared_needs_database);
     "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing" => around(shared_writes_ignored);
@@ -213,6 +214,16 @@ async fn failure_is_null(_: &Memory, request: Request, next: Next<'_>) -> Result
             next.run(copy).await
         }
         (reply, _) => reply,
+    }
+}
+
+async fn as_document(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Query { run, scope, sql: text, args, options } if !args.is_empty() => {
+            let outcome = sql(&next)?.exec(&run, &scope, &text, &args, options).await?;
+            Ok(Reply::Query(outcome.returning.unwrap_or_default()))
+        }
+        request => next.run(request).await,
     }
 }
 

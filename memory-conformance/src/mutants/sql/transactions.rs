@@ -439,8 +439,10 @@ async fn begin_gives_up(memory: &Memory, request: Request, next: Next<'_>) -> Re
     counted(memory, request, &next).await
 }
 
-async fn dropped_begin(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if !matches!(&request, Request::Begin { parent: None, .. }) {
+async fn dropped_begin(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_begin = matches!(&request, Request::Begin { parent: None, .. });
+    // The next one would wait for this one.
+    if !is_begin || std::mem::replace(&mut memory.lock().flag, true) {
         return next.run(request).await;
     }
     let reply = super::time::insist(Box::pin(async { next.run(request).await }));
