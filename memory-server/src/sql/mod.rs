@@ -63,6 +63,12 @@ pub(crate) struct SqlArgs {
     /// quota or functions
     #[arg(long, value_name = "NAME", requires = "corpus", conflicts_with = "no_validator")]
     only_layer: Option<String>,
+    /// Of the process that tries a corpus: its folder
+    #[arg(long, hide = true, requires = "corpus", requires = "child_from")]
+    child_folder: Option<PathBuf>,
+    /// Of the process that tries a corpus: its first line
+    #[arg(long, hide = true, requires = "child_folder")]
+    child_from: Option<usize>,
 }
 
 /// `memory sql`.
@@ -76,6 +82,7 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
             only_layer: args.only_layer,
             timeout: timeout.unwrap_or(CORPUS_TIMEOUT),
             quota: args.quota.unwrap_or(CORPUS_QUOTA),
+            child: args.child_folder.zip(args.child_from),
         };
         return corpus::run(context, &trial, out).await;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use memory_core::{Error, ErrorKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::line::{Expect, Line};
 
@@ -13,7 +13,7 @@ pub(super) const MAX_ELAPSED: Duration = Duration::from_secs(2);
 pub(super) const MAX_PEAK: u64 = 256 << 20;
 
 /// How a statement ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
     /// It ran.
@@ -50,7 +50,7 @@ pub(super) fn of(error: &Error) -> (Outcome, String) {
 }
 
 /// What became of a line, as it is printed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Verdict {
     pub(super) id: String,
     pub(super) outcome: Outcome,
@@ -63,7 +63,7 @@ pub(super) struct Verdict {
     /// Whether the scope's database differs from before, or anything outside it moved.
     pub(super) changed: bool,
     /// What moved or was shown outside the scope.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) outside: Vec<String>,
     /// The error's words, for a person.
     #[serde(skip)]
@@ -71,6 +71,26 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
+    /// Of a statement after which nothing can be looked at: `hung` or `crashed`.
+    pub(super) fn lost(line: &Line, code: &str, elapsed_ms: f64) -> Self {
+        let message = format!("the process that tried it {code}");
+        Self {
+            id: line.id.clone(),
+            outcome: Outcome::Error,
+            code: code.to_owned(),
+            layer: None,
+            elapsed_ms,
+            peak_bytes: 0,
+            changed: true,
+            outside: vec![message.clone()],
+            message,
+        }
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.outcome == Outcome::Error && matches!(self.code.as_str(), "hung" | "crashed")
+    }
+
     /// Whether it ended as the line asks. Nothing outside may ever move, and time and memory always hold.
     pub(super) fn is_as_expected(&self, line: &Line) -> bool {
         let bounded = self.elapsed_ms < MAX_ELAPSED.as_secs_f64() * 1_000.0 && self.peak_bytes < MAX_PEAK;

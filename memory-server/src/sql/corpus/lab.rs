@@ -50,16 +50,16 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// Opens the store, `number` of this run, and puts neighbours into it.
+    /// Opens the store and puts neighbours into it.
     ///
     /// # Errors
     /// `invalid_argument` for a layer that is none, or a URL that is not SQLite's; as the store fails.
-    pub(super) async fn open(how: &How, number: u64) -> Result<Self> {
+    pub(super) async fn open(how: &How) -> Result<Self> {
         let (layers, stages) = layers(how)?;
         let url = match &how.url {
             Some(url) => url.clone(),
             None => {
-                let file = how.folder.join(format!("store-{number}")).join("memory.db");
+                let file = how.folder.join("store").join("memory.db");
                 format!("{}?durability=normal", sqlite_url(&file)?)
             }
         };

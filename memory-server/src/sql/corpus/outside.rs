@@ -35,7 +35,7 @@ pub(super) struct Outside {
     /// The working directory while statements run: a relative path leads here.
     canary: PathBuf,
     /// Where the databases of scopes are.
-    pub(super) root: PathBuf,
+    root: PathBuf,
 }
 
 impl Outside {
@@ -43,12 +43,12 @@ impl Outside {
     ///
     /// # Errors
     /// `unavailable` where the folder cannot be written or entered.
-    pub(super) fn prepare(canary: PathBuf, root: PathBuf) -> Result<Self> {
+    pub(super) fn prepare(canary: &Path, root: PathBuf) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Unavailable, format!("the folder to watch cannot be prepared: {error}"))
                 .with_source(error)
         };
-        std::fs::create_dir_all(&canary).map_err(failed)?;
+        std::fs::create_dir_all(canary).map_err(failed)?;
         std::fs::write(canary.join("canary.txt"), SECRET).map_err(failed)?;
         let bait = rusqlite::Connection::open(canary.join("canary.db")).and_then(|database| {
             database.execute_batch(&format!(
@@ -58,8 +58,8 @@ impl Outside {
         bait.map_err(|error| {
             Error::new(ErrorKind::Unavailable, "the database to watch cannot be made").with_source(error)
         })?;
-        std::env::set_current_dir(&canary).map_err(failed)?;
-        Ok(Self { canary, root })
+        std::env::set_current_dir(canary).map_err(failed)?;
+        Ok(Self { canary: canary.to_path_buf(), root })
     }
 
     /// Looks at the working directory, the databases of other scopes, and the paths that the statement names.

@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use super::judge::{Outcome, Verdict};
 use super::line::Line;
+use crate::failure::Failure;
+use crate::output::{Out, bytes, excerpt};
+use crate::progress::note;
 
 /// What a group of lines came to.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -66,4 +69,72 @@ impl Summary {
     pub(super) fn end(&mut self, elapsed: Duration) {
         self.seconds = elapsed.as_secs_f64();
     }
+}
+
+/// Writes a line's verdict.
+pub(super) fn show(line: &Line, verdict: &Verdict, as_expected: bool, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.document(verdict);
+    }
+    let layer = verdict.layer.as_deref().unwrap_or("-");
+    let mark = if as_expected { ' ' } else { '!' };
+    out.line(format!(
+        "{mark} {:<28} {:<8} {:<18} {layer:<11} {:>8.1} ms {:>10}{}  {}",
+        line.id,
+        verdict.outcome.as_str(),
+        verdict.code,
+        verdict.elapsed_ms,
+        bytes(verdict.peak_bytes),
+        if verdict.changed { "  changed" } else { "" },
+        excerpt(&verdict.message, 80),
+    ))?;
+    for moved in &verdict.outside {
+        out.line(format!("    outside: {moved}"))?;
+    }
+    Ok(())
+}
+
+/// Writes the end of a run.
+pub(super) fn print(summary: &Summary, out: &mut Out) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        summary: &'a Summary,
+    }
+    if out.is_json() {
+        return out.document(&Document { summary });
+    }
+    let row = |name: &str, counts: &Counts| {
+        [
+            counts.lines.to_string(),
+            counts.ok.to_string(),
+            counts.refused.to_string(),
+            counts.error.to_string(),
+            counts.as_expected.to_string(),
+            counts.not_as_expected.to_string(),
+            name.to_owned(),
+        ]
+    };
+    let mut rows: Vec<_> = summary
+        .categories
+        .iter()
+        .map(|(name, counts)| row(if name.is_empty() { "-" } else { name }, counts))
+        .collect();
+    rows.push(row("ALL", &summary.all));
+    out.line("")?;
+    out.table(["LINES", "OK", "REFUSED", "ERROR", "AS EXPECTED", "NOT", "CATEGORY"], &rows)?;
+    let layers: Vec<String> = summary.layers.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    out.line(format!(
+        "refused by {}",
+        if layers.is_empty() { "none".to_owned() } else { layers.join(", ") }
+    ))?;
+    out.line(format!(
+        "longest {:.1} ms, most memory {}, {:.1} s in all",
+        summary.max_elapsed_ms,
+        bytes(summary.max_peak_bytes),
+        summary.seconds
+    ))?;
+    if !summary.not_as_expected_ids.is_empty() {
+        note(&format!("not as expected: {}", summary.not_as_expected_ids.join(", ")));
+    }
+    Ok(())
 }

@@ -1,0 +1,107 @@
+//! The process that tries statements, from outside.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use memory_core::Error;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{ChildStdout, Command};
+
+use super::Trial;
+use super::bench::Told;
+use super::judge::Verdict;
+use crate::commands::Context;
+use crate::failure::Failure;
+
+/// Beyond what a statement may take: to start, to fill a scope, to compare.
+const AROUND: Duration = Duration::from_secs(15);
+
+/// A running process.
+pub(super) struct Child {
+    process: tokio::process::Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+/// Why a line has no verdict.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lost {
+    /// The process ended.
+    Crashed,
+    /// Nothing was heard of it in time.
+    Hung,
+}
+
+impl Lost {
+    pub(super) const fn code(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+        }
+    }
+}
+
+impl Child {
+    /// Starts the process at a line.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub(super) fn start(
+        context: &Context,
+        trial: &Trial,
+        place: &Path,
+        from: usize,
+    ) -> Result<Self, Failure> {
+        let failed =
+            |error| Failure::File("the process that tries statements cannot be started".to_owned(), error);
+        let own = place.join(format!("from-{from}"));
+        std::fs::create_dir(&own).map_err(failed)?;
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(["sql", "--json", "--quiet"]).arg("--corpus").arg(&trial.corpus);
+        command.arg("--timeout").arg(format!("{}ms", trial.timeout.as_millis()));
+        command.arg("--quota").arg(trial.quota.to_string());
+        command.arg("--child-folder").arg(own).arg("--child-from").arg(from.to_string());
+        if let Some(base) = &trial.base {
+            command.arg("--base").arg(base);
+        }
+        if let Some(url) = context.explicit_url() {
+            command.arg("--url").arg(url);
+        }
+        if let Some(layer) = &trial.only_layer {
+            command.arg("--only-layer").arg(layer);
+        }
+        if trial.no_validator {
+            command.arg("--no-validator");
+        }
+        let mut process =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().map_err(failed)?;
+        let output = process.stdout.take().ok_or_else(|| Error::internal("a pipe was asked for"))?;
+        Ok(Self { process, lines: BufReader::new(output).lines() })
+    }
+
+    /// The next line's verdict, or why there is none; the process is of no more use then.
+    ///
+    /// # Errors
+    /// Where it says that the run cannot go on.
+    pub(super) async fn next(&mut self, patience: Duration) -> Result<Result<Verdict, Lost>, Failure> {
+        let Ok(read) = tokio::time::timeout(patience + AROUND, self.lines.next_line()).await else {
+            let _ = self.process.start_kill();
+            return Ok(Err(Lost::Hung));
+        };
+        let Ok(Some(line)) = read else { return Ok(Err(Lost::Crashed)) };
+        match serde_json::from_str(&line) {
+            Ok(Told::Tried { mut verdict, message }) => {
+                verdict.message = message;
+                Ok(Ok(verdict))
+            }
+            Ok(Told::Failed(why)) => Err(Failure::invalid(why)),
+            // Cut off in the middle.
+            Err(_) => Ok(Err(Lost::Crashed)),
+        }
+    }
+
+    /// Lets the process end by itself.
+    pub(super) async fn end(mut self) {
+        let _ = tokio::time::timeout(AROUND, self.process.wait()).await;
+    }
+}
