@@ -57,13 +57,14 @@ impl Room {
 
     /// Runs a script with the runtime's rights.
     pub(super) fn load(&self, script: &str) {
-        self.writer()
-            .with_runtime_rights(|conn| {
-                conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DQS_DDL, true).unwrap();
-                conn.execute_batch(script).unwrap_or_else(|error| panic!("{error}: {script}"));
-                Ok(())
-            })
-            .unwrap();
+        self.try_load(script).unwrap_or_else(|error| panic!("{error}: {script}"));
+    }
+
+    pub(super) fn try_load(&self, script: &str) -> Result<()> {
+        self.writer().with_runtime_rights(|conn| {
+            conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DQS_DDL, true).unwrap();
+            conn.execute_batch(script).map_err(|error| memory_core::Error::invalid(error.to_string()))
+        })
     }
 
     pub(super) fn writer(&self) -> Sandbox {
