@@ -214,7 +214,7 @@ impl Engine {
                     state.log_tolerated.store(more, Ordering::Relaxed);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a log could not be moved into its file; it is tried again")
+                    tracing::warn!(%error, "a log could not be moved into its file; it is tried again");
                 }
             }
             engine.pool.rest(conn);
@@ -252,7 +252,7 @@ impl Engine {
 
     fn end_all(&self) {
         for transaction in self.transactions.matching(|_| true) {
-            if let Some(held) = self.transactions.end(&transaction, Ended::RunEnded) {
+            if let Some(held) = self.transactions.end(&transaction, Ended::RunOver) {
                 self.roll_back(held);
             }
         }

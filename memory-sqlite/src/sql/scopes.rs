@@ -169,7 +169,7 @@ impl Engine {
         let of_run = |transaction: &super::transactions::Transaction| {
             transaction.scope.tenant == *tenant && transaction.root_run == *root_run
         };
-        self.end_those(Ended::RunEnded, of_run).await?;
+        self.end_those(Ended::RunOver, of_run).await?;
         self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Ended {
     Committed,
     RolledBack,
     Idle,
-    RunEnded,
+    RunOver,
     Dropped,
     ByTheEngine,
     Abandoned,
@@ -39,7 +39,7 @@ impl Ended {
             Self::Idle => {
                 "the transaction was rolled back since no call used it for too long; begin another one and do its work again"
             }
-            Self::RunEnded => "the transaction was rolled back as its run ended; begin another one",
+            Self::RunOver => "the transaction was rolled back as its run ended; begin another one",
             Self::Dropped => {
                 "the transaction was rolled back as its scope's database was dropped; begin another one"
             }
