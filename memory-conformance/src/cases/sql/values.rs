@@ -137,7 +137,7 @@ async fn texts(cx: &Cx) -> CaseResult {
     ];
     come_back(&db, &values.map(text)).await?;
     let long = text("0123456789".repeat(20_000));
-    db.exec_with("INSERT INTO t (id, v) VALUES (100, ?)", &[long.clone()]).await?;
+    db.exec_with("INSERT INTO t (id, v) VALUES (100, ?)", std::slice::from_ref(&long)).await?;
     check!(
         db.value("SELECT v FROM t WHERE id = 100").await? == long,
         "200,000 characters came back otherwise"
