@@ -168,6 +168,22 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_sql_reach_its_own_options() {
+        let text =
+            "sqlite:a.db?sql.tx_idle_ms=250&sql.root=trees&sql.shared.facts=facts.db&sql.quota_bytes=70000";
+        let config = super::config(&url(text), Some(Path::new("base"))).unwrap();
+        assert_eq!((config.sql.tx_idle_ms, config.sql.quota_bytes), (250, Some(70_000)));
+        assert_eq!(config.sql.root, Some(PathBuf::from("base/trees")));
+        let shared = &config.sql.shared[0];
+        assert_eq!((shared.name.as_str(), shared.path.as_path()), ("facts", Path::new("base/facts.db")));
+        for bad in
+            ["sqlite:a.db?sql.nonsense=1", "sqlite:a.db?sql=1&sql.root=x", "sqlite:a.db?sql.shared.A=x"]
+        {
+            assert!(super::config(&url(bad), None).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn an_unknown_or_unfit_parameter_is_named_with_what_is_allowed() {
         for (bad, name, allowed) in [
             ("sqlite:a.db?durablity=full", "durablity", "`durability`"),

@@ -90,7 +90,7 @@ impl BackendUrl {
             let name = percent_decode(name)?;
             if !is_parameter_name(&name) {
                 return Err(Error::invalid(
-                    "a parameter name of the backend URL is not made of letters, digits, `_` and `-`",
+                    "a parameter name of the backend URL is not made of letters, digits, `_`, `-` and `.`",
                 ));
             }
             if parameters.contains_key(&name) {
@@ -125,7 +125,7 @@ pub(crate) fn check_scheme(text: &str) -> Result<()> {
 
 fn is_parameter_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
 }
 
 fn percent_decode(text: &str) -> Result<String> {

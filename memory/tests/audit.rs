@@ -258,3 +258,51 @@ fn the_configuration_names_the_sinks_and_its_mistakes_are_refused_at_start() {
     let missing = read("[audit]\nfile = \"no/such/folder/x\"").unwrap().auditor(Arc::new(SystemClock));
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unavailable);
 }
+
+#[tokio::test]
+async fn a_statement_is_told_by_its_kind_and_tables_and_never_by_its_data() {
+    let calls = [
+        r#"{"op":"sql_exec","sql":"CREATE TABLE people (name TEXT)"}"#,
+        r#"{"op":"sql_exec","sql":"INSERT INTO people VALUES ('Annabel'), (?)","args":["Bertram"]}"#,
+        r#"{"op":"sql_query","statement":"SELECT * FROM people WHERE name = 'Annabel'"}"#,
+        r#"{"op":"sql_query","sql":"DELETE FROM people"}"#,
+        r#"{"op":"sql_exec","sql":"ATTACH 'Annabel.db' AS a"}"#,
+        r#"{"op":"sql_query","scope":"user","sql":"SELECT 'Annabel'"}"#,
+    ];
+    for mode in [AuditMode::Metadata, AuditMode::Full] {
+        let kept = Kept::default();
+        let auditor = auditor(mode, kept.clone());
+        let memory = memory::open("sqlite::memory:").await.unwrap();
+        let run =
+            RunContext::new("acme".parse().unwrap(), "planner".parse().unwrap(), "run-1".parse().unwrap());
+        let policy = Policy::default().with_sql_scopes([ScopeKind::Agent]);
+        let tool = MemoryTool::new(memory, policy, run).unwrap().with_auditor(Arc::clone(&auditor));
+        for call in calls {
+            tool.call(call).await;
+        }
+        assert!(auditor.flush(PATIENCE));
+        let seen = kept.calls();
+        let told: Vec<_> = seen
+            .iter()
+            .map(|call| (call.outcome, call.statement, call.tables.join(","), call.rows))
+            .collect();
+        let people = || "people".to_owned();
+        assert_eq!(
+            told,
+            [
+                ("ok", Some("create_table"), people(), Some(0)),
+                ("ok", Some("insert"), people(), Some(2)),
+                ("ok", Some("select"), people(), Some(1)),
+                ("read_only", Some("delete"), people(), None),
+                ("statement_refused", None, String::new(), None),
+                ("scope_denied", Some("select"), String::new(), None),
+            ]
+        );
+        assert!(seen[4].refused_by.as_ref().unwrap().starts_with("gate:"), "{:?}", seen[4].refused_by);
+        let text = serde_json::to_string(&seen).unwrap();
+        assert!(!text.contains("Annabel") && !text.contains("Bertram"), "{text}");
+        let insert = seen[1].input.as_ref().map(|input| (input["sql"].clone(), input["args"].clone()));
+        let redacted = (json!("INSERT INTO people VALUES ([redacted]), (?)"), json!([REDACTED]));
+        assert_eq!(insert, (mode == AuditMode::Full).then_some(redacted));
+    }
+}

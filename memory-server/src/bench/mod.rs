@@ -7,6 +7,7 @@ mod measure;
 mod ours;
 mod report;
 mod search;
+mod sql;
 mod workload;
 
 use std::io::Write;
@@ -27,6 +28,8 @@ enum Bench {
     Kv(KvArgs),
     /// Vector, hybrid and text search on embedded SQLite, beside an exhaustive search and the memory's bandwidth.
     Search(search::SearchArgs),
+    /// SQL on embedded SQLite: statements through validator and sandbox, and many scopes.
+    Sql(sql::SqlArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
             std::thread::Builder::new().name("bench".to_owned()).spawn_scoped(threads, || match &args.what {
                 Bench::Kv(kv) => kv::run(kv, json, out),
                 Bench::Search(search) => search::run(search, json, out),
+                Bench::Sql(sql) => sql::run(sql, json, out),
             });
         match bench.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(Err(error))) if is_broken_pipe(&error) => Ok(()),

@@ -156,10 +156,15 @@ pub(super) fn figure(value: f64) -> String {
 
 /// What stands above the table.
 pub(super) fn write_head(out: &mut dyn Write, machine: &Machine, keys: usize, dir: &str) -> Result<()> {
+    write_head_of(out, machine, &format!("{keys} entries of 200 bytes"), dir)
+}
+
+/// The same over something else.
+pub(super) fn write_head_of(out: &mut dyn Write, machine: &Machine, what: &str, dir: &str) -> Result<()> {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
     let mut head = format!(
-        "{} cores ({}), load {load}; {keys} entries of 200 bytes; files in {dir} ({})\n",
+        "{} cores ({}), load {load}; {what}; files in {dir} ({})\n",
         machine.cores,
         or_unknown(&machine.model),
         or_unknown(&machine.file_system),

@@ -21,4 +21,5 @@ mod records;
 mod refusals;
 mod search;
 mod shared_data;
+mod sql;
 mod values;

@@ -144,6 +144,40 @@ async def finds_by_meaning_what_an_earlier_connection_stored():
             assert by_words["hits"] == [], (question, by_words)
 
 
+async def shares_primes_by_sql():
+    rules = '[backends.main]\nurl = "sqlite:memory.db"\n[default]\nsql_scopes = ["user"]\n[sql]\nenabled = true\n'
+    (Path(FOLDER) / "memory.toml").write_text(rules)
+    primes = [n for n in range(2, 4000) if all(n % d for d in range(2, int(n**0.5) + 1))][:500]
+    async with connect(["--agent", "siever", "--user", "ada"]) as client:
+        sql = "CREATE TABLE primes (position INTEGER PRIMARY KEY, n INTEGER NOT NULL UNIQUE)"
+        await ok(client, op="sql_exec", scope="user", sql=sql)
+        await ok(client, op="sql_begin", scope="user")
+        for start in range(0, 500, 100):
+            batch = list(enumerate(primes[start : start + 100], start + 1))
+            sql = "INSERT INTO primes VALUES " + ", ".join(["(?, ?)"] * len(batch))
+            done = await ok(client, op="sql_exec", scope="user", sql=sql, args=[value for row in batch for value in row])
+            assert done["rows_affected"] == len(batch), done
+        await ok(client, op="sql_commit", scope="user")
+    async with connect(["--agent", "checker", "--user", "ada"]) as client:
+        read = await ok(client, op="sql_query", scope="user", sql="SELECT n FROM primes ORDER BY position")
+        found = [row[0] for row in read["rows"]]
+        assert len(found) == 500 and not read["truncated"], read
+        invalid = [n for n in found if n < 2 or any(n % d == 0 for d in range(2, int(n**0.5) + 1))]
+        assert invalid == [], invalid
+        await ok(client, op="sql_exec", scope="user", sql="CREATE TABLE checked AS SELECT n, 1 AS valid FROM primes")
+        count = await ok(client, op="sql_query", scope="user", sql="SELECT count(*), sum(valid), max(n) FROM checked")
+        assert count["rows"] == [[500, 500, 3571]], count
+        error = await refused(client, op="sql_exec", scope="user", sql="ATTACH 'other.db' AS other")
+        assert error["code"] == "statement_refused", error
+        error = await refused(client, op="sql_exec", scope="agent", sql="CREATE TABLE t (a)")
+        assert error["code"] == "scope_denied", error
+    async with connect(["--agent", "stranger", "--user", "bob"]) as client:
+        about = await ok(client, op="describe", scope="user")
+        assert about["tables"] == [], about
+        error = await refused(client, op="sql_query", scope="user", sql="SELECT n FROM primes")
+        assert error["code"] == "invalid_argument", error
+
+
 async def cancels_a_call():
     async with connect() as client:
         await ok(client, op="set", key="before", value=1)

@@ -69,6 +69,11 @@ fn python_finds_by_meaning_what_an_earlier_connection_stored() {
 }
 
 #[test]
+fn python_shares_primes_by_sql() {
+    python("shares_primes_by_sql", &[]);
+}
+
+#[test]
 fn python_cancels_a_call() {
     python("cancels_a_call", &[]);
 }

@@ -253,7 +253,10 @@ impl Config {
                 ));
             }
         }
-        if !sections().any(|(_, rules)| rules.memory_scopes.is_some_and(|kinds| !kinds.is_empty())) {
+        let sql_is_allowed = self.file.sql.enabled && sections().any(|(_, rules)| asks_for_sql(&rules));
+        let memory_is_allowed =
+            sections().any(|(_, rules)| rules.memory_scopes.is_some_and(|kinds| !kinds.is_empty()));
+        if !memory_is_allowed && !sql_is_allowed {
             warnings.push("no `memory_scopes` anywhere: every agent is denied everything".to_owned());
         }
         warnings

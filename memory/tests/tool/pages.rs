@@ -18,8 +18,8 @@ fn page() -> String {
 /// A call (`> …`) and its answer (`< …`) in a block marked `memory`, with the line it stands on.
 struct Example {
     line: usize,
-    /// Whether the block is about the conversational and SQL facets.
-    facets: bool,
+    /// What the block's mark says after `memory`: `layer` and `sql` are about those facets.
+    about: String,
     input: String,
     answer: String,
 }
@@ -40,7 +40,8 @@ fn examples(page: &str) -> Vec<Example> {
                 let answer =
                     text.strip_prefix("< ").unwrap_or_else(|| panic!("line {line}: neither > nor <"));
                 let (line, input) = asked.take().expect("an answer without a call");
-                found.push(Example { line, facets: mark != "memory", input, answer: answer.to_owned() });
+                let about = mark.trim_start_matches("memory").trim().to_owned();
+                found.push(Example { line, about, input, answer: answer.to_owned() });
             }
         }
     }
@@ -82,15 +83,20 @@ async fn every_example_of_the_page_answers_as_it_says() {
         let call = format!(r#"{{"op":"{}""#, op.as_str());
         assert!(examples.iter().any(|example| example.input.starts_with(&call)), "no example of {op:?}");
     }
+    assert!(examples.iter().all(|example| ["", "layer", "sql"].contains(&example.about.as_str())));
+    let about = |what: &'static str| examples.iter().filter(move |example| example.about == what);
     let policy = Policy::default()
         .with_memory_scopes([ScopeKind::Agent, ScopeKind::Run])
-        .with_sql_scopes([ScopeKind::Agent])
         .with_quota(Quota { max_entries: Some(1_000), max_bytes: Some(1_000_000) });
     for memory in providers(&Arc::new(TestClock::new())).await {
+        if memory.sql().is_some() {
+            let policy = policy.clone().with_sql_scopes([ScopeKind::Agent]);
+            compare(&MemoryTool::new(memory.clone(), policy, run(None)).unwrap(), about("sql")).await;
+        }
         let tool = MemoryTool::new(memory, policy.clone(), run(None)).unwrap();
-        compare(&tool, examples.iter().filter(|example| !example.facets)).await;
+        compare(&tool, about("")).await;
     }
-    compare(&tool_over(&Arc::default()), examples.iter().filter(|example| example.facets)).await;
+    compare(&tool_over(&Arc::default()), about("layer")).await;
 }
 
 #[test]

@@ -182,6 +182,9 @@ async fn what_the_backend_lacks_is_refused_after_policy() {
             (r#"{"op":"sql_rollback"}"#, "scope_denied"),
         ] {
             assert_eq!(code(&no_sql, input).await, denied, "{input}");
+            if denied == "scope_denied" && memory.sql().is_some() {
+                continue;
+            }
             let (code, message, _) = refused(&tool, input).await;
             assert_eq!(code, "capability_unsupported", "{input}");
             assert!(message.contains(memory.name()), "{message}");
