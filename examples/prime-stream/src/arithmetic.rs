@@ -25,7 +25,7 @@ pub(crate) fn sieve(count: usize) -> Vec<u64> {
 
 /// Whether a number has no divisor but one and itself, by trying them.
 pub(crate) fn is_prime(n: u64) -> bool {
-    n >= 2 && (2..).take_while(|divisor| divisor * divisor <= n).all(|divisor| n % divisor != 0)
+    n >= 2 && (2..).take_while(|divisor| divisor * divisor <= n).all(|divisor| !n.is_multiple_of(divisor))
 }
 
 #[cfg(test)]

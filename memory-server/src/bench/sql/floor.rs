@@ -10,6 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::super::measure::Slice;
 use super::{HOT, Places, ROWS, SELECT, Work, analytic, insert};
 
+/// Calls between two looks at the clock.
+const STRIDE: usize = 8;
+
 type Job = (Work, usize, u64);
 
 /// The thread, and the ways to and from it.
@@ -49,7 +52,7 @@ impl Floor {
         let gone = || Error::internal("the floor's thread stopped by a bug");
         let mut done = 0;
         while slice.goes_on()? {
-            for _ in 0..8 {
+            for _ in 0..STRIDE {
                 self.count += 1;
                 let place = if work.is_over_scopes() { places.place(work) } else { 0 };
                 let jobs = self.jobs.as_ref().ok_or_else(gone)?;
