@@ -96,11 +96,15 @@ impl<'a> Bench<'a> {
         Ok(Self { trial, lab, outside, base, count: 0, is_ruined: false })
     }
 
-    /// Fills the line's scope; what it then holds.
-    async fn fill(&self, scope: &Scope, line: &Line) -> Result<Before> {
+    /// Makes the line's scope.
+    async fn begin(&self, scope: &Scope) -> Result<()> {
         // A run that broke off may have left one of the name.
         self.lab.drop_scope(scope).await?;
-        self.lab.load(scope, &self.base).await?;
+        self.lab.load(scope, &self.base).await
+    }
+
+    /// Runs the line's own preparations; what the scope then holds.
+    async fn fill(&self, scope: &Scope, line: &Line) -> Result<Before> {
         for setup in &line.setup {
             self.lab.load(scope, setup).await?;
         }
@@ -116,7 +120,14 @@ impl<'a> Bench<'a> {
             ScopeId::new(format!("run-{}", self.count))?,
         )
         .with_user(scope.id.clone());
-        let before = self.fill(&scope, line).await.map_err(|error| in_setup(line, &error))?;
+        self.begin(&scope).await.map_err(|error| in_base(line, &error))?;
+        let before = match self.fill(&scope, line).await {
+            Ok(before) => before,
+            Err(error) => {
+                self.is_ruined = self.lab.drop_scope(&scope).await.is_err();
+                return Ok(Verdict::unprepared(line, &error));
+            }
+        };
         let sql = line.sql();
         let named = outside::named_paths(&sql, &line.args);
         let own = self.lab.folder_of(&scope);
@@ -173,8 +184,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn in_setup(line: &Line, error: &Error) -> Error {
-    Error::invalid(format!("line `{}`: its base or setup does not load: {}", line.id, error.message()))
+fn in_base(line: &Line, error: &Error) -> Error {
+    Error::invalid(format!("line `{}`: the base does not load: {}", line.id, error.message()))
 }
 
 impl Answer {

@@ -87,6 +87,21 @@ impl Verdict {
         }
     }
 
+    /// Its statement was not tried: what is to be there before it could not be made.
+    pub(super) fn unprepared(line: &Line, error: &Error) -> Self {
+        Self {
+            id: line.id.clone(),
+            outcome: Outcome::Error,
+            code: "setup_failed".to_owned(),
+            layer: None,
+            elapsed_ms: 0.0,
+            peak_bytes: 0,
+            changed: false,
+            outside: Vec::new(),
+            message: format!("its setup does not load: {}", error.message()),
+        }
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.outcome == Outcome::Error && matches!(self.code.as_str(), "hung" | "crashed")
     }
@@ -95,6 +110,9 @@ impl Verdict {
     pub(super) fn is_as_expected(&self, line: &Line) -> bool {
         let bounded = self.elapsed_ms < MAX_ELAPSED.as_secs_f64() * 1_000.0 && self.peak_bytes < MAX_PEAK;
         let isolated = self.outside.is_empty();
+        if self.code == "setup_failed" {
+            return false;
+        }
         let ended = match line.expect {
             None => self.outcome == Outcome::Ok || (line.is_optional() && self.outcome == Outcome::Refused),
             Some(Expect::Refuse) if line.is_optional() && self.outcome == Outcome::Ok => true,
