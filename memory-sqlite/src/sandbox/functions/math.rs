@@ -1,4 +1,4 @@
-//! SQLite's mathematical functions, which its bundled build leaves out: https://sqlite.org/lang_mathfunc.html.
+//! SQLite's mathematical functions, which its bundled build leaves out: <https://sqlite.org/lang_mathfunc.html>.
 //!
 //! NULL for what is no number, and outside of a function's domain.
 
