@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::redact::{REDACTED, Redactor};
 
 /// Most tables that a record names.
+#[cfg(feature = "sqlite")]
 const MAX_TABLES: usize = 32;
 
 /// A statement on its way to the auditor's thread.
