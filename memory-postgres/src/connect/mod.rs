@@ -1,0 +1,19 @@
+//! Connections: one URL with many hosts, TLS, a pool, shared readers, and a limit on every wait.
+
+mod address;
+mod hosts;
+mod password;
+mod pool;
+mod session;
+mod tls;
+
+pub use address::is_connection_parameter;
+
+pub(crate) use address::Address;
+#[allow(unused_imports, reason = "of the facets")]
+pub(crate) use hosts::Hosts;
+pub(crate) use pool::Connections;
+#[allow(unused_imports, reason = "of the facets")]
+pub(crate) use pool::{Owned, Shared};
+#[allow(unused_imports, reason = "of the facets")]
+pub(crate) use session::{Connection, Parameters, Transaction};

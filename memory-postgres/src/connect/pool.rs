@@ -1,0 +1,203 @@
+//! Connections of one's own from a pool, and connections that short reads share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deadpool::Runtime;
+use deadpool::managed::{self, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use memory_core::{Error, Result};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::config::{PostgresConfig, Prepared};
+use crate::connect::address::Address;
+use crate::connect::hosts::Hosts;
+use crate::connect::session::{Connection, Manners};
+use crate::error::{closed, no_connection};
+
+/// A connection of one's own; goes back to the pool when dropped.
+pub(crate) type Owned = Object<Manager>;
+
+/// A connection that others use at the same time: for single statements that only read, and end soon.
+pub(crate) type Shared = Arc<Connection>;
+
+/// Every connection of a provider.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    pub(crate) hosts: Arc<Hosts>,
+    pool: Pool<Manager>,
+    readers: Vec<Reader>,
+    turn: AtomicUsize,
+    manners: Arc<Manners>,
+    wait: Duration,
+    closed: AtomicBool,
+}
+
+/// Where a shared connection stands. The lock is also held while one is made, so that one task makes it.
+#[derive(Debug, Default)]
+struct Reader {
+    current: std::sync::RwLock<Option<Shared>>,
+    making: Mutex<()>,
+}
+
+impl Reader {
+    fn sound(&self) -> Option<Shared> {
+        let current = self.current.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        current.as_ref().filter(|connection| connection.is_sound()).cloned()
+    }
+
+    fn put(&self, connection: Option<Shared>) {
+        *self.current.write().unwrap_or_else(std::sync::PoisonError::into_inner) = connection;
+    }
+}
+
+impl Connections {
+    /// No connection is made yet. The configuration was checked.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL that cannot be read, or a file of TLS that cannot be used.
+    pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
+        let mut address = Address::parse(&config.url, config.password_env.as_deref())?;
+        settle(&mut address, config);
+        let hosts = Hosts::new(address, Duration::from_millis(config.connect_timeout_ms))?;
+        let manners = Arc::new(Manners {
+            tls: hosts.tls.clone(),
+            prepared: config.prepared,
+            deadline: config.statement_timeout() + Duration::from_millis(500),
+        });
+        let wait = config.wait_timeout();
+        let manager = Manager { hosts: Arc::clone(&hosts), manners: Arc::clone(&manners), wait };
+        let pool = Pool::builder(manager)
+            .max_size(config.pool_size)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(wait))
+            .build()
+            .map_err(|error| Error::internal("the pool of connections cannot be built").with_source(error))?;
+        let readers = (0..config.readers).map(|_| Reader::default()).collect();
+        Ok(Self {
+            hosts,
+            pool,
+            readers,
+            turn: AtomicUsize::new(0),
+            manners,
+            wait,
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// A connection that others use at the same time: for single statements that only read, and end soon. Statements of
+    /// many tasks are under way on it at once.
+    ///
+    /// # Errors
+    /// `unavailable`, `unauthenticated`, `not_found`: none can be made.
+    pub(crate) async fn read(&self) -> Result<Shared> {
+        self.check_open()?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.readers.len().max(1);
+        let reader = self.readers.get(turn).ok_or_else(closed)?;
+        if let Some(connection) = reader.sound() {
+            return Ok(connection);
+        }
+        let making = timeout(self.wait + Duration::from_secs(1), async {
+            let _one = reader.making.lock().await;
+            if let Some(connection) = reader.sound() {
+                return Ok(connection);
+            }
+            let client = self.hosts.connect_within(self.wait).await?;
+            let connection = Arc::new(Connection::new(client, Arc::clone(&self.manners), true));
+            reader.put(Some(Arc::clone(&connection)));
+            // Closed in the meantime: nobody would end it.
+            if self.closed.load(Ordering::SeqCst) {
+                reader.put(None);
+            }
+            Ok(connection)
+        });
+        making.await.unwrap_or_else(|_| Err(no_connection()))
+    }
+
+    /// A connection of one's own: for writes, transactions, and what takes its time.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); `unavailable` where all are in use for the whole wait.
+    pub(crate) async fn take(&self) -> Result<Owned> {
+        self.check_open()?;
+        match self.pool.get().await {
+            Ok(connection) => Ok(connection),
+            Err(PoolError::Backend(error)) => Err(error),
+            Err(PoolError::Closed) => Err(closed()),
+            Err(_) => Err(no_connection()),
+        }
+    }
+
+    /// Ends what is at rest; what is in use ends when it is given back.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.pool.close();
+        for reader in &self.readers {
+            reader.put(None);
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) { Err(closed()) } else { Ok(()) }
+    }
+}
+
+/// What every session of ours asks of the server and the network, where the URL does not say otherwise.
+fn settle(address: &mut Address, config: &PostgresConfig) {
+    let keepalive = Duration::from_millis(config.keepalive_ms);
+    let base = address.base_mut();
+    if base.get_application_name().is_none() {
+        base.application_name("memory");
+    }
+    if base.get_connect_timeout().is_none() {
+        base.connect_timeout(Duration::from_millis(config.connect_timeout_ms));
+    }
+    if base.get_keepalives_interval().is_none() {
+        base.keepalives_idle(keepalive);
+        base.keepalives_interval(keepalive / 3);
+        base.keepalives_retries(3);
+    }
+    if base.get_tcp_user_timeout().is_none() {
+        // What was sent is acknowledged by the peer's kernel in this time, or the peer is gone.
+        base.tcp_user_timeout(keepalive * 2);
+    }
+    // A pooler in transaction mode hands sessions around and refuses options.
+    if config.prepared == Prepared::On {
+        let mut options = base.get_options().unwrap_or_default().to_owned();
+        for (name, value) in [
+            ("statement_timeout", config.statement_timeout_ms),
+            (
+                "idle_in_transaction_session_timeout",
+                config.statement_timeout_ms.saturating_mul(2).max(60_000),
+            ),
+        ] {
+            if !options.contains(name) {
+                options.push_str(&format!(" -c {name}={value}"));
+            }
+        }
+        base.options(options.trim_start());
+    }
+}
+
+/// Makes the pool's connections.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    hosts: Arc<Hosts>,
+    manners: Arc<Manners>,
+    wait: Duration,
+}
+
+impl managed::Manager for Manager {
+    type Type = Connection;
+    type Error = Error;
+
+    async fn create(&self) -> Result<Connection> {
+        let client = self.hosts.connect_within(self.wait).await?;
+        Ok(Connection::new(client, Arc::clone(&self.manners), false))
+    }
+
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
+        if connection.is_sound() { Ok(()) } else { Err(RecycleError::message("the connection ended")) }
+    }
+}

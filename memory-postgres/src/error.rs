@@ -1,0 +1,273 @@
+//! PostgreSQL's errors as core errors.
+//!
+//! Neither the server's messages nor its details are kept: they quote stored values, statements and names. What stays is
+//! the SQLSTATE, which PostgreSQL's documentation explains.
+
+use std::fmt;
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind, Retry};
+use tokio_postgres::error::Severity;
+
+/// What a statement that got no answer may have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: it only reads, or its transaction has yet to commit.
+    None,
+    /// It commits.
+    Commits,
+}
+
+/// The cause that is kept: where the driver failed, and the server's SQLSTATE.
+#[derive(Debug)]
+pub(crate) struct Cause {
+    what: String,
+    state: Option<String>,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.state {
+            Some(state) => write!(f, " (SQLSTATE {state})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Cause {}
+
+/// The SQLSTATE behind an error that [`engine`] made.
+pub(crate) fn state_of(error: &Error) -> Option<&str> {
+    std::error::Error::source(error)?.downcast_ref::<Cause>()?.state.as_deref()
+}
+
+fn cause(error: &tokio_postgres::Error) -> Cause {
+    // The driver's own words are constants; those of the system and of TLS hold no secrets.
+    let mut what = error.to_string();
+    let source = std::error::Error::source(error);
+    if let Some(io) = source.and_then(|source| source.downcast_ref::<std::io::Error>()) {
+        what = match io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(tls) => format!("{what}: {tls}"),
+            None => format!("{what}: {io}"),
+        };
+    }
+    Cause { what, state: error.code().map(|code| code.code().to_owned()) }
+}
+
+/// An error of the driver or the server.
+pub(crate) fn engine(error: &tokio_postgres::Error, effect: Effect) -> Error {
+    let (kind, message, retry) = match error.code() {
+        Some(state) => of_state(state.code()),
+        None => without_state(error, effect),
+    };
+    let fatal = error
+        .as_db_error()
+        .and_then(|db| db.parsed_severity())
+        .is_some_and(|severity| matches!(severity, Severity::Panic));
+    // A server that crashes may have committed before it did.
+    let (kind, message, retry) =
+        if fatal && effect == Effect::Commits { unknown() } else { (kind, message, retry) };
+    Error::new(kind, message).with_retry(retry).with_source(cause(error))
+}
+
+type Verdict = (ErrorKind, &'static str, Retry);
+
+const SOON: Retry = Retry::After(Duration::from_millis(100));
+const LATER: Retry = Retry::After(Duration::from_secs(1));
+
+fn of_state(state: &str) -> Verdict {
+    match state {
+        "40001" | "40P01" => (
+            ErrorKind::Unavailable,
+            "another writer was in the way and nothing was written; try again",
+            Retry::Now,
+        ),
+        "55P03" | "55006" => {
+            (ErrorKind::Unavailable, "a lock was not free in time and nothing was written; try again", SOON)
+        }
+        "57014" => (
+            ErrorKind::Timeout,
+            "the statement took longer than it may and was cancelled before it had an effect; try again, or raise \
+             `statement_timeout_ms`",
+            SOON,
+        ),
+        "57P03" => (
+            ErrorKind::Unavailable,
+            "the PostgreSQL server is starting, stopping or recovering; try again",
+            SOON,
+        ),
+        "57P04" => (ErrorKind::Unavailable, "the database was dropped; create it again", Retry::Never),
+        "25006" => (
+            ErrorKind::Unavailable,
+            "the PostgreSQL server takes no writes, as a standby does; nothing was written, try again once there is a \
+             primary",
+            SOON,
+        ),
+        "25P03" | "25P04" => (
+            ErrorKind::Unavailable,
+            "the server ended a transaction that took too long; nothing was written",
+            SOON,
+        ),
+        "53100" => (
+            ErrorKind::Unavailable,
+            "the disk of the PostgreSQL server is full and nothing was written; free space and try again",
+            LATER,
+        ),
+        "53200" => (
+            ErrorKind::Unavailable,
+            "the PostgreSQL server is out of memory; try again with less load",
+            LATER,
+        ),
+        "53300" => (
+            ErrorKind::Unavailable,
+            "the PostgreSQL server has no connection left; try again, lower `pool_size`, or raise max_connections",
+            LATER,
+        ),
+        "53400" => (
+            ErrorKind::Unavailable,
+            "a limit of the PostgreSQL server is reached; try again with less load",
+            LATER,
+        ),
+        "28P01" | "28000" => (
+            ErrorKind::Unauthenticated,
+            "the PostgreSQL server refuses this user or password; check the URL, the password and pg_hba.conf",
+            Retry::Never,
+        ),
+        "42501" => (
+            ErrorKind::Forbidden,
+            "the database user lacks a right; `memory postgres doctor` names it, `memory postgres provision` prints what \
+             grants it",
+            Retry::Never,
+        ),
+        "3D000" => (ErrorKind::NotFound, "the database does not exist; create it", Retry::Never),
+        "42P01" | "42883" | "42703" | "3F000" => (
+            ErrorKind::Corrupt,
+            "the tables of the memory are missing or were changed; run `memory postgres provision`, or restore them",
+            Retry::Never,
+        ),
+        "22021" | "22P05" => (
+            ErrorKind::InvalidArgument,
+            "a text holds a character that PostgreSQL cannot store",
+            Retry::Never,
+        ),
+        "XX001" | "XX002" => {
+            (ErrorKind::Corrupt, "the database is damaged; restore it from a backup", Retry::Never)
+        }
+        state if state.starts_with("08") || state.starts_with("57P") || state.starts_with("58") => (
+            ErrorKind::Unavailable,
+            "the PostgreSQL server cannot be reached or is going down; try again",
+            SOON,
+        ),
+        state if state.starts_with("53") => {
+            (ErrorKind::Unavailable, "the PostgreSQL server lacks resources; try again with less load", LATER)
+        }
+        state if state.starts_with("54") => {
+            (ErrorKind::TooLarge, "a limit of PostgreSQL is exceeded; store or ask for less", Retry::Never)
+        }
+        state if state.starts_with("28") => (
+            ErrorKind::Unauthenticated,
+            "the PostgreSQL server refuses this user; check the URL",
+            Retry::Never,
+        ),
+        _ => (
+            ErrorKind::Internal,
+            "PostgreSQL reports an error that it should not; please report it",
+            Retry::Never,
+        ),
+    }
+}
+
+fn without_state(error: &tokio_postgres::Error, effect: Effect) -> Verdict {
+    let text = error.to_string();
+    // The driver keeps its kinds to itself; these words are theirs.
+    if text.contains("TLS handshake") {
+        return (
+            ErrorKind::Unavailable,
+            "TLS with the PostgreSQL server failed; check `sslmode`, `sslrootcert` and the server's certificate",
+            Retry::Never,
+        );
+    }
+    if text.contains("authentication") {
+        return (
+            ErrorKind::Unauthenticated,
+            "the PostgreSQL server asks for a password or a kind of proof that the configuration does not give",
+            Retry::Never,
+        );
+    }
+    if text.contains("invalid configuration") || text.contains("invalid connection string") {
+        return (ErrorKind::InvalidArgument, "the PostgreSQL URL cannot be used; check it", Retry::Never);
+    }
+    if text.contains("connecting to server") {
+        return (ErrorKind::Unavailable, "the PostgreSQL server cannot be reached; try again", SOON);
+    }
+    if error.is_closed() || text.contains("communicating with the server") || text.contains("timeout") {
+        return match effect {
+            Effect::None => (
+                ErrorKind::Unavailable,
+                "the connection to the PostgreSQL server was lost; try again",
+                Retry::Now,
+            ),
+            Effect::Commits => unknown(),
+        };
+    }
+    (
+        ErrorKind::Internal,
+        "the conversation with PostgreSQL broke down, which is a bug; please report it",
+        Retry::Never,
+    )
+}
+
+fn unknown() -> Verdict {
+    (
+        ErrorKind::OutcomeUnknown,
+        "the connection to the PostgreSQL server was lost before it confirmed the write; read the key to see whether it \
+         was stored",
+        Retry::Never,
+    )
+}
+
+/// A write whose answer never came.
+pub(crate) fn outcome_unknown() -> Error {
+    let (kind, message, retry) = unknown();
+    Error::new(kind, message).with_retry(retry)
+}
+
+/// The connection was gone before anything was sent.
+pub(crate) fn gone() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the connection to the PostgreSQL server was lost; nothing was sent, try again",
+    )
+    .with_retry(Retry::Now)
+}
+
+/// No connection could be had in time.
+pub(crate) fn no_connection() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "every connection to PostgreSQL is in use; nothing was sent, try again, or raise `pool_size`",
+    )
+}
+
+/// No answer came in time, and none can have had an effect.
+pub(crate) fn late() -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        "the PostgreSQL server did not answer in time; nothing was written, try again",
+    )
+}
+
+/// The provider was closed.
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Unavailable, "the database was closed; open it again").with_retry(Retry::Never)
+}
+
+/// A stored row that this crate would not have written.
+#[allow(dead_code, reason = "of those who read rows")]
+pub(crate) fn malformed(what: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("a stored {what} is malformed; the table was changed by another program or is damaged"),
+    )
+}

@@ -1,0 +1,188 @@
+//! Bringing the tables up to date, once for all replicas.
+//!
+//! The versions applied are rows of `@schema@.migration`, one for each part and version. A transaction under an advisory
+//! lock applies what is missing; replicas that come at the same time wait for it and find nothing left to do.
+
+use memory_core::{Error, ErrorKind, Result, Retry};
+use tokio_postgres::IsolationLevel;
+use tokio_postgres::types::Type;
+
+use crate::config::PostgresConfig;
+use crate::connect::{Connections, Transaction};
+use crate::error::{Effect, state_of};
+use crate::schema::{named, quoted};
+
+/// A group of tables with versions of its own.
+struct Part {
+    name: &'static str,
+    /// Entry `i` takes it from version i to i + 1. A released one never changes.
+    steps: &'static [&'static str],
+    /// Only where pgvector is installed.
+    needs_vector: bool,
+}
+
+const PARTS: &[Part] = &[Part { name: "entries", steps: &[include_str!("v1.sql")], needs_vector: false }];
+
+/// What opening found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The schema that pgvector is in, quoted.
+    pub(crate) vector: Option<String>,
+}
+
+/// The first of two numbers of our advisory locks: `MemA`.
+const LOCK_SPACE: i32 = 0x4d65_6d41;
+
+/// Checks the tables' versions, and brings them up to date where the configuration says so.
+///
+/// # Errors
+/// `corrupt` for tables of a newer version or that another program made; `not_found` for missing ones where the
+/// configuration does not let them be made; as the server answers.
+pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) -> Result<Found> {
+    let mut connection = connections.take().await?;
+    let vector = installed_vector(&connection).await?;
+    let applied = match connection.query(&named(APPLIED, &config.schema, None), &[], Effect::None).await {
+        Ok(rows) => Some(versions(&rows)?),
+        Err(error) if matches!(state_of(&error), Some("42P01" | "3F000")) => None,
+        Err(error) => return Err(error),
+    };
+    let missing = match &applied {
+        Some(applied) => missing(applied, vector.is_some())?,
+        None => true,
+    };
+    if missing {
+        if !config.migrate {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the tables of the memory are missing or of an older version; run `memory postgres provision`, or set \
+                 `migrate=true`",
+            ));
+        }
+        let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+        match migrate(&transaction, config, vector.as_deref()).await {
+            Ok(()) => transaction.commit().await.map_err(retried)?,
+            Err(error) => {
+                transaction.rollback().await;
+                return Err(error);
+            }
+        }
+    }
+    Ok(Found { vector })
+}
+
+/// Opening again finds out: a migration applies whole or not at all.
+fn retried(error: Error) -> Error {
+    if error.kind() == ErrorKind::OutcomeUnknown {
+        return Error::new(
+            ErrorKind::Unavailable,
+            "the connection was lost while tables were updated; open again",
+        )
+        .with_retry(Retry::Now)
+        .with_source(error);
+    }
+    error
+}
+
+const APPLIED: &str = "SELECT part, max(version) FROM @schema@.migration GROUP BY part";
+
+/// The text that makes the tables of an empty database, for an operator to read or to run.
+#[allow(dead_code, reason = "of the operator's commands")]
+pub(crate) fn script(schema: &str, vector: Option<&str>) -> String {
+    let mut script = named(FOUNDATION, schema, None);
+    for part in PARTS.iter().filter(|part| !part.needs_vector || vector.is_some()) {
+        for (step, version) in part.steps.iter().zip(1..) {
+            script.push_str(&named(step, schema, vector));
+            script.push_str(&format!(
+                "\nINSERT INTO {schema}.migration (part, version) VALUES ('{}', {version});\n",
+                part.name
+            ));
+        }
+    }
+    script
+}
+
+const FOUNDATION: &str = "CREATE SCHEMA IF NOT EXISTS @schema@;
+REVOKE ALL ON SCHEMA @schema@ FROM PUBLIC;
+CREATE TABLE IF NOT EXISTS @schema@.migration (
+    part text NOT NULL,
+    version integer NOT NULL CHECK (version > 0),
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (part, version)
+);
+";
+
+async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector: Option<&str>) -> Result<()> {
+    let schema = &config.schema;
+    transaction
+        .query(
+            "SELECT pg_advisory_xact_lock($1, hashtext($2))",
+            &[(&LOCK_SPACE, Type::INT4), (schema, Type::TEXT)],
+        )
+        .await?;
+    // Not on top of a table of that name that someone else made: the statements fail then, and nothing changes.
+    transaction.batch(&named(FOUNDATION, schema, None)).await?;
+    let applied = versions(&transaction.query(&named(APPLIED, schema, None), &[]).await?)?;
+    missing(&applied, vector.is_some())?;
+    for part in PARTS.iter().filter(|part| !part.needs_vector || vector.is_some()) {
+        let from = version_of(&applied, part.name);
+        for (step, version) in part.steps.iter().zip(1_i32..).filter(|(_, version)| *version > from) {
+            tracing::info!(part = part.name, version, "updating the tables of the memory");
+            transaction.batch(&named(step, schema, vector)).await?;
+            transaction
+                .query(
+                    &named("INSERT INTO @schema@.migration (part, version) VALUES ($1, $2)", schema, None),
+                    &[(&part.name, Type::TEXT), (&version, Type::INT4)],
+                )
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+fn versions(rows: &[tokio_postgres::Row]) -> Result<Vec<(String, i32)>> {
+    let foreign =
+        |_| Error::new(ErrorKind::Corrupt, "the table `migration` is not one that this program made");
+    rows.iter().map(|row| Ok((row.try_get(0).map_err(foreign)?, row.try_get(1).map_err(foreign)?))).collect()
+}
+
+fn version_of(applied: &[(String, i32)], part: &str) -> i32 {
+    applied.iter().find(|(name, _)| name == part).map_or(0, |(_, version)| *version)
+}
+
+/// Whether something is to be applied.
+///
+/// # Errors
+/// `corrupt` where something was applied that this version does not know.
+fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
+    let mut missing = false;
+    for (name, version) in applied {
+        let supported = PARTS.iter().find(|part| part.name == name).map_or(0, |part| part.steps.len());
+        if usize::try_from(*version).unwrap_or(usize::MAX) > supported {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the tables of the memory were written by a newer version of this program; update the program. They were \
+                 not touched",
+            )
+            .with_detail("part", name.as_str())
+            .with_detail("database_version", *version)
+            .with_detail("supported_version", supported));
+        }
+    }
+    for part in PARTS.iter().filter(|part| !part.needs_vector || vector) {
+        missing |= usize::try_from(version_of(applied, part.name)).unwrap_or(0) < part.steps.len();
+    }
+    Ok(missing)
+}
+
+/// The schema of pgvector, where it is installed in this database and can be used.
+async fn installed_vector(connection: &crate::connect::Connection) -> Result<Option<String>> {
+    let rows = connection
+        .query(
+            "SELECT n.nspname::text FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
+             WHERE e.extname = 'vector' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')",
+            &[],
+            Effect::None,
+        )
+        .await?;
+    Ok(rows.first().and_then(|row| row.try_get::<_, String>(0).ok()).map(|name| quoted(&name)))
+}

@@ -1,0 +1,33 @@
+//! The tables: names, versions, and bringing a database up to date.
+
+mod migrate;
+
+pub(crate) use migrate::prepare;
+
+/// Puts names into a text of SQL: `@schema@` is the schema of the tables, `@vector@` that of pgvector, quoted.
+pub(crate) fn named(template: &str, schema: &str, vector: Option<&str>) -> String {
+    let named = template.replace("@schema@", schema);
+    match vector {
+        Some(vector) => named.replace("@vector@", vector),
+        None => named,
+    }
+}
+
+/// A text as an identifier of SQL.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_put_where_the_text_asks_for_them() {
+        assert_eq!(
+            named("SELECT @schema@.f('[1]'::@vector@.vector)", "m", Some("\"v\"")),
+            "SELECT m.f('[1]'::\"v\".vector)"
+        );
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+    }
+}

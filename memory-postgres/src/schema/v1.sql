@@ -1,0 +1,1 @@
+-- Tables and functions of entries.
