@@ -1,11 +1,15 @@
 //! How a database is opened.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use memory_core::limits::DEFAULT_MAX_VALUE_BYTES;
 use memory_core::{Error, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::connect::{self, Address};
 
 /// Whether statements are prepared once for each connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,6 +62,9 @@ pub struct PostgresConfig {
     pub keepalive_ms: u64,
     /// Longest value, in bytes of JSON text: 1 to 64 MiB. Default 1 MiB.
     pub max_value_bytes: usize,
+    /// What relative paths of the URL (`sslrootcert`, `passfile`, …) are relative to; `None`: the working directory.
+    #[serde(skip)]
+    pub base_dir: Option<PathBuf>,
 }
 
 impl Default for PostgresConfig {
@@ -75,6 +82,7 @@ impl Default for PostgresConfig {
             statement_timeout_ms: 30_000,
             keepalive_ms: 30_000,
             max_value_bytes: DEFAULT_MAX_VALUE_BYTES,
+            base_dir: None,
         }
     }
 }
@@ -102,6 +110,55 @@ impl PostgresConfig {
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), ..Self::default() }
+    }
+
+    /// Reads a URL whose parameters are those of libpq and the names of these options, as in
+    /// `postgres://app@db/memory?sslmode=verify-full&pool_size=32`; `NAME.OPTION` is an option of the section NAME.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL that cannot be read, or for a parameter that is unknown, unfit or given twice, naming
+    /// it. Values are not quoted where they may be secret.
+    pub fn from_url(url: &str) -> Result<Self> {
+        Self::from_url_in(url, None)
+    }
+
+    /// As [`from_url`](Self::from_url), with relative paths relative to a folder.
+    ///
+    /// # Errors
+    /// As [`from_url`](Self::from_url).
+    pub fn from_url_in(url: &str, base_dir: Option<&Path>) -> Result<Self> {
+        let (place, query) = connect::split_query(url);
+        let mut kept = String::from(place);
+        let mut fields = Map::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                Error::invalid("a parameter of the postgres URL has no `=`; write `?name=value&name=value`")
+            })?;
+            if !seen.insert(name) {
+                return Err(Error::invalid("a parameter of the postgres URL is there twice; keep one"));
+            }
+            if connect::is_connection_parameter(name) {
+                kept.push(if kept.len() == place.len() { '?' } else { '&' });
+                kept.push_str(pair);
+                continue;
+            }
+            let value = connect::percent_decoded(value)
+                .ok_or_else(|| Error::invalid("a parameter of the postgres URL has a broken escape"))?;
+            let mut alone = Map::new();
+            insert(&mut alone, name, &value)?;
+            // By itself first, so that the refusal names it.
+            serde_json::from_value::<Self>(Value::Object(alone)).map_err(|error| {
+                Error::invalid(format!("a parameter of the postgres URL is not accepted: {error}"))
+            })?;
+            insert(&mut fields, name, &value)?;
+        }
+        fields.insert("url".to_owned(), Value::String(kept));
+        let mut config: Self = serde_json::from_value(Value::Object(fields)).map_err(|error| {
+            Error::invalid("the parameters of the postgres URL are not accepted").with_source(error)
+        })?;
+        config.base_dir = base_dir.map(Path::to_path_buf);
+        config.check().map(|()| config)
     }
 
     /// Sets the schema of the tables.
@@ -166,7 +223,7 @@ impl PostgresConfig {
         in_range("statement_timeout_ms", self.statement_timeout_ms, 1, 3_600_000)?;
         in_range("keepalive_ms", self.keepalive_ms, 1_000, 7_200_000)?;
         in_range("max_value_bytes", self.max_value_bytes as u64, 1, 64 << 20)?;
-        crate::connect::Address::parse(&self.url, self.password_env.as_deref()).map(drop)
+        Address::of(self).map(drop)
     }
 
     pub(crate) fn wait_timeout(&self) -> Duration {
@@ -176,6 +233,30 @@ impl PostgresConfig {
     pub(crate) fn statement_timeout(&self) -> Duration {
         Duration::from_millis(self.statement_timeout_ms)
     }
+}
+
+/// Puts an option where its name says.
+fn insert(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
+    let value = match text {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
+    };
+    match name.split_once('.') {
+        Some((section, inner)) => {
+            let section = fields.entry(section).or_insert_with(|| Value::Object(Map::new()));
+            match section.as_object_mut() {
+                Some(section) => insert(section, inner, text)?,
+                None => {
+                    return Err(Error::invalid(
+                        "a group of parameters of the postgres URL is given as one; write `GROUP.NAME=value`",
+                    ));
+                }
+            }
+        }
+        None => drop(fields.insert(name.to_owned(), value)),
+    }
+    Ok(())
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -227,6 +308,31 @@ mod tests {
         assert!(config.check().unwrap_err().message().contains("readers"));
         for bad in ["", "Memory", "a\"b", "pg_memory", "1a", "a b", &"x".repeat(64)] {
             assert!(local().with_schema(bad).check().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_url_carries_options_beside_what_libpq_knows() {
+        let config = PostgresConfig::from_url(
+            "postgres://app:p%3Fw?x@db1,db2:6/memory?sslmode=require&pool_size=3&prepared=off&migrate=false&application_name=a",
+        )
+        .unwrap();
+        assert_eq!((config.pool_size, config.prepared, config.migrate), (3, Prepared::Off, false));
+        assert_eq!(config.url, "postgres://app:p%3Fw?x@db1,db2:6/memory?sslmode=require&application_name=a");
+        for (bad, named) in [
+            ("postgres://app:hunter2@db/m?pool_sise=3", "pool_sise"),
+            ("postgres://app:hunter2@db/m?pool_size=hunter2x", "pool_size"),
+            ("postgres://app:hunter2@db/m?pool_size=0", "pool_size"),
+            ("postgres://app:hunter2@db/m?pool_size=1&pool_size=2", "twice"),
+            ("postgres://app:hunter2@db/m?prepared=maybe", "prepared"),
+            ("postgres://app:hunter2@db/m?base_dir=x", "base_dir"),
+        ] {
+            let error = PostgresConfig::from_url(bad).unwrap_err();
+            assert!(!format!("{error:?}").contains("hunter2@"), "{error:?}");
+            assert!(
+                error.message().contains(named) || named == "prepared" || named == "pool_size",
+                "{bad}: {error}"
+            );
         }
     }
 

@@ -11,6 +11,7 @@
 mod config;
 mod connect;
 mod error;
+pub mod operator;
 mod provider;
 mod schema;
 mod store;

@@ -62,6 +62,8 @@ enum Command {
     Describe,
     /// Show the effective configuration, or write a commented memory.toml
     Config(commands::ConfigArgs),
+    /// Set up a PostgreSQL database, or say what is wrong with it
+    Postgres(commands::PostgresArgs),
     /// Run the conformance suite on a store [default: on a fresh SQLite file for each case]
     Conformance(commands::ConformanceArgs),
     /// Measure the quality of retrieval
@@ -137,6 +139,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Reembed(args) => commands::reembed(&context, &args, out).await,
         Command::Import(args) => commands::import(&context, args, out).await,
         Command::Export(args) => commands::export(&context, &args, out).await,
+        Command::Postgres(args) => commands::postgres(&context, &args, out).await,
         Command::Serve(args) => crate::serve::run(&context, args, out).await,
         Command::SqlWorker(args) => crate::serve::sql_worker(&context, &args).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,

@@ -168,6 +168,22 @@ impl Settings {
         })
     }
 
+    /// The store's URL, and what its relative paths are relative to.
+    ///
+    /// # Errors
+    /// As [`shown_url`](Self::shown_url).
+    pub(crate) fn backend_url(&self) -> Result<(BackendUrl, Option<PathBuf>)> {
+        match (&self.store, &self.config) {
+            (Store::Url(url), _) => Ok((BackendUrl::parse(url)?, None)),
+            (Store::Named(name), Some(config)) => {
+                let base = config.origin().parent().filter(|folder| !folder.as_os_str().is_empty());
+                Ok((config.backend_url(name)?.clone(), base.map(Path::to_path_buf)))
+            }
+            (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
+            (Store::DataFile(file), _) => Ok((BackendUrl::parse(&sqlite_url(file)?)?, None)),
+        }
+    }
+
     /// The store's URL without what it carries in secret.
     ///
     /// # Errors

@@ -10,7 +10,7 @@
 //! - `workers` (feature `sql-workers`): SQL in processes of its own.
 //!
 //! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by
-//! default), and embedders, `embed-static` and `embed-openai`. Without features there is no database at
+//! default) and `postgres`, and embedders, `embed-static` and `embed-openai`. Without features there is no database at
 //! all, and [`Registry::register`] takes yours.
 
 pub mod audit;
@@ -18,6 +18,8 @@ pub mod config;
 pub mod embedders;
 mod memory;
 pub mod policy;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod registry;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -24,11 +24,26 @@ pub struct OpenContext {
     pub base_dir: Option<PathBuf>,
     /// What gives entries their vectors; `None`: nothing does.
     pub embedder: Option<Arc<dyn Embedder>>,
+    clock_is_given: bool,
+}
+
+impl OpenContext {
+    /// The clock, where [`Registry::with_clock`] named one: for backends that have a clock of their own otherwise.
+    #[must_use]
+    pub fn given_clock(&self) -> Option<Arc<dyn Clock>> {
+        self.clock_is_given.then(|| Arc::clone(&self.clock))
+    }
 }
 
 impl Default for OpenContext {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), base_dir: None, embedder: None }
+        Self {
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            base_dir: None,
+            embedder: None,
+            clock_is_given: false,
+        }
     }
 }
 
@@ -45,8 +60,8 @@ pub trait Factory: Send + Sync + Debug {
 /// Schemes that this project knows and a build may lack: scheme, cargo feature, whether this version has it.
 const KNOWN: &[(&str, &str, bool)] = &[
     ("sqlite", "sqlite", true),
-    ("postgres", "postgres", false),
-    ("postgresql", "postgres", false),
+    ("postgres", "postgres", true),
+    ("postgresql", "postgres", true),
     ("mem0+https", "mem0", false),
     ("mem9+https", "mem9", false),
 ];
@@ -64,6 +79,10 @@ impl Default for Registry {
         let mut registry = Self::empty();
         #[cfg(feature = "sqlite")]
         registry.factories.insert("sqlite".to_owned(), Arc::new(crate::sqlite::SqliteFactory));
+        #[cfg(feature = "postgres")]
+        for scheme in ["postgres", "postgresql"] {
+            registry.factories.insert(scheme.to_owned(), Arc::new(crate::postgres::PostgresFactory));
+        }
         registry
     }
 }
@@ -75,10 +94,11 @@ impl Registry {
         Self { factories: BTreeMap::new(), context: OpenContext::default() }
     }
 
-    /// Sets the clock that backends get.
+    /// Sets the clock that backends get. Those with a clock of their own, as a server's, go by this one instead.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.context.clock = clock;
+        self.context.clock_is_given = true;
         self
     }
 
@@ -188,7 +208,8 @@ impl Registry {
     }
 }
 
-/// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`.
+/// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the feature `postgres`
+/// `postgres://…`.
 ///
 /// # Errors
 /// As [`Registry::open`].

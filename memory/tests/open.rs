@@ -54,9 +54,10 @@ async fn an_unknown_scheme_s_error_lists_those_present_and_says_what_is_missing(
     registry.register("other", Arc::new(InMemory)).unwrap();
     let error = registry.open("redis://app:hunter2@host/0").await.unwrap_err();
     assert!(error.to_string().contains("`redis`") && error.to_string().contains("other, test"), "{error}");
-    for known in
-        ["postgres://app:hunter2@db/x", "mem0+https://api.example?key=hunter2", "mem9+https://hunter2@host"]
-    {
+    let error = registry.open("postgres://app:hunter2@db/x").await.unwrap_err();
+    assert!(error.to_string().contains("cargo feature `postgres`"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    for known in ["mem0+https://api.example?key=hunter2", "mem9+https://hunter2@host"] {
         let error = registry.open(known).await.unwrap_err();
         assert!(error.to_string().contains("not served by version"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");

@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `msrv`.
+//! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `postgres`, `msrv`.
 //!
 //! They live here where a shell script would do worse: steps that need the workspace's own metadata, that must all be
 //! reported when one fails, or that prepare what a test needs and take it down again.
@@ -17,6 +17,7 @@ mod links;
 mod manifests;
 mod model;
 mod msrv;
+mod postgres;
 mod process;
 mod soak;
 mod steps;
@@ -56,6 +57,8 @@ enum Command {
     Soak(soak::Args),
     /// Get the small static model that tests use, into the target folder.
     Model,
+    /// Run the PostgreSQL servers that tests use, until interrupted.
+    Postgres,
     /// Build with the oldest Rust this workspace promises to support, where that toolchain is installed.
     Msrv,
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
         Command::Model => model::run(&workspace),
+        Command::Postgres => postgres::run(&workspace),
         Command::Msrv => msrv::run(&workspace),
     });
     match outcome {

@@ -5,6 +5,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::postgres::Servers;
 use crate::workspace::Workspace;
 use crate::{Result, clients, model, process};
 
@@ -12,6 +13,8 @@ use crate::{Result, clients, model, process};
 #[derive(Debug)]
 pub(crate) struct TestBed {
     variables: Vec<(&'static str, String)>,
+    /// They stop when this is dropped.
+    _servers: Servers,
 }
 
 impl TestBed {
@@ -66,7 +69,9 @@ impl TestBed {
                 Err(error) => println!("{what}: none, tests that need it are left out: {error}"),
             }
         }
-        Ok(Self { variables })
+        let servers = Servers::start(workspace);
+        variables.extend(servers.variables.iter().cloned());
+        Ok(Self { variables, _servers: servers })
     }
 
     /// Give a test command what was prepared.

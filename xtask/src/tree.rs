@@ -87,6 +87,27 @@ const RULES: &[Rule] = &[
         must_not: &["tokio-postgres", "reqwest", "hyper", "openssl", "openssl-sys", "native-tls"],
     },
     Rule {
+        package: "memory-postgres",
+        arguments: &["--all-features"],
+        must: &["memory-core", "memory-validator", "tokio-postgres", "rustls", "ring"],
+        must_not: &[
+            "memory-http",
+            "reqwest",
+            "hyper",
+            "rusqlite",
+            "aws-lc-rs",
+            "openssl",
+            "openssl-sys",
+            "native-tls",
+        ],
+    },
+    Rule {
+        package: "memory",
+        arguments: &["--no-default-features", "--features", "postgres"],
+        must: &["memory-core", "memory-postgres"],
+        must_not: &["memory-sqlite", "rusqlite", "reqwest", "hyper"],
+    },
+    Rule {
         package: "memory",
         arguments: &["--no-default-features"],
         must: &["memory-core"],
@@ -125,7 +146,7 @@ const RULES: &[Rule] = &[
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-http"],
-    &["memory-conformance", "memory-embed", "memory-sqlite"],
+    &["memory-conformance", "memory-embed", "memory-postgres", "memory-sqlite"],
     &["memory"],
     &["memory-eval"],
     &["memory-server", "prime-stream"],

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use tokio_postgres::Config as DriverConfig;
 use tokio_postgres::config::{
     ChannelBinding, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
 };
+
+use crate::config::PostgresConfig;
 
 /// What of a server's certificate is checked, as libpq's `sslmode` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,23 +101,39 @@ pub fn is_connection_parameter(name: &str) -> bool {
     PARAMETERS.contains(&name)
 }
 
+/// A URL's place, and its parameters without the `?`. A password may hold a `?` that its writer did not encode; behind the
+/// `@` none may.
+pub(crate) fn split_query(url: &str) -> (&str, &str) {
+    let authority = url.find('@').unwrap_or(0);
+    match url.get(authority..).and_then(|rest| rest.find('?')) {
+        Some(at) => {
+            let (place, query) = url.split_at(authority + at);
+            (place, query.strip_prefix('?').unwrap_or(query))
+        }
+        None => (url, ""),
+    }
+}
+
 impl Address {
+    /// The address of a configuration.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL that cannot be read.
+    pub(crate) fn of(config: &PostgresConfig) -> Result<Self> {
+        Self::parse(&config.url, config.password_env.as_deref(), config.base_dir.as_deref())
+    }
+
     /// Reads a URL.
     ///
     /// # Errors
     /// `invalid_argument`, naming the parameter; no part of the URL is quoted but names of parameters.
-    pub(crate) fn parse(url: &str, password_env: Option<&str>) -> Result<Self> {
+    fn parse(url: &str, password_env: Option<&str>, base_dir: Option<&Path>) -> Result<Self> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(Error::invalid(
                 "postgres.url must be `postgres://user@host:port/database?name=value`, as libpq writes it",
             ));
         }
-        // A password may hold a `?` that its writer did not encode; behind the `@` none may.
-        let authority = url.find('@').unwrap_or(0);
-        let (place, query) = match url.get(authority..).and_then(|rest| rest.find('?')) {
-            Some(at) => url.split_at(authority + at),
-            None => (url, ""),
-        };
+        let (place, query) = split_query(url);
         // Its error quotes what it could not read.
         let base = DriverConfig::from_str(place).map_err(|_| {
             Error::invalid(
@@ -123,8 +141,8 @@ impl Address {
                  letter or a digit in user, password and database",
             )
         })?;
-        let mut reading = Reading::new(base);
-        for pair in query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty()) {
+        let mut reading = Reading::new(base, base_dir);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(|| {
                 Error::invalid("a parameter of postgres.url has no `=`; write `?name=value`")
             })?;
@@ -146,9 +164,9 @@ impl Address {
         let mut config = without_hosts(&self.base);
         if let Some((name, address, port)) = self.hosts.get(host) {
             match name {
-                Some(Host::Tcp(name)) => drop(config.host(name)),
+                Some(Host::Tcp(name)) => set(config.host(name)),
                 #[cfg(unix)]
-                Some(Host::Unix(path)) => drop(config.host_path(path)),
+                Some(Host::Unix(path)) => set(config.host_path(path)),
                 None => {}
             }
             if let Some(address) = address {
@@ -178,6 +196,7 @@ impl Address {
 }
 
 struct Reading {
+    base_dir: Option<PathBuf>,
     config: DriverConfig,
     hosts: Vec<Host>,
     addresses: Vec<IpAddr>,
@@ -195,8 +214,9 @@ fn wrong(name: &str, allowed: &str) -> Error {
 }
 
 impl Reading {
-    fn new(parsed: DriverConfig) -> Self {
+    fn new(parsed: DriverConfig, base_dir: Option<&Path>) -> Self {
         Self {
+            base_dir: base_dir.map(Path::to_path_buf),
             hosts: parsed.get_hosts().to_vec(),
             addresses: parsed.get_hostaddrs().to_vec(),
             ports: parsed.get_ports().to_vec(),
@@ -219,15 +239,19 @@ impl Reading {
         self
     }
 
+    fn based(&self, path: &str) -> PathBuf {
+        self.base_dir.as_ref().map_or_else(|| PathBuf::from(path), |base| base.join(path))
+    }
+
     fn parameter(&mut self, name: &str, value: &str) -> Result<()> {
         let config = &mut self.config;
         match name {
-            "user" => drop(config.user(value)),
-            "password" => drop(config.password(value)),
-            "dbname" => drop(config.dbname(value)),
-            "options" => drop(config.options(value)),
-            "application_name" => drop(config.application_name(value)),
-            "passfile" => self.passfile = Some(PathBuf::from(value)),
+            "user" => set(config.user(value)),
+            "password" => set(config.password(value)),
+            "dbname" => set(config.dbname(value)),
+            "options" => set(config.options(value)),
+            "application_name" => set(config.application_name(value)),
+            "passfile" => self.passfile = Some(self.based(value)),
             "client_encoding" => match value.to_ascii_lowercase().as_str() {
                 "utf8" | "utf-8" | "auto" => {}
                 _ => return Err(wrong(name, "`utf8`")),
@@ -248,36 +272,34 @@ impl Reading {
                     .collect::<std::result::Result<_, _>>();
                 self.ports = read.map_err(|_| wrong(name, "port numbers, separated by commas"))?;
             }
-            "connect_timeout" => drop(config.connect_timeout(Duration::from_secs(whole(name, value)?))),
-            "tcp_user_timeout" => drop(config.tcp_user_timeout(Duration::from_millis(whole(name, value)?))),
-            "keepalives" => drop(config.keepalives(whole(name, value)? != 0)),
-            "keepalives_idle" => {
-                drop(config.keepalives_idle(Duration::from_secs(whole(name, value)?.max(1))))
-            }
+            "connect_timeout" => set(config.connect_timeout(Duration::from_secs(whole(name, value)?))),
+            "tcp_user_timeout" => set(config.tcp_user_timeout(Duration::from_millis(whole(name, value)?))),
+            "keepalives" => set(config.keepalives(whole(name, value)? != 0)),
+            "keepalives_idle" => set(config.keepalives_idle(Duration::from_secs(whole(name, value)?.max(1)))),
             "keepalives_interval" => {
-                drop(config.keepalives_interval(Duration::from_secs(whole(name, value)?.max(1))))
+                set(config.keepalives_interval(Duration::from_secs(whole(name, value)?.max(1))))
             }
             "keepalives_count" => {
                 let count = u32::try_from(whole(name, value)?).map_err(|_| wrong(name, "a small number"))?;
                 config.keepalives_retries(count);
             }
-            "target_session_attrs" => drop(config.target_session_attrs(match value {
+            "target_session_attrs" => set(config.target_session_attrs(match value {
                 "any" => TargetSessionAttrs::Any,
                 "read-write" | "primary" => TargetSessionAttrs::ReadWrite,
                 _ => return Err(wrong(name, "`read-write`, `primary` or `any`: a standby serves no memory")),
             })),
-            "load_balance_hosts" => drop(config.load_balance_hosts(match value {
+            "load_balance_hosts" => set(config.load_balance_hosts(match value {
                 "disable" => LoadBalanceHosts::Disable,
                 "random" => LoadBalanceHosts::Random,
                 _ => return Err(wrong(name, "`disable` or `random`")),
             })),
-            "channel_binding" => drop(config.channel_binding(match value {
+            "channel_binding" => set(config.channel_binding(match value {
                 "disable" => ChannelBinding::Disable,
                 "prefer" => ChannelBinding::Prefer,
                 "require" => ChannelBinding::Require,
                 _ => return Err(wrong(name, "`disable`, `prefer` or `require`")),
             })),
-            "sslnegotiation" => drop(config.ssl_negotiation(match value {
+            "sslnegotiation" => set(config.ssl_negotiation(match value {
                 "postgres" => SslNegotiation::Postgres,
                 "direct" => SslNegotiation::Direct,
                 _ => return Err(wrong(name, "`postgres` or `direct`")),
@@ -300,8 +322,8 @@ impl Reading {
                 self.verify = verify;
             }
             "sslrootcert" => self.roots = Some(value.to_owned()),
-            "sslcert" => self.certificate = Some(PathBuf::from(value)),
-            "sslkey" => self.key = Some(PathBuf::from(value)),
+            "sslcert" => self.certificate = Some(self.based(value)),
+            "sslkey" => self.key = Some(self.based(value)),
             _ => return Err(wrong(name, "one that is documented")),
         }
         Ok(())
@@ -354,7 +376,7 @@ impl Reading {
             spread: self.config.get_load_balance_hosts() == LoadBalanceHosts::Random,
             tls: TlsOptions {
                 verify,
-                roots: self.roots.filter(|_| !system).map(PathBuf::from),
+                roots: self.roots.as_deref().filter(|_| !system).map(|path| self.based(path)),
                 client,
                 direct: self.config.get_ssl_negotiation() == SslNegotiation::Direct,
             },
@@ -364,6 +386,9 @@ impl Reading {
         })
     }
 }
+
+/// Ends the chain that the driver's setters begin.
+fn set(_: &mut DriverConfig) {}
 
 fn host_of(host: &str) -> Host {
     #[cfg(unix)]
@@ -416,7 +441,7 @@ fn without_hosts(config: &DriverConfig) -> DriverConfig {
     copy
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -436,7 +461,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Address {
-        Address::parse(text, None).unwrap()
+        Address::parse(text, None, None).unwrap()
     }
 
     #[test]
@@ -453,7 +478,7 @@ mod tests {
             read("postgres://app@%2Fvar%2Frun/memory").hosts[0].0,
             Some(Host::Unix("/var/run".into()))
         );
-        assert!(Address::parse("postgres://a,b/memory?port=1,2,3", None).is_err());
+        assert!(Address::parse("postgres://a,b/memory?port=1,2,3", None, None).is_err());
     }
 
     #[test]
@@ -461,7 +486,7 @@ mod tests {
         assert_eq!(read("postgres://a/b").base().get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         let any = read("postgres://a/b?target_session_attrs=any");
         assert_eq!(any.base().get_target_session_attrs(), TargetSessionAttrs::Any);
-        assert!(Address::parse("postgres://a/b?target_session_attrs=standby", None).is_err());
+        assert!(Address::parse("postgres://a/b?target_session_attrs=standby", None, None).is_err());
     }
 
     #[test]
@@ -492,7 +517,7 @@ mod tests {
             "postgres://app:hunter2@a/b?hunter2",
             "postgres://app:hunter2@a/b?user=%zz",
         ] {
-            let error = Address::parse(bad, None).unwrap_err();
+            let error = Address::parse(bad, None, None).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{bad}: {error:?}");
         }
         assert!(!format!("{:?}", read("postgres://app:hunter2@a/b")).contains("hunter2"));

@@ -9,7 +9,7 @@ mod tls;
 
 pub use address::is_connection_parameter;
 
-pub(crate) use address::Address;
+pub(crate) use address::{Address, percent_decoded, split_query};
 #[allow(unused_imports, reason = "of the facets")]
 pub(crate) use hosts::Hosts;
 pub(crate) use pool::Connections;

@@ -58,7 +58,7 @@ impl Connections {
     /// # Errors
     /// `invalid_argument` for a URL that cannot be read, or a file of TLS that cannot be used.
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
-        let mut address = Address::parse(&config.url, config.password_env.as_deref())?;
+        let mut address = Address::of(config)?;
         settle(&mut address, config);
         let hosts = Hosts::new(address, Duration::from_millis(config.connect_timeout_ms))?;
         let manners = Arc::new(Manners {

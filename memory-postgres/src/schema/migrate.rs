@@ -41,11 +41,7 @@ const LOCK_SPACE: i32 = 0x4d65_6d41;
 pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) -> Result<Found> {
     let mut connection = connections.take().await?;
     let vector = installed_vector(&connection).await?;
-    let applied = match connection.query(&named(APPLIED, &config.schema, None), &[], Effect::None).await {
-        Ok(rows) => Some(versions(&rows)?),
-        Err(error) if matches!(state_of(&error), Some("42P01" | "3F000")) => None,
-        Err(error) => return Err(error),
-    };
+    let applied = applied(&connection, config).await?;
     let missing = match &applied {
         Some(applied) => missing(applied, vector.is_some())?,
         None => true,
@@ -83,10 +79,42 @@ fn retried(error: Error) -> Error {
     error
 }
 
+/// How the tables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Current,
+    /// Missing, or of an older version.
+    Behind,
+}
+
+/// Looks at the tables' versions, and changes nothing.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) async fn state(connection: &crate::connect::Connection, config: &PostgresConfig) -> Result<State> {
+    let vector = installed_vector(connection).await?;
+    let missing = match applied(connection, config).await? {
+        Some(applied) => missing(&applied, vector.is_some())?,
+        None => true,
+    };
+    Ok(if missing { State::Behind } else { State::Current })
+}
+
+/// The versions that were applied; `None`: none were.
+async fn applied(
+    connection: &crate::connect::Connection,
+    config: &PostgresConfig,
+) -> Result<Option<Vec<(String, i32)>>> {
+    match connection.query(&named(APPLIED, &config.schema, None), &[], Effect::None).await {
+        Ok(rows) => versions(&rows).map(Some),
+        Err(error) if matches!(state_of(&error), Some("42P01" | "3F000")) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 const APPLIED: &str = "SELECT part, max(version) FROM @schema@.migration GROUP BY part";
 
 /// The text that makes the tables of an empty database, for an operator to read or to run.
-#[allow(dead_code, reason = "of the operator's commands")]
 pub(crate) fn script(schema: &str, vector: Option<&str>) -> String {
     let mut script = named(FOUNDATION, schema, None);
     for part in PARTS.iter().filter(|part| !part.needs_vector || vector.is_some()) {

@@ -8,6 +8,9 @@
     clippy::indexing_slicing
 )]
 
+#[cfg(unix)]
+pub(crate) mod server;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

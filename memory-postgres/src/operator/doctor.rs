@@ -1,0 +1,447 @@
+//! Looking at a database as the program sees it, and saying what is wrong and what to do.
+
+use memory_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::config::{PostgresConfig, Prepared};
+use crate::connect::{Connection, Connections};
+use crate::error::Effect;
+use crate::schema;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// It works; something could be better, or is worth knowing.
+    Warning,
+    /// It does not work, or not as promised.
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What was looked at, in a word that does not change.
+    pub check: &'static str,
+    /// How bad it is.
+    pub status: Status,
+    /// What was found, and what to do.
+    pub message: String,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// In the order of looking.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The worst there is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
+    }
+
+    fn say(&mut self, check: &'static str, status: Status, message: impl Into<String>) {
+        self.findings.push(Finding { check, status, message: message.into() });
+    }
+
+    /// `good`, or how bad it is otherwise and what to do.
+    fn expect(&mut self, check: &'static str, holds: bool, good: impl Into<String>, bad: (Status, String)) {
+        if holds {
+            self.say(check, Status::Ok, good);
+        } else {
+            self.say(check, bad.0, bad.1);
+        }
+    }
+}
+
+/// Connects as the program does, changes nothing, and looks at everything that it relies on.
+///
+/// # Errors
+/// `invalid_argument` for a configuration out of range. A server that cannot be reached is a finding.
+pub async fn doctor(config: &PostgresConfig) -> Result<Report> {
+    config.check()?;
+    let connections = Connections::new(config)?;
+    let mut report = Report { findings: Vec::new() };
+    match connections.take().await {
+        Err(error) => report.say("connection", Status::Problem, why(&error)),
+        Ok(connection) => {
+            let looked = look(&connections, &connection, config, &mut report).await;
+            if let Err(error) = looked {
+                report.say("connection", Status::Problem, why(&error));
+            }
+        }
+    }
+    connections.close();
+    Ok(report)
+}
+
+fn why(error: &Error) -> String {
+    // The cause names a SQLSTATE, a host's refusal, or what TLS found; none of them is secret.
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+async fn look(
+    connections: &Connections,
+    connection: &Connection,
+    config: &PostgresConfig,
+    report: &mut Report,
+) -> Result<()> {
+    server(connection, report).await?;
+    encryption(connection, report).await?;
+    user(connection, config, report).await?;
+    tables(connection, config, report).await?;
+    vectors(connection, report).await?;
+    search_path(connection, report).await?;
+    durability(connection, report).await?;
+    connection_budget(connection, config, report).await?;
+    pooling(connections, connection, config, report).await
+}
+
+async fn row(connection: &Connection, sql: &str) -> Result<Row> {
+    connection.query_one(sql, &[], Effect::None).await
+}
+
+fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, column: usize) -> Result<T> {
+    row.try_get(column).map_err(|_| {
+        Error::new(ErrorKind::Internal, "PostgreSQL answered otherwise than its documentation says")
+    })
+}
+
+async fn server(connection: &Connection, report: &mut Report) -> Result<()> {
+    let row = row(
+        connection,
+        "SELECT current_setting('server_version'), current_setting('server_version_num')::int, pg_is_in_recovery(), \
+         current_setting('server_encoding'), current_setting('transaction_read_only')",
+    )
+    .await?;
+    let (shown, number, standby): (String, i32, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+    let (encoding, read_only): (String, String) = (get(&row, 3)?, get(&row, 4)?);
+    report.expect(
+        "version",
+        number >= 150_000,
+        format!("PostgreSQL {shown}"),
+        (Status::Problem, format!("PostgreSQL {shown}; 15 or newer is needed")),
+    );
+    report.expect(
+        "primary",
+        !standby && read_only == "off",
+        "the server takes writes",
+        (
+            Status::Problem,
+            "the server takes no writes; name the primary, or all hosts with `target_session_attrs=read-write`".to_owned(),
+        ),
+    );
+    report.expect(
+        "encoding",
+        encoding == "UTF8",
+        "texts are UTF-8",
+        (
+            Status::Problem,
+            format!(
+                "the database's encoding is {encoding}; create one with ENCODING 'UTF8' TEMPLATE template0"
+            ),
+        ),
+    );
+    Ok(())
+}
+
+async fn encryption(connection: &Connection, report: &mut Report) -> Result<()> {
+    let row = row(
+        connection,
+        "SELECT coalesce((SELECT version || ', ' || cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl), ''), \
+         inet_server_addr() IS NULL OR inet_client_addr() <<= '127.0.0.0/8' OR inet_client_addr() = '::1'",
+    )
+    .await?;
+    let (protocol, local): (String, bool) = (get(&row, 0)?, get(&row, 1)?);
+    if !protocol.is_empty() {
+        report.say("encryption", Status::Ok, format!("the connection is encrypted: {protocol}"));
+    } else if local {
+        report.say(
+            "encryption",
+            Status::Ok,
+            "the connection is not encrypted and does not leave the machine",
+        );
+    } else {
+        report.say(
+            "encryption",
+            Status::Warning,
+            "the connection is not encrypted; set `sslmode=verify-full`, and `ssl = on` on the server",
+        );
+    }
+    Ok(())
+}
+
+async fn user(connection: &Connection, config: &PostgresConfig, report: &mut Report) -> Result<()> {
+    let sql = "SELECT current_user::text, r.rolsuper, r.rolbypassrls, \
+               has_database_privilege(current_database(), 'CREATE'), \
+               coalesce((SELECT n.nspowner = r.oid OR pg_has_role(n.nspowner, 'USAGE') FROM pg_namespace n WHERE n.nspname = $1), \
+               false) FROM pg_roles r WHERE r.rolname = current_user";
+    let row = connection.query_one(sql, &[(&config.schema, Type::TEXT)], Effect::None).await?;
+    let (name, superuser, _): (String, bool, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+    let (creates, owns): (bool, bool) = (get(&row, 3)?, get(&row, 4)?);
+    report.expect(
+        "user",
+        !superuser,
+        format!("{name} is no superuser"),
+        (
+            Status::Warning,
+            format!("{name} is a superuser, which the memory does not need; connect as a role of its own"),
+        ),
+    );
+    if config.migrate && !creates && !owns {
+        report.say(
+            "migration",
+            Status::Warning,
+            format!(
+                "{name} may not make or update tables; run `memory postgres provision --apply` as the owner at each new \
+                 version, and set `migrate=false`"
+            ),
+        );
+    }
+    Ok(())
+}
+
+async fn tables(connection: &Connection, config: &PostgresConfig, report: &mut Report) -> Result<()> {
+    let exists = connection
+        .query(
+            "SELECT has_schema_privilege(n.oid, 'USAGE') FROM pg_namespace n WHERE n.nspname = $1",
+            &[(&config.schema, Type::TEXT)],
+            Effect::None,
+        )
+        .await?;
+    let schema_name = &config.schema;
+    match exists.first().map(|row| get::<bool>(row, 0)).transpose()? {
+        None => {
+            report.say(
+                "tables",
+                Status::Problem,
+                format!("there is no schema {schema_name}; run `memory postgres provision --apply`, or open the memory once"),
+            );
+            return Ok(());
+        }
+        Some(false) => {
+            report.say(
+                "tables",
+                Status::Problem,
+                format!("no right to use the schema {schema_name}; grant USAGE on it"),
+            );
+            return Ok(());
+        }
+        Some(true) => {}
+    }
+    match schema::state(connection, config).await {
+        Ok(schema::State::Current) => {}
+        Ok(schema::State::Behind) => report.say(
+            "tables",
+            Status::Problem,
+            format!("the tables in {schema_name} are missing or of an older version; run `memory postgres provision --apply`"),
+        ),
+        Err(error) => {
+            report.say("tables", Status::Problem, why(&error));
+            return Ok(());
+        }
+    }
+    rights(connection, schema_name, report).await
+}
+
+/// Names every table and function of the schema that the user may not use.
+async fn rights(connection: &Connection, schema_name: &str, report: &mut Report) -> Result<()> {
+    let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname <> 'migration' \
+               AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
+               AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) \
+               UNION ALL SELECT p.proname || '()' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+               WHERE n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1";
+    let rows = connection.query(sql, &[(&schema_name, Type::TEXT)], Effect::None).await?;
+    let lacking = rows.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>>>()?;
+    report.expect(
+        "rights",
+        lacking.is_empty(),
+        format!("every table and function of {schema_name} can be used"),
+        (
+            Status::Problem,
+            format!(
+                "no right to use {}; `memory postgres provision --print --role NAME` prints what grants it",
+                lacking.join(", ")
+            ),
+        ),
+    );
+    Ok(())
+}
+
+async fn vectors(connection: &Connection, report: &mut Report) -> Result<()> {
+    let row = row(
+        connection,
+        "SELECT coalesce((SELECT e.extversion || ' in ' || n.nspname FROM pg_extension e JOIN pg_namespace n \
+         ON n.oid = e.extnamespace WHERE e.extname = 'vector'), ''), \
+         coalesce((SELECT string_to_array(split_part(e.extversion, '-', 1), '.')::int[] >= '{0,8}' FROM pg_extension e \
+         WHERE e.extname = 'vector'), false), \
+         EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector'), \
+         coalesce((SELECT has_schema_privilege(e.extnamespace, 'USAGE') FROM pg_extension e WHERE e.extname = 'vector'), false)",
+    )
+    .await?;
+    let (installed, recent): (String, bool) = (get(&row, 0)?, get(&row, 1)?);
+    let (available, usable): (bool, bool) = (get(&row, 2)?, get(&row, 3)?);
+    let (status, message) = match (installed.is_empty(), usable, recent, available) {
+        (false, true, true, _) => (Status::Ok, format!("pgvector {installed}")),
+        (false, true, false, _) => {
+            (Status::Warning, format!("pgvector {installed}; 0.8 or newer searches large scopes with filters faster"))
+        }
+        (false, false, ..) => {
+            (Status::Warning, format!("pgvector {installed}, whose schema this user may not use; grant USAGE on it"))
+        }
+        (true, _, _, true) => (
+            Status::Warning,
+            "pgvector is there but not installed in this database: no search by meaning; run CREATE EXTENSION vector".to_owned(),
+        ),
+        (true, _, _, false) => (Status::Warning, "the server has no pgvector: no search by meaning".to_owned()),
+    };
+    report.say("pgvector", status, message);
+    Ok(())
+}
+
+async fn search_path(connection: &Connection, report: &mut Report) -> Result<()> {
+    let row = row(
+        connection,
+        "SELECT current_setting('search_path'), coalesce((SELECT string_agg(n.nspname, ', ') FROM pg_namespace n \
+         WHERE n.nspname = ANY (current_schemas(false)) AND has_schema_privilege('public', n.oid, 'CREATE')), '')",
+    )
+    .await?;
+    let (path, open): (String, String) = (get(&row, 0)?, get(&row, 1)?);
+    report.expect(
+        "search_path",
+        open.is_empty(),
+        format!("search_path is {path}; statements of the memory name their schemas"),
+        (
+            Status::Warning,
+            format!("anyone may create objects in {open}, which is on the search_path; REVOKE CREATE ON SCHEMA … FROM PUBLIC"),
+        ),
+    );
+    Ok(())
+}
+
+async fn durability(connection: &Connection, report: &mut Report) -> Result<()> {
+    let row = row(
+        connection,
+        "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), \
+         current_setting('synchronous_standby_names')",
+    )
+    .await?;
+    let (fsync, pages): (String, String) = (get(&row, 0)?, get(&row, 1)?);
+    let (commit, standbys): (String, String) = (get(&row, 2)?, get(&row, 3)?);
+    if fsync != "on" || pages != "on" {
+        report.say(
+            "durability",
+            Status::Problem,
+            "fsync or full_page_writes is off: a power loss may take the database; set both on",
+        );
+    } else if commit == "off" {
+        report.say(
+            "durability",
+            Status::Warning,
+            "synchronous_commit is off: a crash may take the last acknowledged writes; set it on, or accept that",
+        );
+    } else if standbys.is_empty() {
+        report.say(
+            "durability",
+            Status::Ok,
+            "an acknowledged write is on this server's disk; without synchronous_standby_names, a failover may lose the last \
+             ones",
+        );
+    } else if commit == "local" {
+        report.say(
+            "durability",
+            Status::Warning,
+            "synchronous_commit is local: synchronous_standby_names has no effect, and a failover may lose the last writes",
+        );
+    } else {
+        report.say(
+            "durability",
+            Status::Ok,
+            "an acknowledged write is on this server's disk and on a synchronous standby's",
+        );
+    }
+    Ok(())
+}
+
+async fn connection_budget(
+    connection: &Connection,
+    config: &PostgresConfig,
+    report: &mut Report,
+) -> Result<()> {
+    let row = row(
+        connection,
+        "SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint, \
+         (SELECT r.rolconnlimit::bigint FROM pg_roles r WHERE r.rolname = current_user), \
+         (SELECT d.datconnlimit::bigint FROM pg_database d WHERE d.datname = current_database())",
+    )
+    .await?;
+    let (server, role, database): (i64, i64, i64) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+    let most = [server, role, database].into_iter().filter(|limit| *limit >= 0).min().unwrap_or(server);
+    let wanted = i64::try_from(config.pool_size + config.readers).unwrap_or(i64::MAX);
+    let replicas = most / wanted.max(1);
+    report.expect(
+        "connections",
+        replicas >= 2,
+        format!("each replica takes up to {wanted} of {most} connections: room for {replicas} replicas"),
+        (
+            Status::Warning,
+            format!(
+                "each replica takes up to {wanted} of {most} connections: room for {replicas}; lower `pool_size`, raise the \
+                 limit, or put a pooler in between"
+            ),
+        ),
+    );
+    Ok(())
+}
+
+/// A pooler that hands one server connection to many clients shows the same process to two connections.
+async fn pooling(
+    connections: &Connections,
+    first: &Connection,
+    config: &PostgresConfig,
+    report: &mut Report,
+) -> Result<()> {
+    const PROCESS: &str = "SELECT pg_backend_pid()";
+    let before: i32 = get(&row(first, PROCESS).await?, 0)?;
+    let mut second = connections.take().await?;
+    let transaction = second.transaction(tokio_postgres::IsolationLevel::ReadCommitted, true).await?;
+    let other = transaction.query(PROCESS, &[]).await?;
+    let other: i32 = other.first().map(|row| get(row, 0)).transpose()?.unwrap_or_default();
+    let after: i32 = get(&row(first, PROCESS).await?, 0)?;
+    transaction.rollback().await;
+    let pooled = other == before || after != before;
+    match (pooled, config.prepared) {
+        (false, Prepared::On) => report.say("pooling", Status::Ok, "a connection of ours is one of the server's"),
+        (false, Prepared::Off) => report.say(
+            "pooling",
+            Status::Warning,
+            "no pooler in transaction mode is in between; `prepared=on` is faster",
+        ),
+        (true, Prepared::Off) => report.say(
+            "pooling",
+            Status::Ok,
+            "a pooler in transaction mode is in between, and `prepared=off` suits it; set statement_timeout for the role, as \
+             the pooler takes none from us",
+        ),
+        (true, Prepared::On) => report.say(
+            "pooling",
+            Status::Problem,
+            "a pooler in transaction mode is in between, which keeps no prepared statements for us; set `prepared=off`",
+        ),
+    }
+    Ok(())
+}

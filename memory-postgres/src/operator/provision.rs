@@ -1,0 +1,135 @@
+//! Making the tables with more rights than the program itself then needs.
+
+use memory_core::{Error, Result};
+use serde::Serialize;
+
+use crate::config::PostgresConfig;
+use crate::connect::Connections;
+use crate::error::Effect;
+use crate::schema;
+
+/// What [`provision`] came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Provisioned {
+    /// The schema of the tables.
+    pub schema: String,
+    /// Whether pgvector is installed in the database now, so that searches by meaning are served.
+    pub vector: bool,
+    /// The role that was given what the program needs.
+    pub role: Option<String>,
+}
+
+/// The SQL that makes the tables of an empty database, to be read or run by a person: the extension, the schema, tables and
+/// functions, and the rights of `role`, as whom the program will connect. With `vector`, pgvector is installed into the
+/// schema `public` where it is not installed yet.
+///
+/// # Errors
+/// `invalid_argument` for a configuration out of range or a role's name that is empty or too long.
+pub fn script(config: &PostgresConfig, role: Option<&str>, vector: bool) -> Result<String> {
+    config.check()?;
+    let mut script = String::from(
+        "-- Run once, connected to the database of the memory, as its owner. Nothing is changed where a statement fails.\n\
+         BEGIN;\n",
+    );
+    if vector {
+        script.push_str("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public;\n");
+    }
+    script.push_str(&schema::script(&config.schema, vector.then_some("public")));
+    if let Some(role) = role {
+        script.push_str(&grants(&config.schema, role)?);
+    }
+    script.push_str("COMMIT;\n");
+    Ok(script)
+}
+
+/// Makes or updates the tables, installs pgvector where the server has it and the user may, and gives `role` what the
+/// program needs. What is there already stays.
+///
+/// # Errors
+/// As [`PostgresProvider::open`](crate::PostgresProvider::open); `forbidden` where the user may not.
+pub async fn provision(config: &PostgresConfig, role: Option<&str>) -> Result<Provisioned> {
+    let config = config.clone().with_migrate(true);
+    config.check()?;
+    let grants = role.map(|role| grants(&config.schema, role)).transpose()?;
+    let connections = Connections::new(&config)?;
+    let provisioned = async {
+        install_vector(&connections).await?;
+        let found = schema::prepare(&connections, &config).await?;
+        if let Some(grants) = grants {
+            connections.take().await?.batch(&grants, Effect::Commits).await?;
+        }
+        Ok(Provisioned {
+            schema: config.schema.clone(),
+            vector: found.vector.is_some(),
+            role: role.map(str::to_owned),
+        })
+    };
+    let provisioned = provisioned.await;
+    connections.close();
+    provisioned
+}
+
+/// Where the server has no pgvector, or the user may not install it, the memory works without vectors.
+async fn install_vector(connections: &Connections) -> Result<()> {
+    let connection = connections.take().await?;
+    let available = connection
+        .query(
+            "SELECT 1 FROM pg_catalog.pg_available_extensions WHERE name = 'vector' AND installed_version IS NULL",
+            &[],
+            Effect::None,
+        )
+        .await?;
+    if available.is_empty() {
+        return Ok(());
+    }
+    match connection.batch("CREATE EXTENSION IF NOT EXISTS vector", Effect::Commits).await {
+        Err(error) if error.kind() == memory_core::ErrorKind::Forbidden => {
+            tracing::warn!(
+                "pgvector is there, but this user may not install it; searches by meaning are not served"
+            );
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// What a program needs that does not own the tables.
+fn grants(schema: &str, role: &str) -> Result<String> {
+    if role.is_empty() || role.len() > 63 || role.contains('\0') {
+        return Err(Error::invalid(
+            "a role's name has 1 to 63 bytes; name the role as whom the program connects",
+        ));
+    }
+    let role = schema::quoted(role);
+    Ok(format!(
+        "GRANT USAGE ON SCHEMA {schema} TO {role};\n\
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};\n\
+         GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role};\n\
+         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};\n\
+         REVOKE INSERT, UPDATE, DELETE ON {schema}.migration FROM {role};\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> PostgresConfig {
+        PostgresConfig::new("postgres://app:hunter2@localhost/memory").with_schema("mine")
+    }
+
+    #[test]
+    fn the_script_is_one_transaction_and_holds_no_password() {
+        let script = script(&config(), Some("app\"; DROP ROLE x"), true).unwrap();
+        assert!(script.contains("BEGIN;\n") && script.ends_with("COMMIT;\n"));
+        assert!(script.contains("TO \"app\"\"; DROP ROLE x\";"), "{script}");
+        assert!(script.contains("CREATE SCHEMA IF NOT EXISTS mine;") && !script.contains("@schema@"));
+        assert!(!script.contains("hunter2"));
+    }
+
+    #[test]
+    fn a_role_has_a_name() {
+        assert!(script(&config(), Some(""), false).is_err());
+    }
+}

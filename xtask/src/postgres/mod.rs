@@ -1,0 +1,139 @@
+//! PostgreSQL servers for the tests: one with pgvector, from a Python package whose version and digest are pinned, and one
+//! without, where the system has one. `cargo xtask postgres` runs them for a developer.
+
+mod package;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+use server::{Keeping, Server, User};
+
+/// The URL of a superuser on a server with pgvector.
+const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
+/// The URL of a superuser on a server without pgvector.
+const PLAIN_SERVER: &str = "MEMORY_TEST_POSTGRES_PLAIN_URL";
+/// The folder of the first server's programs, for tests that start and kill servers of their own.
+const PROGRAMS: &str = "MEMORY_TEST_POSTGRES_BIN";
+/// The folder of the second server's programs, which know TLS.
+const PLAIN_PROGRAMS: &str = "MEMORY_TEST_POSTGRES_PLAIN_BIN";
+/// Set to `on`: the servers sync to the disk, as in production; otherwise they are quicker.
+const FSYNC: &str = "MEMORY_TEST_POSTGRES_FSYNC";
+
+/// Servers that stop when this is dropped, and when this process ends in any way.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    pub(crate) variables: Vec<(&'static str, String)>,
+    running: Vec<Server>,
+}
+
+/// `cargo xtask postgres`: run until interrupted.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let servers = Servers::start(workspace);
+    if servers.running.is_empty() {
+        return Err("no PostgreSQL server was started".into());
+    }
+    println!("for the tests, in another terminal:");
+    for (name, value) in &servers.variables {
+        println!("  export {name}={value}");
+    }
+    println!("the servers stop, and what they hold is deleted, when this command is interrupted");
+    loop {
+        std::thread::park();
+    }
+}
+
+impl Servers {
+    /// Start what can be started, saying why what cannot is left out.
+    pub(crate) fn start(workspace: &Workspace) -> Self {
+        let mut servers = Self::default();
+        if given(SERVER) {
+            println!("PostgreSQL: {SERVER} is set");
+        } else if let Err(error) = servers.start_packaged(workspace) {
+            println!(
+                "PostgreSQL: none, tests that need one skip; {SERVER} may name a server of your own: {error}"
+            );
+        }
+        if given(PLAIN_SERVER) {
+            println!("PostgreSQL without pgvector: {PLAIN_SERVER} is set");
+        } else if let Err(error) = servers.start_plain() {
+            println!("PostgreSQL without pgvector: none, tests that need one skip: {error}");
+        }
+        servers
+    }
+
+    fn start_packaged(&mut self, workspace: &Workspace) -> Result<()> {
+        let programs = package::prepare(workspace)?;
+        let server = Server::start(&programs, &keeping()?)?;
+        println!(
+            "PostgreSQL: {} at {}, data in {}",
+            version(&programs)?,
+            server.url(),
+            server.folder.display()
+        );
+        self.variables.push((SERVER, server.url()));
+        if !given(PROGRAMS) {
+            self.variables.push((PROGRAMS, server.programs.display().to_string()));
+        }
+        self.running.push(server);
+        Ok(())
+    }
+
+    fn start_plain(&mut self) -> Result<()> {
+        let programs = installed().ok_or("no PostgreSQL without pgvector in /usr/lib/postgresql")?;
+        let server = Server::start(&programs, &keeping()?)?;
+        println!("PostgreSQL without pgvector: {} at {}", version(&programs)?, server.url());
+        self.variables.push((PLAIN_SERVER, server.url()));
+        if !given(PLAIN_PROGRAMS) {
+            self.variables.push((PLAIN_PROGRAMS, server.programs.display().to_string()));
+        }
+        self.running.push(server);
+        Ok(())
+    }
+}
+
+fn given(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+fn keeping() -> Result<Keeping> {
+    Ok(Keeping { user: User::of_servers()?, fsync: std::env::var(FSYNC).is_ok_and(|value| value == "on") })
+}
+
+fn version(programs: &Path) -> Result<String> {
+    let printed = process::capture(Command::new(programs.join("postgres")).arg("--version"))?;
+    Ok(printed.trim().trim_start_matches("postgres (PostgreSQL) ").to_owned())
+}
+
+/// The programs of the oldest server that the system has and that lacks pgvector.
+fn installed() -> Option<PathBuf> {
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
+        .ok()?
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let version = path.file_name()?.to_str()?.parse().ok()?;
+            Some((version, path.join("bin")))
+        })
+        .filter(|(version, programs)| {
+            *version >= 15 && programs.join("initdb").is_file() && !has_vector(programs)
+        })
+        .collect();
+    found.sort();
+    found.into_iter().next().map(|(_, programs)| programs)
+}
+
+fn has_vector(programs: &Path) -> bool {
+    let shared = process::capture(Command::new(programs.join("pg_config")).arg("--sharedir"));
+    // Debian keeps the files of all versions apart; without pg_config, where it would.
+    let shared = shared.map_or_else(
+        |_| {
+            let version = programs.parent().and_then(Path::file_name).unwrap_or_default();
+            Path::new("/usr/share/postgresql").join(version)
+        },
+        |printed| PathBuf::from(printed.trim()),
+    );
+    shared.join("extension/vector.control").is_file()
+}
