@@ -65,6 +65,8 @@ pub struct PostgresConfig {
     /// What relative paths of the URL (`sslrootcert`, `passfile`, …) are relative to; `None`: the working directory.
     #[serde(skip)]
     pub base_dir: Option<PathBuf>,
+    /// The database for agents' SQL; without it the provider serves no SQL. Default: none.
+    pub sql: Option<crate::sql::SqlConfig>,
 }
 
 impl Default for PostgresConfig {
@@ -83,6 +85,7 @@ impl Default for PostgresConfig {
             keepalive_ms: 30_000,
             max_value_bytes: DEFAULT_MAX_VALUE_BYTES,
             base_dir: None,
+            sql: None,
         }
     }
 }
@@ -101,6 +104,7 @@ impl fmt::Debug for PostgresConfig {
             .field("statement_timeout_ms", &self.statement_timeout_ms)
             .field("keepalive_ms", &self.keepalive_ms)
             .field("max_value_bytes", &self.max_value_bytes)
+            .field("sql", &self.sql)
             .finish_non_exhaustive()
     }
 }
@@ -210,6 +214,13 @@ impl PostgresConfig {
         self
     }
 
+    /// Serves agents' SQL from this database.
+    #[must_use]
+    pub fn with_sql(mut self, sql: crate::sql::SqlConfig) -> Self {
+        self.sql = Some(sql);
+        self
+    }
+
     /// Checks the ranges of the fields and the URL.
     ///
     /// # Errors
@@ -223,6 +234,9 @@ impl PostgresConfig {
         in_range("statement_timeout_ms", self.statement_timeout_ms, 1, 3_600_000)?;
         in_range("keepalive_ms", self.keepalive_ms, 1_000, 7_200_000)?;
         in_range("max_value_bytes", self.max_value_bytes as u64, 1, 64 << 20)?;
+        if let Some(sql) = &self.sql {
+            sql.check()?;
+        }
         Address::of(self).map(drop)
     }
 

@@ -14,8 +14,18 @@ mod error;
 pub mod operator;
 mod provider;
 mod schema;
+mod sql;
 mod store;
+
+/// Taking the SQL facet apart. Never for production.
+#[cfg(feature = "lab")]
+pub mod lab {
+    pub use memory_validator::Stages;
+
+    pub use crate::sql::lab::{dump_text, load_script, names_of, resting_connections};
+}
 
 pub use config::{PostgresConfig, Prepared};
 pub use connect::is_connection_parameter;
 pub use provider::PostgresProvider;
+pub use sql::{Exposure, SqlConfig};

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Capabilities, Clock, Embedder, Health, HealthStatus, Provider, Result, ScopeId, TenantId};
+use memory_core::{
+    Capabilities, Clock, Embedder, Health, HealthStatus, Provider, Result, ScopeId, SqlDialect, SqlFacet,
+    TenantId,
+};
 
 use crate::config::PostgresConfig;
 use crate::error::Effect;
+use crate::sql::{Engine, Exposure};
 use crate::store::{Store, Time};
 
 /// Memory in a PostgreSQL database, which any number of processes may share.
@@ -14,6 +18,8 @@ use crate::store::{Store, Time};
 pub struct PostgresProvider {
     pub(crate) store: Arc<Store>,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    /// `None`: no database for agents' SQL is configured.
+    pub(crate) sql: Option<Arc<Engine>>,
 }
 
 impl PostgresProvider {
@@ -37,8 +43,26 @@ impl PostgresProvider {
     }
 
     async fn over(config: PostgresConfig, time: Time) -> Result<Self> {
+        let (sql, base_dir) = (config.sql.clone(), config.base_dir.clone());
         let store = Store::open(config, time).await?;
-        Ok(Self { store, embedder: None })
+        let sql = match sql {
+            Some(sql) => match Engine::open(sql, base_dir.as_deref()).await {
+                Ok(engine) => Some(engine),
+                Err(error) => {
+                    store.connections.close();
+                    return Err(error);
+                }
+            },
+            None => None,
+        };
+        Ok(Self { store, embedder: None, sql })
+    }
+
+    /// What roles of scopes can read of each other, past the validator, since the server does not let the administrator of
+    /// agents' SQL hide it. Empty: nothing, or no SQL is served.
+    #[must_use]
+    pub fn sql_exposures(&self) -> &[Exposure] {
+        self.sql.as_ref().map_or(&[], |engine| engine.exposures())
     }
 
     /// Embeds what is written from now on, and searches by meaning, where the server has pgvector. Call it right after
@@ -54,6 +78,9 @@ impl PostgresProvider {
     /// # Errors
     /// None so far.
     pub async fn close(&self) -> Result<()> {
+        if let Some(engine) = &self.sql {
+            engine.close();
+        }
         self.store.connections.close();
         Ok(())
     }
@@ -61,6 +88,9 @@ impl PostgresProvider {
 
 impl Drop for PostgresProvider {
     fn drop(&mut self) {
+        if let Some(engine) = &self.sql {
+            engine.close();
+        }
         self.store.connections.close();
     }
 }
@@ -74,7 +104,18 @@ impl Provider for PostgresProvider {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::none();
         capabilities.max_value_bytes = self.store.config.max_value_bytes;
+        if let Some(engine) = &self.sql {
+            capabilities.sql = true;
+            capabilities.sql_dialect = Some(SqlDialect::Postgres);
+            capabilities.sql_transactions = true;
+            capabilities.sql_vectors = self.embedder.is_some() && engine.found.vector.is_some();
+            capabilities.shared_schemas = !engine.config.shared.is_empty();
+        }
         capabilities
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        self.sql.is_some().then_some(self as &dyn SqlFacet)
     }
 
     async fn health(&self) -> Result<Health> {
@@ -88,7 +129,10 @@ impl Provider for PostgresProvider {
         })
     }
 
-    async fn end_run(&self, _tenant: &TenantId, _root_run: &ScopeId) -> Result<()> {
-        Ok(())
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        match &self.sql {
+            Some(engine) => engine.end_run(tenant, root_run).await,
+            None => Ok(()),
+        }
     }
 }

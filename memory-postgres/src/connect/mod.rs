@@ -9,7 +9,7 @@ mod tls;
 
 pub use address::is_connection_parameter;
 
-pub(crate) use address::{Address, percent_decoded, split_query};
+pub(crate) use address::{Address, Password, percent_decoded, split_query};
 #[allow(unused_imports, reason = "of the facets")]
 pub(crate) use hosts::Hosts;
 pub(crate) use pool::Connections;
@@ -17,3 +17,4 @@ pub(crate) use pool::Connections;
 pub(crate) use pool::{Owned, Shared};
 #[allow(unused_imports, reason = "of the facets")]
 pub(crate) use session::{Connection, Parameters, Transaction};
+pub(crate) use tls::Tls;

@@ -1,0 +1,287 @@
+//! A scope's database as a stream of lines, of one moment: the administrator reads definitions, the scope's own role reads
+//! rows, both from one snapshot. Nothing that an agent defined runs with the administrator's rights.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use memory_core::sql::DumpStream;
+use memory_core::{Error, Result, Scope};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_postgres::IsolationLevel;
+use tokio_postgres::types::Type;
+
+use super::dump_format::{Counts, DIALECT, Header, Kind, Line, Object, Owned, Sequence, Table, VERSION};
+use super::engine::Engine;
+use super::fault;
+use super::pool::{Leased, ScopeState};
+use super::statements::uncalled;
+use super::talk::{Broken, Talk};
+use super::values::Sink;
+
+const DEFINITIONS: &str = include_str!("definitions.sql");
+
+/// Rows that are asked for at a time.
+const STEP_ROWS: i32 = 100;
+/// Bytes of rows that are held at a time; a row that is longer ends the dump.
+const STEP_BYTES: usize = 1 << 30;
+/// Lines that wait for who reads them.
+const WAITING: usize = 8;
+
+/// One definition.
+struct Defined {
+    kind: String,
+    name: String,
+    text: Option<String>,
+    columns: Vec<String>,
+}
+
+impl Engine {
+    pub(crate) async fn dump(self: &Arc<Self>, scope: &Scope) -> Result<DumpStream> {
+        self.wake()?;
+        let state = self.pool.scope(scope);
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let (engine, opened) = (Arc::clone(self), tokio::sync::oneshot::channel());
+        let (ready, is_ready) = opened;
+        tokio::spawn(async move {
+            if let Err(error) = engine.write_dump(&state, &sender, ready).await {
+                let _ = sender.send(Err(error)).await;
+            }
+        });
+        // The moment that the dump is of is before this returns; where it could not be had the first item says why.
+        let _ = is_ready.await;
+        Ok(Box::pin(Lines { receiver, chunk: Vec::new().into_iter() }))
+    }
+
+    async fn write_dump(
+        self: &Arc<Self>,
+        state: &Arc<ScopeState>,
+        sender: &mpsc::Sender<Result<Vec<Vec<u8>>>>,
+        ready: tokio::sync::oneshot::Sender<()>,
+    ) -> Result<()> {
+        let mut out = Out { sender, lines: Vec::new(), bytes: 0 };
+        out.line(&Line::MemorySqlDump(Header { version: VERSION, dialect: DIALECT.to_owned() })).await?;
+        let there = self
+            .admin
+            .look("SELECT written FROM mem_sql.scopes WHERE hex = $1", &[(&state.hex.as_str(), Type::TEXT)])
+            .await?;
+        let mut counts = Counts::default();
+        if there.first().is_some_and(|row| row.get(0)) {
+            let deadline = self.deadline(None);
+            let mut leased = self.session(state, deadline).await?;
+            let dumped = self.dump_all(state, &mut leased, &mut out, &mut counts, ready).await;
+            // Whatever became of it, the session's transaction ends with it.
+            self.pool.retire(leased);
+            dumped?;
+        }
+        out.line(&Line::End(counts)).await?;
+        out.flush().await
+    }
+
+    async fn dump_all(
+        self: &Arc<Self>,
+        state: &Arc<ScopeState>,
+        leased: &mut Leased,
+        out: &mut Out<'_>,
+        counts: &mut Counts,
+        ready: tokio::sync::oneshot::Sender<()>,
+    ) -> Result<()> {
+        let defined = self.definitions(state, leased).await?;
+        drop(ready);
+        for one in defined {
+            let object = |kind, text| Line::Object(Object { kind, name: one.name.clone(), sql: text });
+            let text = one.text.clone().unwrap_or_default();
+            match one.kind.as_str() {
+                "type" => out.line(&object(Kind::Type, text)).await?,
+                "sequence" => out.line(&object(Kind::Sequence, text)).await?,
+                "alteration" => out.line(&object(Kind::Alteration, text)).await?,
+                "index" => out.line(&object(Kind::Index, text)).await?,
+                "view" => out.line(&object(Kind::View, text)).await?,
+                "comment" => out.line(&object(Kind::Comment, text)).await?,
+                "owned" => {
+                    let mut columns = one.columns.into_iter();
+                    if let (Some(table), Some(column)) = (columns.next(), columns.next()) {
+                        out.line(&Line::Owned(Owned { sequence: one.name, table, column })).await?;
+                    }
+                }
+                "value" => {
+                    let sql = format!("SELECT last_value, is_called FROM {}", quote(&one.name));
+                    let rows = say(leased, &sql, self.deadline(None)).await?;
+                    if let Some([Some(value), Some(is_called)]) = rows.first().map(Vec::as_slice) {
+                        let value = value.parse().unwrap_or_default();
+                        let is_called = is_called == "t";
+                        out.line(&Line::Sequence(Sequence { name: one.name, value, is_called })).await?;
+                    }
+                }
+                "table" => {
+                    counts.tables += 1;
+                    let table = Table { name: one.name, sql: text, columns: one.columns };
+                    out.line(&Line::Table(table.clone())).await?;
+                    self.rows(leased, out, counts, &table).await?;
+                }
+                _ => out.line(&Line::Skipped(format!("{}: {text}", one.name))).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The definitions, and the session's transaction over the same snapshot.
+    async fn definitions(&self, state: &Arc<ScopeState>, leased: &mut Leased) -> Result<Vec<Defined>> {
+        let schema = state.hex.schema();
+        let mut path = vec![schema.clone(), "mem_ext".to_owned()];
+        path.extend(self.found.vector.iter().map(|schema| quote(schema)));
+        path.extend(self.config.shared.iter().cloned());
+        let mut connection = self.admin.connections.take().await?;
+        let transaction = connection.transaction(IsolationLevel::RepeatableRead, true).await?;
+        transaction.batch(&format!("SET LOCAL search_path = {}", path.join(", "))).await?;
+        let rows = transaction.query("SELECT pg_catalog.pg_export_snapshot()", &[]).await?;
+        let snapshot: String = rows.first().map(|row| row.get(0)).unwrap_or_default();
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{snapshot}'; \
+             SET LOCAL synchronize_seqscans = off; SET LOCAL statement_timeout = 0; \
+             SELECT mem_sql.look({})",
+            leased.session.generation
+        );
+        say(leased, &begin, self.deadline(None)).await?;
+        let tables = transaction
+            .query(
+                "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.to_regnamespace($1) \
+                 AND relkind = 'r'",
+                &[(&schema, Type::TEXT)],
+            )
+            .await?;
+        if !tables.is_empty() {
+            // Nobody changes them until their rows are read.
+            let names: Vec<String> = tables.iter().map(|row| quote(row.get::<_, &str>(0))).collect();
+            let lock = format!(
+                "SET LOCAL lock_timeout = {}; LOCK TABLE {} IN ACCESS SHARE MODE",
+                self.config.statement_timeout_ms,
+                names.join(", ")
+            );
+            say(leased, &lock, self.deadline(None)).await?;
+        }
+        let rows = transaction.query(DEFINITIONS, &[(&schema, Type::TEXT)]).await?;
+        transaction.rollback().await;
+        Ok(rows
+            .iter()
+            .map(|row| Defined {
+                kind: row.get(1),
+                name: row.get(2),
+                text: row.get(3),
+                columns: row.get::<_, Option<Vec<String>>>(4).unwrap_or_default(),
+            })
+            .collect())
+    }
+
+    async fn rows(
+        &self,
+        leased: &mut Leased,
+        out: &mut Out<'_>,
+        counts: &mut Counts,
+        table: &Table,
+    ) -> Result<()> {
+        let columns: Vec<String> = table.columns.iter().map(|column| quote(column)).collect();
+        let sql = format!("SELECT {} FROM ONLY {}", columns.join(", "), quote(&table.name));
+        let session = &mut leased.session;
+        session.parse(&sql, &[]);
+        session.bind(&[]);
+        session.execute(STEP_ROWS);
+        session.sync();
+        loop {
+            let mut talk = Talk::new(&mut leased.session, uncalled(), self.deadline(None));
+            talk.send().await.map_err(lost)?;
+            let mut sink = Sink::raw(STEP_BYTES);
+            let heard = talk.hear(&mut sink).await.map_err(lost)?;
+            if let Some(refused) = heard.fault {
+                return Err(fault::statement(&refused));
+            }
+            if sink.is_full() {
+                return Err(Error::internal("a row is too long to be dumped"));
+            }
+            let rows = sink.into_raw();
+            let goes_on = heard.suspended;
+            for row in rows {
+                counts.rows += 1;
+                out.line(&Line::Row(row)).await?;
+            }
+            if !goes_on {
+                return Ok(());
+            }
+            leased.session.execute(STEP_ROWS);
+            leased.session.sync();
+        }
+    }
+}
+
+/// Runs words of the runtime's own; the rows of the last of them.
+async fn say(leased: &mut Leased, words: &str, deadline: Instant) -> Result<Vec<Vec<Option<String>>>> {
+    let mut talk = Talk::new(&mut leased.session, uncalled(), deadline);
+    talk.session.query(words);
+    talk.send().await.map_err(lost)?;
+    let mut sink = Sink::raw(1 << 20);
+    let heard = talk.hear(&mut sink).await.map_err(lost)?;
+    match heard.fault {
+        Some(refused) => Err(fault::statement(&refused)),
+        None => Ok(sink.into_raw()),
+    }
+}
+
+pub(crate) fn lost(broken: Broken) -> Error {
+    match broken {
+        Broken::Late => fault::timeout(),
+        Broken::Lost(lost) => fault::lost(lost),
+    }
+}
+
+pub(crate) fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Lines on their way, some at a time.
+struct Out<'s> {
+    sender: &'s mpsc::Sender<Result<Vec<Vec<u8>>>>,
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Out<'_> {
+    async fn line(&mut self, line: &Line) -> Result<()> {
+        let line = line.encode()?;
+        self.bytes += line.len();
+        self.lines.push(line);
+        if self.bytes > 64 << 10 || self.lines.len() >= 256 { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let lines = std::mem::take(&mut self.lines);
+        // Who reads may have gone away: then there is nothing to do.
+        self.sender.send(Ok(lines)).await.map_err(|_| fault::cancelled())
+    }
+}
+
+/// What is read of a dump.
+struct Lines {
+    receiver: mpsc::Receiver<Result<Vec<Vec<u8>>>>,
+    chunk: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl Stream for Lines {
+    type Item = Result<Vec<u8>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(line) = self.chunk.next() {
+                return Poll::Ready(Some(Ok(line)));
+            }
+            match self.receiver.poll_recv(cx) {
+                Poll::Ready(Some(Ok(chunk))) => self.chunk = chunk.into_iter(),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! What the SQL facet of one provider consists of: sessions, the administrator, open transactions, and who looks after
+//! them.
+
+use std::fmt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind, Result, ScopeKind};
+use memory_validator::Stages;
+use tokio::time::Instant;
+use tokio_postgres::CancelToken;
+
+use super::admin::{Admin, NewScope};
+use super::config::SqlConfig;
+use super::names::Key;
+use super::plans::Plans;
+use super::pool::{Leased, Place, Pool, ScopeState};
+use super::setup::{self, Exposure, Found};
+use super::transactions::{Ended, Transactions};
+use super::verdicts::Verdicts;
+use super::watch::Watch;
+use super::wire::{self, Ending, Session};
+use crate::config::PostgresConfig;
+use crate::connect::{Address, Connections, Tls};
+use crate::error::{closed, state_of};
+
+/// Longest deadline that a call may ask for.
+const LONGEST: Duration = Duration::from_secs(3_600);
+/// Sessions that one role may have on the server, over all replicas.
+const SESSIONS_OF_A_ROLE: i32 = 64;
+
+/// The SQL facet's own state.
+pub(crate) struct Engine {
+    pub(crate) config: SqlConfig,
+    pub(crate) admin: Arc<Admin>,
+    pub(crate) pool: Pool,
+    pub(crate) verdicts: Verdicts,
+    pub(crate) plans: Plans,
+    pub(crate) transactions: Transactions,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) found: Found,
+    key: Key,
+    address: Address,
+    tls: Tls,
+    settings: Vec<String>,
+    stages: OnceLock<Stages>,
+    closed: AtomicBool,
+    keeper: Mutex<Option<tokio::task::AbortHandle>>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Connects as the administrator and sets the database up.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a configuration out of range or without a key; as the server fails.
+    pub(crate) async fn open(config: SqlConfig, base_dir: Option<&Path>) -> Result<Arc<Self>> {
+        config.check()?;
+        let key = config.key(base_dir)?;
+        let mut of_admin = PostgresConfig::new(config.url.clone()).with_pool_size(4);
+        of_admin.password_env.clone_from(&config.password_env);
+        of_admin.readers = 1;
+        of_admin.base_dir = base_dir.map(Path::to_path_buf);
+        of_admin.check()?;
+        let address = Address::of(&of_admin)?;
+        let tls = Tls::new(&address.tls)?;
+        let admin = Arc::new(Admin { connections: Connections::new(&of_admin)? });
+        let found = setup::prepare(&admin, &config.shared).await?;
+        tell(&found);
+        let rows = admin.look("SELECT nextval('mem_sql.generations')", &[]).await?;
+        let nonce: i64 = rows.first().map(|row| row.get(0)).unwrap_or_default();
+        let settings = settings(&config, &found);
+        let idle = Duration::from_millis(config.tx_idle_ms);
+        let most = config.max_transactions.min((config.connections - config.connections.div_ceil(8)).max(1));
+        Ok(Arc::new(Self {
+            pool: Pool::new(config.connections, config.connections_per_scope),
+            verdicts: Verdicts::new(config.verdict_bytes, &config.shared),
+            plans: Plans::default(),
+            transactions: Transactions::new(most, idle, format!("{nonce:x}")),
+            watch: Watch::new(Arc::clone(&admin)),
+            admin,
+            found,
+            key,
+            address,
+            tls,
+            settings,
+            stages: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            keeper: Mutex::default(),
+            config,
+        }))
+    }
+
+    pub(crate) fn exposures(&self) -> &[Exposure] {
+        &self.found.exposures
+    }
+
+    pub(crate) fn stages(&self) -> Stages {
+        *self.stages.get_or_init(|| Stages::ALL)
+    }
+
+    #[cfg(feature = "lab")]
+    pub(crate) fn set_stages(&self, stages: Stages) {
+        let _ = self.stages.set(stages);
+    }
+
+    /// When a call that begins now must have ended.
+    pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
+        let default = Duration::from_millis(self.config.statement_timeout_ms);
+        Instant::now() + timeout.unwrap_or(default).min(LONGEST)
+    }
+
+    /// Starts the task that ends idle transactions, where it does not run yet.
+    ///
+    /// # Errors
+    /// `unavailable` once closed.
+    pub(crate) fn wake(self: &Arc<Self>) -> Result<()> {
+        if self.is_closed() {
+            return Err(closed());
+        }
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.as_ref().is_none_or(tokio::task::AbortHandle::is_finished) {
+            let engine = Arc::downgrade(self);
+            *keeper = Some(tokio::spawn(keep(engine)).abort_handle());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// A session of the scope; its schema and role are made where they are not there.
+    ///
+    /// # Errors
+    /// As the server fails; `timeout`.
+    pub(crate) async fn session(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Leased> {
+        let mut mended = false;
+        loop {
+            let generation = self.made(state, deadline, false).await?;
+            let (budget, turn) = match self.pool.place(state, deadline).await? {
+                Place::Resting(leased) => return Ok(leased),
+                Place::Empty { budget, turn } => (budget, turn),
+            };
+            match self.connect(state, generation, deadline).await {
+                Ok(session) => return Ok(Pool::lease(state, session, budget, turn)),
+                Err(error) => {
+                    drop((budget, turn));
+                    match state_of(&error) {
+                        // The role was dropped, or its password changed, behind our back.
+                        Some("28P01" | "28000") if !mended => {
+                            mended = true;
+                            self.made(state, deadline, true).await?;
+                        }
+                        // Other replicas have as many as the role may have, or somebody the server's last ones.
+                        Some("53300") if Instant::now() < deadline => {
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                        }
+                        Some("28P01" | "28000") => {
+                            return Err(Error::new(
+                                ErrorKind::Unavailable,
+                                "the server refuses the login of a scope's role; check pg_hba.conf, which must let roles \
+                                 that begin with `mem_r_` log in with scram-sha-256",
+                            )
+                            .with_source(error));
+                        }
+                        _ => return Err(error),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The age of the scope's database, which is made or mended where it is not there, or not known and to be mended.
+    async fn made(&self, state: &Arc<ScopeState>, deadline: Instant, mend: bool) -> Result<i64> {
+        if let (Some(generation), false) = (state.generation(), mend) {
+            return Ok(generation);
+        }
+        let work = async {
+            let _one = state.making.lock().await;
+            if let (Some(generation), false) = (state.generation(), mend) {
+                return Ok(generation);
+            }
+            let found = if mend { None } else { self.admin.find(&state.hex).await? };
+            let generation = match found {
+                Some(generation) => generation,
+                None => {
+                    let scope = &state.scope;
+                    let new = NewScope {
+                        hex: &state.hex,
+                        tenant: scope.tenant.as_str(),
+                        kind: number_of(scope.kind),
+                        id: scope.id.as_str(),
+                        settings: &self.settings,
+                        connections: SESSIONS_OF_A_ROLE,
+                    };
+                    self.admin.provision(&new, &self.key).await?
+                }
+            };
+            state.set_generation(Some(generation));
+            Ok(generation)
+        };
+        match tokio::time::timeout_at(deadline, work).await {
+            Ok(done) => done,
+            Err(_) => Err(Error::new(
+                ErrorKind::Timeout,
+                "the scope's database could not be made until the deadline; nothing was done, try again",
+            )),
+        }
+    }
+
+    async fn connect(&self, state: &ScopeState, generation: i64, deadline: Instant) -> Result<Session> {
+        let role = state.hex.role();
+        let mut address = self.address.for_user(&role, self.key.password(&role).as_bytes());
+        address.base_mut().options(options(&self.settings, &state.hex.schema()));
+        let mut refusal = None;
+        for host in 0..address.hosts.len() {
+            let opening = async {
+                let wire::Opened { mut session, token } = wire::connect(&address, &self.tls, host).await?;
+                session.pid = introduce(&mut session).await?;
+                session.generation = generation;
+                Ok::<_, Error>((session, token))
+            };
+            match tokio::time::timeout_at(deadline, opening).await {
+                Ok(Ok((session, _))) if session.pid < 0 => {
+                    refusal.get_or_insert_with(|| {
+                        Error::new(
+                            ErrorKind::Unavailable,
+                            "the PostgreSQL server is a standby; there is no primary now",
+                        )
+                    });
+                }
+                Ok(Ok((mut session, token))) => {
+                    session.set_ending(Box::new(Beside {
+                        token,
+                        address,
+                        tls: self.tls.clone(),
+                        host,
+                        admin: Arc::clone(&self.admin),
+                    }));
+                    return Ok(session);
+                }
+                Ok(Err(error)) => {
+                    if refusal.is_none() || error.kind() != ErrorKind::Unavailable {
+                        refusal = Some(error);
+                    }
+                }
+                Err(_) => {
+                    return Err(Error::new(
+                        ErrorKind::Timeout,
+                        "the PostgreSQL server did not answer until the deadline; nothing was done, try again",
+                    ));
+                }
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Error::internal("an address without hosts")))
+    }
+
+    /// Ends everything: what runs is told to end, what is open is rolled back.
+    pub(crate) fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(keeper) = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            keeper.abort();
+        }
+        for transaction in self.transactions.matching(|_| true) {
+            drop(self.transactions.end(&transaction, Ended::RunOver));
+        }
+        self.pool.close();
+        self.admin.connections.close();
+    }
+}
+
+/// Rolls back what lies idle, as long as there is anybody.
+async fn keep(engine: Weak<Engine>) {
+    loop {
+        let pause = {
+            let Some(engine) = engine.upgrade() else { return };
+            if engine.is_closed() {
+                return;
+            }
+            for (transaction, turn) in engine.transactions.idle(Instant::now()) {
+                if let Some(held) = engine.transactions.end(&transaction, Ended::Idle) {
+                    engine.roll_back(held);
+                }
+                drop(turn);
+            }
+            engine.transactions.pause()
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Who the session is to the server.
+async fn introduce(session: &mut Session) -> Result<i32> {
+    session.query("SELECT mem_sql.process()");
+    session.flush().await.map_err(super::fault::lost)?;
+    let mut pid = None;
+    loop {
+        match session.next(1_024).await.map_err(super::fault::lost)? {
+            wire::Reply::Row(row) => pid = row.text(0).and_then(|text| text.parse().ok()),
+            wire::Reply::Fault(fault) => return Err(super::fault::statement(&fault)),
+            wire::Reply::Ready(_) => {
+                return pid.ok_or_else(|| Error::internal("a session without a process"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What ends a session's statements from beside it.
+struct Beside {
+    token: CancelToken,
+    address: Address,
+    tls: Tls,
+    host: usize,
+    admin: Arc<Admin>,
+}
+
+impl Ending for Beside {
+    fn cancel(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let asked = wire::cancel(self.token.clone(), self.address.clone(), self.tls.clone(), self.host);
+        Box::pin(async move {
+            match tokio::time::timeout(Duration::from_secs(2), asked).await {
+                Ok(Ok(())) => {}
+                _ => tracing::debug!("a statement could not be cancelled"),
+            }
+        })
+    }
+
+    fn end(&self, pid: i32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move { self.admin.terminate(&[pid]).await })
+    }
+}
+
+pub(crate) fn number_of(kind: ScopeKind) -> i16 {
+    match kind {
+        ScopeKind::Agent => 0,
+        ScopeKind::User => 1,
+        _ => 2,
+    }
+}
+
+/// What every session of a scope's role has.
+fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
+    let mut path = vec!["$schema".to_owned(), "mem_ext".to_owned()];
+    path.extend(found.vector.iter().filter(|schema| *schema != "mem_ext").cloned());
+    path.extend(config.shared.iter().cloned());
+    // A replica that is gone must not hold a scope's lock for longer than one that is there.
+    let idle = config.tx_idle_ms.saturating_mul(2).max(10_000);
+    let mut settings = vec![
+        format!("search_path = {}", path.join(", ")),
+        format!("statement_timeout = {}", config.statement_timeout_ms),
+        format!("lock_timeout = {}", config.statement_timeout_ms),
+        format!("idle_in_transaction_session_timeout = {idle}"),
+        format!("work_mem = '{}kB'", config.work_mem_kib),
+        "maintenance_work_mem = '32MB'".to_owned(),
+        "jit = off".to_owned(),
+        "max_parallel_workers_per_gather = 0".to_owned(),
+        "max_parallel_maintenance_workers = 0".to_owned(),
+        "client_min_messages = warning".to_owned(),
+        "bytea_output = hex".to_owned(),
+        "extra_float_digits = 1".to_owned(),
+        "datestyle = 'ISO, YMD'".to_owned(),
+        "intervalstyle = postgres".to_owned(),
+        "timezone = UTC".to_owned(),
+        "standard_conforming_strings = on".to_owned(),
+        "row_security = on".to_owned(),
+        "default_transaction_isolation = 'read committed'".to_owned(),
+    ];
+    if found.is_superuser {
+        settings.push(format!("temp_file_limit = '{}MB'", config.temp_file_mib));
+        settings.push("log_statement = none".to_owned());
+        settings.push("log_min_error_statement = panic".to_owned());
+    }
+    settings
+}
+
+/// The settings that a role could change of its own as options of the connection, which win over those of the role.
+fn options(settings: &[String], schema: &str) -> String {
+    let of_superusers = ["temp_file_limit", "log_statement", "log_min_error_statement"];
+    settings
+        .iter()
+        .filter_map(|setting| setting.split_once(" = "))
+        .filter(|(name, _)| !of_superusers.contains(name))
+        .map(|(name, value)| {
+            format!("-c {name}={}", value.replace('\'', "").replace("$schema", schema).replace(' ', "\\ "))
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// What the server lets scopes see of each other is said where nobody can miss it.
+fn tell(found: &Found) {
+    if found.exposures.is_empty() {
+        return;
+    }
+    let objects: Vec<&str> = found.exposures.iter().map(|exposure| exposure.object.as_str()).collect();
+    tracing::warn!(
+        objects = objects.join(", "),
+        "the administrator of agents' SQL is no superuser: the engine lets every scope read these catalogs, so that only \
+         the validator keeps names of other scopes private; `memory postgres doctor` explains each"
+    );
+}

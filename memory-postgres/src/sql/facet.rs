@@ -1,0 +1,137 @@
+//! The facet as the contract has it.
+
+use async_trait::async_trait;
+use memory_core::sql::{
+    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage,
+    SqlValue, StatementOptions, TableInfo, TxId, TxState,
+};
+use memory_core::{EmbedRole, Error, ErrorKind, Result, RunContext, Scope, TenantId};
+use memory_validator::Mode;
+use std::sync::Arc;
+
+use super::arguments;
+use super::engine::Engine;
+use super::levels::End;
+use super::statements::{Call, Ran};
+use crate::provider::PostgresProvider;
+
+impl PostgresProvider {
+    pub(crate) fn engine(&self) -> Result<&Arc<Engine>> {
+        self.sql.as_ref().ok_or_else(|| Error::unsupported("sql", "postgres"))
+    }
+
+    pub(crate) async fn statement(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+        mode: Mode,
+    ) -> Result<Ran> {
+        own(run, scope)?;
+        let engine = self.engine()?;
+        let deadline = engine.deadline(options.timeout);
+        if let Some(tx) = &options.tx {
+            // Whose transaction is lost learns that, whatever the statement is.
+            engine.transactions.find(scope, tx)?;
+        }
+        let open = |error: Error| match options.tx {
+            Some(_) => error.with_detail("transaction", "open"),
+            None => error,
+        };
+        let judged = engine.verdicts.judge(sql, mode, engine.stages()).await.map_err(open)?;
+        // What is refused costs no embedding.
+        let args = if arguments::has_texts(args) {
+            let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
+            arguments::embed(self.embedder.as_ref(), engine.found.vector.is_some(), args, role)
+                .await
+                .map_err(open)?
+        } else {
+            args.to_vec()
+        };
+        engine.run(Call { scope: scope.clone(), judged, args, mode, options, deadline }).await
+    }
+}
+
+/// A run uses scopes of its own tenant alone.
+fn own(run: &RunContext, scope: &Scope) -> Result<()> {
+    if run.tenant == scope.tenant {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::ScopeDenied, "the scope belongs to another tenant than the run"))
+    }
+}
+
+#[async_trait]
+impl SqlFacet for PostgresProvider {
+    async fn exec(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> Result<ExecOutcome> {
+        let ran = self.statement(run, scope, sql, args, options, Mode::Exec).await?;
+        let mut outcome = ExecOutcome::default();
+        outcome.rows_affected = ran.rows_affected;
+        outcome.returning = ran.rows;
+        Ok(outcome)
+    }
+
+    async fn query(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> Result<Rows> {
+        let ran = self.statement(run, scope, sql, args, options, Mode::Query).await?;
+        Ok(ran.rows.unwrap_or_default())
+    }
+
+    async fn begin(&self, run: &RunContext, scope: &Scope, parent: Option<&TxId>) -> Result<TxState> {
+        own(run, scope)?;
+        match parent {
+            Some(parent) => self.engine()?.nest(scope, parent).await,
+            None => self.engine()?.begin(run, scope).await,
+        }
+    }
+
+    async fn commit(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
+        own(run, scope)?;
+        self.engine()?.end_level(scope, tx, End::Commit).await
+    }
+
+    async fn rollback(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
+        own(run, scope)?;
+        self.engine()?.end_level(scope, tx, End::RollBack).await
+    }
+
+    async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
+        own(run, scope)?;
+        self.engine()?.tables(scope).await
+    }
+
+    async fn sql_scopes(&self, tenant: &TenantId, query: SqlScopesQuery) -> Result<SqlScopePage> {
+        self.engine()?.scopes(tenant, query).await
+    }
+
+    async fn drop_sql_scope(&self, scope: &Scope) -> Result<bool> {
+        self.engine()?.drop_scope(scope).await
+    }
+
+    async fn sql_usage(&self, scope: &Scope) -> Result<SqlUsage> {
+        self.engine()?.usage(scope).await
+    }
+
+    async fn dump(&self, scope: &Scope) -> Result<DumpStream> {
+        self.engine()?.dump(scope).await
+    }
+
+    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
+        self.engine()?.restore(scope, dump).await
+    }
+}

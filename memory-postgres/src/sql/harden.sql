@@ -1,0 +1,43 @@
+-- Closes the agents' database to the roles of scopes, as far as its administrator may. Run in one transaction; what is
+-- granted to PUBLIC here is all that a scope's role has beside its own schema. `$allowed` are names of functions.
+
+DO $harden$
+DECLARE
+    list text;
+    functions oid[];
+BEGIN
+    -- No temporary objects and no schemas: their room would not be counted.
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO PUBLIC', current_database());
+    IF to_regnamespace('public') IS NOT NULL AND pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = 'public'), 'USAGE') THEN
+        REVOKE ALL ON SCHEMA public FROM PUBLIC;
+    END IF;
+
+    -- No functions of an agent's own, and no DO.
+    SELECT string_agg(quote_ident(lanname), ', ') INTO list FROM pg_language l
+    WHERE lanpltrusted AND pg_has_role(l.lanowner, 'USAGE');
+    IF list IS NOT NULL THEN
+        EXECUTE 'REVOKE USAGE ON LANGUAGE ' || list || ' FROM PUBLIC';
+    END IF;
+
+    IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+        RETURN;
+    END IF;
+
+    -- What others have is not to be read: neither names nor definitions, statistics, activity.
+    REVOKE ALL ON ALL TABLES IN SCHEMA pg_catalog, information_schema FROM PUBLIC;
+    REVOKE ALL ON SCHEMA information_schema FROM PUBLIC;
+
+    -- Functions by the list that the validator has: what operators, casts and aggregates are made of, and no other.
+    SELECT array_agg(p.oid) INTO functions FROM pg_proc p
+    WHERE p.pronamespace = 'pg_catalog'::regnamespace
+      AND p.prokind IN ('f', 'a', 'w')
+      AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype)
+      AND (p.proname = ANY ($allowed)
+           OR p.oid IN (SELECT oprcode FROM pg_operator)
+           OR p.oid IN (SELECT castfunc FROM pg_cast WHERE casttarget::regtype::text NOT LIKE 'reg%'
+                        AND castsource::regtype::text NOT LIKE 'reg%'));
+    REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA pg_catalog, information_schema FROM PUBLIC;
+    SELECT string_agg(f::regprocedure::text, ', ') INTO list FROM unnest(functions) f;
+    EXECUTE 'GRANT EXECUTE ON FUNCTION ' || list || ' TO PUBLIC';
+END $harden$;

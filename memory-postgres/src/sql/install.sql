@@ -1,0 +1,267 @@
+-- What the runtime keeps in the agents' database. Run by its administrator, in one transaction, under a lock.
+
+CREATE SCHEMA IF NOT EXISTS mem_sql;
+CREATE SCHEMA IF NOT EXISTS mem_ext;
+
+-- Scopes that have a schema and a role. No scope's role may read it.
+CREATE TABLE IF NOT EXISTS mem_sql.scopes (
+    hex        text COLLATE "C" PRIMARY KEY,
+    tenant     text COLLATE "C" NOT NULL,
+    kind       int2 NOT NULL,
+    id         text COLLATE "C" NOT NULL,
+    -- Never the same for two databases of one scope: what was opened on the one cannot write into the other.
+    generation bigint NOT NULL,
+    -- Whether anything was committed: until then there is no database to tell of.
+    written    boolean NOT NULL DEFAULT false,
+    -- Whether dead rows make the files longer than the quota: then what lives is counted.
+    crowded    boolean NOT NULL DEFAULT false
+);
+CREATE INDEX IF NOT EXISTS scopes_by_id ON mem_sql.scopes (tenant, kind, id);
+CREATE SEQUENCE IF NOT EXISTS mem_sql.generations;
+
+-- How the database was made.
+CREATE TABLE IF NOT EXISTS mem_sql.state (
+    one      boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version  int NOT NULL,
+    hardened text NOT NULL DEFAULT ''
+);
+INSERT INTO mem_sql.state (version) VALUES (1) ON CONFLICT DO NOTHING;
+
+-- The hexadecimal digits of the session's scope.
+CREATE OR REPLACE FUNCTION mem_sql.mine() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog AS
+$$ SELECT CASE WHEN session_user::text ~ '^mem_r_[0-9a-f]{40}$' THEN substr(session_user::text, 7) END $$;
+
+-- The lock of a scope for writing (0), and for making and dropping it (1).
+CREATE OR REPLACE FUNCTION mem_sql.key(hex text, which int) RETURNS bigint LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog AS
+$$ SELECT ('x' || substr(hex, 1 + 16 * which, 16))::bit(64)::bigint $$;
+
+-- Whether the session is of the database that is there now.
+CREATE OR REPLACE FUNCTION mem_sql.look(expected bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+BEGIN
+    PERFORM FROM mem_sql.scopes WHERE hex = mem_sql.mine() AND generation = expected;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
+    END IF;
+END $$;
+
+-- The same for a writer, who is alone until its transaction ends.
+CREATE OR REPLACE FUNCTION mem_sql.enter(expected bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(mem_sql.key(mem_sql.mine(), 0));
+    PERFORM mem_sql.look(expected);
+END $$;
+
+-- What a session of a scope is: the server's process.
+CREATE OR REPLACE FUNCTION mem_sql.process() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS
+$$ SELECT CASE WHEN pg_is_in_recovery() THEN -1 ELSE pg_backend_pid() END $$;
+
+-- Relations with a file of their own in the scope's schema, indexes and TOAST aside: those belong to them.
+CREATE OR REPLACE FUNCTION mem_sql.relations(hex text) RETURNS TABLE (relation oid) LANGUAGE sql STABLE
+SET search_path = pg_catalog AS $$
+    SELECT c.oid FROM pg_namespace n
+    JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid AND d.classid = 'pg_class'::regclass
+    JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'S')
+    WHERE n.nspname = 'mem_s_' || hex
+$$;
+
+-- Bytes of files, and what the catalogs take for names, definitions and comments.
+CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT coalesce((SELECT sum(pg_total_relation_size(relation)) FROM mem_sql.relations(hex)), 0)::bigint
+        + coalesce((
+            SELECT sum(256 + coalesce(octet_length(o.description), 0)
+                           + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0))
+            FROM pg_namespace n
+            JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+            LEFT JOIN pg_description o ON o.objoid = d.objid AND o.classoid = d.classid
+            LEFT JOIN pg_rewrite w ON d.classid = 'pg_class'::regclass AND w.ev_class = d.objid
+            LEFT JOIN pg_attrdef e ON d.classid = 'pg_class'::regclass AND e.adrelid = d.objid
+            WHERE n.nspname = 'mem_s_' || hex), 0)::bigint
+$$;
+
+CREATE OR REPLACE FUNCTION mem_sql.my_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog AS $$ SELECT mem_sql.bytes_of(mem_sql.mine()) $$;
+
+-- What is needed to count what lives in each relation, without running anything of an agent's: generated columns that
+-- are not stored would be computed.
+CREATE OR REPLACE FUNCTION mem_sql.my_relations() RETURNS TABLE (name text, fields text, body bigint, whole bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT c.oid::regclass::text,
+        (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'),
+        pg_relation_size(c.oid) + CASE WHEN c.reltoastrelid <> 0 THEN pg_relation_size(c.reltoastrelid) ELSE 0 END,
+        pg_total_relation_size(c.oid)
+    FROM mem_sql.relations(mem_sql.mine()) r JOIN pg_class c ON c.oid = r.relation
+    WHERE c.relkind IN ('r', 'm') AND c.relispopulated
+$$;
+
+-- Bytes of what lives, as this transaction sees it, with the scope's own rights. Long tables are sampled.
+CREATE OR REPLACE FUNCTION mem_sql.my_living_bytes() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    one record;
+    living numeric;
+    share numeric;
+    total bigint := mem_sql.my_bytes();
+BEGIN
+    FOR one IN SELECT * FROM mem_sql.my_relations() WHERE body > 16384 AND fields IS NOT NULL LOOP
+        share := least(100.0, 6710886400.0 / one.body);
+        EXECUTE CASE WHEN share >= 100
+            THEN format('SELECT coalesce(sum(pg_column_size(ROW(%s)) + 8), 0) FROM ONLY %s t', one.fields, one.name)
+            ELSE format('SELECT coalesce(sum(pg_column_size(ROW(%s)) + 8), 0) FROM ONLY %s t TABLESAMPLE SYSTEM (%s)',
+                        one.fields, one.name, share) END
+            INTO living;
+        total := total - (one.whole * (1 - least(1.0, living * 100.0 / share / one.body)))::bigint;
+    END LOOP;
+    RETURN total;
+END $$;
+
+-- Notes that something was committed, and whether what lives is to be counted.
+CREATE OR REPLACE FUNCTION mem_sql.note(now_crowded boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+BEGIN
+    PERFORM FROM mem_sql.scopes WHERE hex = mem_sql.mine() AND written AND crowded IS NOT DISTINCT FROM coalesce(now_crowded, crowded);
+    IF NOT FOUND THEN
+        UPDATE mem_sql.scopes SET written = true, crowded = coalesce(now_crowded, crowded) WHERE hex = mem_sql.mine();
+    END IF;
+END $$;
+
+-- The last step of a statement that wrote: whether it fits into the quota.
+CREATE OR REPLACE FUNCTION mem_sql.settle(quota bigint, frees boolean) RETURNS bigint LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
+DECLARE
+    files bigint;
+    living bigint;
+BEGIN
+    IF quota IS NULL THEN
+        PERFORM mem_sql.note(NULL);
+        RETURN 0;
+    END IF;
+    files := mem_sql.my_bytes();
+    IF files <= quota THEN
+        PERFORM mem_sql.note(NULL);
+        RETURN files;
+    END IF;
+    IF NOT frees THEN
+        living := mem_sql.my_living_bytes();
+        IF living > quota OR files > 2 * quota + 67108864 THEN
+            RAISE EXCEPTION 'the quota is used up' USING ERRCODE = 'MM002';
+        END IF;
+    END IF;
+    PERFORM mem_sql.note(true);
+    RETURN files;
+END $$;
+
+-- After dead rows were removed: counts files again where they fit.
+CREATE OR REPLACE FUNCTION mem_sql.ease(quota bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+DECLARE
+    fits boolean := coalesce(mem_sql.my_bytes() <= quota, true);
+BEGIN
+    UPDATE mem_sql.scopes SET crowded = NOT fits WHERE hex = mem_sql.mine() AND crowded = fits;
+    RETURN fits;
+END $$;
+
+-- Bytes that a process has written so far: files of its scope that all can see, and of relations that it is making,
+-- which only their locks show.
+CREATE OR REPLACE FUNCTION mem_sql.growth(processes int[]) RETURNS TABLE (process int, bytes bigint) LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog AS $$
+DECLARE
+    folder text := 'base/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/';
+    may_look boolean := has_function_privilege('pg_stat_file(text, boolean)', 'EXECUTE');
+    hidden oid;
+    part int;
+    size bigint;
+BEGIN
+    FOR process, bytes IN
+        SELECT a.pid, mem_sql.bytes_of(substr(a.usename::text, 7)) FROM pg_stat_activity a
+        WHERE a.pid = ANY (processes) AND a.usename::text ~ '^mem_r_[0-9a-f]{40}$'
+    LOOP
+        IF may_look THEN
+            FOR hidden IN
+                SELECT DISTINCT l.relation FROM pg_locks l
+                WHERE l.pid = process AND l.locktype = 'relation' AND l.relation > 16383
+                  AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = l.relation)
+            LOOP
+                part := 0;
+                LOOP
+                    SELECT f.size INTO size FROM pg_stat_file(folder || hidden || CASE part WHEN 0 THEN '' ELSE '.' || part END, true) f;
+                    EXIT WHEN size IS NULL;
+                    bytes := bytes + size;
+                    part := part + 1;
+                    EXIT WHEN size < 1073741824;
+                END LOOP;
+            END LOOP;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Makes a scope's schema and role, or what is missing of them. Safe to call at any time, by many at once.
+CREATE OR REPLACE FUNCTION mem_sql.provision(
+    scope_hex text, scope_tenant text, scope_kind int2, scope_id text, verifier text, settings text[], connections int
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    role_name text := 'mem_r_' || scope_hex;
+    schema_name text := 'mem_s_' || scope_hex;
+    known bigint;
+    one text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 1));
+    SELECT generation INTO known FROM mem_sql.scopes WHERE hex = scope_hex;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
+        EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS', role_name);
+        -- What an older role of this name left behind belongs to nobody that can use it.
+        EXECUTE format('DROP SCHEMA IF EXISTS %I CASCADE', schema_name);
+        known := NULL;
+    END IF;
+    EXECUTE format('ALTER ROLE %I CONNECTION LIMIT %s PASSWORD %L', role_name, connections, verifier);
+    FOREACH one IN ARRAY settings LOOP
+        EXECUTE format('ALTER ROLE %I IN DATABASE %I SET %s', role_name, current_database(),
+                       replace(one, '$schema', quote_ident(schema_name)));
+    END LOOP;
+    IF to_regnamespace(schema_name) IS NULL THEN
+        EXECUTE format('CREATE SCHEMA %I', schema_name);
+        EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', schema_name, role_name);
+        known := NULL;
+    END IF;
+    IF known IS NULL THEN
+        INSERT INTO mem_sql.scopes (hex, tenant, kind, id, generation)
+        VALUES (scope_hex, scope_tenant, scope_kind, scope_id, nextval('mem_sql.generations'))
+        ON CONFLICT (hex) DO UPDATE SET generation = excluded.generation, written = false, crowded = false
+        RETURNING generation INTO known;
+    END IF;
+    RETURN known;
+END $$;
+
+-- The age of a scope's database where all of it is there; NULL: it is to be made, or mended.
+CREATE OR REPLACE FUNCTION mem_sql.find(scope_hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT generation FROM mem_sql.scopes s
+    WHERE hex = scope_hex AND to_regrole('mem_r_' || hex) IS NOT NULL AND to_regnamespace('mem_s_' || hex) IS NOT NULL
+$$;
+
+-- Removes a scope's role, schema and all that is in it; whether anything had been committed there.
+CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    role_name text := 'mem_r_' || scope_hex;
+    was boolean;
+BEGIN
+    PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 1));
+    PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 0));
+    DELETE FROM mem_sql.scopes WHERE hex = scope_hex RETURNING written INTO was;
+    EXECUTE format('DROP SCHEMA IF EXISTS %I CASCADE', 'mem_s_' || scope_hex);
+    IF to_regrole(role_name) IS NOT NULL THEN
+        EXECUTE format('DROP OWNED BY %I', role_name);
+        EXECUTE format('DROP ROLE %I', role_name);
+    END IF;
+    RETURN coalesce(was, false);
+END $$;
+
+REVOKE ALL ON ALL TABLES IN SCHEMA mem_sql FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA mem_sql FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA mem_sql FROM PUBLIC;
+GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
+GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.process(),
+    mem_sql.my_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
+    mem_sql.settle(bigint, boolean), mem_sql.ease(bigint) TO PUBLIC;

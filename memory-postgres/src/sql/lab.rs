@@ -1,0 +1,92 @@
+//! Taking the facet apart for the corpus runner and the tests of layers.
+
+use std::fmt::Write as _;
+use std::future::poll_fn;
+
+use memory_core::{Result, Scope};
+use memory_validator::Stages;
+use tokio_postgres::types::Type;
+
+use super::dump::lost;
+use super::fault;
+use super::statements::{COMMIT_PATIENCE, limits, uncalled};
+use super::talk::Talk;
+use super::values::Sink;
+use crate::provider::PostgresProvider;
+
+impl PostgresProvider {
+    /// Leaves some of the validator's stages out. Only before the first statement.
+    #[must_use]
+    pub fn with_stages(self, stages: Stages) -> Self {
+        if let Some(engine) = &self.sql {
+            engine.set_stages(stages);
+        }
+        self
+    }
+}
+
+/// Runs a script in a scope's database as its role: nothing judges it.
+///
+/// # Errors
+/// As the engine has it.
+pub async fn load_script(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<()> {
+    let engine = provider.engine()?;
+    engine.wake()?;
+    let deadline = engine.deadline(None);
+    let state = engine.pool.scope(scope);
+    let guard = engine.lock(&state, deadline).await?;
+    let mut leased = engine.session(&state, deadline).await?;
+    let begin = format!("BEGIN; {}; SELECT mem_sql.enter({})", limits(deadline), leased.session.generation);
+    let mut talk = Talk::new(&mut leased.session, uncalled(), tokio::time::Instant::now() + COMMIT_PATIENCE);
+    let mut done = Ok(());
+    for words in [begin.as_str(), sql, "SELECT mem_sql.settle(NULL, true)", "COMMIT"] {
+        talk.session.query(words);
+        talk.send().await.map_err(lost)?;
+        if let Some(refused) = talk.hear(&mut Sink::default()).await.map_err(lost)?.fault {
+            done = Err(fault::statement(&refused));
+            break;
+        }
+    }
+    engine.pool.retire(leased);
+    drop(guard);
+    done
+}
+
+/// Everything that a scope's database holds, as text to compare: definitions, rows, where sequences stand, and what its
+/// role has set.
+///
+/// # Errors
+/// As the engine has it.
+pub async fn dump_text(provider: &PostgresProvider, scope: &Scope) -> Result<String> {
+    let engine = provider.engine()?;
+    let mut dump = engine.dump(scope).await?;
+    let mut text = String::new();
+    while let Some(line) = poll_fn(|context| dump.as_mut().poll_next(context)).await {
+        let _ = writeln!(text, "{}", String::from_utf8_lossy(&line?));
+    }
+    let role = engine.pool.scope(scope).hex.role();
+    let settings = engine
+        .admin
+        .look(
+            "SELECT s.setdatabase = 0, s.setconfig FROM pg_db_role_setting s WHERE s.setrole = to_regrole($1) ORDER BY 1",
+            &[(&role, Type::TEXT)],
+        )
+        .await?;
+    for row in settings {
+        let _ = writeln!(text, "{:?} {:?}", row.get::<_, bool>(0), row.get::<_, Vec<String>>(1));
+    }
+    Ok(text)
+}
+
+/// How many connections rest between statements.
+#[must_use]
+pub fn resting_connections(provider: &PostgresProvider) -> usize {
+    provider.sql.as_ref().map_or(0, |engine| engine.pool.count_resting())
+}
+
+/// The role and the schema of a scope.
+#[must_use]
+pub fn names_of(scope: &Scope) -> (String, String) {
+    let hex = super::names::Hex::of(scope);
+    (hex.role(), hex.schema())
+}

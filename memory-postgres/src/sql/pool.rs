@@ -1,0 +1,246 @@
+//! Sessions: one budget over all scopes, those at rest in the order of their use. One in use belongs to who uses it and
+//! is never closed.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use memory_core::{Error, ErrorKind, Result, Scope};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::names::Hex;
+use super::wire::Session;
+use crate::error::closed;
+
+/// What this process knows of a scope.
+#[derive(Debug)]
+pub(crate) struct ScopeState {
+    pub(crate) scope: Scope,
+    pub(crate) hex: Hex,
+    /// The age of its database, where it is known.
+    generation: Mutex<Option<i64>>,
+    /// Held while its schema and role are made.
+    pub(crate) making: tokio::sync::Mutex<()>,
+    /// Writers of this process wait here; those of others on the server.
+    pub(crate) writer: Arc<tokio::sync::Mutex<()>>,
+    /// Statements at a time.
+    running: Arc<Semaphore>,
+}
+
+impl ScopeState {
+    pub(crate) fn generation(&self) -> Option<i64> {
+        *self.generation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_generation(&self, generation: Option<i64>) {
+        *self.generation.lock().unwrap_or_else(PoisonError::into_inner) = generation;
+    }
+
+    /// Forgets the age where it is still this one.
+    pub(crate) fn forget(&self, generation: i64) {
+        let mut known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == Some(generation) {
+            *known = None;
+        }
+    }
+}
+
+/// A session in use, and its places in the budgets.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    pub(crate) state: Arc<ScopeState>,
+    pub(crate) session: Session,
+    /// It was opened for this use.
+    pub(crate) is_fresh: bool,
+    budget: OwnedSemaphorePermit,
+    _turn: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+struct Resting {
+    state: Arc<ScopeState>,
+    session: Session,
+    budget: OwnedSemaphorePermit,
+}
+
+/// A place for a session that is to be opened, or one that rests.
+pub(crate) enum Place {
+    Resting(Leased),
+    Empty { budget: OwnedSemaphorePermit, turn: OwnedSemaphorePermit },
+}
+
+/// Every session of a provider.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    scopes: Mutex<HashMap<Hex, Weak<ScopeState>>>,
+    /// Longest unused first. Keeps the states of scopes that were used lately.
+    resting: Mutex<VecDeque<Resting>>,
+    recent: Mutex<VecDeque<Arc<ScopeState>>>,
+    budget: Arc<Semaphore>,
+    freed: Notify,
+    per_scope: usize,
+    closed: AtomicBool,
+}
+
+/// States of scopes that are remembered without a session.
+const REMEMBERED: usize = 4_096;
+
+impl Pool {
+    pub(crate) fn new(budget: usize, per_scope: usize) -> Self {
+        Self {
+            scopes: Mutex::default(),
+            resting: Mutex::default(),
+            recent: Mutex::default(),
+            budget: Arc::new(Semaphore::new(budget)),
+            freed: Notify::new(),
+            per_scope,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn scope(&self, scope: &Scope) -> Arc<ScopeState> {
+        let hex = Hex::of(scope);
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = scopes.get(&hex).and_then(Weak::upgrade) {
+            return state;
+        }
+        if scopes.len() > 4 * REMEMBERED {
+            scopes.retain(|_, state| state.strong_count() > 0);
+        }
+        let state = Arc::new(ScopeState {
+            scope: scope.clone(),
+            hex: hex.clone(),
+            generation: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+            writer: Arc::default(),
+            running: Arc::new(Semaphore::new(self.per_scope)),
+        });
+        scopes.insert(hex, Arc::downgrade(&state));
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() >= REMEMBERED {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::clone(&state));
+        state
+    }
+
+    fn resting(&self) -> MutexGuard<'_, VecDeque<Resting>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session of the scope that rests, or a place for a new one, for which the longest unused of another may be closed.
+    ///
+    /// # Errors
+    /// `timeout`; `unavailable` once closed.
+    pub(crate) async fn place(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Place> {
+        let turn = timeout_at(deadline, Arc::clone(&state.running).acquire_owned())
+            .await
+            .map_err(|_| {
+                Error::new(
+                    ErrorKind::Timeout,
+                    "too many statements of this scope ran until the deadline; try again when some have ended",
+                )
+            })?
+            .map_err(|_| closed())?;
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return Err(closed());
+            }
+            let freed = self.freed.notified();
+            {
+                let mut resting = self.resting();
+                while let Some(at) = resting.iter().rposition(|one| Arc::ptr_eq(&one.state, state)) {
+                    let Some(one) = resting.remove(at) else { break };
+                    // Of a database that was dropped since.
+                    if Some(one.session.generation) == state.generation() {
+                        let Resting { state, session, budget } = one;
+                        return Ok(Place::Resting(Leased {
+                            state,
+                            session,
+                            is_fresh: false,
+                            budget,
+                            _turn: turn,
+                        }));
+                    }
+                }
+                if let Ok(budget) = Arc::clone(&self.budget).try_acquire_owned() {
+                    return Ok(Place::Empty { budget, turn });
+                }
+                if let Some(oldest) = resting.pop_front() {
+                    let Resting { session, budget, .. } = oldest;
+                    say_goodbye(session);
+                    return Ok(Place::Empty { budget, turn });
+                }
+            }
+            if timeout_at(deadline, freed).await.is_err() {
+                return Err(Error::new(
+                    ErrorKind::Timeout,
+                    "every connection for SQL was in use until the deadline; try again, or raise `connections`",
+                ));
+            }
+        }
+    }
+
+    /// A session that was opened for a place.
+    pub(crate) fn lease(
+        state: &Arc<ScopeState>,
+        session: Session,
+        budget: OwnedSemaphorePermit,
+        turn: OwnedSemaphorePermit,
+    ) -> Leased {
+        Leased { state: Arc::clone(state), session, is_fresh: true, budget, _turn: turn }
+    }
+
+    /// Lays a session to rest.
+    pub(crate) fn rest(&self, leased: Leased) {
+        let Leased { state, session, budget, .. } = leased;
+        if self.closed.load(Ordering::Acquire) || state.generation() != Some(session.generation) {
+            say_goodbye(session);
+            drop(budget);
+        } else {
+            self.resting().push_back(Resting { state, session, budget });
+        }
+        self.freed.notify_waiters();
+    }
+
+    /// Gives up the place of a session that is of no more use.
+    pub(crate) fn retire(&self, leased: Leased) {
+        drop(leased);
+        self.freed.notify_waiters();
+    }
+
+    /// Closes what rests of a scope.
+    pub(crate) fn clear(&self, state: &Arc<ScopeState>) {
+        let gone: VecDeque<Resting> = {
+            let mut resting = self.resting();
+            let (gone, kept) = resting.drain(..).partition(|one| Arc::ptr_eq(&one.state, state));
+            *resting = kept;
+            gone
+        };
+        gone.into_iter().for_each(|one| say_goodbye(one.session));
+        self.freed.notify_waiters();
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.resting().clear();
+        self.freed.notify_waiters();
+    }
+
+    /// How many rest.
+    #[cfg(feature = "lab")]
+    pub(crate) fn count_resting(&self) -> usize {
+        self.resting().len()
+    }
+}
+
+/// Has the server end a session without a word in its log; nobody waits for it.
+fn say_goodbye(mut session: Session) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move {
+            session.terminate();
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), session.flush()).await;
+        });
+    }
+}

@@ -1,0 +1,375 @@
+//! Making a database of a dump again: in one transaction, as the scope's role, each definition judged as an agent's would
+//! be.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use memory_core::sql::{DumpStream, RestoreOutcome};
+use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_validator::{Mode, StatementKind};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::types::Type;
+
+use super::dump::{lost, quote};
+use super::dump_format::{DIALECT, Kind, Line, Table, VERSION};
+use super::engine::Engine;
+use super::fault;
+use super::pool::Leased;
+use super::statements::{COMMIT_PATIENCE, limits, uncalled};
+use super::talk::{Heard, Talk};
+use super::values::Sink;
+
+/// Rows that are sent in one statement, and their values.
+const STEP_ROWS: usize = 200;
+const STEP_VALUES: usize = 20_000;
+const STEP_BYTES: usize = 1 << 20;
+/// Objects that are told as skipped; more are counted.
+const MOST_SKIPPED: usize = 1_000;
+
+#[derive(Default)]
+struct Progress {
+    outcome: RestoreOutcome,
+    more_skipped: u64,
+    lines: u64,
+    tables_in_lines: u64,
+    rows_in_lines: u64,
+    begun: bool,
+    ended: bool,
+    /// The table that rows belong to; `None` where it could not be made.
+    table: Option<Table>,
+    rows_may_follow: bool,
+    /// Rows that wait to be sent.
+    rows: Vec<Vec<Option<String>>>,
+    bytes: usize,
+}
+
+impl Engine {
+    pub(crate) async fn restore(
+        self: &Arc<Self>,
+        scope: &Scope,
+        mut dump: DumpStream,
+    ) -> Result<RestoreOutcome> {
+        self.wake()?;
+        let state = self.pool.scope(scope);
+        let deadline = self.deadline(None);
+        let guard = self.lock(&state, deadline).await?;
+        let mut leased = self.session(&state, deadline).await?;
+        let restored = self.restore_into(&mut leased, &mut dump).await;
+        match restored {
+            Ok(outcome) => {
+                self.pool.retire(leased);
+                drop(guard);
+                Ok(outcome)
+            }
+            Err(error) => {
+                // Its transaction ends with it.
+                leased.session.ask_to_end();
+                self.pool.retire(leased);
+                drop(guard);
+                Err(error)
+            }
+        }
+    }
+
+    async fn restore_into(&self, leased: &mut Leased, dump: &mut DumpStream) -> Result<RestoreOutcome> {
+        let deadline = self.deadline(None);
+        let begin = format!(
+            "BEGIN; {}; SELECT mem_sql.enter({}); SET CONSTRAINTS ALL DEFERRED",
+            limits(deadline),
+            leased.session.generation
+        );
+        said(leased, &begin, deadline).await?;
+        let schema = leased.state.hex.schema();
+        let there = self
+            .admin
+            .look(
+                "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace($1) UNION ALL \
+                 SELECT 1 FROM pg_type WHERE typnamespace = to_regnamespace($1) LIMIT 1",
+                &[(&schema, Type::TEXT)],
+            )
+            .await?;
+        if !there.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                "the scope's database is not empty; drop it first, or restore into another scope",
+            ));
+        }
+        let longest = self.config.value_bytes.saturating_mul(8).saturating_add(4 << 20);
+        let mut progress = Progress::default();
+        loop {
+            let patience = self.deadline(None);
+            let line = match timeout_at(patience, poll_fn(|context| dump.as_mut().poll_next(context))).await {
+                Ok(Some(line)) => line?,
+                Ok(None) => break,
+                Err(_) => {
+                    return Err(Error::new(
+                        ErrorKind::Timeout,
+                        "the restore was given up: the dump's next line did not come in time; nothing was restored",
+                    ));
+                }
+            };
+            if line.len() > longest {
+                return Err(Error::too_large("line of a dump", line.len(), longest, "bytes"));
+            }
+            self.apply(leased, &mut progress, &line).await?;
+        }
+        if !progress.ended {
+            return Err(Error::invalid("the dump is cut off or empty; nothing was restored"));
+        }
+        let quota = self.config.quota_bytes.map_or("NULL".to_owned(), |quota| quota.to_string());
+        match said(leased, &format!("SELECT mem_sql.settle({quota}, false)"), self.deadline(None)).await {
+            Err(Refused { state, .. }) if state == fault::NO_ROOM => {
+                return Err(fault::quota_exceeded(self.config.quota_bytes.unwrap_or_default()));
+            }
+            done => drop(done?),
+        }
+        let mut talk = Talk::new(&mut leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);
+        talk.session.query("COMMIT");
+        talk.send().await.map_err(|_| fault::outcome_unknown())?;
+        let heard = talk.hear(&mut Sink::default()).await.map_err(|_| fault::outcome_unknown())?;
+        if let Some(refused) = heard.fault {
+            return Err(fault::statement(&refused));
+        }
+        let Progress { mut outcome, more_skipped, .. } = progress;
+        if more_skipped > 0 {
+            outcome.skipped.push(format!("{more_skipped} more"));
+        }
+        Ok(outcome)
+    }
+
+    async fn apply(&self, leased: &mut Leased, progress: &mut Progress, line: &[u8]) -> Result<()> {
+        progress.lines += 1;
+        let number = progress.lines;
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(());
+        }
+        let out_of_place = || {
+            Error::invalid(format!("line {number} of the dump is out of place; nothing was restored"))
+                .with_detail("line", number)
+        };
+        let line = Line::decode(line, number)?;
+        if progress.ended || progress.begun == matches!(line, Line::MemorySqlDump(_)) {
+            return Err(out_of_place());
+        }
+        if !matches!(line, Line::Row(_)) {
+            self.send_rows(leased, progress).await?;
+            progress.rows_may_follow = matches!(line, Line::Table(_));
+        }
+        match line {
+            Line::MemorySqlDump(header) => {
+                if header.dialect != DIALECT || header.version != VERSION {
+                    return Err(Error::invalid(
+                        "the dump is of another dialect or a newer version; restore it where it was made",
+                    ));
+                }
+                progress.begun = true;
+            }
+            Line::Object(object) => {
+                let kinds: &[StatementKind] = match object.kind {
+                    Kind::Type => &[StatementKind::CreateType],
+                    Kind::Sequence => &[StatementKind::CreateSequence],
+                    Kind::Alteration => &[StatementKind::Alter],
+                    Kind::Index => &[StatementKind::CreateIndex],
+                    Kind::View => &[StatementKind::CreateView],
+                    Kind::Comment => &[StatementKind::Comment],
+                };
+                self.define(leased, progress, object.kind.name(), &object.name, &object.sql, kinds).await?;
+            }
+            Line::Table(table) => {
+                progress.tables_in_lines += 1;
+                let kinds = &[StatementKind::CreateTable];
+                let made = self.define(leased, progress, "table", &table.name, &table.sql, kinds).await?;
+                progress.outcome.tables += u64::from(made);
+                progress.table = made.then_some(table);
+            }
+            Line::Row(_) if !progress.rows_may_follow => return Err(out_of_place()),
+            Line::Row(row) => {
+                progress.rows_in_lines += 1;
+                let Some(table) = &progress.table else { return Ok(()) };
+                if row.len() != table.columns.len() {
+                    return Err(Error::invalid(
+                        "a row of the dump has another number of values than its table has columns; nothing was restored",
+                    ));
+                }
+                if row.iter().flatten().any(|value| value.contains('\0')) {
+                    return Err(Error::invalid("a row of the dump holds U+0000; nothing was restored"));
+                }
+                progress.bytes += row.iter().flatten().map(String::len).sum::<usize>();
+                progress.rows.push(row);
+                let values = progress.rows.len() * table.columns.len().max(1);
+                if progress.rows.len() >= STEP_ROWS || values >= STEP_VALUES || progress.bytes >= STEP_BYTES {
+                    self.send_rows(leased, progress).await?;
+                }
+            }
+            Line::Owned(owned) => {
+                let sql = format!(
+                    "ALTER SEQUENCE {} OWNED BY {}.{}",
+                    quote(&owned.sequence),
+                    quote(&owned.table),
+                    quote(&owned.column)
+                );
+                let done = self.attempt(leased, &sql).await;
+                progress.leave_out("sequence", &owned.sequence, done)?;
+            }
+            Line::Sequence(sequence) => {
+                // The name in a literal within a literal.
+                let name = quote(&sequence.name).replace('\'', "''");
+                let sql = format!(
+                    "SELECT setval(E'{}', {}, {})",
+                    name.replace('\\', "\\\\"),
+                    sequence.value,
+                    sequence.is_called
+                );
+                let done = self.attempt(leased, &sql).await;
+                progress.leave_out("sequence", &sequence.name, done)?;
+            }
+            Line::Skipped(reason) => progress.tell(reason),
+            Line::End(counts) => {
+                if (counts.tables, counts.rows) != (progress.tables_in_lines, progress.rows_in_lines) {
+                    return Err(Error::invalid("the dump lacks tables or rows; nothing was restored"));
+                }
+                progress.ended = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an object, if its text is one that an agent may run and makes such an object; whether it did.
+    async fn define(
+        &self,
+        leased: &mut Leased,
+        progress: &mut Progress,
+        word: &str,
+        name: &str,
+        sql: &str,
+        kinds: &[StatementKind],
+    ) -> Result<bool> {
+        let done = match self.verdicts.judge(sql, Mode::Exec, self.stages()).await {
+            Ok(judged) if kinds.contains(&judged.kind) && judged.arguments == 0 => {
+                self.attempt(leased, &judged.text).await
+            }
+            Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text makes something else")),
+            Err(error) => Err(error),
+        };
+        progress.leave_out(word, name, done)
+    }
+
+    /// Runs one statement in a savepoint of its own, by the extended protocol.
+    async fn attempt(&self, leased: &mut Leased, sql: &str) -> Result<()> {
+        let deadline = self.deadline(None);
+        said(leased, &format!("SAVEPOINT mem_q; {}", limits(deadline)), deadline).await?;
+        let session = &mut leased.session;
+        session.parse(sql, &[]);
+        session.bind(&[]);
+        session.execute(0);
+        session.sync();
+        let heard = hear(leased, deadline).await?;
+        match heard.fault {
+            None => said(leased, "RELEASE SAVEPOINT mem_q", deadline).await.map_err(Error::from),
+            Some(refused) => {
+                said(leased, "ROLLBACK TO SAVEPOINT mem_q; RELEASE SAVEPOINT mem_q", deadline).await?;
+                Err(fault::statement(&refused))
+            }
+        }
+    }
+
+    async fn send_rows(&self, leased: &mut Leased, progress: &mut Progress) -> Result<()> {
+        let rows = std::mem::take(&mut progress.rows);
+        progress.bytes = 0;
+        let Some(table) = progress.table.as_ref().filter(|_| !rows.is_empty()) else { return Ok(()) };
+        let deadline = self.deadline(None);
+        let name = quote(&table.name);
+        let session = &mut leased.session;
+        if table.columns.is_empty() {
+            session.parse(&format!("INSERT INTO {name} SELECT FROM generate_series(1, {})", rows.len()), &[]);
+            session.bind(&[]);
+        } else {
+            let columns: Vec<String> = table.columns.iter().map(|column| quote(column)).collect();
+            let width = columns.len();
+            let tuples: Vec<String> = (0..rows.len())
+                .map(|at| {
+                    let places: Vec<String> =
+                        (1..=width).map(|place| format!("${}", at * width + place)).collect();
+                    format!("({})", places.join(", "))
+                })
+                .collect();
+            let sql = format!(
+                "INSERT INTO {name} ({}) OVERRIDING SYSTEM VALUE VALUES {}",
+                columns.join(", "),
+                tuples.join(", ")
+            );
+            session.parse(&sql, &[]);
+            let values: Vec<Option<Vec<u8>>> = rows
+                .iter()
+                .flatten()
+                .map(|value| value.as_ref().map(|text| text.clone().into_bytes()))
+                .collect();
+            session.bind(&values);
+        }
+        session.execute(0);
+        session.sync();
+        let heard = hear(leased, deadline).await?;
+        if let Some(refused) = heard.fault {
+            return Err(fault::statement(&refused));
+        }
+        progress.outcome.rows += u64::try_from(rows.len()).unwrap_or_default();
+        Ok(())
+    }
+}
+
+impl Progress {
+    fn tell(&mut self, reason: String) {
+        if self.outcome.skipped.len() < MOST_SKIPPED {
+            self.outcome.skipped.push(reason);
+        } else {
+            self.more_skipped += 1;
+        }
+    }
+
+    /// Goes on without an object that is refused; anything else ends the restore. Whether it was made.
+    fn leave_out(&mut self, word: &str, name: &str, done: Result<()>) -> Result<bool> {
+        match done {
+            Ok(()) => Ok(true),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::StatementRefused | ErrorKind::InvalidArgument | ErrorKind::TooLarge
+                ) =>
+            {
+                self.tell(format!("{word} {name}: {}", error.message()));
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What the engine says to words of the runtime's own.
+struct Refused {
+    state: String,
+    error: Error,
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+async fn said(leased: &mut Leased, words: &str, deadline: Instant) -> std::result::Result<(), Refused> {
+    leased.session.query(words);
+    match hear(leased, deadline).await {
+        Ok(Heard { fault: Some(refused), .. }) => {
+            Err(Refused { error: fault::statement(&refused), state: refused.state })
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refused { state: String::new(), error }),
+    }
+}
+
+async fn hear(leased: &mut Leased, deadline: Instant) -> Result<Heard> {
+    let mut talk = Talk::new(&mut leased.session, uncalled(), deadline);
+    talk.send().await.map_err(lost)?;
+    talk.hear(&mut Sink::default()).await.map_err(lost)
+}

@@ -1,0 +1,152 @@
+//! Which scopes have a database, what is in it, and its end.
+
+use std::sync::Arc;
+
+use memory_core::cursor::Cursor;
+use memory_core::sql::{ColumnInfo, SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
+use memory_core::{Result, Scope, ScopeId, ScopeKind, TenantId};
+use tokio_postgres::types::Type;
+
+use super::engine::{Engine, number_of};
+use super::room::Filled;
+use super::transactions::Ended;
+
+/// Tables, views and materialised views of a schema, and their columns in order.
+const COLUMNS: &str = "\
+    SELECT c.oid, c.relname::text, c.relkind::text, a.attname::text, format_type(a.atttypid, a.atttypmod), \
+        NOT (a.attnotnull OR t.typnotnull), coalesce(array_position(k.conkey, a.attnum), 0) \
+    FROM pg_class c \
+    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+    LEFT JOIN pg_type t ON t.oid = a.atttypid \
+    LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'p' \
+    WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
+    ORDER BY c.relname COLLATE \"C\", a.attnum";
+
+/// Indexes that somebody asked for, not those that a constraint is made of.
+const INDEXES: &str = "\
+    SELECT x.indrelid, i.relname::text FROM pg_class i JOIN pg_index x ON x.indexrelid = i.oid \
+    WHERE i.relnamespace = to_regnamespace($1) AND i.relkind IN ('i', 'I') \
+      AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.oid AND k.contype IN ('p', 'u', 'x')) \
+    ORDER BY i.relname COLLATE \"C\"";
+
+impl Engine {
+    pub(crate) async fn tables(self: &Arc<Self>, scope: &Scope) -> Result<Vec<TableInfo>> {
+        self.wake()?;
+        let schema = self.pool.scope(scope).hex.schema();
+        let columns = self.admin.look(COLUMNS, &[(&schema, Type::TEXT)]).await?;
+        let indexes = self.admin.look(INDEXES, &[(&schema, Type::TEXT)]).await?;
+        let mut tables: Vec<(u32, TableInfo)> = Vec::new();
+        for row in columns {
+            let oid: u32 = row.get(0);
+            if tables.last().is_none_or(|(last, _)| *last != oid) {
+                let kind = match row.get::<_, &str>(2) {
+                    "v" => "view",
+                    "m" => "materialized view",
+                    "f" => "foreign table",
+                    _ => "table",
+                };
+                tables.push((oid, TableInfo::new(row.get::<_, String>(1), kind)));
+            }
+            if let (Some((_, table)), Some(name)) = (tables.last_mut(), row.get::<_, Option<String>>(3)) {
+                let mut column = ColumnInfo::new(name, row.get::<_, Option<String>>(4).unwrap_or_default());
+                column.nullable = row.get::<_, Option<bool>>(5).unwrap_or(true);
+                column.primary_key = u32::try_from(row.get::<_, i32>(6)).unwrap_or_default();
+                table.columns.push(column);
+            }
+        }
+        for row in indexes {
+            let of: u32 = row.get(0);
+            if let Some((_, table)) = tables.iter_mut().find(|(oid, _)| *oid == of) {
+                table.indexes.push(row.get(1));
+            }
+        }
+        Ok(tables.into_iter().map(|(_, table)| table).collect())
+    }
+
+    pub(crate) async fn scopes(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        query: SqlScopesQuery,
+    ) -> Result<SqlScopePage> {
+        self.wake()?;
+        let (kind, id) = match &query.cursor {
+            Some(cursor) => {
+                let (kind, id) = cursor.scope(tenant)?;
+                (number_of(kind), id.as_str().to_owned())
+            }
+            None => (-1, String::new()),
+        };
+        let limit = i64::try_from(query.limit.saturating_add(1)).unwrap_or(i64::MAX);
+        let rows = self
+            .admin
+            .look(
+                "SELECT kind, id, crowded, mem_sql.bytes_of(hex) FROM mem_sql.scopes \
+                 WHERE tenant = $1 AND (kind, id) > ($2, $3) AND written ORDER BY kind, id LIMIT $4",
+                &[
+                    (&tenant.as_str(), Type::TEXT),
+                    (&kind, Type::INT2),
+                    (&id, Type::TEXT),
+                    (&limit, Type::INT8),
+                ],
+            )
+            .await?;
+        let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
+        for row in rows {
+            if scopes.len() >= query.limit {
+                let next = scopes.last().map(|(last, _)| Cursor::after_scope(tenant, last.kind, &last.id));
+                return Ok(SqlScopePage::new(scopes, next));
+            }
+            let kind = match row.get::<_, i16>(0) {
+                0 => ScopeKind::Agent,
+                1 => ScopeKind::User,
+                _ => ScopeKind::Run,
+            };
+            let scope = Scope::new(tenant.clone(), kind, ScopeId::new(row.get::<_, String>(1))?);
+            let filled = Filled {
+                written: true,
+                crowded: row.get(2),
+                bytes: u64::try_from(row.get::<_, i64>(3)).unwrap_or_default(),
+            };
+            let bytes = self.bytes(&self.pool.scope(&scope), &filled).await?;
+            scopes.push((scope, SqlUsage::new(bytes, self.config.quota_bytes)));
+        }
+        Ok(SqlScopePage::new(scopes, None))
+    }
+
+    /// Drops a scope's database; whether there was one.
+    pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
+        self.wake()?;
+        let (engine, scope) = (Arc::clone(self), scope.clone());
+        super::statements::detached(async move {
+            let state = engine.pool.scope(&scope);
+            engine.end_those(Ended::Dropped, Self::of_scope(&state)).await?;
+            let there = engine
+                .admin
+                .look(
+                    "SELECT 1 FROM mem_sql.scopes WHERE hex = $1 UNION ALL \
+                     SELECT 1 WHERE to_regrole('mem_r_' || $1) IS NOT NULL OR to_regnamespace('mem_s_' || $1) IS NOT NULL",
+                    &[(&state.hex.as_str(), Type::TEXT)],
+                )
+                .await?;
+            if there.is_empty() {
+                return Ok(false);
+            }
+            let was = engine.admin.remove(&state.hex).await?;
+            if let Some(generation) = state.generation() {
+                state.forget(generation);
+            }
+            engine.pool.clear(&state);
+            Ok(was)
+        })
+        .await
+    }
+
+    /// Ends a run: its scope's database, and the transactions that it opened in any scope.
+    pub(crate) async fn end_run(self: &Arc<Self>, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let of_run = |transaction: &super::transactions::Transaction| {
+            transaction.scope.tenant == *tenant && transaction.root_run == *root_run
+        };
+        self.end_those(Ended::RunOver, of_run).await?;
+        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
+    }
+}

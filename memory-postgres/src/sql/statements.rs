@@ -1,0 +1,506 @@
+//! Running one statement: by itself, or in a transaction.
+
+use std::sync::Arc;
+
+use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
+use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_validator::Mode;
+use tokio::time::{Instant, timeout_at};
+
+use super::engine::Engine;
+use super::fault;
+use super::pool::{Leased, ScopeState};
+use super::step::{self, Asked, Failed, Opening, Room, error_of, hear_closing};
+use super::talk::{Broken, Cancel, Talk, Why};
+use super::transactions::{Ended, Guard, Held, Transaction};
+use super::values::{Sink, affected};
+use super::verdicts::Judged;
+use super::wire::Lost;
+
+/// Times that a statement which has not run is tried on another session.
+const TRIES: u32 = 4;
+/// What leaves nothing of an agent's in a session.
+pub(crate) const FORGET: &str = "DISCARD ALL";
+
+/// What a call wants done.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) scope: Scope,
+    pub(crate) judged: Judged,
+    /// Nothing to be embedded is among them any more.
+    pub(crate) args: Vec<SqlValue>,
+    pub(crate) mode: Mode,
+    pub(crate) options: StatementOptions,
+    pub(crate) deadline: Instant,
+}
+
+/// What a statement did.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) rows: Option<Rows>,
+    pub(crate) rows_affected: u64,
+}
+
+/// What came of trying.
+enum Tried {
+    Done(Result<Ran>),
+    /// Nothing ran; on another session it may.
+    Stale(Error),
+}
+
+/// Calls a statement off where nobody waits for it any more.
+struct Caller(Arc<Cancel>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.call(Why::Unwanted);
+    }
+}
+
+impl Engine {
+    /// Runs a statement as its call says, in a task of its own: it ends in order whatever becomes of the caller.
+    pub(crate) async fn run(self: &Arc<Self>, call: Call) -> Result<Ran> {
+        self.wake()?;
+        let cancel = Arc::new(Cancel::default());
+        let caller = Caller(Arc::clone(&cancel));
+        let engine = Arc::clone(self);
+        let ran = detached(async move {
+            match call.options.tx.clone() {
+                Some(tx) => engine.run_within(&call, &tx, &cancel).await,
+                None => engine.run_alone(&call, &cancel).await,
+            }
+        })
+        .await;
+        drop(caller);
+        ran
+    }
+
+    /// The statement as it is sent.
+    fn asked(&self, call: &Call) -> Result<Asked> {
+        let Judged { kind, text, arguments } = &call.judged;
+        if *arguments != call.args.len() {
+            return Err(Error::invalid(format!(
+                "the statement takes {arguments} arguments, and {} were given",
+                call.args.len()
+            )));
+        }
+        let writes = call.mode == Mode::Exec;
+        let quota = call.options.quota_bytes.or(self.config.quota_bytes);
+        Ok(Asked {
+            text: Arc::clone(text),
+            values: super::arguments::encode(&call.args, self.config.value_bytes)?,
+            args: call.args.clone(),
+            room: writes.then(|| Room { quota, frees: kind.frees() }),
+            max_rows: call.options.max_rows,
+            max_bytes: call.options.max_bytes,
+            only_reads: !writes || kind.reads_only(),
+        })
+    }
+
+    async fn run_alone(self: &Arc<Self>, call: &Call, cancel: &Arc<Cancel>) -> Result<Ran> {
+        let asked = self.asked(call)?;
+        let state = self.pool.scope(&call.scope);
+        let mut tries = 0;
+        loop {
+            let guard =
+                if call.mode == Mode::Exec { Some(self.lock(&state, call.deadline).await?) } else { None };
+            let leased = self.session(&state, call.deadline).await?;
+            let tried = match call.mode {
+                Mode::Exec => self.write_once(call, &asked, leased, cancel).await,
+                Mode::Query => self.read_once(call, &asked, leased, cancel).await,
+            };
+            drop(guard);
+            match tried {
+                Tried::Done(done) => {
+                    self.look_at_room(&state, &asked, &done).await;
+                    return done;
+                }
+                Tried::Stale(error) => {
+                    tries += 1;
+                    if tries >= TRIES || cancel.why().is_some() || Instant::now() >= call.deadline {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The scope's lock for writing, among the writers of this process.
+    ///
+    /// # Errors
+    /// `timeout`.
+    pub(crate) async fn lock(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Guard> {
+        timeout_at(deadline, Arc::clone(&state.writer).lock_owned()).await.map_err(|_| fault::waited())
+    }
+
+    async fn read_once(&self, call: &Call, asked: &Asked, mut leased: Leased, cancel: &Cancel) -> Tried {
+        let generation = leased.session.generation;
+        let begin = format!("BEGIN READ ONLY; {}; SELECT mem_sql.look({generation})", limits(call.deadline));
+        let opening =
+            Opening { again: format!("ROLLBACK; {begin}"), first: begin, closing: &["ROLLBACK", FORGET] };
+        let mut talk = Talk::new(&mut leased.session, cancel, call.deadline);
+        let done = step::run(&mut talk, &self.plans, &opening, asked).await;
+        match done {
+            Ok((heard, sink)) => {
+                let error = error_of(&heard, &sink, &talk, asked);
+                let is_sound = !talk.was_cancelled();
+                leased.session.unread += u32::try_from(opening.closing.len()).unwrap_or_default();
+                if is_sound {
+                    self.pool.rest(leased);
+                } else {
+                    self.pool.retire(leased);
+                }
+                Tried::Done(match error {
+                    Some(error) => Err(error),
+                    None => Ok(Ran { rows: Some(sink.rows().unwrap_or_default()), rows_affected: 0 }),
+                })
+            }
+            Err(Failed::Statement(error)) => {
+                let was_cancelled = talk.was_cancelled();
+                self.undo(leased, was_cancelled).await;
+                Tried::Done(Err(error))
+            }
+            Err(failed) => self.failed(failed, leased, cancel, asked),
+        }
+    }
+
+    async fn write_once(
+        &self,
+        call: &Call,
+        asked: &Asked,
+        mut leased: Leased,
+        cancel: &Arc<Cancel>,
+    ) -> Tried {
+        let generation = leased.session.generation;
+        let begin = format!("BEGIN; {}; SELECT mem_sql.enter({generation})", limits(call.deadline));
+        let opening = Opening { again: format!("ROLLBACK; {begin}"), first: begin, closing: &[] };
+        let quota = asked.room.and_then(|room| room.quota);
+        let watching = quota.map(|quota| self.watch.over(leased.session.pid, quota, cancel));
+        let mut talk = Talk::new(&mut leased.session, cancel, call.deadline);
+        let done = step::run(&mut talk, &self.plans, &opening, asked).await;
+        drop(watching);
+        let (heard, sink) = match done {
+            Ok(done) => done,
+            Err(Failed::Statement(error)) => {
+                let was_cancelled = talk.was_cancelled();
+                self.undo(leased, was_cancelled).await;
+                return Tried::Done(Err(error));
+            }
+            Err(failed) => return self.failed(failed, leased, cancel, asked),
+        };
+        let mut error = error_of(&heard, &sink, &talk, asked);
+        if error.is_none() && heard.status != b'T' && heard.fault.is_none() {
+            error = Some(fault::ends_transaction());
+        }
+        if error.is_none() && cancel.why().is_some() {
+            error = Some(fault::cancelled());
+        }
+        if let Some(error) = error {
+            let was_cancelled = talk.was_cancelled();
+            self.undo(leased, was_cancelled).await;
+            if heard.fault.as_ref().is_some_and(|fault| fault.state == "3F000") {
+                // The schema was dropped by hand.
+                return Tried::Stale(error);
+            }
+            return Tried::Done(Err(error));
+        }
+        // A cap cut a statement that only reads: its transaction is failed, and has nothing to commit.
+        let commit = if heard.fault.is_some() { "ROLLBACK" } else { "COMMIT" };
+        talk.session.query(commit);
+        talk.session.query(FORGET);
+        // From here on the statement is done, or nobody knows.
+        let mut talk = Talk::new(&mut leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);
+        let committed = async {
+            talk.send().await?;
+            talk.hear(&mut Sink::default()).await
+        }
+        .await;
+        let answer = match committed {
+            Ok(committed) => {
+                leased.session.unread += 1;
+                match committed.fault {
+                    Some(fault) => Err(fault::statement(&fault)),
+                    None if committed.tag.as_deref() == Some(commit) => Ok(()),
+                    None => Err(fault::ends_transaction()),
+                }
+            }
+            Err(_) => {
+                self.pool.retire(leased);
+                return Tried::Done(Err(fault::outcome_unknown()));
+            }
+        };
+        self.pool.rest(leased);
+        Tried::Done(answer.map(|()| ran(&heard.tag, sink)))
+    }
+
+    /// Rolls back what a statement began, and lays its session to rest.
+    async fn undo(&self, mut leased: Leased, was_cancelled: bool) {
+        if was_cancelled {
+            // A late request would end another statement.
+            self.pool.retire(leased);
+            return;
+        }
+        leased.session.query("ROLLBACK");
+        leased.session.query(FORGET);
+        match leased.session.flush().await {
+            Ok(()) => {
+                leased.session.unread += 2;
+                self.pool.rest(leased);
+            }
+            Err(_) => self.pool.retire(leased),
+        }
+    }
+
+    /// What becomes of a statement that did not run, or whose session was lost.
+    fn failed(&self, failed: Failed, leased: Leased, cancel: &Cancel, asked: &Asked) -> Tried {
+        let (state, generation, is_fresh) =
+            (Arc::clone(&leased.state), leased.session.generation, leased.is_fresh);
+        let tried = match failed {
+            Failed::Opening(refused) => match refused.state.as_str() {
+                "55P03" => Tried::Done(Err(fault::waited())),
+                "57014" if cancel.why().is_some() => Tried::Done(Err(fault::cancelled())),
+                "57014" => Tried::Done(Err(fault::waited())),
+                // Dropped, here or by another replica, or by hand: it is made anew.
+                _ => {
+                    state.forget(generation);
+                    Tried::Stale(fault::statement(&refused))
+                }
+            },
+            Failed::Statement(error) => Tried::Done(Err(error)),
+            Failed::Broken(Broken::Late) => {
+                leased.session.ask_to_end();
+                Tried::Done(Err(match (cancel.why(), asked.room.and_then(|room| room.quota)) {
+                    (Some(Why::NoRoom), Some(quota)) => fault::quota_exceeded(quota),
+                    (Some(_), _) => fault::cancelled(),
+                    (None, _) => fault::timeout(),
+                }))
+            }
+            Failed::Broken(Broken::Lost(lost)) => {
+                let ended_by_us =
+                    matches!(&lost, Lost::Ended(state) if state == "57P01") && cancel.why().is_some();
+                match lost {
+                    _ if ended_by_us => Tried::Done(Err(fault::cancelled())),
+                    // Nothing was committed: a session that was at rest may have ended long ago.
+                    lost if !is_fresh || matches!(lost, Lost::Ended(_)) => {
+                        state.forget(generation);
+                        Tried::Stale(fault::lost(lost))
+                    }
+                    lost => Tried::Done(Err(fault::lost(lost))),
+                }
+            }
+        };
+        self.pool.retire(leased);
+        tried
+    }
+
+    async fn run_within(self: &Arc<Self>, call: &Call, tx: &TxId, cancel: &Arc<Cancel>) -> Result<Ran> {
+        let (transaction, turn) = self.turn(&call.scope, tx, call.deadline).await?;
+        let asked = self.asked(call).map_err(|error| error.with_detail("transaction", "open"))?;
+        let mut held = transaction.take(cancel)?;
+        let quota = asked.room.and_then(|room| room.quota);
+        let watching = quota.map(|quota| self.watch.over(held.leased.session.pid, quota, cancel));
+        let ran = self.within_once(call, &asked, &mut held, cancel).await;
+        drop(watching);
+        let answer = match ran {
+            Ok(ran) => {
+                self.put_back(&transaction, held);
+                ran.map_err(|error| error.with_detail("transaction", "open"))
+            }
+            Err(error) => {
+                drop(self.transactions.end(&transaction, Ended::ByTheEngine));
+                let Held { leased, guard } = held;
+                leased.session.ask_to_end();
+                self.pool.retire(leased);
+                drop(guard);
+                Err(error.with_detail("transaction", "lost"))
+            }
+        };
+        drop(turn);
+        self.look_at_room(&transaction.state, &asked, &answer).await;
+        answer
+    }
+
+    /// `Ok`: the transaction goes on, whatever became of the statement.
+    async fn within_once(
+        &self,
+        call: &Call,
+        asked: &Asked,
+        held: &mut Held,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Result<Ran>> {
+        const UNDO: &str = "ROLLBACK TO SAVEPOINT mem_q; RELEASE SAVEPOINT mem_q";
+        let reads = call.mode == Mode::Query;
+        let limits = limits(call.deadline);
+        let rest = if reads { "; SET TRANSACTION READ ONLY" } else { "" };
+        let first = format!("SAVEPOINT mem_q; {limits}{rest}");
+        let opening = Opening {
+            again: format!("ROLLBACK TO SAVEPOINT mem_q; {limits}{rest}"),
+            first,
+            closing: if reads { &[UNDO] } else { &[] },
+        };
+        let mut talk = Talk::new(&mut held.leased.session, cancel, call.deadline);
+        let stepped = step::run(&mut talk, &self.plans, &opening, asked).await;
+        let (outcome, undo) = match stepped {
+            Ok((heard, sink)) => {
+                let mut error = error_of(&heard, &sink, &talk, asked);
+                let is_failed = heard.fault.is_some();
+                if !matches!(heard.status, b'T' | b'E') {
+                    return Err(fault::ends_transaction());
+                }
+                if error.is_none() && cancel.why().is_some() && !reads {
+                    error = Some(fault::cancelled());
+                }
+                let undo = error.is_some() || is_failed;
+                (
+                    match error {
+                        Some(error) => Err(error),
+                        None if reads => {
+                            Ok(Ran { rows: Some(sink.rows().unwrap_or_default()), rows_affected: 0 })
+                        }
+                        None => Ok(ran(&heard.tag, sink)),
+                    },
+                    undo,
+                )
+            }
+            Err(Failed::Statement(error)) => {
+                if reads {
+                    // Its types could not be found: the closing was never sent.
+                    talk.session.query(UNDO);
+                    talk.send().await.map_err(|broken| lost_within(broken, cancel))?;
+                }
+                (Err(error), true)
+            }
+            Err(Failed::Opening(_)) => return Err(Ended::ByTheEngine.told()),
+            Err(Failed::Broken(broken)) => return Err(lost_within(broken, cancel)),
+        };
+        if reads {
+            let closed = hear_closing(&mut talk, &opening).await;
+            match closed {
+                Ok(Some(heard)) if heard.fault.is_none() && heard.status == b'T' => return Ok(outcome),
+                Ok(_) => {}
+                Err(Failed::Broken(broken)) => return Err(lost_within(broken, cancel)),
+                Err(_) => return Err(Ended::ByTheEngine.told()),
+            }
+        }
+        let (mut outcome, mut words) =
+            (outcome, if undo || reads { UNDO } else { "RELEASE SAVEPOINT mem_q" });
+        // A request to cancel the statement may reach this one.
+        for _ in 0..4 {
+            let mut talk = Talk::new(&mut held.leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);
+            talk.session.query(words);
+            let heard = async {
+                talk.send().await?;
+                talk.hear(&mut Sink::default()).await
+            }
+            .await
+            .map_err(|broken| lost_within(broken, cancel))?;
+            match heard.fault {
+                None if heard.status == b'T' => return Ok(outcome),
+                Some(fault) if matches!(fault.state.as_str(), "57014" | "25P02") => {
+                    outcome = outcome.and(Err(fault::cancelled()));
+                    words = UNDO;
+                }
+                _ => break,
+            }
+        }
+        Err(Ended::ByTheEngine.told())
+    }
+
+    /// The transaction, and one's turn with it.
+    ///
+    /// # Errors
+    /// `transaction_lost`; `timeout`.
+    pub(crate) async fn turn(
+        &self,
+        scope: &Scope,
+        tx: &TxId,
+        deadline: Instant,
+    ) -> Result<(Arc<Transaction>, Guard)> {
+        let transaction = self.transactions.find(scope, tx)?;
+        let turn = timeout_at(deadline, Arc::clone(&transaction.turn).lock_owned()).await.map_err(|_| {
+            Error::new(
+                ErrorKind::Timeout,
+                "another call used the transaction for longer than the deadline; nothing was done, try again",
+            )
+            .with_detail("transaction", "open")
+        })?;
+        // It may have ended while this call waited.
+        self.transactions.find(scope, tx)?;
+        Ok((transaction, turn))
+    }
+
+    /// Gives a transaction back what a call took; rolls it back where it was ended meanwhile.
+    pub(crate) fn put_back(self: &Arc<Self>, transaction: &Transaction, held: Held) {
+        if let Some(held) = self.transactions.put_back(transaction, held) {
+            self.roll_back(held);
+        }
+    }
+
+    /// Rolls back what a transaction held, and lets the next writer go on.
+    pub(crate) fn roll_back(self: &Arc<Self>, held: Held) {
+        let engine = Arc::clone(self);
+        let undone = async move {
+            let Held { mut leased, guard } = held;
+            leased.session.query("ROLLBACK");
+            leased.session.query(FORGET);
+            let mut talk = Talk::new(&mut leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);
+            let heard = async {
+                talk.send().await?;
+                talk.hear(&mut Sink::default()).await
+            }
+            .await;
+            match heard {
+                Ok(heard) if heard.fault.is_none() => {
+                    leased.session.unread += 1;
+                    engine.pool.rest(leased);
+                }
+                _ => engine.pool.retire(leased),
+            }
+            drop(guard);
+        };
+        // Without a runtime the connection ends, and the server rolls back.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(undone);
+        }
+    }
+}
+
+/// How long a commit or a rollback may take: it is not called off.
+pub(crate) const COMMIT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A cancel that nobody calls.
+pub(crate) fn uncalled() -> &'static Cancel {
+    static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::default);
+    &NEVER
+}
+
+/// The server's own limits for what is left of the deadline.
+pub(crate) fn limits(deadline: Instant) -> String {
+    let left = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
+    format!("SET LOCAL statement_timeout = {left}; SET LOCAL lock_timeout = {left}")
+}
+
+fn ran(tag: &Option<String>, sink: Sink) -> Ran {
+    Ran { rows_affected: tag.as_deref().map_or(0, affected), rows: sink.rows() }
+}
+
+fn lost_within(broken: Broken, cancel: &Cancel) -> Error {
+    match (broken, cancel.why()) {
+        (Broken::Late, None) => fault::timeout(),
+        (Broken::Late, Some(_)) => fault::cancelled(),
+        (Broken::Lost(_), _) => Error::new(
+            ErrorKind::TransactionLost,
+            "the connection that the transaction lived on was lost, and nothing of it stays; begin another one",
+        ),
+    }
+}
+
+/// Runs to the end whatever becomes of the caller.
+pub(crate) async fn detached<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Error::internal("a task for SQL ended early; please report it").with_source(error)),
+    }
+}

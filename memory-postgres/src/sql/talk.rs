@@ -1,0 +1,199 @@
+//! One conversation with a session: what is asked, heard to its end, and ended where it takes too long.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::values::Sink;
+use super::wire::{Fault, Lost, Oid, Reply, Session};
+
+/// How long the server has to end a statement by its own timeout, then by a request, then by the end of its process.
+const PATIENCE: [Duration; 3] =
+    [Duration::from_millis(60), Duration::from_millis(300), Duration::from_millis(250)];
+
+/// Why a statement is ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Nobody waits for it any more, or its transaction is to end.
+    Unwanted,
+    /// It writes more than there is room for.
+    NoRoom,
+}
+
+/// Ends a statement that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Cancel {
+    why: AtomicU8,
+    called: Notify,
+}
+
+impl Cancel {
+    pub(crate) fn call(&self, why: Why) {
+        let number = match why {
+            Why::Unwanted => 1,
+            Why::NoRoom => 2,
+        };
+        let _ = self.why.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+        self.called.notify_one();
+    }
+
+    pub(crate) fn why(&self) -> Option<Why> {
+        match self.why.load(Ordering::Acquire) {
+            1 => Some(Why::Unwanted),
+            2 => Some(Why::NoRoom),
+            _ => None,
+        }
+    }
+}
+
+/// What was heard up to one `Ready`.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// `I`, `T` or `E`.
+    pub(crate) status: u8,
+    pub(crate) fault: Option<Fault>,
+    /// The first command tag: of what was asked first.
+    pub(crate) tag: Option<String>,
+    pub(crate) parameters: Vec<Oid>,
+    pub(crate) copied: bool,
+    /// More rows may follow what came.
+    pub(crate) suspended: bool,
+    /// The rows of what was asked after the first command.
+    pub(crate) further: Option<String>,
+}
+
+/// A session is lost.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Lost(Lost),
+    /// The server did not end the statement in time: its process is being ended.
+    Late,
+}
+
+impl From<Lost> for Broken {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+/// A session in use.
+pub(crate) struct Talk<'s> {
+    pub(crate) session: &'s mut Session,
+    pub(crate) cancel: &'s Cancel,
+    pub(crate) deadline: Instant,
+    stage: usize,
+    next_stage: Instant,
+}
+
+impl<'s> Talk<'s> {
+    pub(crate) fn new(session: &'s mut Session, cancel: &'s Cancel, deadline: Instant) -> Self {
+        Self {
+            session,
+            cancel,
+            deadline,
+            stage: 0,
+            next_stage: deadline + PATIENCE.first().copied().unwrap_or_default(),
+        }
+    }
+
+    /// Sends what was asked, and hears what nobody has waited for so far.
+    ///
+    /// # Errors
+    /// The session is lost. An error among what was not heard makes it so too: it is not as it should be.
+    pub(crate) async fn send(&mut self) -> Result<(), Broken> {
+        let flush = self.session.flush();
+        match tokio::time::timeout_at(self.deadline + Duration::from_secs(1), flush).await {
+            Ok(done) => done?,
+            Err(_) => return Err(Broken::Late),
+        }
+        while self.session.unread > 0 {
+            let heard = self.hear(&mut Sink::default()).await?;
+            self.session.unread -= 1;
+            if heard.fault.is_some() {
+                return Err(Broken::Lost(Lost::Nonsense));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears up to the next `Ready`.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub(crate) async fn hear(&mut self, sink: &mut Sink) -> Result<Heard, Broken> {
+        let mut heard = Heard::default();
+        loop {
+            let reply = tokio::select! {
+                biased;
+                reply = self.session.next(sink.longest()) => reply?,
+                () = self.cancel.called.notified(), if self.stage == 0 => {
+                    self.next_stage = Instant::now();
+                    self.escalate().await?;
+                    continue;
+                }
+                () = sleep_until(self.next_stage) => {
+                    self.escalate().await?;
+                    continue;
+                }
+            };
+            match reply {
+                Reply::Ready(status) => {
+                    heard.status = status;
+                    return Ok(heard);
+                }
+                Reply::Row(row) if heard.tag.is_none() => sink.push(&row),
+                Reply::Row(row) => heard.further = row.text(0).map(str::to_owned),
+                Reply::LongRow => sink.cut(),
+                Reply::Columns(columns) if heard.tag.is_none() => sink.describe(columns),
+                Reply::Parameters(parameters) => heard.parameters = parameters,
+                Reply::Done(tag) => {
+                    heard.tag.get_or_insert(tag);
+                }
+                // No more was asked for than the cap and one.
+                Reply::Suspended => {
+                    heard.suspended = true;
+                    heard.tag.get_or_insert_default();
+                }
+                Reply::Fault(fault) => {
+                    if fault.fatal {
+                        return Err(Broken::Lost(Lost::Ended(fault.state)));
+                    }
+                    heard.fault.get_or_insert(*fault);
+                }
+                Reply::CopyIn => {
+                    heard.copied = true;
+                    self.session.copy_fail();
+                    self.session.flush().await?;
+                }
+                Reply::Copy => heard.copied = true,
+                Reply::Columns(_) | Reply::Other => {}
+            }
+            if sink.wants_no_more() && self.stage == 0 {
+                self.next_stage = Instant::now();
+                self.escalate().await?;
+            }
+        }
+    }
+
+    /// Takes the next, harder way to end what runs.
+    async fn escalate(&mut self) -> Result<(), Broken> {
+        if Instant::now() < self.next_stage {
+            return Ok(());
+        }
+        self.stage += 1;
+        let Some(patience) = PATIENCE.get(self.stage) else { return Err(Broken::Late) };
+        self.next_stage = Instant::now() + *patience;
+        match self.stage {
+            1 => self.session.ask_to_cancel(),
+            _ => self.session.ask_to_end(),
+        }
+        Ok(())
+    }
+
+    /// Whether something was asked that may yet end a later statement: the session is best not used again.
+    pub(crate) fn was_cancelled(&self) -> bool {
+        self.stage > 0
+    }
+}

@@ -1,0 +1,137 @@
+//! What the validator says about a text, remembered; and the text with its places for arguments numbered.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memory_core::{Error, ErrorKind, Result};
+use memory_validator::{
+    Accepted, Dialect, Mode, Policy, Refusal, Stages, StatementKind, Validator, placeholders,
+};
+
+use super::two_ages::TwoAges;
+
+/// What a text of a statement was found to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) kind: StatementKind,
+    /// The text with `$n` for each `?`: what was judged, and what runs.
+    pub(crate) text: Arc<str>,
+    /// How many arguments it takes.
+    pub(crate) arguments: usize,
+}
+
+type Known = Mutex<TwoAges<Box<str>, Judged>>;
+
+/// The policy, and the verdicts about texts seen lately.
+#[derive(Debug)]
+pub(crate) struct Verdicts {
+    policy: Arc<Policy>,
+    exec: Known,
+    query: Known,
+}
+
+impl Verdicts {
+    pub(crate) fn new(bytes: usize, shared: &[String]) -> Self {
+        let policy = shared.iter().fold(policy(), |policy, name| policy.with_read_only_schema(name));
+        let ages = || Mutex::new(TwoAges::new(bytes / 2));
+        Self { policy: Arc::new(policy), exec: ages(), query: ages() }
+    }
+
+    fn of(&self, mode: Mode) -> &Known {
+        match mode {
+            Mode::Exec => &self.exec,
+            Mode::Query => &self.query,
+        }
+    }
+
+    /// Decides about a text.
+    ///
+    /// # Errors
+    /// `statement_refused`, `read_only`, `too_large`.
+    pub(crate) async fn judge(&self, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+        if stages == Stages::ALL
+            && let Some(judged) = self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).get(sql)
+        {
+            return Ok(judged);
+        }
+        let (policy, text) = (Arc::clone(&self.policy), sql.to_owned());
+        // A parser needs a large stack and may take its time.
+        let work = tokio::task::spawn_blocking(move || decide(&text, mode, &policy, stages));
+        let judged = work.await.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "the statement could not be read now; try again")
+                .with_source(error)
+        })??;
+        if stages == Stages::ALL {
+            let weight = sql.len() * 2 + 160;
+            self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).put(
+                sql.into(),
+                judged.clone(),
+                weight,
+            );
+        }
+        Ok(judged)
+    }
+}
+
+/// What agents may use.
+pub(crate) fn policy() -> Policy {
+    Policy::new(Dialect::Postgres)
+}
+
+fn decide(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Result<Judged> {
+    let (text, arguments) = numbered(sql, policy)?;
+    if !(stages.gate || stages.grammar || stages.walk) {
+        return Ok(Judged { kind: StatementKind::Select, text: text.into(), arguments });
+    }
+    let verdict = Validator::check_stages(&text, Dialect::Postgres, mode, policy, stages);
+    let Accepted { kind, .. } = verdict.into_result().map_err(refused)?;
+    Ok(Judged { kind, text: text.into(), arguments })
+}
+
+/// Numbers the places for arguments.
+fn numbered(sql: &str, policy: &Policy) -> Result<(String, usize)> {
+    let places = placeholders(sql, Dialect::Postgres, &policy.limits).map_err(refused)?;
+    let arguments = places.iter().map(|place| place.number).max().unwrap_or(0);
+    let mut text = String::with_capacity(sql.len() + places.len() * 3);
+    let mut done = 0;
+    for place in places {
+        text.push_str(sql.get(done..place.span.start).unwrap_or_default());
+        text.push('$');
+        text.push_str(&place.number.to_string());
+        done = place.span.end;
+        // `?AND` is two words, `$1AND` none.
+        let next = sql.get(done..).and_then(|rest| rest.chars().next());
+        if next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '$') {
+            text.push(' ');
+        }
+    }
+    text.push_str(sql.get(done..).unwrap_or_default());
+    Ok((text, arguments))
+}
+
+fn refused(refusal: Refusal) -> Error {
+    let kind = if refusal.writes { ErrorKind::ReadOnly } else { ErrorKind::StatementRefused };
+    Error::new(kind, refusal.to_string())
+        .with_detail("stage", refusal.stage.name())
+        .with_detail("rule", refusal.rule)
+        .with_detail("construct", refusal.construct)
+        .with_detail("line", refusal.position.line)
+        .with_detail("column", refusal.position.column)
+        .with_detail("instead", refusal.instead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(sql: &str) -> (String, usize) {
+        numbered(sql, &policy()).unwrap()
+    }
+
+    #[test]
+    fn places_are_numbered_and_nothing_else_is_touched() {
+        let sql = "SELECT ?,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=?AND b = $3";
+        let due = "SELECT $1,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=$2 AND b = $3";
+        assert_eq!(text(sql), (due.to_owned(), 3));
+        assert_eq!(text("SELECT 1"), ("SELECT 1".to_owned(), 0));
+    }
+}

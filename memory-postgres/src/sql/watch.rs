@@ -1,0 +1,116 @@
+//! Looks at how much statements write while they run, and ends those that write more than there is room for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+
+use super::admin::Admin;
+use super::talk::{Cancel, Why};
+
+/// How often is looked.
+const PERIOD: Duration = Duration::from_millis(20);
+/// Bytes above the quota, or above what was there, at which a statement is ended. What it writes until it has ended
+/// comes on top.
+const TOLERANCE: u64 = 16 << 20;
+
+#[derive(Debug)]
+struct Watched {
+    quota: u64,
+    /// What was there when it was first looked at.
+    first: Option<u64>,
+    cancel: Arc<Cancel>,
+}
+
+/// Statements under way that have a quota.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    admin: Arc<Admin>,
+    watched: Mutex<HashMap<i32, Watched>>,
+    begun: tokio::sync::Notify,
+    looks: std::sync::atomic::AtomicBool,
+}
+
+/// Ends the watch over a statement.
+pub(crate) struct Watching {
+    watch: Arc<Watch>,
+    pid: i32,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.watch.lock().remove(&self.pid);
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(admin: Arc<Admin>) -> Arc<Self> {
+        Arc::new(Self {
+            admin,
+            watched: Mutex::default(),
+            begun: tokio::sync::Notify::new(),
+            looks: std::sync::atomic::AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<i32, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches what a process of the server writes, until the answer is dropped.
+    pub(crate) fn over(self: &Arc<Self>, pid: i32, quota: u64, cancel: &Arc<Cancel>) -> Watching {
+        self.lock().insert(pid, Watched { quota, first: None, cancel: Arc::clone(cancel) });
+        if !self.looks.swap(true, std::sync::atomic::Ordering::AcqRel) {
+            tokio::spawn(look(Arc::downgrade(self)));
+        }
+        self.begun.notify_one();
+        Watching { watch: Arc::clone(self), pid }
+    }
+
+    /// Looks once.
+    async fn round(&self) {
+        let processes: Vec<i32> = self.lock().keys().copied().collect();
+        if processes.is_empty() {
+            return;
+        }
+        let grown = self
+            .admin
+            .look("SELECT process, bytes FROM mem_sql.growth($1)", &[(&processes, Type::INT4_ARRAY)])
+            .await;
+        let grown = match grown {
+            Ok(grown) => grown,
+            Err(error) => {
+                tracing::debug!(%error, "what statements write could not be looked at");
+                return;
+            }
+        };
+        let mut watched = self.lock();
+        for row in grown {
+            let (pid, bytes): (i32, i64) = (row.get(0), row.get(1));
+            let bytes = u64::try_from(bytes).unwrap_or_default();
+            if let Some(one) = watched.get_mut(&pid) {
+                let first = *one.first.get_or_insert(bytes);
+                if bytes > one.quota.max(first).saturating_add(TOLERANCE) {
+                    one.cancel.call(Why::NoRoom);
+                }
+            }
+        }
+    }
+}
+
+async fn look(watch: std::sync::Weak<Watch>) {
+    loop {
+        {
+            let Some(watch) = watch.upgrade() else { return };
+            // Most statements end before they are looked at.
+            let begun = watch.begun.notified();
+            if watch.lock().is_empty() && tokio::time::timeout(Duration::from_secs(1), begun).await.is_err() {
+                continue;
+            }
+        }
+        tokio::time::sleep(PERIOD).await;
+        let Some(watch) = watch.upgrade() else { return };
+        watch.round().await;
+    }
+}

@@ -1,0 +1,308 @@
+//! Sending and receiving.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::Oid;
+use super::message::{Reply, read};
+
+/// Longest message that is no row.
+const LONGEST: usize = 16 << 20;
+/// Bytes of the buffers that are kept between two calls.
+const KEPT: usize = 256 << 10;
+
+/// A stream of bytes both ways.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+
+/// The session is of no more use.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// The connection broke.
+    Broken(io::Error),
+    /// The server ended it, with this SQLSTATE.
+    Ended(String),
+    /// The server said what makes no sense.
+    Nonsense,
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// A session of a scope's role. What is asked is kept until [`flush`](Self::flush).
+pub(crate) struct Session {
+    stream: Box<dyn Duplex>,
+    incoming: BytesMut,
+    outgoing: BytesMut,
+    /// Bytes of a long row that are still to be thrown away.
+    skip: usize,
+    /// The server's process.
+    pub(crate) pid: i32,
+    /// Answers that nobody waited for.
+    pub(crate) unread: u32,
+    /// The database's age of which it is.
+    pub(crate) generation: i64,
+    canceller: Option<Arc<Canceller>>,
+}
+
+/// Ends what a session runs, from beside it.
+pub(crate) trait Ending: Send + Sync {
+    /// Asks the server to cancel the session's statement.
+    fn cancel(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Asks the server to end the session's process.
+    fn end(&self, pid: i32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+type Canceller = Box<dyn Ending>;
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(super) fn new(stream: Box<dyn Duplex>) -> Self {
+        Self {
+            stream,
+            incoming: BytesMut::with_capacity(8 << 10),
+            outgoing: BytesMut::with_capacity(4 << 10),
+            skip: 0,
+            pid: 0,
+            unread: 0,
+            generation: 0,
+            canceller: None,
+        }
+    }
+
+    pub(crate) fn set_ending(&mut self, ending: Box<dyn Ending>) {
+        self.canceller = Some(Arc::new(ending));
+    }
+
+    /// Has the server cancel what runs; does not wait for it.
+    pub(crate) fn ask_to_cancel(&self) {
+        if let Some(canceller) = self.canceller.clone() {
+            tokio::spawn(async move { canceller.cancel().await });
+        }
+    }
+
+    /// Has the server end the session's process; does not wait for it.
+    pub(crate) fn ask_to_end(&self) {
+        if let Some(canceller) = self.canceller.clone() {
+            let pid = self.pid;
+            tokio::spawn(async move { canceller.end(pid).await });
+        }
+    }
+
+    fn message(&mut self, tag: u8, fill: impl FnOnce(&mut BytesMut)) {
+        self.outgoing.put_u8(tag);
+        let start = self.outgoing.len();
+        self.outgoing.put_u32(0);
+        fill(&mut self.outgoing);
+        let length = u32::try_from(self.outgoing.len() - start).unwrap_or(u32::MAX);
+        if let Some(place) = self.outgoing.get_mut(start..start + 4) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
+    }
+
+    /// Statements of ours, in the simple protocol; answered by one `Ready`.
+    pub(crate) fn query(&mut self, sql: &str) {
+        self.message(b'Q', |out| text(out, sql));
+    }
+
+    /// One statement, whatever the text is: the extended protocol takes no second one.
+    pub(crate) fn parse(&mut self, sql: &str, types: &[Oid]) {
+        self.message(b'P', |out| {
+            text(out, "");
+            text(out, sql);
+            out.put_u16(u16::try_from(types.len()).unwrap_or(u16::MAX));
+            types.iter().for_each(|oid| out.put_u32(*oid));
+        });
+    }
+
+    /// Asks for the types of the parameters and columns.
+    pub(crate) fn describe_statement(&mut self) {
+        self.message(b'D', |out| {
+            out.put_u8(b'S');
+            text(out, "");
+        });
+    }
+
+    /// Asks for the columns.
+    pub(crate) fn describe_portal(&mut self) {
+        self.message(b'D', |out| {
+            out.put_u8(b'P');
+            text(out, "");
+        });
+    }
+
+    /// Values as texts, answered as texts.
+    pub(crate) fn bind(&mut self, values: &[Option<Vec<u8>>]) {
+        self.message(b'B', |out| {
+            text(out, "");
+            text(out, "");
+            out.put_u16(0);
+            out.put_u16(u16::try_from(values.len()).unwrap_or(u16::MAX));
+            for value in values {
+                match value {
+                    None => out.put_i32(-1),
+                    Some(bytes) => {
+                        out.put_i32(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
+                        out.put_slice(bytes);
+                    }
+                }
+            }
+            out.put_u16(0);
+        });
+    }
+
+    /// Runs what was bound, up to so many rows; 0: all.
+    pub(crate) fn execute(&mut self, rows: i32) {
+        self.message(b'E', |out| {
+            text(out, "");
+            out.put_i32(rows);
+        });
+    }
+
+    /// Ends a chain of parse, bind and execute: answered by one `Ready`.
+    pub(crate) fn sync(&mut self) {
+        self.message(b'S', |_| ());
+    }
+
+    /// Refuses to send what the server waits for.
+    pub(crate) fn copy_fail(&mut self) {
+        self.message(b'f', |out| text(out, "nothing is copied here"));
+    }
+
+    /// Says goodbye.
+    pub(crate) fn terminate(&mut self) {
+        self.message(b'X', |_| ());
+    }
+
+    /// Sends what was asked.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub(crate) async fn flush(&mut self) -> Result<(), Lost> {
+        self.stream.write_all(&self.outgoing).await?;
+        self.stream.flush().await?;
+        self.outgoing.clear();
+        if self.outgoing.capacity() > KEPT {
+            self.outgoing = BytesMut::with_capacity(4 << 10);
+        }
+        Ok(())
+    }
+
+    /// The next message. Rows longer than `longest` bytes are thrown away as they come. May be dropped and called anew.
+    ///
+    /// # Errors
+    /// The connection broke, or the server says nonsense.
+    pub(crate) async fn next(&mut self, longest: usize) -> Result<Reply, Lost> {
+        loop {
+            if let Some(reply) = self.take(longest)? {
+                return Ok(reply);
+            }
+            if self.incoming.is_empty() && self.incoming.capacity() > KEPT {
+                self.incoming = BytesMut::with_capacity(8 << 10);
+            }
+            self.incoming.reserve(8 << 10);
+            if self.stream.read_buf(&mut self.incoming).await? == 0 {
+                return Err(Lost::Broken(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// A message that is wholly there.
+    fn take(&mut self, longest: usize) -> Result<Option<Reply>, Lost> {
+        if self.skip > 0 {
+            let gone = self.skip.min(self.incoming.len());
+            self.incoming.advance(gone);
+            self.skip -= gone;
+            return Ok((self.skip == 0).then_some(Reply::LongRow));
+        }
+        let (Some(tag), Some(length)) = (self.incoming.first().copied(), self.incoming.get(1..5)) else {
+            return Ok(None);
+        };
+        let length = length.iter().fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));
+        let body = length.checked_sub(4).ok_or(Lost::Nonsense)?;
+        let is_row = matches!(tag, b'D' | b'd');
+        if is_row && body > longest {
+            self.incoming.advance(5);
+            self.skip = body;
+            return self.take(longest);
+        }
+        if !is_row && body > LONGEST {
+            return Err(Lost::Nonsense);
+        }
+        if self.incoming.len() < body + 5 {
+            self.incoming.reserve(body + 5 - self.incoming.len());
+            return Ok(None);
+        }
+        self.incoming.advance(5);
+        let body = self.incoming.split_to(body).freeze();
+        read(tag, body).map(Some).ok_or(Lost::Nonsense)
+    }
+}
+
+/// A text and the zero that ends it; what follows a zero within would be read as something else.
+fn text(out: &mut BytesMut, text: &str) {
+    let text = text.split('\0').next().unwrap_or_default();
+    out.put_slice(text.as_bytes());
+    out.put_u8(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Session, tokio::io::DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        (Session::new(Box::new(ours)), theirs)
+    }
+
+    #[tokio::test]
+    async fn a_long_row_is_thrown_away_as_it_comes() {
+        let (mut session, mut server) = pair();
+        let send = tokio::spawn(async move {
+            server.write_all(&[b'D', 0, 0x10, 0, 4]).await.unwrap();
+            for _ in 0..16 {
+                server.write_all(&vec![7; 1 << 16]).await.unwrap();
+            }
+            server.write_all(b"Z\x00\x00\x00\x05T").await.unwrap();
+            server
+        });
+        assert!(matches!(session.next(1_000).await.unwrap(), Reply::LongRow));
+        assert!(session.incoming.capacity() < 1 << 18);
+        assert!(matches!(session.next(1_000).await.unwrap(), Reply::Ready(b'T')));
+        drop(send.await.unwrap());
+        assert!(matches!(session.next(1_000).await, Err(Lost::Broken(_))));
+    }
+
+    #[tokio::test]
+    async fn nonsense_is_told() {
+        for nonsense in [&b"Z\x00\x00\x00\x00"[..], b"E\x7f\xff\xff\xff", b"T\x00\x00\x00\x05a"] {
+            let (mut session, mut server) = pair();
+            server.write_all(nonsense).await.unwrap();
+            assert!(matches!(session.next(1_000).await, Err(Lost::Nonsense)), "{nonsense:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_zero_ends_a_text() {
+        let (mut session, mut server) = pair();
+        session.query("SELECT 1\0; DROP TABLE t");
+        session.flush().await.unwrap();
+        let mut sent = [0; 14];
+        server.read_exact(&mut sent).await.unwrap();
+        assert_eq!(&sent, b"Q\x00\x00\x00\x0dSELECT 1\0");
+    }
+}

@@ -1,0 +1,73 @@
+//! Two fresh databases: one for entries, one for agents' SQL. Both end with the value.
+#![allow(dead_code, unreachable_pub, reason = "included by several test files, each using a part")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use memory_postgres::{PostgresConfig, SqlConfig};
+use tempfile::NamedTempFile;
+use tokio_postgres::Client;
+
+use crate::support::{Database, connect};
+
+/// Where agents' SQL is tried.
+#[derive(Debug)]
+pub struct Place {
+    entries: Database,
+    agents: Database,
+    key: NamedTempFile,
+}
+
+/// A file that holds a key, which only its owner may read.
+pub fn key_file() -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(b"0123456789abcdef0123456789abcdef\n").unwrap();
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
+    file
+}
+
+impl Place {
+    /// On the server that a variable names. Without one: `None`, after saying so.
+    pub fn fresh(variable: &str) -> Option<Self> {
+        let variable = variable.to_owned();
+        let made = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(Self::made(&variable))
+        });
+        made.join().unwrap()
+    }
+
+    /// As [`fresh`](Self::fresh), on a runtime.
+    pub async fn made(variable: &str) -> Option<Self> {
+        let entries = Database::on(variable).await?;
+        let agents = Database::on(variable).await?;
+        Some(Self { entries, agents, key: key_file() })
+    }
+
+    /// The administrator is the server's superuser.
+    pub fn config(&self) -> PostgresConfig {
+        let sql = SqlConfig::new(self.agents.url()).with_key_file(self.key.path());
+        self.entries.config().with_sql(sql)
+    }
+
+    /// The URL of the database for agents.
+    pub fn url(&self) -> String {
+        self.agents.url()
+    }
+
+    /// A connection of the superuser's to the database for agents.
+    pub async fn client(&self) -> Client {
+        connect(&self.agents.url()).await
+    }
+
+    /// Runs statements as the superuser in the database for agents.
+    pub fn run(&self, sql: &str) {
+        let (url, sql) = (self.agents.url(), sql.to_owned());
+        let run = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { connect(&url).await.batch_execute(&sql).await.unwrap() });
+        });
+        run.join().unwrap();
+    }
+}
