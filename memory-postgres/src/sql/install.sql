@@ -67,9 +67,18 @@ SET search_path = pg_catalog AS $$
     WHERE n.nspname = 'mem_s_' || hex
 $$;
 
+-- Bytes of a relation with its indexes and its TOAST. The maps of free room that the server keeps beside them do not count.
+CREATE OR REPLACE FUNCTION mem_sql.files_of(relation oid) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT (pg_relation_size(c.oid)
+        + CASE WHEN c.reltoastrelid <> 0 THEN pg_relation_size(c.reltoastrelid) ELSE 0 END
+        + coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i
+                    WHERE i.indrelid = c.oid OR i.indrelid = nullif(c.reltoastrelid, 0)), 0))::bigint
+    FROM pg_class c WHERE c.oid = relation
+$$;
+
 -- Bytes of files, and what the catalogs take for names, definitions and comments.
 CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
-    SELECT coalesce((SELECT sum(pg_total_relation_size(relation)) FROM mem_sql.relations(hex)), 0)::bigint
+    SELECT coalesce((SELECT sum(mem_sql.files_of(relation)) FROM mem_sql.relations(hex)), 0)::bigint
         + coalesce((
             SELECT sum(256 + coalesce(octet_length(o.description), 0)
                            + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0))
@@ -92,7 +101,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
         (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'),
         pg_relation_size(c.oid) + CASE WHEN c.reltoastrelid <> 0 THEN pg_relation_size(c.reltoastrelid) ELSE 0 END,
-        pg_total_relation_size(c.oid)
+        mem_sql.files_of(c.oid)
     FROM mem_sql.relations(mem_sql.mine()) r JOIN pg_class c ON c.oid = r.relation
     WHERE c.relkind IN ('r', 'm') AND c.relispopulated
 $$;
