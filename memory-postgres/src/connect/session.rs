@@ -87,7 +87,27 @@ impl Connection {
         parameters: Parameters<'_>,
         effect: Effect,
     ) -> Result<Vec<Row>> {
-        self.run(effect, rows(&self.client, self.manners.prepared, sql, parameters)).await
+        if self.manners.prepared == Prepared::Off {
+            return self.run(effect, self.client.query_typed(sql, parameters)).await;
+        }
+        let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+        // By itself: where the connection is lost here, nothing was done yet.
+        let prepared = self.run(Effect::None, self.client.prepare_typed_cached(sql, &types)).await;
+        let answered = match prepared {
+            Ok(statement) => {
+                let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+                self.run(effect, self.client.query(&statement, &values)).await
+            }
+            Err(error) => Err(error),
+        };
+        match answered {
+            // Another replica changed the tables, or a pooler has another server behind it: nothing ran yet.
+            Err(error) if is_stale(&error) => {
+                self.client.statement_cache.clear();
+                self.run(effect, self.client.query_typed(sql, parameters)).await
+            }
+            answered => answered,
+        }
     }
 
     /// One row; `internal` where the statement gives none.
@@ -191,6 +211,7 @@ impl Connection {
         match begun {
             Ok(Ok(inner)) => Ok(Transaction {
                 inner,
+                deadline: self.manners.deadline,
                 manners: Arc::clone(&self.manners),
                 abandoned: &self.abandoned,
                 failed: AtomicBool::new(false),
@@ -208,12 +229,18 @@ impl Connection {
 pub(crate) struct Transaction<'c> {
     inner: deadpool_postgres::Transaction<'c>,
     manners: Arc<Manners>,
+    deadline: Duration,
     abandoned: &'c AtomicBool,
     /// A statement failed: COMMIT would roll back and call it success.
     failed: AtomicBool,
 }
 
 impl Transaction<'_> {
+    /// Gives its statements this long instead, where the server does too.
+    pub(crate) fn set_deadline(&mut self, deadline: Duration) {
+        self.deadline = deadline;
+    }
+
     /// The rows of one statement.
     ///
     /// # Errors
@@ -245,7 +272,7 @@ impl Transaction<'_> {
         work: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
         let mut work = pin!(work);
-        let done = match timeout(self.manners.deadline, work.as_mut()).await {
+        let done = match timeout(self.deadline, work.as_mut()).await {
             Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
             Err(_) => {
                 let _ =
@@ -259,8 +286,11 @@ impl Transaction<'_> {
                 }
             }
         };
-        if done.is_err() {
+        if let Err(error) = &done {
             self.failed.store(true, Ordering::Relaxed);
+            if is_stale(error) {
+                self.inner.statement_cache.clear();
+            }
         }
         done
     }
@@ -275,7 +305,7 @@ impl Transaction<'_> {
                 "a transaction was to commit after one of its statements had failed",
             ));
         }
-        match timeout(self.manners.deadline, self.inner.commit()).await {
+        match timeout(self.deadline, self.inner.commit()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(engine(&error, Effect::Commits)),
             Err(_) => {
@@ -290,35 +320,10 @@ impl Transaction<'_> {
     /// # Errors
     /// None that matters: what cannot be told to roll back is rolled back as the connection ends.
     pub(crate) async fn rollback(self) {
-        match timeout(self.manners.deadline, self.inner.rollback()).await {
+        match timeout(self.deadline, self.inner.rollback()).await {
             Ok(Ok(())) => {}
             _ => self.abandoned.store(true, Ordering::Relaxed),
         }
-    }
-}
-
-async fn rows(
-    client: &ClientWrapper,
-    prepared: Prepared,
-    sql: &str,
-    parameters: Parameters<'_>,
-) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
-    if prepared == Prepared::Off {
-        return client.query_typed(sql, parameters).await;
-    }
-    let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-    let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
-    let answered = match client.prepare_typed_cached(sql, &types).await {
-        Ok(statement) => client.query(&statement, &values).await,
-        Err(error) => Err(error),
-    };
-    match answered {
-        // Another replica changed the tables, or a pooler has another server behind it: nothing ran yet.
-        Err(error) if is_stale(&error) => {
-            client.statement_cache.clear();
-            client.query_typed(sql, parameters).await
-        }
-        answered => answered,
     }
 }
 
@@ -334,16 +339,12 @@ async fn rows_in(
     let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
     let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
     let statement = transaction.prepare_typed_cached(sql, &types).await?;
-    let answered = transaction.query(&statement, &values).await;
-    if answered.as_ref().is_err_and(is_stale) {
-        transaction.statement_cache.clear();
-    }
-    answered
+    transaction.query(&statement, &values).await
 }
 
 /// `cached plan must not change result type`, and a prepared statement that the session does not know.
-fn is_stale(error: &tokio_postgres::Error) -> bool {
-    matches!(error.code().map(tokio_postgres::error::SqlState::code), Some("0A000" | "26000"))
+fn is_stale(error: &Error) -> bool {
+    matches!(crate::error::state_of(error), Some("0A000" | "26000"))
 }
 
 /// Whether the same transaction may be tried again from its start.

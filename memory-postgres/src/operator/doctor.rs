@@ -416,6 +416,7 @@ async fn pooling(
     report: &mut Report,
 ) -> Result<()> {
     const PROCESS: &str = "SELECT pg_backend_pid()";
+    let earlier: i32 = get(&row(first, PROCESS).await?, 0)?;
     let before: i32 = get(&row(first, PROCESS).await?, 0)?;
     let mut second = connections.take().await?;
     let transaction = second.transaction(tokio_postgres::IsolationLevel::ReadCommitted, true).await?;
@@ -423,7 +424,7 @@ async fn pooling(
     let other: i32 = other.first().map(|row| get(row, 0)).transpose()?.unwrap_or_default();
     let after: i32 = get(&row(first, PROCESS).await?, 0)?;
     transaction.rollback().await;
-    let pooled = other == before || after != before;
+    let pooled = other == before || after != before || before != earlier;
     match (pooled, config.prepared) {
         (false, Prepared::On) => report.say("pooling", Status::Ok, "a connection of ours is one of the server's"),
         (false, Prepared::Off) => report.say(

@@ -3,6 +3,8 @@
 //! The versions applied are rows of `@schema@.migration`, one for each part and version. A transaction under an advisory
 //! lock applies what is missing; replicas that come at the same time wait for it and find nothing left to do.
 
+use std::time::Duration;
+
 use memory_core::{Error, ErrorKind, Result, Retry};
 use tokio_postgres::IsolationLevel;
 use tokio_postgres::types::Type;
@@ -30,6 +32,12 @@ pub(crate) struct Found {
     pub(crate) vector: Option<String>,
 }
 
+/// How long an update of the tables may take, and how long a replica waits for another that does it.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// A statement that needs a table to itself gives up after 15 seconds: whoever comes after it in the queue waits as long.
+const ONLINE: &str = "SET LOCAL lock_timeout = '15s'";
+
 /// The first of two numbers of our advisory locks: `MemA`.
 const LOCK_SPACE: i32 = 0x4d65_6d41;
 
@@ -54,7 +62,8 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
                  `migrate=true`",
             ));
         }
-        let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+        let mut transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+        transaction.set_deadline(PATIENCE + Duration::from_secs(5));
         match migrate(&transaction, config, vector.as_deref()).await {
             Ok(()) => transaction.commit().await.map_err(retried)?,
             Err(error) => {
@@ -141,12 +150,16 @@ CREATE TABLE IF NOT EXISTS @schema@.migration (
 
 async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector: Option<&str>) -> Result<()> {
     let schema = &config.schema;
+    let patience =
+        format!("SET LOCAL statement_timeout = '{0}s'; SET LOCAL lock_timeout = '{0}s'", PATIENCE.as_secs());
+    transaction.batch(&patience).await?;
     transaction
         .query(
             "SELECT pg_advisory_xact_lock($1, hashtext($2))",
             &[(&LOCK_SPACE, Type::INT4), (schema, Type::TEXT)],
         )
         .await?;
+    transaction.batch(ONLINE).await?;
     // Not on top of a table of that name that someone else made: the statements fail then, and nothing changes.
     transaction.batch(&named(FOUNDATION, schema, None)).await?;
     let applied = versions(&transaction.query(&named(APPLIED, schema, None), &[]).await?)?;

@@ -8,6 +8,7 @@
     clippy::indexing_slicing
 )]
 
+pub(crate) mod pooler;
 #[cfg(unix)]
 pub(crate) mod server;
 
