@@ -36,11 +36,21 @@ pub enum Need {
     SqlVectors,
     /// `Capabilities::shared_schemas`
     SharedSchemas,
+    /// `Capabilities::memory_layer`
+    Layer,
+    /// `Capabilities::layer_events`
+    LayerEvents,
+    /// `Capabilities::layer_forget`
+    LayerForget,
+    /// `Capabilities::layer_verbatim`
+    LayerVerbatim,
+    /// `Capabilities::layer_metadata`
+    LayerMetadata,
 }
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::Kv,
         Self::Lexical,
         Self::Vector,
@@ -52,6 +62,11 @@ impl Need {
         Self::SqlEntries,
         Self::SqlVectors,
         Self::SharedSchemas,
+        Self::Layer,
+        Self::LayerEvents,
+        Self::LayerForget,
+        Self::LayerVerbatim,
+        Self::LayerMetadata,
     ];
 
     /// Whether it is advertised.
@@ -69,6 +84,11 @@ impl Need {
             Self::SqlEntries => capabilities.sql_entries,
             Self::SqlVectors => capabilities.sql_vectors,
             Self::SharedSchemas => capabilities.shared_schemas,
+            Self::Layer => capabilities.memory_layer,
+            Self::LayerEvents => capabilities.layer_events,
+            Self::LayerForget => capabilities.layer_forget,
+            Self::LayerVerbatim => capabilities.layer_verbatim,
+            Self::LayerMetadata => capabilities.layer_metadata,
         }
     }
 
@@ -81,10 +101,20 @@ impl Need {
         )
     }
 
-    /// Whether a level waits for it: vectors and SQL are served or not, and no level asks for them.
+    /// Whether it is about the conversational layer.
+    #[must_use]
+    pub const fn is_layer(self) -> bool {
+        matches!(
+            self,
+            Self::Layer | Self::LayerEvents | Self::LayerForget | Self::LayerVerbatim | Self::LayerMetadata
+        )
+    }
+
+    /// Whether a level waits for it: vectors, SQL and the conversational layer are served or not, and no level
+    /// asks for them.
     #[must_use]
     pub(crate) const fn holds_a_level_back(self) -> bool {
-        !matches!(self, Self::Vector) && !self.is_sql()
+        !matches!(self, Self::Vector) && !self.is_sql() && !self.is_layer()
     }
 }
 
@@ -168,10 +198,22 @@ impl Case {
         self.needs.iter().any(|need| need.is_sql())
     }
 
+    /// Whether it is about the conversational layer.
+    #[must_use]
+    pub fn is_layer(&self) -> bool {
+        self.needs.iter().any(|need| need.is_layer())
+    }
+
     /// The page of the repository that has its sentences.
     #[must_use]
     pub fn page(&self) -> &'static str {
-        if self.is_sql() { "docs/spec/sql.md" } else { "docs/spec/backend.md" }
+        if self.is_sql() {
+            "docs/spec/sql.md"
+        } else if self.is_layer() {
+            "docs/spec/layer.md"
+        } else {
+            "docs/spec/backend.md"
+        }
     }
 
     /// The level it belongs to.

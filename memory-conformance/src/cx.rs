@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use memory_core::{
     Backend, BackendExt as _, Capabilities, Checked, Clock as _, Entry, GetOptions, Hit, Json, Key,
-    ListQuery, Metadata, Provider, RunContext, Scope, ScopeId, ScopeKind, SearchMode, SearchQuery,
-    SetOptions, SetOutcome, Source, SqlFacet, TenantId, Timestamp, UpdateOptions,
+    ListQuery, MemoryLayer, Metadata, Provider, RunContext, Scope, ScopeId, ScopeKind, SearchMode,
+    SearchQuery, SetOptions, SetOutcome, Source, SqlFacet, TenantId, Timestamp, UpdateOptions,
 };
 
 use crate::check::{CaseResult, Stop};
@@ -106,6 +106,12 @@ impl Store {
     pub fn sql(&self) -> &dyn SqlFacet {
         // As for key/value.
         self.door.sql().unwrap_or(&*self.checked)
+    }
+
+    /// The conversational layer.
+    pub fn layer(&self) -> &dyn MemoryLayer {
+        // As for key/value.
+        self.door.layer().unwrap_or(&*self.checked)
     }
 
     /// What its harness has set up for the cases about SQL.

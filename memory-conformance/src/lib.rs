@@ -1,7 +1,7 @@
 //! The suite that holds every backend to the same words.
 //!
 //! What a backend does is written as numbered sentences in `docs/spec/backend.md`, and what its SQL does in
-//! `docs/spec/sql.md`. Here is one table of
+//! `docs/spec/sql.md`, and what its conversational layer does in `docs/spec/layer.md`. Here is one table of
 //! [cases](cases::all), each of which proves some of them on any [`Provider`](memory_core::Provider).
 //! A vendor writes a [`Harness`], which opens the provider with what a [`Fixture`] brings, and has
 //! two doors:
@@ -61,6 +61,7 @@ pub mod report;
 pub mod runner;
 pub mod stream;
 pub mod suite;
+pub mod talk;
 pub mod trials;
 
 pub use case::{Case, Level, Need};
@@ -69,7 +70,7 @@ pub use expected::ExpectedFailures;
 pub use fixture::{Fixture, TestClock, TestIds};
 pub use harness::{Harness, SHARED_DATA, SqlSetup};
 pub use mutants::{Mutant, MutantHarness};
-pub use reference::{Reference, ReferenceHarness};
+pub use reference::{LayerKind, Reference, ReferenceHarness};
 pub use report::Report;
 pub use runner::{Outcome, Verdict, run_case};
 

@@ -1,5 +1,6 @@
 //! What a provider must refuse where it does not advertise it.
 
+mod layer;
 mod sql;
 
 use std::fmt::Debug;
@@ -25,6 +26,9 @@ pub(crate) async fn prove(cx: &Cx, need: Need) -> CaseResult {
     let refuser = Refuser { need, cx };
     if need.is_sql() {
         return sql::prove(&refuser).await;
+    }
+    if need.is_layer() {
+        return layer::prove(&refuser).await;
     }
     refuser.all(cx.store().checked(), "through Checked").await?;
     if let Some(raw) = cx.raw().backend() {
@@ -69,10 +73,8 @@ impl Refuser<'_> {
             Need::Cas => self.cas(kv, door).await,
             Need::Quotas => self.quotas(kv, door).await,
             Need::Stats => self.expect(door, "stats", kv.stats(&self.cx.scope()?).await),
-            // Of the other facet.
-            Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
-                Ok(())
-            }
+            // Of the other facets.
+            _ => Ok(()),
         }
     }
 

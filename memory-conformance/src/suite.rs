@@ -9,8 +9,7 @@ use std::time::Duration;
 use crate::case::{Case, Need};
 use crate::cases;
 use crate::harness::Harness;
-use crate::mutants::{self, Mutant, MutantHarness};
-use crate::reference::ReferenceHarness;
+use crate::mutants::{self, Ground, Mutant, MutantHarness};
 use crate::report::Report;
 use crate::runner::{self, DEFAULT_TIMEOUT, Outcome, Verdict, run_case};
 
@@ -177,9 +176,24 @@ pub fn run_mutants(
     mutants: &[Mutant],
     cases: &[Case],
     options: &Options,
-    progress: impl FnMut(&Trap) -> ControlFlow<()>,
+    mut progress: impl FnMut(&Trap) -> ControlFlow<()>,
 ) -> (Vec<Trap>, bool) {
-    trap(mutants, &sound_cases(cases, options), options, progress, |mutant| MutantHarness::new(*mutant))
+    let mut traps = Vec::new();
+    for ground in Ground::ALL {
+        let standing: Vec<Mutant> =
+            mutants.iter().filter(|mutant| mutant.ground() == ground).copied().collect();
+        if standing.is_empty() {
+            continue;
+        }
+        let sound = sound_cases_on(ground, cases, options);
+        let make = |mutant: &Mutant| MutantHarness::new(*mutant);
+        let (more, cancelled) = trap(&standing, &sound, options, &mut progress, make);
+        traps.extend(more);
+        if cancelled {
+            return (traps, true);
+        }
+    }
+    (traps, false)
 }
 
 /// As [`run_mutants`], for the mutants about SQL, around the provider of that harness. Cases about SQL that
@@ -259,8 +273,18 @@ fn idle(
 /// The cases that the reference provider, as the mutants have it, passes; the quickest first.
 #[must_use]
 pub fn sound_cases(cases: &[Case], options: &Options) -> Vec<Case> {
-    let reference: Arc<dyn Harness> = Arc::new(ReferenceHarness::with_vectors());
-    sound_cases_of(&reference, cases, options)
+    sound_cases_on(Ground::Entries, cases, options)
+}
+
+fn sound_cases_on(ground: Ground, cases: &[Case], options: &Options) -> Vec<Case> {
+    let reference: Arc<dyn Harness> = Arc::new(ground.harness());
+    match ground {
+        Ground::Entries => sound_cases_of(&reference, cases, options),
+        Ground::Layer(_) => {
+            let about: Vec<Case> = cases.iter().filter(|case| case.is_layer()).copied().collect();
+            sound_cases_of(&reference, &about, options)
+        }
+    }
 }
 
 fn sound_cases_of(harness: &Arc<dyn Harness>, cases: &[Case], options: &Options) -> Vec<Case> {

@@ -79,6 +79,15 @@ pub struct Capabilities {
     pub layer_events: bool,
     /// Serves `forget`.
     pub layer_forget: bool,
+    /// Serves [`AddOptions::infer`](crate::layer::AddOptions::infer) `false`: the words as they are.
+    #[serde(default)]
+    pub layer_verbatim: bool,
+    /// Keeps the metadata of an `add` with its facts.
+    #[serde(default)]
+    pub layer_metadata: bool,
+    /// `add` and `event` name the facts that were stored.
+    #[serde(default)]
+    pub layer_ids: bool,
     /// Serves [`SqlFacet`](crate::SqlFacet).
     pub sql: bool,
     /// Its dialect, where `sql`.
@@ -118,6 +127,9 @@ impl Capabilities {
             layer_sync: false,
             layer_events: false,
             layer_forget: false,
+            layer_verbatim: false,
+            layer_metadata: false,
+            layer_ids: false,
             sql: false,
             sql_dialect: None,
             sql_transactions: false,
@@ -144,6 +156,9 @@ impl Capabilities {
             (self.layer_sync && !self.memory_layer, "layer_sync without memory_layer"),
             (self.layer_events && !self.memory_layer, "layer_events without memory_layer"),
             (self.layer_forget && !self.memory_layer, "layer_forget without memory_layer"),
+            (self.layer_verbatim && !self.memory_layer, "layer_verbatim without memory_layer"),
+            (self.layer_metadata && !self.memory_layer, "layer_metadata without memory_layer"),
+            (self.layer_ids && !self.memory_layer, "layer_ids without memory_layer"),
             (self.sql != self.sql_dialect.is_some(), "sql and sql_dialect disagree"),
             (self.sql_transactions && !self.sql, "sql_transactions without sql"),
             (self.sql_vectors && !self.sql, "sql_vectors without sql"),

@@ -17,7 +17,8 @@ use crate::interposed::Op;
 use crate::json::Json;
 use crate::layer::{
     AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
-    MAX_MESSAGES, MAX_MESSAGES_BYTES, MemoryLayer, Message, RecallQuery,
+    MAX_FACTS_CURSOR_BYTES, MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, MemoryLayer, Message,
+    RecallQuery,
 };
 use crate::limits::{
     MAX_BULK_BYTES, MAX_BULK_ITEMS, MAX_DIMENSIONS, MAX_GET_MANY, MAX_KEY_BYTES, MAX_MODEL_NAME_BYTES,
@@ -243,6 +244,35 @@ fn check_prefix(prefix: &str) -> Result<()> {
     }
     if prefix.contains('\0') {
         return Err(Error::invalid("the prefix has a NUL character; no key has one"));
+    }
+    Ok(())
+}
+
+fn check_messages(messages: &[Message]) -> Result<()> {
+    if messages.len() > MAX_MESSAGES {
+        return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));
+    }
+    let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+    if bytes > MAX_MESSAGES_BYTES {
+        return Err(Error::too_large("messages", bytes, MAX_MESSAGES_BYTES, "bytes"));
+    }
+    if messages.iter().all(|message| message.content.trim().is_empty()) {
+        return Err(Error::invalid("there is nothing to add: give at least one message that is not blank"));
+    }
+    for (index, message) in messages.iter().enumerate() {
+        if message.content.contains('\0') {
+            return Err(
+                Error::invalid("a message has a NUL character; remove it").with_detail("index", index)
+            );
+        }
+        let Some(name) = &message.name else { continue };
+        if name.len() > MAX_SPEAKER_BYTES {
+            return Err(Error::too_large("speaker's name", name.len(), MAX_SPEAKER_BYTES, "bytes"));
+        }
+        if name.trim().is_empty() || name.chars().any(char::is_control) {
+            return Err(Error::invalid("a speaker's name is blank or has a control character; leave it out")
+                .with_detail("index", index));
+        }
     }
     Ok(())
 }
@@ -554,18 +584,13 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         options: AddOptions,
     ) -> Result<AddOutcome> {
         let layer = self.checked_layer(Op::Add, run, scope)?;
-        if messages.is_empty() || messages.iter().all(|message| message.content.trim().is_empty()) {
-            return Err(Error::invalid(
-                "there is nothing to add: give at least one message that is not blank",
-            ));
+        if !options.infer && !self.capabilities.layer_verbatim {
+            return Err(self.unsupported(Op::Add).with_detail("option", "infer"));
         }
-        if messages.len() > MAX_MESSAGES {
-            return Err(Error::too_large("messages", messages.len(), MAX_MESSAGES, "messages"));
+        if !options.metadata.is_empty() && !self.capabilities.layer_metadata {
+            return Err(self.unsupported(Op::Add).with_detail("option", "metadata"));
         }
-        let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-        if bytes > MAX_MESSAGES_BYTES {
-            return Err(Error::too_large("messages", bytes, MAX_MESSAGES_BYTES, "bytes"));
-        }
+        check_messages(messages)?;
         options.metadata.check()?;
         layer.add(run, scope, messages, options).await
     }
@@ -577,6 +602,9 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         }
         if query.text.trim().is_empty() {
             return Err(Error::invalid("the query is blank; say what to recall, or use `facts`"));
+        }
+        if query.text.contains('\0') {
+            return Err(Error::invalid("the query has a NUL character; remove it"));
         }
         check_limit("top_k", query.top_k, self.capabilities.max_top_k)?;
         if let Some(threshold) = query.threshold
@@ -609,6 +637,13 @@ impl<P: Provider> MemoryLayer for Checked<P> {
     async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
         let layer = self.checked_layer(Op::Facts, run, scope)?;
         check_limit("limit", query.limit, MAX_PAGE)?;
+        if let Some(cursor) = &query.cursor
+            && (cursor.is_empty() || cursor.len() > MAX_FACTS_CURSOR_BYTES)
+        {
+            return Err(Error::invalid(
+                "the cursor is not one that this listing returned; start again without a cursor",
+            ));
+        }
         layer.facts(run, scope, query).await
     }
 }

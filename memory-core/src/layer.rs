@@ -19,6 +19,10 @@ pub const MAX_REMOTE_ID_BYTES: usize = 1_024;
 pub const MAX_MESSAGES: usize = 1_000;
 /// Most bytes of the contents of one `add`.
 pub const MAX_MESSAGES_BYTES: usize = 1 << 20;
+/// Longest name of a speaker, in bytes.
+pub const MAX_SPEAKER_BYTES: usize = 256;
+/// Longest cursor of a page of facts, in bytes.
+pub const MAX_FACTS_CURSOR_BYTES: usize = 4_096;
 
 macro_rules! remote_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
@@ -129,9 +133,10 @@ impl Message {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AddOptions {
-    /// Whether the layer extracts facts (true, the default) or stores the words as they are.
+    /// Whether the layer extracts facts (true, the default) or stores the words as they are, which requires
+    /// `Capabilities::layer_verbatim`.
     pub infer: bool,
-    /// Kept with the facts, where the layer can.
+    /// Kept with the facts. Any requires `Capabilities::layer_metadata`.
     pub metadata: Metadata,
 }
 
@@ -162,9 +167,10 @@ impl AddOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AddStatus {
-    /// Stored as these facts; none where the layer found nothing worth keeping.
+    /// Done. With `Capabilities::layer_ids`, stored as these facts; none where the layer found nothing worth
+    /// keeping. Without, none are named, and only `facts` tells what became of it.
     Done(Vec<FactId>),
-    /// Accepted; the event, where there is one, tells when it is done.
+    /// Accepted, and perhaps lost later; the event, where there is one, tells what became of it.
     Pending(Option<EventId>),
     /// It may or may not have been stored.
     Unknown,

@@ -45,8 +45,9 @@ async fn unadvertised(cx: &Cx) -> CaseResult {
     let capabilities = cx.capabilities();
     // Without a facet all of it is refused, and what stands within it with it.
     let stands = |need: Need| match need {
-        Need::Kv | Need::Sql => true,
+        Need::Kv | Need::Sql | Need::Layer => true,
         need if need.is_sql() => capabilities.sql,
+        need if need.is_layer() => capabilities.memory_layer,
         _ => capabilities.kv,
     };
     for need in Need::ALL.into_iter().filter(|need| !need.is_met(&capabilities) && stands(*need)) {

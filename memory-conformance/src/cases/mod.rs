@@ -19,6 +19,7 @@ mod isolation;
 mod keys;
 mod kv;
 mod late;
+mod layer;
 mod lexical;
 mod lifetime;
 mod linear;
@@ -77,6 +78,7 @@ pub fn all() -> Vec<Case> {
         linear::cases(),
         errors::cases(),
         sql::cases(),
+        layer::cases(),
     ]
     .concat()
 }

@@ -6,6 +6,7 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use memory_core::layer::{Fact, FactId};
 use memory_core::sql::{Rows, TableInfo, TxId};
 use memory_core::{
     Backend, Capabilities, Cursor, Entry, Error, ErrorKind, GetOptions, Hook, Json, Key, ListQuery, Next, Op,
@@ -69,6 +70,10 @@ pub(super) struct Remembered {
     pub(super) tables: BTreeMap<Scope, Vec<TableInfo>>,
     pub(super) dumped: Option<Scope>,
     pub(super) open: Vec<Open>,
+    pub(super) facts: BTreeMap<Scope, Vec<Fact>>,
+    pub(super) events: Vec<(String, Scope)>,
+    pub(super) ids: BTreeSet<FactId>,
+    pub(super) texts: BTreeSet<(Scope, String)>,
 }
 
 /// A transaction that was opened through a mutant.

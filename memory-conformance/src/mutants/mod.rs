@@ -11,6 +11,7 @@ mod embedding;
 mod filters;
 mod hybrid;
 mod keys;
+mod layer;
 mod lifetime;
 mod lists;
 mod meaning;
@@ -36,7 +37,7 @@ use crate::case::Need;
 use crate::executor::BoxFuture;
 use crate::fixture::Fixture;
 use crate::harness::{Harness, SqlSetup};
-use crate::reference::ReferenceHarness;
+use crate::reference::{LayerKind, ReferenceHarness};
 use bend::Bend;
 
 /// One plausible mistake.
@@ -59,6 +60,45 @@ impl Mutant {
     #[must_use]
     pub fn is_sql(&self) -> bool {
         self.needs.iter().any(|need| need.is_sql())
+    }
+
+    /// Whether it is about the conversational layer.
+    #[must_use]
+    pub fn is_layer(&self) -> bool {
+        self.needs.iter().any(|need| need.is_layer())
+    }
+
+    /// The reference provider that it breaks.
+    pub(crate) fn ground(&self) -> Ground {
+        if !self.is_layer() {
+            Ground::Entries
+        } else if self.needs.contains(&Need::LayerEvents) {
+            Ground::Layer(LayerKind::Pending)
+        } else {
+            Ground::Layer(LayerKind::Sync)
+        }
+    }
+}
+
+/// What of the reference provider a mutant stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// Keys and values, with vectors.
+    Entries,
+    /// The conversational layer.
+    Layer(LayerKind),
+}
+
+impl Ground {
+    pub(crate) const ALL: [Self; 3] =
+        [Self::Entries, Self::Layer(LayerKind::Sync), Self::Layer(LayerKind::Pending)];
+
+    /// The reference provider as it is there.
+    pub(crate) fn harness(self) -> ReferenceHarness {
+        match self {
+            Self::Entries => ReferenceHarness::with_vectors(),
+            Self::Layer(kind) => ReferenceHarness::layer(kind),
+        }
     }
 }
 
@@ -97,6 +137,7 @@ pub fn all() -> Vec<Mutant> {
         truth::mutants(),
         edges::mutants(),
         sql::mutants(),
+        layer::mutants(),
     ]
     .concat()
 }
@@ -139,7 +180,7 @@ impl MutantHarness {
     /// The reference provider with that mutant in it, in stores of its own.
     #[must_use]
     pub fn new(mutant: Mutant) -> Self {
-        Self { mutant, inner: Inner::Reference(ReferenceHarness::with_vectors()) }
+        Self { mutant, inner: Inner::Reference(mutant.ground().harness()) }
     }
 
     /// Another provider with that mutant around it. A mutant that sits in the reference provider changes

@@ -3,6 +3,7 @@
 mod backend;
 mod broken;
 pub(crate) mod fault;
+mod layer;
 mod search;
 mod state;
 mod transfer;
@@ -12,15 +13,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus, Op,
-    Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus,
+    MemoryLayer, Op, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
 };
 
 use crate::case::Need;
 use crate::fixture::Fixture;
 use crate::harness::Harness;
 use fault::{Fault, Faults};
+use layer::{Learned, ReferenceLayer};
 use state::ScopeState;
+
+pub use layer::LayerKind;
 
 /// All scopes, ordered by tenant, kind and id.
 type Scopes = BTreeMap<Scope, ScopeState>;
@@ -43,6 +47,8 @@ pub struct Reference {
     embedder: Option<Arc<dyn Embedder>>,
     capabilities: Capabilities,
     scopes: Arc<Mutex<Scopes>>,
+    layer: Option<ReferenceLayer>,
+    learned: Arc<Mutex<Learned>>,
     faults: Faults,
 }
 
@@ -56,7 +62,29 @@ impl Reference {
         capabilities.stats = true;
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
-        Self { clock, embedder: None, capabilities, scopes: Arc::default(), faults: Faults::default() }
+        Self {
+            clock,
+            embedder: None,
+            capabilities,
+            scopes: Arc::default(),
+            layer: None,
+            learned: Arc::default(),
+            faults: Faults::default(),
+        }
+    }
+
+    /// Learns from conversations too.
+    #[must_use]
+    pub fn with_layer(mut self, kind: LayerKind) -> Self {
+        layer::advertise(kind, &mut self.capabilities);
+        self.layer = Some(ReferenceLayer {
+            kind,
+            learned: Arc::clone(&self.learned),
+            clock: Arc::clone(&self.clock),
+            capabilities: self.capabilities.clone(),
+            provider: NAME,
+        });
+        self
     }
 
     /// Embeds, and searches by vectors exactly.
@@ -68,11 +96,17 @@ impl Reference {
         self
     }
 
-    /// Advertises and serves less. Without `Kv` nothing is left.
+    /// Advertises and serves less. Without `Kv` or `Layer` nothing of that facet is left.
     #[must_use]
     pub fn without(mut self, need: Need) -> Self {
         match need {
-            Need::Kv => self.capabilities = Capabilities::none(),
+            Need::Kv => {
+                self.embedder = None;
+                self.capabilities = Capabilities::none();
+                if let Some(layer) = &self.layer {
+                    layer::advertise(layer.kind, &mut self.capabilities);
+                }
+            }
             Need::Lexical => self.capabilities.lexical_search = false,
             Need::Vector => {
                 self.embedder = None;
@@ -85,6 +119,23 @@ impl Reference {
             // It has no SQL to begin with.
             Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
             }
+            Need::Layer => {
+                self.layer = None;
+                self.capabilities.memory_layer = false;
+                self.capabilities.layer_sync = false;
+                self.capabilities.layer_events = false;
+                self.capabilities.layer_forget = false;
+                self.capabilities.layer_verbatim = false;
+                self.capabilities.layer_metadata = false;
+                self.capabilities.layer_ids = false;
+            }
+            Need::LayerEvents => self.capabilities.layer_events = false,
+            Need::LayerForget => self.capabilities.layer_forget = false,
+            Need::LayerVerbatim => self.capabilities.layer_verbatim = false,
+            Need::LayerMetadata => self.capabilities.layer_metadata = false,
+        }
+        if let Some(layer) = &mut self.layer {
+            layer.capabilities = self.capabilities.clone();
         }
         self
     }
@@ -117,10 +168,13 @@ impl Reference {
     }
 }
 
+/// What it calls itself.
+const NAME: &str = "reference";
+
 #[async_trait]
 impl Provider for Reference {
     fn name(&self) -> &str {
-        "reference"
+        NAME
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -131,12 +185,20 @@ impl Provider for Reference {
         self.capabilities.kv.then_some(self as _)
     }
 
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        self.layer.as_ref().map(|layer| layer as _)
+    }
+
     async fn health(&self) -> Result<Health> {
         Ok(Health::new(HealthStatus::Ok, "in memory"))
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        self.lock().remove(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone()));
+        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+        self.lock().remove(&scope);
+        if let Some(layer) = &self.layer {
+            layer.end(&scope);
+        }
         Ok(())
     }
 }
@@ -146,19 +208,32 @@ impl Provider for Reference {
 pub struct ReferenceHarness {
     name: String,
     embedder: bool,
+    layer: Option<LayerKind>,
     without: Vec<Need>,
     /// Stores by fixture, so that they can be opened again.
     stores: Mutex<BTreeMap<String, Reference>>,
 }
 
 impl ReferenceHarness {
-    /// Everything but vectors.
+    /// Keys and values, without vectors.
     #[must_use]
     pub fn new() -> Self {
-        Self { name: "reference".into(), embedder: false, without: Vec::new(), stores: Mutex::default() }
+        Self {
+            name: NAME.into(),
+            embedder: false,
+            layer: None,
+            without: Vec::new(),
+            stores: Mutex::default(),
+        }
     }
 
-    /// Everything.
+    /// A conversational layer, and nothing else.
+    #[must_use]
+    pub fn layer(kind: LayerKind) -> Self {
+        Self { name: "reference-layer".into(), layer: Some(kind), ..Self::new() }.without(Need::Kv)
+    }
+
+    /// Keys and values, with vectors.
     #[must_use]
     pub fn with_vectors() -> Self {
         Self { name: "reference-vectors".into(), embedder: true, ..Self::new() }
@@ -182,6 +257,9 @@ impl ReferenceHarness {
         if self.embedder {
             // The fixture's of now: a store may be opened again with another model.
             handle = handle.with_embedder(Arc::<crate::TestEmbedder>::clone(&fixture.embedder));
+        }
+        if let Some(kind) = self.layer {
+            handle = handle.with_layer(kind);
         }
         self.without.iter().fold(handle, |handle, need| handle.without(*need))
     }

@@ -97,6 +97,9 @@ impl Provider for Fake {
         capabilities.memory_layer = true;
         capabilities.layer_sync = true;
         capabilities.layer_forget = true;
+        capabilities.layer_verbatim = true;
+        capabilities.layer_metadata = true;
+        capabilities.layer_ids = true;
         capabilities.sql = true;
         capabilities.sql_dialect = Some(SqlDialect::Sqlite);
         capabilities.sql_transactions = true;

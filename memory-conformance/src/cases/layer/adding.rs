@@ -1,0 +1,154 @@
+//! Adding: what is said is learned, and what is told of it is true.
+
+use std::collections::BTreeSet;
+
+use memory_core::layer::{AddOptions, AddStatus, FactId, Message, Role};
+
+use crate::case::cases;
+use crate::check::{CaseResult, Stop, check, expect_eq};
+use crate::cx::Cx;
+use crate::talk::{about, mentions, user};
+
+cases! {
+    "layer.add.is-learned": [Layer], ["LAY-1"] => is_learned;
+    "layer.add.several-messages": [Layer], ["LAY-1"] => several_messages;
+    "layer.add.many-adds": [Layer], ["LAY-1", "LAY-9"] => many_adds;
+    "layer.add.sync-at-once": [Layer], ["LAY-2"] => sync_at_once;
+    "layer.add.names-its-facts": [Layer], ["LAY-4"] => names_its_facts;
+    "layer.add.ids-are-new": [Layer], ["LAY-4"] => ids_are_new;
+    "layer.add.nothing-worth-keeping": [Layer], ["LAY-5"] => nothing_worth_keeping;
+    "layer.add.again": [Layer], ["LAY-9"] => again;
+    "layer.add.other-roles": [Layer], ["LAY-10"] => other_roles;
+    "layer.add.blank-beside": [Layer], ["LAY-10"] => blank_beside;
+    "layer.add.named-speaker": [Layer], ["LAY-10"] => named_speaker;
+}
+
+async fn is_learned(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    talk.learn("theremin").await?;
+    talk.knows_only(&["theremin"], &[]).await
+}
+
+async fn several_messages(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let said = [
+        Message::new(Role::User, about("theremin")),
+        Message::new(Role::Assistant, "Good to know."),
+        Message::new(Role::User, about("sextant")),
+    ];
+    talk.told(&said, AddOptions::default()).await?;
+    talk.wait_for("theremin").await?;
+    talk.wait_for("sextant").await?;
+    talk.knows_only(&["theremin", "sextant"], &[]).await
+}
+
+async fn many_adds(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let words = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
+    talk.learn_all(&words).await?;
+    talk.knows_only(&words, &[]).await
+}
+
+async fn sync_at_once(cx: &Cx) -> CaseResult {
+    if !cx.capabilities().layer_sync {
+        return Err(Stop::skipped("`layer_sync` is not advertised"));
+    }
+    let talk = cx.talk()?;
+    let status = talk.add(&user(&about("theremin")), AddOptions::default()).await?;
+    check!(matches!(status, AddStatus::Done(_)), "with `layer_sync` an add was told as {status:?}");
+    talk.knows_only(&["theremin"], &[]).await
+}
+
+async fn names_its_facts(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    talk.learn("sextant").await?;
+    let before: BTreeSet<FactId> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
+    let named = talk.told(&user(&about("theremin")), AddOptions::default()).await?;
+    talk.wait_for("theremin").await?;
+    if !cx.capabilities().layer_ids {
+        expect_eq!(named, [], "without `layer_ids`, the facts that are named");
+        return Ok(());
+    }
+    let after: BTreeSet<FactId> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
+    let new: BTreeSet<FactId> = after.difference(&before).cloned().collect();
+    expect_eq!(named.len(), new.len(), "facts that are named, and facts that are new");
+    expect_eq!(named.into_iter().collect::<BTreeSet<_>>(), new, "the facts that are named");
+    Ok(())
+}
+
+async fn ids_are_new(cx: &Cx) -> CaseResult {
+    let (talk, other) = (cx.talk()?, cx.talk()?);
+    let words = ["theremin", "sextant", "zeppelin"];
+    let mut ids = talk.learn_all(&words).await?;
+    ids.extend(other.learn_all(&words).await?);
+    let distinct: BTreeSet<&FactId> = ids.iter().collect();
+    expect_eq!(distinct.len(), 6, "different ids of six facts in two scopes");
+    Ok(())
+}
+
+async fn nothing_worth_keeping(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    for nothing in ["...", "?!", "\u{2026}"] {
+        let named = talk.told(&user(nothing), AddOptions::default()).await?;
+        let facts = talk.facts().await?;
+        for id in named {
+            check!(
+                facts.iter().any(|fact| fact.id == id),
+                "`{nothing}` was told to be stored as a fact that is not there"
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn again(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    for _ in 0..3 {
+        let named = talk.told(&user(&about("theremin")), AddOptions::default()).await?;
+        talk.wait_for("theremin").await?;
+        let facts = talk.facts().await?;
+        check!(
+            named.iter().all(|id| facts.iter().any(|fact| fact.id == *id)),
+            "said again, it was told to be stored as a fact that is not there"
+        );
+    }
+    talk.knows_only(&["theremin"], &[]).await
+}
+
+async fn other_roles(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let said = [
+        Message::new(Role::System, "You are a helpful assistant."),
+        Message::new(Role::User, about("theremin")),
+        Message::new(Role::Tool, "{\"temperature\": 21}"),
+        Message::new(Role::Assistant, "Noted."),
+    ];
+    talk.told(&said, AddOptions::default()).await?;
+    talk.wait_for("theremin").await?;
+    talk.knows_only(&["theremin"], &[]).await
+}
+
+async fn blank_beside(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let said = [
+        Message::new(Role::Assistant, ""),
+        Message::new(Role::User, about("theremin")),
+        Message::new(Role::User, " \n\t"),
+    ];
+    talk.told(&said, AddOptions::default()).await?;
+    talk.wait_for("theremin").await?;
+    let blank = talk.facts().await?.into_iter().find(|fact| fact.memory.trim().is_empty());
+    check!(blank.is_none(), "a blank message became a fact");
+    Ok(())
+}
+
+async fn named_speaker(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let mut message = Message::new(Role::User, about("theremin"));
+    message.name = Some("Zoë d'Arc, 2nd".to_owned());
+    message.at = Some(cx.now());
+    talk.told(&[message], AddOptions::default()).await?;
+    let id = talk.wait_for("theremin").await?;
+    check!(talk.facts().await?.iter().any(|fact| fact.id == id && mentions(fact, "theremin")), "it is gone");
+    Ok(())
+}

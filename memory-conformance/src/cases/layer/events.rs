@@ -1,0 +1,117 @@
+//! Events: work in progress, and whose it is.
+
+use memory_core::layer::{AddOptions, AddStatus, EventId, EventStatus};
+use memory_core::{ErrorKind, Scope, ScopeId, ScopeKind};
+
+use crate::case::cases;
+use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind};
+use crate::cx::Cx;
+use crate::talk::{Talk, about, user};
+
+cases! {
+    "layer.event.comes-to-done": [Layer, LayerEvents], ["LAY-3", "LAY-4"] => comes_to_done;
+    "layer.event.asked-again": [Layer, LayerEvents], ["LAY-21"] => asked_again;
+    "layer.event.each-its-own": [Layer, LayerEvents], ["LAY-3", "LAY-4"] => each_its_own;
+    "layer.event.of-another-scope": [Layer, LayerEvents], ["LAY-20", "LAY-50"] => of_another_scope;
+    "layer.event.of-another-tenant": [Layer, LayerEvents], ["LAY-20", "LAY-50"] => of_another_tenant;
+    "layer.event.unknown": [Layer, LayerEvents], ["LAY-20"] => unknown;
+}
+
+/// Says something and gives the event; skips the case where it is done at once.
+async fn pending(talk: &Talk<'_>, word: &str) -> CaseResult<EventId> {
+    match talk.add(&user(&about(word)), AddOptions::default()).await? {
+        AddStatus::Pending(Some(event)) => Ok(event),
+        AddStatus::Pending(None) => Err(Stop::failed("with `layer_events`, what is pending has no event")),
+        AddStatus::Done(_) => Err(Stop::skipped("what is added is done at once")),
+        other => Err(Stop::failed(format_args!("an add was told as {other:?}"))),
+    }
+}
+
+async fn comes_to_done(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let event = pending(&talk, "theremin").await?;
+    let ids = talk.done(&event).await?;
+    let facts = talk.facts().await?;
+    talk.knows_only(&["theremin"], &[]).await?;
+    if cx.capabilities().layer_ids {
+        check!(!ids.is_empty(), "the event names no fact, though one was learned");
+        expect_eq!(ids.len(), facts.len(), "facts that are named, and facts that are there");
+        check!(
+            ids.iter().all(|id| facts.iter().any(|fact| fact.id == *id)),
+            "the event names a fact that is not there"
+        );
+    }
+    Ok(())
+}
+
+async fn asked_again(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let event = pending(&talk, "theremin").await?;
+    let ids = talk.done(&event).await?;
+    for _ in 0..3 {
+        expect_eq!(talk.event(&event).await?, EventStatus::Done(ids.clone()), "an event that is done");
+    }
+    let facts = talk.facts().await?;
+    expect_eq!(facts.len(), 1, "facts after the event was asked about again");
+    Ok(())
+}
+
+async fn each_its_own(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let (first, second) = (pending(&talk, "theremin").await?, pending(&talk, "sextant").await?);
+    check!(first != second, "two adds have the same event");
+    let (second, first) = (talk.done(&second).await?, talk.done(&first).await?);
+    check!(first.iter().all(|id| !second.contains(id)), "two events name the same fact");
+    talk.knows_only(&["theremin", "sextant"], &[]).await
+}
+
+async fn nothing_told(talk: &Talk<'_>, event: &EventId) -> CaseResult {
+    let error = expect_kind!(talk.event(event).await, ErrorKind::NotFound, "an event of another scope");
+    check!(!error.to_string().contains("theremin"), "the refusal tells what the event is about");
+    Ok(())
+}
+
+async fn of_another_scope(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let event = pending(&talk, "theremin").await?;
+    let same_id = Scope { kind: ScopeKind::User, ..talk.scope.clone() };
+    for other in [cx.talk()?, cx.talk_in(same_id)?] {
+        nothing_told(&other, &event).await?;
+    }
+    talk.done(&event).await?;
+    let other = cx.talk()?;
+    nothing_told(&other, &event).await?;
+    expect_eq!(other.facts().await?, [], "the facts of a scope that asked about another's event");
+    Ok(())
+}
+
+async fn of_another_tenant(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let event = pending(&talk, "theremin").await?;
+    let other = cx.talk_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
+    nothing_told(&other, &event).await?;
+    talk.done(&event).await?;
+    nothing_told(&other, &event).await
+}
+
+async fn unknown(cx: &Cx) -> CaseResult {
+    let talk = cx.talk()?;
+    let event = pending(&talk, "theremin").await?;
+    let cut: String = event.as_str().chars().skip(1).collect();
+    let long = "e".repeat(1_024);
+    for id in [
+        "no-such-event",
+        "00000000-0000-4000-8000-000000000000",
+        "../memories",
+        "?user_id=%2A",
+        "a/b",
+        "é*",
+        &cut,
+        &long,
+    ] {
+        expect_kind!(talk.event(&EventId::new(id)?).await, ErrorKind::NotFound, "the event `{id}`");
+    }
+    let stranger = cx.talk_in(cx.scope_named(ScopeKind::Agent, ScopeId::new("stranger")?.as_str())?)?;
+    expect_eq!(stranger.facts().await?, [], "the facts of a stranger");
+    Ok(())
+}

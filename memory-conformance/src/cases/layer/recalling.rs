@@ -1,0 +1,175 @@
+//! Recalling: the right facts, in order, with scores that say what they are.
+
+use std::collections::BTreeSet;
+
+use memory_core::layer::{Fact, RecallQuery, ScoreKind};
+
+use crate::case::cases;
+use crate::check::{CaseResult, check, expect_eq};
+use crate::cx::Cx;
+use crate::talk::{Talk, about, mentions};
+
+cases! {
+    "layer.recall.best-first": [Layer], ["LAY-12"] => best_first;
+    "layer.recall.top-k": [Layer], ["LAY-13"] => top_k;
+    "layer.recall.no-fact-twice": [Layer], ["LAY-13"] => no_fact_twice;
+    "layer.recall.scores": [Layer], ["LAY-14"] => scores;
+    "layer.recall.order-of-scores": [Layer], ["LAY-14"] => order_of_scores;
+    "layer.recall.threshold-keeps": [Layer], ["LAY-15"] => threshold_keeps;
+    "layer.recall.threshold-cuts": [Layer], ["LAY-15"] => threshold_cuts;
+    "layer.recall.threshold-adds-nothing": [Layer], ["LAY-15"] => threshold_adds_nothing;
+    "layer.recall.nothing-learned": [Layer], ["LAY-16"] => nothing_learned;
+    "layer.recall.changes-nothing": [Layer], ["LAY-17"] => changes_nothing;
+}
+
+const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
+
+async fn owner<'a>(cx: &'a Cx) -> CaseResult<Talk<'a>> {
+    let talk = cx.talk()?;
+    talk.learn_all(&THINGS).await?;
+    Ok(talk)
+}
+
+async fn best_first(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    for thing in THINGS {
+        let found = talk.recall(&about(thing)).await?;
+        check!(
+            found.first().is_some_and(|fact| mentions(fact, thing)),
+            "the first of {} facts is not the one that says what was asked",
+            found.len()
+        );
+    }
+    Ok(())
+}
+
+async fn top_k(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    for top_k in 1..=3 {
+        let found = talk.recall_with(RecallQuery::new(about("theremin")).with_top_k(top_k)).await?;
+        check!(found.len() <= top_k, "{} facts came where {top_k} were asked for", found.len());
+        check!(
+            found.first().is_some_and(|fact| mentions(fact, "theremin")),
+            "of {top_k} facts the best one is missing"
+        );
+    }
+    Ok(())
+}
+
+async fn no_fact_twice(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    for thing in THINGS {
+        let found = talk.recall(&about(thing)).await?;
+        let ids: BTreeSet<_> = found.iter().map(|fact| &fact.id).collect();
+        expect_eq!(ids.len(), found.len(), "different facts of the answer");
+    }
+    Ok(())
+}
+
+fn in_range(fact: &Fact) -> CaseResult {
+    check!(
+        fact.score.is_some() == (fact.score_kind != ScoreKind::None),
+        "a score is {:?} and its kind {:?}",
+        fact.score,
+        fact.score_kind
+    );
+    if let Some(score) = fact.score {
+        check!(score.is_finite(), "a score is {score}");
+        let bounded = matches!(fact.score_kind, ScoreKind::Cosine | ScoreKind::Similarity);
+        check!(!bounded || (0.0..=1.0).contains(&score), "a {:?} is {score}", fact.score_kind);
+    }
+    Ok(())
+}
+
+async fn scores(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    for thing in THINGS {
+        talk.recall(&about(thing)).await?.iter().try_for_each(in_range)?;
+    }
+    talk.facts().await?.iter().try_for_each(in_range)
+}
+
+async fn order_of_scores(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    for thing in THINGS {
+        let found = talk.recall(&about(thing)).await?;
+        let kinds: BTreeSet<String> = found.iter().map(|fact| format!("{:?}", fact.score_kind)).collect();
+        check!(kinds.len() <= 1, "one answer has scores of several kinds: {kinds:?}");
+        let scores: Vec<f64> = found.iter().filter_map(|fact| fact.score).collect();
+        check!(scores.is_sorted_by(|a, b| a >= b), "scores grow along the answer: {scores:?}");
+    }
+    Ok(())
+}
+
+async fn threshold_keeps(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    for threshold in [0.0, 0.3, 0.5] {
+        let query = RecallQuery::new(about("theremin")).with_threshold(threshold);
+        let found = talk.recall_with(query).await?;
+        check!(
+            found.iter().any(|fact| mentions(fact, "theremin")),
+            "a threshold of {threshold} leaves the fact out that says what was asked in the same words"
+        );
+    }
+    Ok(())
+}
+
+async fn threshold_cuts(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    let all = talk.recall(&about("theremin")).await?.len();
+    for threshold in [0.2, 0.4, 0.6, 0.8, 1.0] {
+        let query = RecallQuery::new(about("theremin")).with_threshold(threshold);
+        let found = talk.recall_with(query).await?;
+        for fact in &found {
+            let bounded = matches!(fact.score_kind, ScoreKind::Cosine | ScoreKind::Similarity);
+            let score = fact.score.unwrap_or(1.0);
+            check!(
+                !bounded || score >= threshold - 1e-9,
+                "a fact with {score} passed a threshold of {threshold}"
+            );
+        }
+        if threshold >= 1.0 {
+            check!(all < 2 || found.len() < all, "a threshold of 1 leaves nothing out of {all} facts");
+        }
+    }
+    Ok(())
+}
+
+async fn threshold_adds_nothing(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    let query = |threshold| RecallQuery::new(about("theremin")).with_threshold(threshold);
+    let mut before: Option<BTreeSet<_>> = None;
+    for threshold in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let ids: BTreeSet<_> =
+            talk.recall_with(query(threshold)).await?.into_iter().map(|fact| fact.id).collect();
+        check!(
+            before.is_none_or(|before| ids.is_subset(&before)),
+            "a threshold of {threshold} brought a fact that a lower one had not"
+        );
+        before = Some(ids);
+    }
+    Ok(())
+}
+
+async fn nothing_learned(cx: &Cx) -> CaseResult {
+    let (talk, other) = (cx.talk()?, cx.talk()?);
+    other.learn("theremin").await?;
+    expect_eq!(talk.recall("theremin").await?, [], "what a scope that learned nothing recalls");
+    expect_eq!(talk.facts().await?, [], "what a scope that learned nothing lists");
+    Ok(())
+}
+
+async fn changes_nothing(cx: &Cx) -> CaseResult {
+    let talk = owner(cx).await?;
+    let shape = |facts: &[Fact]| {
+        let mut shape: Vec<_> = facts.iter().map(|fact| (fact.id.clone(), fact.memory.clone())).collect();
+        shape.sort();
+        shape
+    };
+    let before = shape(&talk.facts().await?);
+    for question in ["theremin", "something else", "*"] {
+        talk.recall(question).await?;
+    }
+    expect_eq!(shape(&talk.facts().await?), before, "what is listed after questions were asked");
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! Adds that lose, invent, move or widen.
+
+use memory_core::layer::{AddOutcome, AddStatus, FactId, Message, Role};
+use memory_core::{Error, ErrorKind, Metadata, Next, Reply, Request, Result, Scalar, ScopeKind};
+
+use super::{change_id, facts_in, facts_of, named, scopes_added_to};
+use crate::mutants::bend::{Memory, mutants};
+
+mutants! {
+    "layer.add-loses": ["LAY-1"] needs [Layer], "an add is acknowledged and stores nothing" => around(loses);
+    "layer.first-message-alone": ["LAY-1"] needs [Layer], "of several messages the first alone is heard" => ask(first_alone);
+    "layer.add-replaces": ["LAY-1", "LAY-9"] needs [Layer, LayerForget], "an add replaces what was learned before" => around(replaces);
+    "layer.sync-is-pending": ["LAY-2"] needs [Layer], "what is done is told as pending" => answer(pending);
+    "layer.sync-is-unknown": ["LAY-2"] needs [Layer], "what is done is told as unknown" => answer(unknown);
+    "layer.names-none": ["LAY-4"] needs [Layer], "the facts that were stored are not named" => answer(names_none);
+    "layer.names-twice": ["LAY-4"] needs [Layer], "a fact that was stored is named twice" => answer(names_twice);
+    "layer.names-all": ["LAY-4"] needs [Layer], "an add names every fact of the scope" => around(names_all);
+    "layer.ids-of-the-scope": ["LAY-4", "LAY-50"] needs [Layer], "facts are numbered in each scope" => answer(ids_of_the_scope);
+    "layer.nothing-is-something": ["LAY-5"] needs [Layer], "an add that stored nothing names a fact" => answer(invents);
+    "layer.nothing-is-an-error": ["LAY-5"] needs [Layer], "an add with nothing worth keeping fails" => around(nothing_fails);
+    "layer.again-is-an-error": ["LAY-9"] needs [Layer], "saying the same again fails" => around(again_fails);
+    "layer.again-names-the-old": ["LAY-9", "LAY-5"] needs [Layer], "saying the same again names a fact that is not there" => answer(invents);
+    "layer.again-is-taken-back": ["LAY-9"] needs [Layer, LayerForget], "saying the same again takes it back" => around(again_takes_back);
+    "layer.roles-refused": ["LAY-10"] needs [Layer], "messages of system and tools are refused" => around(roles_refused);
+    "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message beside others is refused" => around(blank_refused);
+    "layer.speaker-refused": ["LAY-10"] needs [Layer], "a speaker's name with an apostrophe is refused" => around(speaker_refused);
+    "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "words are extracted from although they were to stay" => ask(extracts);
+    "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space of words that were to stay is squeezed" => ask(squeezed);
+    "layer.verbatim-escaped": ["LAY-6", "LAY-8"] needs [Layer], "markup in words that were to stay is escaped" => ask(escaped);
+    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "of words that were to stay only the user's do" => ask(user_only);
+    "layer.verbatim-star-dropped": ["LAY-8"] needs [Layer], "a message that is a wildcard is dropped" => around(star_dropped);
+    "layer.words-choose-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a message with a filter in it is added to other scopes" => around(words_choose);
+    "layer.question-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a question with a wildcard in it asks every scope" => around(question_chooses);
+    "layer.metadata-dropped": ["LAY-7"] needs [Layer], "metadata is dropped" => ask(metadata_dropped);
+    "layer.metadata-as-text": ["LAY-7"] needs [Layer], "numbers of metadata become text" => answer(metadata_as_text);
+    "layer.metadata-for-all": ["LAY-7"] needs [Layer], "every fact has the metadata of the last add" => around(metadata_for_all);
+    "layer.metadata-not-recalled": ["LAY-7"] needs [Layer], "a recalled fact has no metadata" => answer(metadata_not_recalled);
+    "layer.metadata-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "metadata named `user_id` moves the add to that scope" => ask(metadata_chooses);
+    "layer.metadata-star-widens": ["LAY-8", "LAY-50"] needs [Layer], "metadata that is a wildcard adds to every scope" => around(metadata_widens);
+}
+
+fn done(ids: Vec<FactId>) -> Reply {
+    Reply::Add(AddOutcome::new(AddStatus::Done(ids)))
+}
+
+async fn loses(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Add { .. } => Ok(done(Vec::new())),
+        request => next.run(request).await,
+    }
+}
+
+fn first_alone(request: &mut Request) {
+    if let Request::Add { messages, .. } = request {
+        let heard = messages.iter().position(|message| message.role == Role::User).unwrap_or(0);
+        *messages = messages.drain(..).skip(heard).take(1).collect();
+    }
+}
+
+async fn replaces(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { scope, .. } = &request {
+        super::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
+    }
+    next.run(request).await
+}
+
+fn pending(reply: &mut Reply) {
+    if let Reply::Add(outcome) = reply {
+        outcome.status = AddStatus::Pending(None);
+    }
+}
+
+fn unknown(reply: &mut Reply) {
+    if let Reply::Add(outcome) = reply {
+        outcome.status = AddStatus::Unknown;
+    }
+}
+
+fn names_none(reply: &mut Reply) {
+    if let Some(ids) = named(reply) {
+        ids.clear();
+    }
+}
+
+fn names_twice(reply: &mut Reply) {
+    if let Some(ids) = named(reply) {
+        let again = ids.clone();
+        ids.extend(again);
+    }
+}
+
+async fn names_all(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Add { run, scope, messages, options } = request else { return next.run(request).await };
+    super::layer(&next)?.add(&run, &scope, &messages, options).await?;
+    Ok(done(facts_of(&next, &scope).await?.into_iter().map(|fact| fact.id).collect()))
+}
+
+fn ids_of_the_scope(reply: &mut Reply) {
+    if let Reply::Facts(page) = reply {
+        for (n, fact) in page.facts.iter_mut().enumerate() {
+            if let Ok(id) = FactId::new(format!("{n}")) {
+                fact.id = id;
+            }
+        }
+    }
+}
+
+fn invents(reply: &mut Reply) {
+    if let Some(ids) = named(reply)
+        && ids.is_empty()
+    {
+        ids.extend(FactId::new("fact-0"));
+    }
+}
+
+async fn nothing_fails(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let mut reply = next.run(request).await?;
+    if named(&mut reply).is_some_and(|ids| ids.is_empty()) {
+        return Err(Error::new(ErrorKind::Unavailable, "nothing was stored"));
+    }
+    Ok(reply)
+}
+
+/// Whether the same was said in the scope before.
+fn said_before(memory: &Memory, request: &Request) -> bool {
+    let Request::Add { scope, messages, .. } = request else { return false };
+    let said: String = messages.iter().map(|message| message.content.as_str()).collect();
+    !memory.lock().texts.insert((scope.clone(), said))
+}
+
+async fn again_fails(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if said_before(memory, &request) {
+        return Err(Error::conflict(None));
+    }
+    next.run(request).await
+}
+
+async fn again_takes_back(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::Add { scope, .. } if said_before(memory, &request) => {
+            super::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
+            Ok(done(Vec::new()))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Refuses adds with such a message.
+async fn refusing(request: Request, next: Next<'_>, unwelcome: fn(&Message) -> bool) -> Result<Reply> {
+    match &request {
+        Request::Add { messages, .. } if messages.iter().any(unwelcome) => {
+            Err(Error::invalid("a message is not welcome"))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn roles_refused(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    refusing(request, next, |message| !matches!(message.role, Role::User | Role::Assistant)).await
+}
+
+async fn blank_refused(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    refusing(request, next, |message| message.content.trim().is_empty()).await
+}
+
+async fn speaker_refused(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    refusing(request, next, |message| message.name.as_ref().is_some_and(|name| name.contains('\''))).await
+}
+
+fn extracts(request: &mut Request) {
+    if let Request::Add { options, .. } = request {
+        options.infer = true;
+    }
+}
+
+/// Changes the words that were to stay.
+fn change_verbatim(request: &mut Request, change: fn(&str) -> String) {
+    if let Request::Add { messages, options, .. } = request
+        && !options.infer
+    {
+        messages.iter_mut().for_each(|message| message.content = change(&message.content));
+    }
+}
+
+fn squeezed(request: &mut Request) {
+    change_verbatim(request, |text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+}
+
+fn escaped(request: &mut Request) {
+    change_verbatim(request, |text| text.replace('&', "&amp;").replace('<', "&lt;"));
+}
+
+fn user_only(request: &mut Request) {
+    if let Request::Add { messages, options, .. } = request
+        && !options.infer
+    {
+        messages.retain(|message| message.role == Role::User);
+    }
+}
+
+async fn star_dropped(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::Add { messages, .. } if messages.iter().all(|message| message.content == "*") => {
+            Ok(done(Vec::new()))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Adds to every scope that was added to.
+async fn add_everywhere(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    if let Request::Add { run, scope, messages, options } = &request {
+        for other in scopes.iter().filter(|other| *other != scope) {
+            super::layer(&next)?.add(run, other, messages, options.clone()).await?;
+        }
+    }
+    next.run(request).await
+}
+
+async fn words_choose(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let filter = matches!(&request, Request::Add { messages, .. }
+        if messages.iter().any(|message| message.content.contains("\"user_id\"")));
+    if filter {
+        return add_everywhere(memory, request, next).await;
+    }
+    scopes_added_to(memory, &request);
+    next.run(request).await
+}
+
+async fn question_chooses(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    match &request {
+        Request::Recall { query, .. } if query.text.contains('*') => {
+            let mut facts = Vec::new();
+            for scope in scopes {
+                facts.extend(facts_of(&next, &scope).await?);
+            }
+            Ok(Reply::Recall(facts))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+fn metadata_dropped(request: &mut Request) {
+    if let Request::Add { options, .. } = request {
+        options.metadata = Metadata::new();
+    }
+}
+
+fn metadata_as_text(reply: &mut Reply) {
+    for fact in facts_in(reply).into_iter().flatten() {
+        let text = |value: &Scalar| match value {
+            Scalar::Int(number) => Scalar::Text(number.to_string()),
+            other => other.clone(),
+        };
+        fact.metadata = fact.metadata.iter().map(|(name, value)| (name.to_owned(), text(value))).collect();
+    }
+}
+
+async fn metadata_for_all(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Add { options, .. } = &request
+        && !options.metadata.is_empty()
+    {
+        let mut kept = memory_core::layer::Fact::new(FactId::new("kept")?, "");
+        kept.metadata = options.metadata.clone();
+        if let Request::Add { scope, .. } = &request {
+            memory.lock().facts.insert(scope.clone(), vec![kept]);
+        }
+    }
+    let scope = request.scope().cloned();
+    let mut reply = next.run(request).await?;
+    let kept = scope.and_then(|scope| memory.lock().facts.get(&scope)?.first().cloned());
+    if let (Some(kept), Some(facts)) = (kept, facts_in(&mut reply)) {
+        facts.iter_mut().for_each(|fact| fact.metadata = kept.metadata.clone());
+    }
+    Ok(reply)
+}
+
+fn metadata_not_recalled(reply: &mut Reply) {
+    if let Reply::Recall(facts) = reply {
+        facts.iter_mut().for_each(|fact| fact.metadata = Metadata::new());
+    }
+}
+
+fn metadata_chooses(request: &mut Request) {
+    if let Request::Add { scope, options, .. } = request
+        && let Some(Scalar::Text(id)) = options.metadata.get("user_id")
+    {
+        let id = id.clone();
+        change_id(scope, &id);
+        scope.kind = ScopeKind::Agent;
+    }
+}
+
+async fn metadata_widens(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let star = matches!(&request, Request::Add { options, .. }
+        if options.metadata.iter().any(|(_, value)| *value == Scalar::Text("*".to_owned())));
+    if star {
+        return add_everywhere(memory, request, next).await;
+    }
+    scopes_added_to(memory, &request);
+    next.run(request).await
+}

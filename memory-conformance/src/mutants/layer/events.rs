@@ -1,0 +1,140 @@
+//! Events that belong to nobody, or tell what is not so.
+
+use memory_core::layer::{AddStatus, EventId, EventStatus};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
+
+use crate::mutants::bend::{Memory, mutants};
+
+mutants! {
+    "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "what is pending has no event" => answer(missing);
+    "layer.event-done-early": ["LAY-3"] needs [Layer, LayerEvents], "an event is done before anything was learned" => answer(early);
+    "layer.event-names-none": ["LAY-4"] needs [Layer, LayerEvents], "an event that is done names no fact" => answer(names_none);
+    "layer.event-never-done": ["LAY-3"] needs [Layer, LayerEvents], "an event fails although all went well" => answer(fails);
+    "layer.event-of-the-last": ["LAY-3", "LAY-4"] needs [Layer, LayerEvents], "every event answers for the last one" => around(of_the_last);
+    "layer.event-ends-with-its-answer": ["LAY-21"] needs [Layer, LayerEvents], "an event is gone once it was told to be done" => around(ends);
+    "layer.event-within-tenant": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any scope of the tenant may ask about an event" => around(within_tenant);
+    "layer.event-across-tenants": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any tenant may ask about an event" => around(across_tenants);
+    "layer.event-told-in-refusal": ["LAY-20"] needs [Layer, LayerEvents], "the refusal of another's event is `forbidden`: it is told that it exists" => around(told);
+    "layer.event-unknown-is-pending": ["LAY-20"] needs [Layer, LayerEvents], "an event that never was is pending" => around(unknown_pending);
+    "layer.event-by-suffix": ["LAY-20"] needs [Layer, LayerEvents], "the end of an event's id is enough" => around(by_suffix);
+}
+
+fn missing(reply: &mut Reply) {
+    if let Reply::Add(outcome) = reply {
+        outcome.status = AddStatus::Pending(None);
+    }
+}
+
+fn early(reply: &mut Reply) {
+    if let Reply::Event(status @ EventStatus::Pending) = reply {
+        *status = EventStatus::Done(Vec::new());
+    }
+}
+
+fn names_none(reply: &mut Reply) {
+    if let Reply::Event(EventStatus::Done(ids)) = reply {
+        ids.clear();
+    }
+}
+
+fn fails(reply: &mut Reply) {
+    if let Reply::Event(status @ EventStatus::Done(_)) = reply {
+        *status = EventStatus::Failed("no reason".to_owned());
+    }
+}
+
+/// Remembers the events that are given, with their scopes.
+async fn remembering(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scope = request.scope().cloned();
+    let reply = next.run(request).await?;
+    if let (Reply::Add(outcome), Some(scope)) = (&reply, scope)
+        && let AddStatus::Pending(Some(event)) = &outcome.status
+    {
+        memory.lock().events.push((event.as_str().to_owned(), scope));
+    }
+    Ok(reply)
+}
+
+/// The scope that an event was made in.
+fn scope_of(memory: &Memory, event: &EventId) -> Option<Scope> {
+    let remembered = memory.lock();
+    remembered.events.iter().find(|(id, _)| id == event.as_str()).map(|(_, scope)| scope.clone())
+}
+
+async fn of_the_last(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Event { scope, id, .. } = &mut request {
+        let last = memory.lock().events.iter().rev().find(|(_, of)| of == scope).map(|(id, _)| id.clone());
+        if let Some(last) = last {
+            *id = EventId::new(last)?;
+        }
+    }
+    remembering(memory, request, next).await
+}
+
+async fn ends(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let event = match &request {
+        Request::Event { id, .. } => Some(id.as_str().to_owned()),
+        _ => None,
+    };
+    if let Some(event) = &event
+        && memory.lock().notes.contains_key(event)
+    {
+        return Err(Error::new(ErrorKind::NotFound, "no such event"));
+    }
+    let reply = next.run(request).await?;
+    if let (Reply::Event(EventStatus::Done(_)), Some(event)) = (&reply, event) {
+        memory.lock().notes.insert(event, 1);
+    }
+    Ok(reply)
+}
+
+async fn within_tenant(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Event { scope, id, .. } = &mut request
+        && let Some(own) = scope_of(memory, id).filter(|own| own.tenant == scope.tenant)
+    {
+        *scope = own;
+    }
+    remembering(memory, request, next).await
+}
+
+async fn across_tenants(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Event { scope, id, .. } = &mut request
+        && let Some(own) = scope_of(memory, id).filter(|own| own.tenant != scope.tenant)
+    {
+        *scope = own;
+    }
+    remembering(memory, request, next).await
+}
+
+async fn told(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Event { scope, id, .. } = &request
+        && scope_of(memory, id).is_some_and(|own| own != *scope)
+    {
+        return Err(Error::new(ErrorKind::Forbidden, "this is another scope's event"));
+    }
+    remembering(memory, request, next).await
+}
+
+async fn unknown_pending(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let of_events = matches!(request, Request::Event { .. });
+    match next.run(request).await {
+        Err(error) if of_events && error.kind() == ErrorKind::NotFound => {
+            Ok(Reply::Event(EventStatus::Pending))
+        }
+        reply => reply,
+    }
+}
+
+async fn by_suffix(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Event { scope, id, .. } = &mut request {
+        let whole = {
+            let remembered = memory.lock();
+            let fits = |(event, of): &&(String, Scope)| of == scope && event.ends_with(id.as_str());
+            remembered.events.iter().find(fits).map(|(event, _)| event.clone())
+        };
+        if let Some(whole) = whole {
+            *id = EventId::new(whole)?;
+        }
+    }
+    remembering(memory, request, next).await
+}

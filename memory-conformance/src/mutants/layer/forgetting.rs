@@ -1,0 +1,322 @@
+//! Forgetting too little, too much, or in the wrong place.
+
+use memory_core::layer::{Fact, FactId, Forget, ForgetOutcome};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
+
+use super::{facts_in, facts_of, forget_in, scopes_added_to};
+use crate::mutants::bend::{Memory, mutants};
+
+mutants! {
+    "layer.forgets-nothing": ["LAY-30"] needs [Layer, LayerForget], "forgetting is acknowledged and does nothing" => around(nothing);
+    "layer.forgets-in-the-listing": ["LAY-30"] needs [Layer, LayerForget], "what was forgotten is no longer listed, and still recalled" => around(in_the_listing);
+    "layer.forgets-all-for-some": ["LAY-30"] needs [Layer, LayerForget], "forgetting some forgets all" => around(all_for_some);
+    "layer.forgets-the-first": ["LAY-30"] needs [Layer, LayerForget], "of several ids the first alone is forgotten" => ask(the_first);
+    "layer.forgotten-is-asked": ["LAY-32"] needs [Layer, LayerForget], "ids are counted that were not there" => around(counts_asked);
+    "layer.forgotten-is-one": ["LAY-32"] needs [Layer, LayerForget], "what was forgotten is always told to be one" => answer(counts_one);
+    "layer.not-found-hidden": ["LAY-31"] needs [Layer, LayerForget], "ids that were not found are not told" => answer(hidden);
+    "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "an id that was not found is an error" => around(an_error);
+    "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "ids that were found are told as not found" => around(found_too);
+    "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "one id that is not found keeps the others from being forgotten" => around(ends_it);
+    "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant may forget a fact by its id" => around(within_tenant);
+    "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant may forget a fact by its id" => around(across_tenants);
+    "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is dropped" => ask(trims);
+    "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "of an id with a path in it the end counts" => ask(paths);
+    "layer.forget-reads-wildcards": ["LAY-31", "LAY-8"] needs [Layer, LayerForget], "an id with a wildcard forgets everything" => around(wildcards);
+    "layer.forget-ids-null": ["LAY-31"] needs [Layer, LayerForget], "the id `null` is none: everything is meant" => around(null);
+    "layer.forget-all-of-everybody": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets every scope" => around(everybody);
+    "layer.forget-all-of-the-tenant": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets the scopes of the tenant with the same id" => around(the_tenant);
+    "layer.forget-all-one-page": ["LAY-33"] needs [Layer, LayerForget], "forgetting all forgets the first two" => around(one_page);
+    "layer.forget-all-of-nothing-fails": ["LAY-33", "LAY-34"] needs [Layer, LayerForget], "forgetting all where there is nothing fails" => around(nothing_fails);
+    "layer.forget-all-of-nothing-widens": ["LAY-33"] needs [Layer, LayerForget], "forgetting all where there is nothing forgets everybody's" => around(nothing_widens);
+    "layer.forget-again-fails": ["LAY-34"] needs [Layer, LayerForget], "what was forgotten cannot be forgotten once more" => around(again_fails);
+    "layer.forgotten-for-ever": ["LAY-35"] needs [Layer, LayerForget], "what was forgotten is not learned again" => around(for_ever);
+    "layer.forgets-the-same-words": ["LAY-54"] needs [Layer, LayerForget], "forgetting a fact forgets the same words of every scope" => around(same_words);
+}
+
+async fn nothing(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Forget { what: Forget::Ids(ids), .. } => {
+            Ok(Reply::Forget(ForgetOutcome::new(u64::try_from(ids.len()).ok())))
+        }
+        Request::Forget { .. } => Ok(Reply::Forget(ForgetOutcome::new(None))),
+        request => next.run(request).await,
+    }
+}
+
+async fn in_the_listing(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Forget { what: Forget::Ids(ids), .. } => {
+            memory.lock().ids.extend(ids);
+            Ok(Reply::Forget(ForgetOutcome::new(None)))
+        }
+        request @ Request::Facts { .. } => {
+            let mut reply = next.run(request).await?;
+            let gone = memory.lock().ids.clone();
+            if let Some(facts) = facts_in(&mut reply) {
+                facts.retain(|fact| !gone.contains(&fact.id));
+            }
+            Ok(reply)
+        }
+        request => next.run(request).await,
+    }
+}
+
+async fn all_for_some(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Forget { run, scope, what: what @ Forget::Ids(_) } = request else {
+        return next.run(request).await;
+    };
+    let outcome = super::layer(&next)?.forget(&run, &scope, what).await?;
+    forget_in(&next, &scope, Forget::All).await?;
+    Ok(Reply::Forget(outcome))
+}
+
+fn the_first(request: &mut Request) {
+    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
+        ids.truncate(1);
+    }
+}
+
+async fn counts_asked(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let asked = match &request {
+        Request::Forget { what: Forget::Ids(ids), .. } => u64::try_from(ids.len()).ok(),
+        _ => None,
+    };
+    let mut reply = next.run(request).await?;
+    if let (Reply::Forget(outcome), Some(asked)) = (&mut reply, asked) {
+        outcome.forgotten = Some(asked);
+    }
+    Ok(reply)
+}
+
+fn counts_one(reply: &mut Reply) {
+    if let Reply::Forget(outcome) = reply {
+        outcome.forgotten = Some(1);
+    }
+}
+
+fn hidden(reply: &mut Reply) {
+    if let Reply::Forget(outcome) = reply {
+        outcome.not_found.clear();
+    }
+}
+
+async fn an_error(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let reply = next.run(request).await?;
+    match &reply {
+        Reply::Forget(outcome) if !outcome.not_found.is_empty() => {
+            Err(Error::new(ErrorKind::NotFound, "there is no such fact"))
+        }
+        _ => Ok(reply),
+    }
+}
+
+async fn found_too(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let asked = match &request {
+        Request::Forget { what: Forget::Ids(ids), .. } => ids.clone(),
+        _ => Vec::new(),
+    };
+    let mut reply = next.run(request).await?;
+    if let Reply::Forget(outcome) = &mut reply {
+        outcome.not_found = asked;
+    }
+    Ok(reply)
+}
+
+async fn ends_it(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Forget { scope, what: Forget::Ids(ids), .. } = &request {
+        let facts = facts_of(&next, scope).await?;
+        let missing: Vec<FactId> =
+            ids.iter().filter(|id| facts.iter().all(|fact| fact.id != **id)).cloned().collect();
+        if !missing.is_empty() {
+            let mut outcome = ForgetOutcome::new(Some(0));
+            outcome.not_found = missing;
+            return Ok(Reply::Forget(outcome));
+        }
+    }
+    next.run(request).await
+}
+
+/// Forgets ids in the scopes that fit, whichever scope was named.
+async fn in_scopes(
+    memory: &Memory,
+    request: Request,
+    next: Next<'_>,
+    fits: fn(&Scope, &Scope) -> bool,
+) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    if let Request::Forget { scope, what: Forget::Ids(ids), .. } = &request {
+        for other in scopes.iter().filter(|other| *other != scope && fits(scope, other)) {
+            forget_in(&next, other, Forget::Ids(ids.clone())).await?;
+        }
+    }
+    next.run(request).await
+}
+
+async fn within_tenant(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant).await
+}
+
+async fn across_tenants(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant).await
+}
+
+/// Reads each id otherwise.
+fn change_ids(request: &mut Request, change: fn(&str) -> &str) {
+    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
+        for id in ids {
+            if let Ok(changed) = FactId::new(change(id.as_str())) {
+                *id = changed;
+            }
+        }
+    }
+}
+
+fn trims(request: &mut Request) {
+    change_ids(request, str::trim);
+}
+
+fn paths(request: &mut Request) {
+    change_ids(request, |id| id.rsplit('/').next().unwrap_or(id));
+}
+
+/// Forgets every scope where an id fits.
+async fn forget_where(
+    memory: &Memory,
+    request: Request,
+    next: Next<'_>,
+    fits: fn(&str) -> bool,
+) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    if let Request::Forget { what: Forget::Ids(ids), .. } = &request
+        && ids.iter().any(|id| fits(id.as_str()))
+    {
+        for scope in scopes {
+            forget_in(&next, &scope, Forget::All).await?;
+        }
+    }
+    next.run(request).await
+}
+
+async fn wildcards(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    forget_where(memory, request, next, |id| id.contains('*')).await
+}
+
+async fn null(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    forget_where(memory, request, next, |id| id == "null").await
+}
+
+/// Forgets all of the scopes that fit where all of one is to be forgotten.
+async fn all_of(
+    memory: &Memory,
+    request: Request,
+    next: Next<'_>,
+    fits: fn(&Scope, &Scope) -> bool,
+) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    if let Request::Forget { scope, what: Forget::All, .. } = &request {
+        for other in scopes.iter().filter(|other| *other != scope && fits(scope, other)) {
+            forget_in(&next, other, Forget::All).await?;
+        }
+    }
+    next.run(request).await
+}
+
+async fn everybody(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    all_of(memory, request, next, |_, _| true).await
+}
+
+async fn the_tenant(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    all_of(memory, request, next, |scope, other| scope.tenant == other.tenant && scope.id == other.id).await
+}
+
+async fn one_page(_memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Forget { scope, what: what @ Forget::All, .. } = &mut request {
+        let ids: Vec<FactId> =
+            facts_of(&next, scope).await?.into_iter().take(2).map(|fact| fact.id).collect();
+        *what = Forget::Ids(ids);
+    }
+    next.run(request).await
+}
+
+async fn nothing_fails(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Forget { scope, what: Forget::All, .. } = &request
+        && facts_of(&next, scope).await?.is_empty()
+    {
+        return Err(Error::new(ErrorKind::NotFound, "there is nothing to forget"));
+    }
+    next.run(request).await
+}
+
+async fn nothing_widens(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Forget { scope, what: Forget::All, .. } = &request
+        && facts_of(&next, scope).await?.is_empty()
+    {
+        return all_of(memory, request, next, |_, _| true).await;
+    }
+    scopes_added_to(memory, &request);
+    next.run(request).await
+}
+
+async fn again_fails(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Forget { what: Forget::Ids(ids), .. } = &request {
+        let mut remembered = memory.lock();
+        if ids.iter().any(|id| remembered.ids.contains(id)) {
+            return Err(Error::new(ErrorKind::Conflict, "this was forgotten before"));
+        }
+        remembered.ids.extend(ids.iter().cloned());
+    }
+    next.run(request).await
+}
+
+/// What a request is to forget, and where.
+fn aim(request: &Request) -> Option<(Scope, Forget)> {
+    match request {
+        Request::Forget { scope, what, .. } => Some((scope.clone(), what.clone())),
+        _ => None,
+    }
+}
+
+/// The facts that are to be forgotten.
+async fn doomed(next: &Next<'_>, aim: Option<(Scope, Forget)>) -> Result<Vec<Fact>> {
+    Ok(match aim {
+        Some((scope, Forget::Ids(ids))) => {
+            facts_of(next, &scope).await?.into_iter().filter(|fact| ids.contains(&fact.id)).collect()
+        }
+        Some((scope, _)) => facts_of(next, &scope).await?,
+        None => Vec::new(),
+    })
+}
+
+async fn for_ever(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let gone = doomed(&next, aim(&request)).await?;
+    let scope = request.scope().cloned();
+    if let Some(scope) = &scope {
+        memory.lock().texts.extend(gone.into_iter().map(|fact| (scope.clone(), fact.memory)));
+    }
+    if let (Request::Add { messages, .. }, Some(scope)) = (&request, scope) {
+        let known = |text: &str| {
+            memory.lock().texts.contains(&(scope.clone(), text.trim_end_matches('.').to_owned()))
+        };
+        if messages.iter().all(|message| known(&message.content)) {
+            use memory_core::layer::{AddOutcome, AddStatus};
+            return Ok(Reply::Add(AddOutcome::new(AddStatus::Done(Vec::new()))));
+        }
+    }
+    next.run(request).await
+}
+
+async fn same_words(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    for gone in doomed(&next, aim(&request)).await? {
+        for scope in &scopes {
+            let same: Vec<FactId> = facts_of(&next, scope)
+                .await?
+                .into_iter()
+                .filter(|fact| fact.memory == gone.memory && fact.id != gone.id)
+                .map(|fact| fact.id)
+                .collect();
+            forget_in(&next, scope, Forget::Ids(same)).await?;
+        }
+    }
+    next.run(request).await
+}

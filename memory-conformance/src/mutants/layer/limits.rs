@@ -1,0 +1,168 @@
+//! Doors that mend what they should refuse.
+
+use memory_core::Request;
+use memory_core::layer::{Forget, MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, Message, Role};
+use memory_core::limits::{MAX_PAGE, MAX_QUERY_BYTES};
+
+use crate::mutants::bend::mutants;
+
+mutants! {
+    "layer.door-says-something": ["LAY-60"] needs [Layer], "an add of nothing adds a word" => door_ask(says_something);
+    "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped" => door_ask(cuts_messages);
+    "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped" => door_ask(cuts_words);
+    "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped" => door_ask(drops_nul);
+    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "names of speakers that do not fit are dropped" => door_ask(drops_speakers);
+    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "names of speakers that are too long are cut" => door_ask(cuts_speakers);
+    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question asks for anything" => door_ask(asks_something);
+    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question that is too long is cut" => door_ask(cuts_questions);
+    "layer.door-raises-top-k": ["LAY-62"] needs [Layer], "top_k 0 is 1" => door_ask(raises_top_k);
+    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit" => door_ask(lowers_top_k);
+    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped" => door_ask(clamps);
+    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none" => door_ask(drops_nan);
+    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1" => door_ask(raises_pages);
+    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit" => door_ask(lowers_pages);
+    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is none" => door_ask(drops_empty);
+    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor that is too long is none" => door_ask(drops_long);
+    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "an id that is named twice counts once" => door_ask(merges);
+    "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped" => door_ask(cuts_ids);
+    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting no id forgets all" => door_ask(no_id_is_all);
+}
+
+fn messages(request: &mut Request) -> Option<&mut Vec<Message>> {
+    match request {
+        Request::Add { messages, .. } => Some(messages),
+        _ => None,
+    }
+}
+
+fn says_something(request: &mut Request) {
+    if let Some(messages) = messages(request)
+        && messages.iter().all(|message| message.content.trim().is_empty())
+    {
+        messages.push(Message::new(Role::User, "something"));
+    }
+}
+
+fn cuts_messages(request: &mut Request) {
+    if let Some(messages) = messages(request) {
+        messages.truncate(MAX_MESSAGES);
+    }
+}
+
+fn cuts_words(request: &mut Request) {
+    if let Some(messages) = messages(request)
+        && messages.iter().map(|message| message.content.len()).sum::<usize>() > MAX_MESSAGES_BYTES
+    {
+        messages.truncate(1);
+    }
+}
+
+fn drops_nul(request: &mut Request) {
+    match request {
+        Request::Add { messages, .. } => {
+            messages.iter_mut().for_each(|message| message.content = message.content.replace('\0', ""));
+        }
+        Request::Recall { query, .. } => query.text = query.text.replace('\0', ""),
+        _ => {}
+    }
+}
+
+fn drops_speakers(request: &mut Request) {
+    for message in messages(request).into_iter().flatten() {
+        message.name =
+            message.name.take().filter(|name| !name.trim().is_empty() && !name.chars().any(char::is_control));
+    }
+}
+
+fn cuts_speakers(request: &mut Request) {
+    for message in messages(request).into_iter().flatten() {
+        if let Some(name) = message.name.as_mut().filter(|name| name.is_ascii()) {
+            name.truncate(MAX_SPEAKER_BYTES);
+        }
+    }
+}
+
+fn asks_something(request: &mut Request) {
+    if let Request::Recall { query, .. } = request
+        && query.text.trim().is_empty()
+    {
+        query.text = "anything".to_owned();
+    }
+}
+
+fn cuts_questions(request: &mut Request) {
+    if let Request::Recall { query, .. } = request
+        && query.text.is_ascii()
+    {
+        query.text.truncate(MAX_QUERY_BYTES);
+    }
+}
+
+fn raises_top_k(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.top_k = query.top_k.max(1);
+    }
+}
+
+fn lowers_top_k(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.top_k = query.top_k.min(1_000);
+    }
+}
+
+fn clamps(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.threshold = query.threshold.map(|threshold| threshold.clamp(0.0, 1.0));
+    }
+}
+
+fn drops_nan(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.threshold = query.threshold.filter(|threshold| !threshold.is_nan());
+    }
+}
+
+fn raises_pages(request: &mut Request) {
+    if let Request::Facts { query, .. } = request {
+        query.limit = query.limit.max(1);
+    }
+}
+
+fn lowers_pages(request: &mut Request) {
+    if let Request::Facts { query, .. } = request {
+        query.limit = query.limit.min(MAX_PAGE);
+    }
+}
+
+fn drops_empty(request: &mut Request) {
+    if let Request::Facts { query, .. } = request {
+        query.cursor = query.cursor.take().filter(|cursor| !cursor.is_empty());
+    }
+}
+
+fn drops_long(request: &mut Request) {
+    if let Request::Facts { query, .. } = request {
+        query.cursor = query.cursor.take().filter(|cursor| cursor.len() <= 4_096);
+    }
+}
+
+fn merges(request: &mut Request) {
+    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
+        ids.sort();
+        ids.dedup();
+    }
+}
+
+fn cuts_ids(request: &mut Request) {
+    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
+        ids.truncate(1_000);
+    }
+}
+
+fn no_id_is_all(request: &mut Request) {
+    if let Request::Forget { what, .. } = request
+        && matches!(what, Forget::Ids(ids) if ids.is_empty())
+    {
+        *what = Forget::All;
+    }
+}

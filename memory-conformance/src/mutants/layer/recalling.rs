@@ -1,0 +1,189 @@
+//! Answers with too much, too little, in the wrong order or with scores that mean something else.
+
+use memory_core::layer::{Fact, FactId, Message, Role, ScoreKind};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Timestamp};
+
+use super::{facts_of, layer, own_run, scopes_added_to};
+use crate::mutants::bend::{Memory, mutants};
+
+mutants! {
+    "layer.worst-first": ["LAY-12", "LAY-14"] needs [Layer], "the worst fact comes first" => answer(reversed);
+    "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order in which they were learned" => answer(by_age);
+    "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than were asked for" => ask(top_k_ignored);
+    "layer.top-k-cuts-the-best": ["LAY-13"] needs [Layer], "the best fact falls out where the answer is cut" => around(cuts_the_best);
+    "layer.facts-twice": ["LAY-13"] needs [Layer], "a fact comes twice" => answer(twice);
+    "layer.score-nan": ["LAY-14"] needs [Layer], "a score is no number" => answer(nan);
+    "layer.score-in-percent": ["LAY-14"] needs [Layer], "scores are percentages and told as similarities" => answer(percent);
+    "layer.score-without-kind": ["LAY-14"] needs [Layer], "a score's kind is that there is none" => answer(without_kind);
+    "layer.kind-without-score": ["LAY-14"] needs [Layer], "a fact that is listed has a kind of score and none" => answer(without_score);
+    "layer.scores-of-others": ["LAY-14"] needs [Layer], "facts have each other's scores" => answer(scores_of_others);
+    "layer.scores-mixed": ["LAY-14"] needs [Layer], "scores of one answer are of several kinds" => answer(mixed);
+    "layer.threshold-on-rank": ["LAY-15"] needs [Layer, LayerEvents], "the threshold is applied to the rank again" => around(on_rank);
+    "layer.threshold-ignored": ["LAY-15"] needs [Layer], "the threshold is not applied" => ask(threshold_ignored);
+    "layer.threshold-upside-down": ["LAY-15"] needs [Layer], "a high threshold leaves less out than a low one" => ask(upside_down);
+    "layer.threshold-exclusive": ["LAY-15"] needs [Layer], "a threshold leaves everything out" => around(exclusive);
+    "layer.nothing-is-not-found": ["LAY-16"] needs [Layer], "a scope that learned nothing cannot be asked" => around(nothing_is_not_found);
+    "layer.nothing-falls-back": ["LAY-16", "LAY-50"] needs [Layer], "a scope that learned nothing answers with another's facts" => around(falls_back);
+    "layer.questions-are-learned": ["LAY-17"] needs [Layer], "a question is learned" => around(questions_learned);
+    "layer.recalled-once": ["LAY-17"] needs [Layer, LayerForget], "what was recalled is forgotten" => around(recalled_once);
+    "layer.recalled-in-capitals": ["LAY-42"] needs [Layer], "a fact has other words where it is recalled" => answer(capitals);
+    "layer.recalled-ids": ["LAY-42"] needs [Layer], "a fact has another id where it is recalled" => answer(other_ids);
+    "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact is as old as the epoch" => answer(epoch);
+}
+
+fn recalled(reply: &mut Reply) -> &mut [Fact] {
+    match reply {
+        Reply::Recall(facts) => facts,
+        _ => &mut [],
+    }
+}
+
+fn reversed(reply: &mut Reply) {
+    recalled(reply).reverse();
+}
+
+fn by_age(reply: &mut Reply) {
+    recalled(reply).sort_by(|a, b| a.id.cmp(&b.id));
+}
+
+fn top_k_ignored(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.top_k = 1_000;
+    }
+}
+
+async fn cuts_the_best(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let top_k = match &request {
+        Request::Recall { query, .. } => query.top_k,
+        _ => usize::MAX,
+    };
+    let mut reply = next.run(request).await?;
+    if let Reply::Recall(facts) = &mut reply
+        && facts.len() == top_k
+    {
+        facts.remove(0);
+    }
+    Ok(reply)
+}
+
+fn twice(reply: &mut Reply) {
+    if let Reply::Recall(facts) = reply
+        && let Some(first) = facts.first().cloned()
+    {
+        facts.insert(0, first);
+    }
+}
+
+fn nan(reply: &mut Reply) {
+    recalled(reply).iter_mut().for_each(|fact| fact.score = Some(f64::NAN));
+}
+
+fn percent(reply: &mut Reply) {
+    recalled(reply).iter_mut().for_each(|fact| fact.score = fact.score.map(|score| score * 100.0));
+}
+
+fn without_kind(reply: &mut Reply) {
+    recalled(reply).iter_mut().for_each(|fact| fact.score_kind = ScoreKind::None);
+}
+
+fn without_score(reply: &mut Reply) {
+    if let Reply::Facts(page) = reply {
+        page.facts.iter_mut().for_each(|fact| fact.score_kind = ScoreKind::Cosine);
+    }
+}
+
+fn scores_of_others(reply: &mut Reply) {
+    let facts = recalled(reply);
+    let scores: Vec<_> = facts.iter().rev().map(|fact| fact.score).collect();
+    facts.iter_mut().zip(scores).for_each(|(fact, score)| fact.score = score);
+}
+
+fn mixed(reply: &mut Reply) {
+    if let Some(last) = recalled(reply).last_mut() {
+        last.score_kind = ScoreKind::Rank;
+    }
+}
+
+/// The answer, filtered by what its score and the threshold are.
+async fn filtered(request: Request, next: Next<'_>, keeps: fn(f64, f64) -> bool) -> Result<Reply> {
+    let threshold = match &request {
+        Request::Recall { query, .. } => query.threshold,
+        _ => None,
+    };
+    let mut reply = next.run(request).await?;
+    if let (Reply::Recall(facts), Some(threshold)) = (&mut reply, threshold) {
+        facts.retain(|fact| fact.score.is_some_and(|score| keeps(score, threshold)));
+    }
+    Ok(reply)
+}
+
+async fn on_rank(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    filtered(request, next, |score, threshold| score >= threshold).await
+}
+
+async fn exclusive(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    filtered(request, next, |_, _| false).await
+}
+
+fn threshold_ignored(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.threshold = None;
+    }
+}
+
+fn upside_down(request: &mut Request) {
+    if let Request::Recall { query, .. } = request {
+        query.threshold = query.threshold.map(|threshold| (1.0 - threshold) / 2.0);
+    }
+}
+
+async fn nothing_is_not_found(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let reply = next.run(request).await?;
+    match &reply {
+        Reply::Recall(facts) if facts.is_empty() => Err(Error::new(ErrorKind::NotFound, "no such user")),
+        _ => Ok(reply),
+    }
+}
+
+async fn falls_back(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scopes = scopes_added_to(memory, &request);
+    if let Request::Recall { scope, .. } = &request
+        && !scopes.contains(scope)
+        && let Some(other) = scopes.first()
+    {
+        return Ok(Reply::Recall(facts_of(&next, other).await?));
+    }
+    next.run(request).await
+}
+
+async fn questions_learned(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Recall { scope, query, .. } = &request {
+        let messages = [Message::new(Role::User, query.text.clone())];
+        layer(&next)?.add(&own_run(scope)?, scope, &messages, Default::default()).await?;
+    }
+    next.run(request).await
+}
+
+async fn recalled_once(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Recall { run, scope, query } = request else { return next.run(request).await };
+    let facts = layer(&next)?.recall(&run, &scope, query).await?;
+    let ids: Vec<FactId> = facts.iter().map(|fact| fact.id.clone()).collect();
+    super::forget_in(&next, &scope, memory_core::layer::Forget::Ids(ids)).await?;
+    Ok(Reply::Recall(facts))
+}
+
+fn capitals(reply: &mut Reply) {
+    recalled(reply).iter_mut().for_each(|fact| fact.memory = fact.memory.to_uppercase());
+}
+
+fn other_ids(reply: &mut Reply) {
+    for (n, fact) in recalled(reply).iter_mut().enumerate() {
+        if let Ok(id) = FactId::new(format!("row-{n}")) {
+            fact.id = id;
+        }
+    }
+}
+
+fn epoch(reply: &mut Reply) {
+    recalled(reply).iter_mut().for_each(|fact| fact.created_at = Some(Timestamp::EPOCH));
+}

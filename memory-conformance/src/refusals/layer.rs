@@ -1,0 +1,78 @@
+//! What a provider must refuse of the conversational layer where it does not advertise it.
+
+use memory_core::layer::{AddOptions, EventId, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
+use memory_core::{MemoryLayer, Metadata, RunContext, Scope};
+
+use super::Refuser;
+use crate::case::Need;
+use crate::check::{CaseResult, check};
+
+pub(super) async fn prove(refuser: &Refuser<'_>) -> CaseResult {
+    let cx = refuser.cx;
+    if refuser.need == Need::Layer {
+        check!(
+            cx.provider().layer().is_none(),
+            "`memory_layer` is not advertised, yet the facet is handed out"
+        );
+        check!(
+            cx.raw().layer().is_none(),
+            "`memory_layer` is not advertised, yet the provider hands the facet out"
+        );
+    }
+    let asked = Asked { refuser, run: cx.run()?, scope: cx.scope()? };
+    asked.all(cx.store().checked(), "through Checked").await?;
+    if let Some(raw) = cx.raw().layer() {
+        asked.all(raw, "asked directly").await?;
+        let facts = raw.facts(&asked.run, &asked.scope, FactsQuery::default()).await?.facts;
+        check!(facts.is_empty(), "what was refused left {} facts behind", facts.len());
+    }
+    Ok(())
+}
+
+struct Asked<'a> {
+    refuser: &'a Refuser<'a>,
+    run: RunContext,
+    scope: Scope,
+}
+
+impl Asked<'_> {
+    async fn all(&self, layer: &dyn MemoryLayer, door: &str) -> CaseResult {
+        match self.refuser.need {
+            Need::Layer => {
+                self.add(layer, door, AddOptions::default()).await?;
+                let recall = layer.recall(&self.run, &self.scope, RecallQuery::new("a theremin")).await;
+                self.refuser.expect(door, "recall", recall)?;
+                let facts = layer.facts(&self.run, &self.scope, FactsQuery::default()).await;
+                self.refuser.expect(door, "facts", facts)?;
+                self.event(layer, door).await?;
+                self.forget(layer, door).await
+            }
+            Need::LayerEvents => self.event(layer, door).await,
+            Need::LayerForget => self.forget(layer, door).await,
+            Need::LayerVerbatim => self.add(layer, door, AddOptions::default().verbatim()).await,
+            Need::LayerMetadata => {
+                let labelled = AddOptions::default().with_metadata(Metadata::new().with("room", "attic"));
+                self.add(layer, door, labelled).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn add(&self, layer: &dyn MemoryLayer, door: &str, options: AddOptions) -> CaseResult {
+        let messages = [Message::new(Role::User, "I own a theremin.")];
+        self.refuser.expect(door, "add", layer.add(&self.run, &self.scope, &messages, options).await)
+    }
+
+    async fn event(&self, layer: &dyn MemoryLayer, door: &str) -> CaseResult {
+        let event = layer.event(&self.run, &self.scope, &EventId::new("event-1")?).await;
+        self.refuser.expect(door, "event", event)
+    }
+
+    async fn forget(&self, layer: &dyn MemoryLayer, door: &str) -> CaseResult {
+        for what in [Forget::All, Forget::Ids(vec![FactId::new("fact-1")?])] {
+            let forget = layer.forget(&self.run, &self.scope, what).await;
+            self.refuser.expect(door, "forget", forget)?;
+        }
+        Ok(())
+    }
+}
