@@ -10,6 +10,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::origin::{self, Origin};
+use crate::reply::Reply;
 
 /// Most headers a call may set.
 const MAX_HEADERS: usize = 64;
@@ -162,6 +163,7 @@ pub struct Call {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_response_bytes: Option<usize>,
     pub(crate) credential: Option<Credential>,
+    pub(crate) judge: Option<fn(&Reply) -> Option<bool>>,
 }
 
 impl Call {
@@ -187,6 +189,7 @@ impl Call {
             timeout: None,
             max_response_bytes: None,
             credential: None,
+            judge: None,
         })
     }
 
@@ -195,6 +198,19 @@ impl Call {
     pub fn kind(mut self, kind: CallKind) -> Self {
         self.kind = kind;
         self
+    }
+
+    /// Lets `judge` read a whole reply and say whether the call is to be repeated, where the service says more than
+    /// its status does; `None` leaves it to the kind.
+    #[must_use]
+    pub fn judged_by(mut self, judge: fn(&Reply) -> Option<bool>) -> Self {
+        self.judge = Some(judge);
+        self
+    }
+
+    /// Whether a reply calls for another attempt.
+    pub(crate) fn repeats_after(&self, reply: &Reply) -> bool {
+        self.judge.and_then(|judge| judge(reply)).unwrap_or_else(|| self.kind.repeats(reply.status))
     }
 
     /// Sends `body` as JSON and asks for JSON.

@@ -287,7 +287,7 @@ impl HttpClient {
                     } else {
                         permit.succeeded();
                     }
-                    (call.kind.repeats(reply.status), reply.retry_after)
+                    (call.repeats_after(reply), reply.retry_after)
                 }
                 Err(failure) => {
                     if failure.counts {

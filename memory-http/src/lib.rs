@@ -9,7 +9,8 @@
 //! - **Repetition**: what may be repeated is said by each call ([`CallKind`]); waits are jittered and
 //!   honour `Retry-After` ([`RetryPolicy`]); an origin that keeps failing is left alone
 //!   ([`BreakerPolicy`]).
-//! - **Secrets**: a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
+//! - **Paths**: [`Endpoint`] adds paths and parameters to a base URL so that none of them can lead elsewhere.
+//! - **Secrets**: keys are read by reference and handed out by tenant and run ([`Keyring`]); a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
 //!   and sizes, never paths, parameters, headers or bodies.
 //!
 //! TLS is rustls with the ring provider and the operating system's roots.
@@ -36,7 +37,9 @@ mod address;
 mod breaker;
 mod call;
 mod client;
+mod endpoint;
 mod failure;
+mod keys;
 mod origin;
 mod policy;
 mod reply;
@@ -50,6 +53,8 @@ pub use crate::address::AddressClass;
 pub use crate::breaker::BreakerPolicy;
 pub use crate::call::{Call, CallKind, Credential, Method};
 pub use crate::client::{HttpClient, HttpClientBuilder, Limits};
+pub use crate::endpoint::Endpoint;
+pub use crate::keys::{KeyOptions, KeyRef, Keyring, Tenancy};
 pub use crate::origin::{MAX_URL_BYTES, Origin};
 pub use crate::policy::EgressPolicy;
 pub use crate::reply::Reply;

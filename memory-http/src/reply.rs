@@ -75,6 +75,20 @@ impl Reply {
         })
     }
 
+    /// As [`Reply::json`], for what is stored there: a reply that cannot be trusted is `corrupt`, and asking again
+    /// does not mend it.
+    ///
+    /// # Errors
+    /// `unavailable` for a page for people, else `corrupt`.
+    pub fn trusted_json<T: DeserializeOwned>(&self) -> Result<T> {
+        self.json().map_err(|error| match self.page_error() {
+            Some(page) => page,
+            None => Error::new(ErrorKind::Corrupt, format!("a reply cannot be trusted: {}", error.message()))
+                .with_detail("status", self.status)
+                .with_source(error),
+        })
+    }
+
     /// `unavailable` where this is a page for people, as login forms and proxies serve them, and not
     /// what an API answers; `None` else.
     #[must_use]
