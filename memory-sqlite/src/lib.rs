@@ -47,7 +47,8 @@ pub use sql::{SharedDatabase, SqlConfig};
 pub mod lab {
     pub use crate::sandbox::{Layers, Trial};
     pub use crate::sql::lab::{
-        Measured, database_file, dump_text, forget_peak, last_peak_bytes, load_script, resting_connections,
+        Measured, database_file, dump_text, engine_bytes, forget_peak, last_peak_bytes, load_script,
+        resting_connections,
     };
     pub use memory_validator::{Mode, Stages};
 }

@@ -212,37 +212,15 @@ fn on_a_full_disk(role: &str) {
 }
 
 #[cfg(target_os = "linux")]
-fn small_file_system(test: &str, role: &str) {
-    let folder = folder();
-    // A mount that only the child and its children see, and that ends with them.
-    let script = "mount -t tmpfs -o size=4m none \"$FOLDER\"";
-    let unshare = |script: &str| {
-        let mut unshare = Command::new("unshare");
-        unshare
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
-            .env("FOLDER", folder.path());
-        unshare
-    };
-    match unshare(script).output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return support::skip(test, &format!("a small file system cannot be mounted: {reason}"));
-        }
-        Err(error) => return support::skip(test, &format!("unshare cannot be run: {error}")),
-    }
-    let mut command = child::wrapped(unshare(&format!("{script} && exec \"$0\" \"$@\"")), test, role);
-    let said = Child::start(command.env("FOLDER", folder.path())).finish();
-    println!("{role}: {}", said.join("; "));
-}
-
-#[cfg(target_os = "linux")]
 #[test]
 fn durable_writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room() {
     if let Some(role) = child::role() {
         return on_a_full_disk(&role);
     }
-    small_file_system("durable_writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room", "full");
+    child::on_a_small_file_system(
+        "durable_writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room",
+        "full",
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -251,5 +229,8 @@ fn writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room() {
     if let Some(role) = child::role() {
         return on_a_full_disk(&role);
     }
-    small_file_system("writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room", "normal");
+    child::on_a_small_file_system(
+        "writes_to_a_full_disk_are_refused_and_work_again_once_there_is_room",
+        "normal",
+    );
 }

@@ -19,7 +19,7 @@ use memory_core::{ErrorKind, Scope};
 use memory_sqlite::SqliteConfig;
 use support::files::{contents, folder};
 use support::sql::Sql;
-use support::{agent, block_on, fast};
+use support::{agent, block_on, fast, quiet};
 use tempfile::TempDir;
 
 fn open() -> (TempDir, Sql) {
@@ -163,6 +163,24 @@ fn scopes_are_listed_by_kind_and_id_page_by_page() {
             "acme/run/run-1"
         ]
     );
+}
+
+#[test]
+fn a_page_reads_no_folder_that_an_earlier_one_has_read() {
+    let (folder, sql) = open();
+    for name in ["a", "b"] {
+        sql.at(agent(name)).exec("CREATE TABLE t (a)");
+    }
+    assert_eq!(sql.scopes(), [agent("a"), agent("b")]);
+    std::fs::write(scope_folder_of(&folder, &agent("a")).join("scope.json"), "nothing of use").unwrap();
+    assert_eq!(sql.scopes(), [agent("a"), agent("b")]);
+    // What is known of a folder is not taken for its being there.
+    assert!(sql.at(agent("b")).drop_scope());
+    assert_eq!(sql.scopes(), [agent("a")]);
+    // Whoever comes anew sees what is wrong with it, and the others all the same.
+    sql.at(agent("c")).exec("CREATE TABLE t (a)");
+    let anew = Sql::open(&folder.path().join("memory.db"), quiet());
+    assert_eq!(anew.scopes(), [agent("c")]);
 }
 
 #[test]

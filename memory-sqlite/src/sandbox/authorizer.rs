@@ -6,6 +6,7 @@
 //! where the reason came: see [`Watch::finish`].
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 use memory_validator::{Dialect, Mode, Policy};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -81,12 +82,15 @@ const ALTER_FUNCTIONS: [&str; 12] = [
 /// Operators that are functions to the engine.
 const OPERATORS: [&str; 3] = ["match", "->", "->>"];
 
+/// What agents may use is the same on every connection.
+static POLICY: LazyLock<Policy> = LazyLock::new(|| Policy::new(Dialect::Sqlite));
+
 /// The authorizer's memory of one statement.
 #[derive(Debug)]
 pub(super) struct Watch {
-    policy: Policy,
+    policy: &'static Policy,
     /// Modules whose tables nobody made: a name among them is not an agent's.
-    modules: BTreeSet<String>,
+    modules: Arc<BTreeSet<String>>,
     shared: BTreeSet<String>,
     armed: bool,
     phase: Phase,
@@ -98,13 +102,17 @@ pub(super) struct Watch {
     denied: Option<Denied>,
     writes_rows: bool,
     second: bool,
+    /// Relations whose rows the statement reads; `None`: also through a view.
+    relations: Option<Vec<String>>,
+    /// Whether anything was compiled.
+    compiles: bool,
 }
 
 impl Watch {
     pub(super) fn new(armed: bool, shared: BTreeSet<String>) -> Self {
         Self {
-            policy: Policy::new(Dialect::Sqlite),
-            modules: BTreeSet::new(),
+            policy: &POLICY,
+            modules: Arc::default(),
             shared,
             armed,
             phase: Phase::Trusted,
@@ -114,11 +122,13 @@ impl Watch {
             denied: None,
             writes_rows: false,
             second: false,
+            relations: Some(Vec::new()),
+            compiles: false,
         }
     }
 
     /// The modules that this connection has.
-    pub(super) fn set_modules(&mut self, modules: BTreeSet<String>) {
+    pub(super) fn set_modules(&mut self, modules: Arc<BTreeSet<String>>) {
         self.modules = modules;
     }
 
@@ -131,6 +141,8 @@ impl Watch {
         self.denied = None;
         self.writes_rows = false;
         self.second = false;
+        self.relations = Some(Vec::new());
+        self.compiles = false;
     }
 
     /// Begins with the same statement anew: its virtual tables are open now, so that whatever is compiled is its own.
@@ -174,6 +186,11 @@ impl Watch {
         self.reason.is_none() && self.suspects.is_empty()
     }
 
+    /// The relations whose rows it reads, where it was compiled since it began; the inner `None`: some through a view.
+    pub(super) fn take_compiled(&mut self) -> Option<Option<Vec<String>>> {
+        std::mem::take(&mut self.compiles).then(|| self.relations.take())
+    }
+
     /// Names to look up before the statement runs.
     pub(super) fn take_suspects(&mut self) -> Vec<String> {
         std::mem::take(&mut self.suspects)
@@ -189,6 +206,7 @@ impl Watch {
 
     /// The authorizer.
     pub(super) fn authorize(&mut self, context: &AuthContext<'_>) -> Authorization {
+        self.compiles = true;
         if self.armed && self.describes_what_is_not_the_agents(&context.action) {
             return Authorization::Ignore;
         }
@@ -230,7 +248,10 @@ impl Watch {
         match action {
             AuthAction::Select | AuthAction::Recursive => Ok(()),
             AuthAction::Function { function_name } => self.function(function_name),
-            AuthAction::Read { table_name, .. } => self.read(table_name, context.database_name),
+            AuthAction::Read { table_name, .. } => {
+                self.reads(table_name, context.accessor);
+                self.read(table_name, context.database_name)
+            }
             AuthAction::Insert { table_name }
             | AuthAction::Delete { table_name }
             | AuthAction::Update { table_name, .. } => self.write(table_name, context, running),
@@ -296,6 +317,16 @@ impl Watch {
             || OPERATORS.contains(&name.as_str())
             || self.reason == Some(Reason::Alter) && ALTER_FUNCTIONS.contains(&name.as_str());
         if known { Ok(()) } else { Err(format!("{name}(")) }
+    }
+
+    fn reads(&mut self, table: &str, accessor: Option<&str>) {
+        if accessor.is_some() {
+            self.relations = None;
+        } else if let Some(relations) = &mut self.relations
+            && !relations.iter().any(|known| known == table)
+        {
+            relations.push(table.to_owned());
+        }
     }
 
     fn read(&mut self, table: &str, database: Option<&str>) -> Result<(), String> {

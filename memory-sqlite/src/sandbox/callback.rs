@@ -267,6 +267,23 @@ pub(super) fn set_lookaside(conn: &Connection, bytes: c_int, slots: c_int) {
     };
 }
 
+/// Bytes of a connection's page cache.
+pub(super) fn page_bytes(conn: &Connection) -> usize {
+    status(conn, ffi::SQLITE_DBSTATUS_CACHE_USED)
+}
+
+/// Bytes of a connection's schema and statements.
+pub(super) fn kept_bytes(conn: &Connection) -> usize {
+    status(conn, ffi::SQLITE_DBSTATUS_SCHEMA_USED) + status(conn, ffi::SQLITE_DBSTATUS_STMT_USED)
+}
+
+fn status(conn: &Connection, what: c_int) -> usize {
+    let (mut now, mut most) = (0, 0);
+    // SAFETY: the handle is open; SQLite writes two integers.
+    let code = unsafe { ffi::sqlite3_db_status(conn.handle(), what, &raw mut now, &raw mut most, 0) };
+    if code == ffi::SQLITE_OK { usize::try_from(now).unwrap_or(0) } else { 0 }
+}
+
 fn check(code: c_int) -> Result<()> {
     if code == ffi::SQLITE_OK {
         Ok(())

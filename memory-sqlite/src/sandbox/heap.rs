@@ -6,7 +6,8 @@
 //! gets no more memory either, which ends it inside of a single virtual machine instruction, where neither the progress
 //! handler nor an interrupt is looked at.
 //!
-//! Where the process has used SQLite before, its allocator can no longer be changed: [`install`] tells.
+//! Where the process has used SQLite before, its allocator can no longer be changed: [`install`] tells. What can be had
+//! then is SQLite's own limit for the whole process: [`limit_process`].
 //!
 //! # Safety
 //!
@@ -70,11 +71,31 @@ pub(crate) fn install() -> bool {
         let installed = wrap();
         if !installed {
             tracing::warn!(
-                "SQLite was in use before memory-sqlite was; the memory of single SQL statements is not bounded"
+                "SQLite was in use before memory-sqlite was; the memory of single SQL statements is not bounded: \
+                 set sql.process_heap_bytes"
             );
         }
         installed
     })
+}
+
+/// Bounds what SQLite may hold in this process as a whole. The lowest bound that anybody has set holds.
+pub(crate) fn limit_process(bytes: u64) {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    // SAFETY: these take and return a number; a negative one asks.
+    unsafe {
+        let now = ffi::sqlite3_hard_heap_limit64(-1);
+        if now <= 0 || now > bytes {
+            ffi::sqlite3_hard_heap_limit64(bytes);
+        }
+    }
+}
+
+/// What SQLite holds now in this process.
+#[cfg(feature = "lab")]
+pub(crate) fn process_bytes() -> u64 {
+    // SAFETY: it takes nothing and returns a number.
+    u64::try_from(unsafe { ffi::sqlite3_memory_used() }).unwrap_or(0)
 }
 
 fn wrap() -> bool {
@@ -111,12 +132,18 @@ fn wrap() -> bool {
     methods.xFree = Some(free);
     methods.xRealloc = Some(realloc);
     // SAFETY: MALLOC takes one pointer to such a struct and copies it. The functions obey the allocator's contract, above.
-    unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw mut methods) == ffi::SQLITE_OK }
+    let wrapped =
+        unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw mut methods) == ffi::SQLITE_OK };
+    let (none, zero) = (std::ptr::null_mut::<c_void>(), 0 as c_int);
+    // Else each connection takes room for twenty pages with its first one, and there are a thousand connections.
+    // SAFETY: PAGECACHE takes a pointer, which may be null, and two integers.
+    let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_PAGECACHE, none, zero, zero) };
+    wrapped
 }
 
 unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
     let Some(original) = ORIGINAL.get() else { return std::ptr::null_mut() };
-    if !is_granted(i64::from(bytes), 0) {
+    if !is_granted(rounded(bytes) + OVERHEAD, 0) {
         return std::ptr::null_mut();
     }
     // SAFETY: the original's contract is the caller's.
@@ -145,7 +172,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: c_int) -> *mut c_void {
     // SAFETY: as above. A null is the caller's to handle; its old block is as it was then.
     unsafe {
         let before = if block.is_null() || !is_active() { 0 } else { i64::from((original.size)(block)) };
-        if !is_granted(i64::from(bytes), before) {
+        if !is_granted(rounded(bytes), before) {
             return std::ptr::null_mut();
         }
         let moved = (original.realloc)(block, bytes);
@@ -154,6 +181,11 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: c_int) -> *mut c_void {
         }
         moved
     }
+}
+
+/// What the allocator makes of a number of bytes.
+fn rounded(bytes: c_int) -> i64 {
+    (i64::from(bytes) + 7) & !7
 }
 
 fn is_active() -> bool {

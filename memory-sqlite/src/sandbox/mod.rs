@@ -18,16 +18,17 @@ mod remembered;
 mod run;
 mod runtime;
 mod settings;
+mod small;
 #[cfg(feature = "lab")]
 mod trial;
 mod value;
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{Rows, SqlValue, TableInfo};
@@ -47,6 +48,7 @@ pub use trial::Trial;
 use crate::error::engine;
 pub(crate) use crate::file::Role;
 use authorizer::{Phase, Watch};
+use small::Seen;
 
 /// Where the database lives.
 #[derive(Clone, Copy, Debug)]
@@ -135,14 +137,16 @@ pub(crate) struct Sandbox {
     alarm: Arc<Mutex<Alarm>>,
     quota: Option<u64>,
     log: Option<Log>,
-    page_bytes: u64,
+    page_bytes: Cell<Option<u64>>,
     /// `max_page_count` as it is set now.
     max_pages: u64,
     /// The schema's version, and whether the word ROLLBACK was in it then.
     rollback_words: Cell<Option<(i64, bool)>>,
     peak_bytes: u64,
     /// Statements seen once that may be kept when they come again.
-    seen: HashSet<Box<str>>,
+    seen: HashMap<Box<str>, Seen>,
+    /// How often it was relaxed.
+    relaxed: u8,
 }
 
 impl fmt::Debug for Sandbox {
@@ -165,6 +169,8 @@ const LOOK_AT_LOG: Duration = Duration::from_millis(10);
 pub(crate) static LAST_PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 /// Most pages of a database without quota: SQLite's own bound.
 const MOST_PAGES: u64 = 4_294_967_294;
+/// Of how many times that a connection is laid aside what it keeps is counted once.
+const COUNT_EVERY: u8 = 16;
 /// Statements that a connection keeps prepared.
 const KEPT: usize = 8;
 /// Longest statement that is kept prepared.
@@ -212,16 +218,15 @@ impl Sandbox {
             alarm,
             quota: None,
             log: log(place, role, config, layers),
-            page_bytes: 4_096,
+            page_bytes: Cell::new(None),
             max_pages: MOST_PAGES,
             rollback_words: Cell::new(None),
             peak_bytes: 0,
-            seen: HashSet::new(),
+            seen: HashMap::new(),
+            relaxed: 0,
         };
-        let modules = sandbox.modules()?;
+        let modules = modules(&sandbox.conn, layers)?;
         sandbox.watch().set_modules(modules);
-        let page: i64 = sandbox.conn.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(engine)?;
-        sandbox.page_bytes = u64::try_from(page).unwrap_or(4_096);
         settings::limit(&sandbox.conn, config, shared.len(), layers)?;
         sandbox.arm()?;
         Ok(sandbox)
@@ -240,19 +245,6 @@ impl Sandbox {
         let handler = move || lock(&alarm).rings();
         // Where there is no deadline, who gave the statement up still ends it.
         self.conn.progress_handler(STEPS, Some(handler)).map_err(engine)
-    }
-
-    /// Modules whose tables nobody has to make.
-    fn modules(&self) -> Result<BTreeSet<String>> {
-        let read = || -> rusqlite::Result<BTreeSet<String>> {
-            let mut statement = self.conn.prepare("SELECT lower(name) FROM pragma_module_list")?;
-            statement.query_map([], |row| row.get(0))?.collect()
-        };
-        let mut modules = read().map_err(engine)?;
-        for known in ["fts5", "rtree", "rtree_i32"] {
-            modules.remove(known);
-        }
-        Ok(modules)
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -344,13 +336,22 @@ impl Sandbox {
     /// # Errors
     /// `unavailable`, `corrupt`.
     pub(crate) fn usage(&self) -> Result<u64> {
-        let free = self.count("PRAGMA freelist_count")?.saturating_mul(self.page_bytes);
+        let free = self.count("PRAGMA freelist_count")?.saturating_mul(self.page_bytes()?);
         Ok(self.file_bytes()?.saturating_sub(free))
     }
 
     /// The bytes of the database, free pages included.
     fn file_bytes(&self) -> Result<u64> {
-        Ok(self.count("PRAGMA page_count")?.saturating_mul(self.page_bytes))
+        Ok(self.count("PRAGMA page_count")?.saturating_mul(self.page_bytes()?))
+    }
+
+    fn page_bytes(&self) -> Result<u64> {
+        if let Some(known) = self.page_bytes.get() {
+            return Ok(known);
+        }
+        let bytes = self.count("PRAGMA page_size")?;
+        self.page_bytes.set(Some(bytes));
+        Ok(bytes)
     }
 
     fn count(&self, pragma: &str) -> Result<u64> {
@@ -374,11 +375,25 @@ impl Sandbox {
         self.peak_bytes
     }
 
-    /// Gives back the memory that is only kept to be faster the next time.
-    pub(crate) fn relax(&mut self) {
+    /// Gives back what is only kept to be faster the next time, until about so many bytes are left: first pages, which are
+    /// soon read again, then statements. False: what is left is more, the schema.
+    pub(crate) fn relax(&mut self, bytes: usize) -> bool {
+        if callback::page_bytes(&self.conn) > bytes / 2 {
+            let _ = self.conn.release_memory();
+        }
+        // These take some microseconds to count, and change slowly.
+        self.relaxed = self.relaxed.wrapping_add(1);
+        if self.relaxed % COUNT_EVERY != 1 || callback::kept_bytes(&self.conn) <= bytes / 2 {
+            return true;
+        }
+        self.forget();
+        callback::kept_bytes(&self.conn) <= bytes / 2
+    }
+
+    /// Forgets every statement.
+    fn forget(&mut self) {
         self.conn.flush_prepared_statement_cache();
         self.seen.clear();
-        let _ = self.conn.release_memory();
     }
 
     /// Works with the runtime's rights: nothing that an agent wrote may be run so, save by the lab.
@@ -390,7 +405,7 @@ impl Sandbox {
         let none = None::<fn(rusqlite::hooks::AuthContext<'_>) -> rusqlite::hooks::Authorization>;
         self.conn.authorizer(none).map_err(engine)?;
         let done = work(&self.conn);
-        self.relax();
+        self.forget();
         self.arm().and(done)
     }
 }
@@ -417,6 +432,27 @@ impl Log {
         self.looked = now;
         std::fs::metadata(&self.file).is_ok_and(|found| found.len() > self.most_bytes)
     }
+}
+
+/// Modules whose tables nobody has to make. They are asked for once: whatever else a host registers for every connection
+/// is taken away again from this one.
+fn modules(conn: &Connection, layers: Layers) -> Result<Arc<BTreeSet<String>>> {
+    static KEPT: OnceLock<Arc<BTreeSet<String>>> = OnceLock::new();
+    if layers.config
+        && let Some(known) = KEPT.get()
+    {
+        return Ok(Arc::clone(known));
+    }
+    let read = || -> rusqlite::Result<BTreeSet<String>> {
+        let mut statement = conn.prepare("SELECT lower(name) FROM pragma_module_list")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    };
+    let mut modules = read().map_err(engine)?;
+    for known in ["fts5", "rtree", "rtree_i32"] {
+        modules.remove(known);
+    }
+    let modules = Arc::new(modules);
+    Ok(if layers.config { Arc::clone(KEPT.get_or_init(|| modules)) } else { modules })
 }
 
 fn log(place: Place<'_>, role: Role, config: &SandboxConfig, layers: Layers) -> Option<Log> {

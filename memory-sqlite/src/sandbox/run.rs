@@ -1,13 +1,16 @@
 //! Running one statement.
 
+use std::time::Instant;
+
 use memory_core::sql::Rows;
 use memory_core::{Error, Result};
 use memory_validator::Mode;
 use rusqlite::fallible_iterator::FallibleIterator as _;
-use rusqlite::{Batch, ErrorCode};
+use rusqlite::{Batch, ErrorCode, StatementStatus};
 
 use super::authorizer::Phase;
 use super::heap::{Meter, Refused};
+use super::small::{Seen, contains};
 use super::value::{self, Argument};
 use super::{Alarm, KEPT, KEPT_BYTES, MOST_PAGES, Ran, Rang, Sandbox, Statement, describe, lock, refusal};
 use crate::error::{code, engine};
@@ -74,7 +77,11 @@ impl Sandbox {
             (Some(ErrorCode::OperationInterrupted), Some(Rang::Deadline)) => return refusal::timeout(),
             (Some(ErrorCode::OperationInterrupted), Some(Rang::LogFull)) => return refusal::log_full(),
             (Some(ErrorCode::OperationInterrupted), _) => return refusal::cancelled(),
-            (Some(ErrorCode::OutOfMemory), _) => return refusal::heap(self.config.heap_bytes),
+            (Some(ErrorCode::OutOfMemory), _) if refused.is_some() => {
+                return refusal::heap(self.config.heap_bytes);
+            }
+            // Not for this statement's sake alone: the process may hold no more.
+            (Some(ErrorCode::OutOfMemory), _) => return engine(error).with_detail("layer", "heap"),
             _ => {}
         }
         // Some statements hide a denial behind an error of their own.
@@ -101,10 +108,17 @@ impl Sandbox {
     fn compile_and_step(&mut self, statement: &Statement<'_>) -> Result<Ran, Failed> {
         let natural =
             matches!((self.role, statement.mode), (Role::Writer, Mode::Exec) | (Role::Reader, Mode::Query));
-        if natural && self.seen.contains(statement.sql) && !self.may_roll_back(statement.mode)? {
+        if natural && self.seen.contains_key(statement.sql) && !self.may_roll_back(statement.mode)? {
             self.watch().begin(Phase::Compiling(statement.mode));
+            let began = Instant::now();
             let mut kept = self.conn.prepare_cached(statement.sql)?;
-            return self.step(&mut kept, statement, true);
+            kept.reset_status(StatementStatus::VmStep);
+            self.watch().enter(Phase::Running(statement.mode));
+            let ran = self.step(&mut kept, statement, true)?;
+            let steps = kept.get_status(StatementStatus::VmStep);
+            drop(kept);
+            self.measured(statement, steps, began.elapsed());
+            return Ok(ran);
         }
         self.watch().begin(Phase::Compiling(statement.mode));
         let mut batch = Batch::new(&self.conn, statement.sql);
@@ -118,10 +132,11 @@ impl Sandbox {
         let Some(mut compiled) = first else { return Err(refusal::empty().into()) };
         finished.map_err(|denied| refusal::denied(&denied))?;
         // Whatever stands behind the first statement, nothing of it is compiled.
-        let (plain, writes_rows, suspects) = {
+        let (plain, writes_rows, suspects, relations) = {
             let mut watch = self.watch();
             let suspects = watch.take_suspects();
-            let told = (watch.is_plain() && suspects.is_empty(), watch.writes_rows(), suspects);
+            let plain = watch.is_plain() && suspects.is_empty();
+            let told = (plain, watch.writes_rows(), suspects, watch.take_compiled().flatten());
             watch.enter(Phase::Closed);
             told
         };
@@ -132,13 +147,14 @@ impl Sandbox {
         if statement.mode == Mode::Exec && self.layers.config && !compiled.readonly() {
             self.judge_rollback(statement)?;
         }
+        self.watch().enter(Phase::Running(statement.mode));
         let ran = self.step(&mut compiled, statement, writes_rows)?;
         drop(compiled);
         if natural && plain && statement.sql.len() <= KEPT_BYTES {
             if self.seen.len() >= 4 * KEPT {
                 self.seen.clear();
             }
-            self.seen.insert(statement.sql.into());
+            self.seen.insert(statement.sql.into(), Seen::of(statement, relations));
         }
         Ok(ran)
     }
@@ -168,7 +184,7 @@ impl Sandbox {
     /// Refuses what would end the transaction at a conflict. The word must stand in the statement or in the schema;
     /// where it does, the compiled program tells.
     fn judge_rollback(&self, statement: &Statement<'_>) -> Result<(), Failed> {
-        if !contains_word(statement.sql) && !self.schema_rolls_back()? {
+        if !contains(statement.sql, b"rollback") && !self.schema_rolls_back()? {
             return Ok(());
         }
         let sql = format!("EXPLAIN {}", statement.sql);
@@ -215,7 +231,8 @@ impl Sandbox {
         Ok(rolls_back)
     }
 
-    fn step(
+    /// Runs what is compiled; the phase says who may compile meanwhile.
+    pub(super) fn step(
         &self,
         compiled: &mut rusqlite::Statement<'_>,
         statement: &Statement<'_>,
@@ -225,7 +242,6 @@ impl Sandbox {
             return Err(refusal::writes().into());
         }
         bind(compiled, statement)?;
-        self.watch().enter(Phase::Running(statement.mode));
         let writes = !compiled.readonly();
         let width = compiled.column_count();
         let columns: Vec<String> = compiled.column_names().map(str::to_owned).collect();
@@ -268,7 +284,7 @@ impl Sandbox {
             return Ok(None);
         }
         // A statement that frees may need a few pages to do so, and gives back more.
-        let reserve = if statement.frees { RESERVE_PAGES.saturating_mul(self.page_bytes) } else { 0 };
+        let reserve = if statement.frees { RESERVE_PAGES.saturating_mul(self.page_bytes()?) } else { 0 };
         Ok(Some(self.usage()?.max(quota).saturating_add(reserve)))
     }
 
@@ -276,7 +292,7 @@ impl Sandbox {
     fn bound_pages(&mut self, frees: bool) -> Result<()> {
         let pages = match self.quota {
             Some(quota) if self.layers.quota => {
-                let pages = (quota / self.page_bytes).clamp(1, MOST_PAGES);
+                let pages = (quota / self.page_bytes()?).clamp(1, MOST_PAGES);
                 let reserve = if frees { RESERVE_PAGES.max(pages / 16) } else { 0 };
                 pages.saturating_add(reserve).min(MOST_PAGES)
             }
@@ -297,14 +313,9 @@ impl Sandbox {
 const OE_ROLLBACK: i64 = 1;
 const OE_MASK: i64 = 0x0f;
 
-fn contains_word(sql: &str) -> bool {
-    let word = b"rollback";
-    sql.as_bytes().windows(word.len()).any(|found| found.eq_ignore_ascii_case(word))
-}
-
 /// Why a statement did not run to its end.
 #[derive(Debug)]
-enum Failed {
+pub(super) enum Failed {
     Engine(rusqlite::Error),
     Told(Error),
 }

@@ -79,18 +79,24 @@ pub(super) fn configure(conn: &Connection, layers: Layers) -> Result<()> {
 
 /// The engine's pragmas: the runtime's own, before any statement of an agent's.
 pub(super) fn pragmas(conn: &Connection, config: &SandboxConfig, role: Role, layers: Layers) -> Result<()> {
-    let synchronous = match config.durability {
-        Durability::Full => "FULL",
-        Durability::Normal => "NORMAL",
-    };
     conn.execute_batch(&format!(
-        "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; \
-         PRAGMA cell_size_check = ON; PRAGMA cache_size = -{}; PRAGMA recursive_triggers = OFF; PRAGMA mmap_size = 0; \
-         PRAGMA journal_size_limit = 0;",
+        "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; PRAGMA cache_size = -{}; \
+         PRAGMA recursive_triggers = OFF; PRAGMA mmap_size = 0;",
         config.cache_kib
     ))
     .map_err(engine)?;
-    if role == Role::Reader && layers.readonly {
+    // Opening is most of what a statement costs on a scope that is not at hand: what is about writing is left to those
+    // who write.
+    if role == Role::Writer || !layers.readonly {
+        let synchronous = match config.durability {
+            Durability::Full => "FULL",
+            Durability::Normal => "NORMAL",
+        };
+        conn.execute_batch(&format!(
+            "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 0;"
+        ))
+        .map_err(engine)?;
+    } else {
         conn.execute_batch("PRAGMA query_only = ON").map_err(engine)?;
     }
     Ok(())

@@ -12,6 +12,16 @@ struct Waiting {
     wakers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     closed: bool,
+    /// When the thread that rings looks next by itself; `None`: not before it is told to.
+    looks: Option<Instant>,
+}
+
+impl Waiting {
+    /// Whether the thread that rings must be told of this moment. Where it looks earlier anyhow it need not be: waking it
+    /// costs more than most statements do.
+    fn is_news(&self, at: Instant) -> bool {
+        self.looks.is_none_or(|looks| at < looks)
+    }
 }
 
 /// Who waits for which moment. One thread rings; see [`Alarms::wait`].
@@ -45,12 +55,13 @@ impl Alarms {
 
     /// Rings what is due, then waits for the next moment, at most until `until`; false once closed.
     pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
-        let waiting = self.lock();
+        let mut waiting = self.lock();
         if waiting.closed {
             return false;
         }
         let next = waiting.wakers.keys().next().map(|(at, _)| *at);
         let next = [next, until].into_iter().flatten().min();
+        waiting.looks = next;
         let now = Instant::now();
         let mut waiting = match next {
             Some(at) if at <= now => waiting,
@@ -106,10 +117,10 @@ impl Future for Alarm {
             }
         };
         self.id = Some(id);
-        let earliest = waiting.wakers.keys().next().is_none_or(|(first, _)| self.at < *first);
+        let news = waiting.is_news(self.at);
         waiting.wakers.insert((self.at, id), context.waker().clone());
         drop(waiting);
-        if earliest {
+        if news {
             alarms.changed.notify_all();
         }
         Poll::Pending

@@ -41,6 +41,10 @@ pub struct SqlConfig {
     pub value_bytes: usize,
     /// Memory that the engine may hold for one statement, in bytes: 4 MiB to 16 GiB. Default 128 MiB.
     pub heap_bytes: usize,
+    /// Memory that SQLite may hold in the whole process, in bytes: 16 MiB to 1 TiB. It holds only where the process has used
+    /// SQLite before this crate, so that the memory of single statements cannot be bounded: there one statement may take
+    /// what others need, but not what the host needs. Default: unlimited.
+    pub process_heap_bytes: Option<u64>,
     /// Bytes of write-ahead log that one statement or transaction may write: 1 MiB to 1 TiB. Default 1 GiB.
     pub wal_bytes: u64,
     /// Page cache of each connection, in KiB: 16 to 1,048,576. Default 256.
@@ -49,6 +53,9 @@ pub struct SqlConfig {
     pub checkpoint_pages: u32,
     /// Memory for the decisions about texts of statements that come again. Default 4 MiB; 0: none.
     pub verdict_bytes: usize,
+    /// Whether a query that comes again, is compiled, and was over in some hundred steps may run on the caller's thread: at
+    /// most for a millisecond and a few instructions. Default true.
+    pub inline: bool,
     /// Dumps that may be under way at once: 1 to 64. Default 4.
     pub dumps: usize,
     /// Databases of the operator's that every scope may read, at most 10.
@@ -89,10 +96,12 @@ impl Default for SqlConfig {
             quota_bytes: None,
             value_bytes: 4 << 20,
             heap_bytes: 128 << 20,
+            process_heap_bytes: None,
             wal_bytes: 1 << 30,
             cache_kib: 256,
             checkpoint_pages: 256,
             verdict_bytes: 4 << 20,
+            inline: true,
             dumps: 4,
             shared: Vec::new(),
         }
@@ -115,6 +124,9 @@ impl SqlConfig {
         in_range("sql.max_savepoints", u64::from(self.max_savepoints), 0, 1_000)?;
         in_range("sql.value_bytes", self.value_bytes as u64, 1_024, 1_000_000_000)?;
         in_range("sql.heap_bytes", self.heap_bytes as u64, 4 << 20, 16 << 30)?;
+        if let Some(bytes) = self.process_heap_bytes {
+            in_range("sql.process_heap_bytes", bytes, 16 << 20, 1 << 40)?;
+        }
         in_range("sql.wal_bytes", self.wal_bytes, 1 << 20, 1 << 40)?;
         in_range("sql.cache_kib", u64::from(self.cache_kib), 16, 1 << 20)?;
         in_range("sql.checkpoint_pages", u64::from(self.checkpoint_pages), 16, 1_000_000)?;

@@ -25,7 +25,7 @@ use super::verdicts::Verdicts;
 use super::workers::Workers;
 use crate::config::Durability;
 use crate::error::closed;
-use crate::sandbox::{EntryPool, Layers, SandboxConfig, SharedFile};
+use crate::sandbox::{EntryPool, Layers, SandboxConfig, SharedFile, heap};
 use crate::store::Store;
 
 /// Longest deadline that a call may ask for.
@@ -62,6 +62,11 @@ impl Engine {
         static PROVIDERS: AtomicU64 = AtomicU64::new(0);
         let config = store.config.sql.clone();
         config.check()?;
+        if let Some(bytes) = config.process_heap_bytes
+            && !heap::install()
+        {
+            heap::limit_process(bytes);
+        }
         // No two providers share it: of one process by the count, of two at a time by the process's number, of two at
         // different times by the clock.
         let count = PROVIDERS.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,8 @@ use memory_core::{Error, ErrorKind, Result, Scope, ScopeDigest, ScopeId, ScopeKi
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::empty::empty_database;
+use super::two_ages::TwoAges;
 use crate::error::{file, foreign};
 use crate::file::FileId;
 
@@ -25,6 +27,8 @@ const IDENTITY_BYTES: u64 = 8_192;
 /// Begins the name of a folder that is being removed.
 const TRASH: &str = ".trash-";
 const LOCK: &str = ".lock";
+/// Memory for what is known of folders, so that the pages of a list do not read each of them again: some 60,000.
+const KNOWN_BYTES: usize = 32 << 20;
 
 /// The root folder, and the lock by which processes agree who makes and who removes databases below it.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(crate) struct Files {
     lock: Mutex<Held>,
     /// Makes names of drafts and of trash this process's own.
     names: AtomicU64,
+    /// Whose a folder is, by its name. The name is the scope's digest, so this never changes.
+    known: Mutex<TwoAges<Box<str>, Scope>>,
 }
 
 #[derive(Debug)]
@@ -135,7 +141,14 @@ impl Files {
     }
 
     fn new(root: Root, durable: bool) -> Self {
-        Self { root, durable, inside: RwLock::default(), lock: Mutex::default(), names: AtomicU64::new(0) }
+        Self {
+            root,
+            durable,
+            inside: RwLock::default(),
+            lock: Mutex::default(),
+            names: AtomicU64::new(0),
+            known: Mutex::new(TwoAges::new(KNOWN_BYTES)),
+        }
     }
 
     fn root(&self) -> &Path {
@@ -178,6 +191,10 @@ impl Files {
 
     fn held(&self) -> std::sync::MutexGuard<'_, Held> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, TwoAges<Box<str>, Scope>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the lock's file where the root exists; false where it does not, so that there is nothing to agree about.
@@ -262,7 +279,8 @@ impl Files {
         Ok(())
     }
 
-    /// The scopes of a tenant whose folders hold an identity and a database, in no order.
+    /// The scopes of a tenant whose folders hold an identity and a database, in no order; a folder that was seen before may
+    /// have lost them.
     pub(crate) fn list(&self, tenant: &TenantId) -> Result<Vec<Scope>> {
         let folder = self.tenant_folder(tenant);
         match fs::symlink_metadata(&folder) {
@@ -283,6 +301,12 @@ impl Files {
             if !is_digest(name) {
                 continue;
             }
+            if let Some(scope) = self.known().get(name) {
+                if scope.tenant == *tenant {
+                    scopes.push(scope);
+                }
+                continue;
+            }
             let scope = match identity(&item.path()) {
                 Ok(Some(scope)) => scope,
                 Ok(None) => continue,
@@ -294,6 +318,9 @@ impl Files {
             };
             // What does not belong there is nobody's: it was put there by hand.
             if scope.tenant == *tenant && scope.digest().to_hex() == name {
+                // The strings of the scope, the name, and what holds them.
+                let weight = 192 + name.len() + scope.tenant.as_str().len() + scope.id.as_str().len();
+                self.known().put(name.into(), scope.clone(), weight);
                 scopes.push(scope);
             } else {
                 tracing::warn!(folder = name, "a scope's folder names another scope and is left out");
@@ -469,32 +496,6 @@ fn content_of(scope: &Scope) -> Result<Vec<u8>> {
         .map_err(|error| Error::internal("a scope's identity cannot be written").with_source(error))
 }
 
-/// A database without tables that uses the write-ahead log, as SQLite writes it: <https://www.sqlite.org/fileformat2.html>.
-/// Had SQLite to make one, it would take a journal and six syncs.
-fn empty_database() -> Vec<u8> {
-    let mut page = vec![0; 4_096];
-    let fields: [(usize, &[u8]); 7] = [
-        (0, b"SQLite format 3\0"),
-        // Pages of 4,096 bytes; read and written by way of the log; none of them reserved; the fractions.
-        (16, &[0x10, 0x00, 2, 2, 0, 64, 32, 32]),
-        // One change, one page.
-        (24, &[0, 0, 0, 1, 0, 0, 0, 1]),
-        // The change for which the number of pages holds.
-        (92, &[0, 0, 0, 1]),
-        // The version of SQLite that wrote it.
-        (96, &[0x00, 0x2e, 0x5f, 0x20]),
-        // The schema's table: a leaf without cells.
-        (100, &[0x0d]),
-        (105, &[0x10, 0x00]),
-    ];
-    for (at, bytes) in fields {
-        for (to, from) in page.iter_mut().skip(at).zip(bytes) {
-            *to = *from;
-        }
-    }
-    page
-}
-
 fn is_digest(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
@@ -557,25 +558,4 @@ fn strange(what: &str) -> Error {
         ErrorKind::Corrupt,
         format!("{what} is a symbolic link or no ordinary one; somebody else put it there: remove it"),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::empty_database;
-
-    #[test]
-    fn sqlite_takes_the_empty_database_for_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data.db");
-        std::fs::write(&path, empty_database()).unwrap();
-        let conn = rusqlite::Connection::open(&path).unwrap();
-        let text = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
-        assert_eq!(text("PRAGMA integrity_check"), "ok");
-        assert_eq!(text("PRAGMA journal_mode"), "wal");
-        assert_eq!(text("PRAGMA encoding"), "UTF-8");
-        conn.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA wal_checkpoint(TRUNCATE)")
-            .unwrap();
-        assert_eq!(text("PRAGMA integrity_check"), "ok");
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 8_192);
-    }
 }

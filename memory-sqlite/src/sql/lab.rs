@@ -142,6 +142,12 @@ pub fn last_peak_bytes() -> u64 {
     crate::sandbox::LAST_PEAK.load(std::sync::atomic::Ordering::Acquire)
 }
 
+/// Memory that SQLite holds now in this process, in bytes.
+#[must_use]
+pub fn engine_bytes() -> u64 {
+    crate::sandbox::heap::process_bytes()
+}
+
 /// Forgets what the last statement took.
 pub fn forget_peak() {
     crate::sandbox::LAST_PEAK.store(0, std::sync::atomic::Ordering::Release);

@@ -11,6 +11,7 @@ mod config;
 mod descriptors;
 mod dump;
 mod dump_format;
+mod empty;
 mod engine;
 mod facet;
 mod files;

@@ -18,8 +18,12 @@ pub(crate) const DROPPED: i32 = -1_145_198_416;
 /// Marks a database that holds what was committed.
 pub(crate) const WRITTEN: i32 = 1;
 
-/// Connections at rest that keep their caches.
-const WARM: usize = 256;
+/// Connections at rest that keep all of their caches.
+const WARM: usize = 64;
+/// Connections that wait to be closed, at most.
+const EVICTED: usize = 4;
+/// Bytes of caches that each of the others keeps.
+const COLD_BYTES: usize = 40 << 10;
 
 /// What this provider knows of a scope while anybody uses its database.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub(crate) struct Conn {
     role: Role,
     epoch: u64,
     file: Option<FileId>,
+    /// The database's mark as it was opened.
+    mark: i32,
 }
 
 impl Conn {
@@ -63,12 +69,18 @@ impl Conn {
         self.file
     }
 
-    /// Whether it leads to what now has the scope's name.
-    fn is_current(&self) -> bool {
-        let now = self.state.place.file();
+    /// Whether no connection of this process has been told to let go of the file.
+    fn is_of_this_epoch(&self) -> bool {
         self.epoch == self.state.epoch.load(Ordering::SeqCst)
-            && self.file == now
-            && (now.is_some() || cfg!(not(unix)))
+    }
+
+    /// Whether it leads to what now has the scope's name.
+    pub(crate) fn is_current(&self) -> bool {
+        if !self.is_of_this_epoch() {
+            return false;
+        }
+        let now = self.state.place.file();
+        self.file == now && (now.is_some() || cfg!(not(unix)))
     }
 }
 
@@ -125,7 +137,7 @@ impl Shelf {
     }
 }
 
-/// The last ones used keep what makes them fast; the others only their files.
+/// The last ones used keep what makes them fast; the others as much of it as is little.
 #[derive(Debug, Default)]
 struct Resting {
     warm: Shelf,
@@ -149,6 +161,8 @@ pub(crate) struct Pool {
     readers: usize,
     log_bytes: u64,
     resting: Mutex<Resting>,
+    /// Those that became too many, until somebody has the time to close them.
+    evicted: Mutex<Vec<Conn>>,
     scopes: Mutex<(HashMap<ScopeDigest, Weak<ScopeState>>, usize)>,
 }
 
@@ -161,6 +175,7 @@ impl Pool {
             readers,
             log_bytes,
             resting: Mutex::default(),
+            evicted: Mutex::default(),
             scopes: Mutex::new((HashMap::new(), 256)),
         }
     }
@@ -215,7 +230,7 @@ impl Pool {
             }
             let conn = self.open(state, Role::Writer, layers)?;
             drop(opening);
-            if conn.sandbox.mark()? == DROPPED {
+            if conn.mark == DROPPED {
                 // Whoever dropped it did not come to remove it.
                 self.remove(conn, deadline)?;
                 continue;
@@ -234,22 +249,24 @@ impl Pool {
         if let Some(conn) = self.rested(state, Role::Reader) {
             return Ok(Some(conn));
         }
-        if !state.place.is_made()? {
-            return Ok(None);
-        }
         let opening = self.files.opening(deadline)?;
         if !state.place.is_made()? {
             return Ok(None);
         }
         let conn = self.open(state, Role::Reader, layers)?;
         drop(opening);
-        Ok((conn.sandbox.mark()? != DROPPED).then_some(conn))
+        Ok((conn.mark != DROPPED).then_some(conn))
     }
 
     /// A connection to a database without tables.
     pub(crate) fn empty(&self, state: &Arc<ScopeState>, layers: Layers) -> Result<Sandbox> {
         let opener = &self.opener;
         Sandbox::open(At::Empty, Role::Reader, &opener.sandbox, &opener.shared, self.entries(state), layers)
+    }
+
+    /// A connection that reads and rests.
+    pub(crate) fn rested_reader(&self, state: &Arc<ScopeState>) -> Option<Conn> {
+        self.rested(state, Role::Reader)
     }
 
     fn rested(&self, state: &Arc<ScopeState>, role: Role) -> Option<Conn> {
@@ -271,8 +288,8 @@ impl Pool {
         let at = At::File(state.place.database());
         let sandbox = Sandbox::open(at, role, &opener.sandbox, &opener.shared, entries, layers)?;
         // Opens the log, whose name must still be this file's.
-        sandbox.mark()?;
-        Ok(Conn { sandbox, state: Arc::clone(state), role, epoch, file })
+        let mark = sandbox.mark()?;
+        Ok(Conn { sandbox, state: Arc::clone(state), role, epoch, file, mark })
     }
 
     fn entries(&self, state: &ScopeState) -> Option<Arc<dyn EntrySource>> {
@@ -288,7 +305,8 @@ impl Pool {
             );
             return;
         }
-        if !conn.is_current() || self.capacity == 0 {
+        // Whether it still leads to the scope's file is asked when it is used again.
+        if !conn.is_of_this_epoch() || self.capacity == 0 {
             return;
         }
         conn.sandbox.set_quota(None);
@@ -300,7 +318,10 @@ impl Pool {
         if self.capacity <= WARM {
             return;
         }
-        cooled.sandbox.relax();
+        if !cooled.sandbox.relax(COLD_BYTES) {
+            // A schema as large as that is better read again.
+            return;
+        }
         let mut resting = self.lock();
         resting.cold.put(cooled);
         let closed = if resting.warm.count + resting.cold.count > self.capacity {
@@ -309,11 +330,25 @@ impl Pool {
             None
         };
         drop(resting);
-        drop(closed);
+        let Some(closed) = closed else { return };
+        let mut evicted = self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
+        evicted.push(closed);
+        let many = evicted.len() >= EVICTED;
+        drop(evicted);
+        if many {
+            self.close_evicted();
+        }
+    }
+
+    /// Closes what became too much; whoever laid a connection to rest calls it when its caller has its answer.
+    pub(crate) fn close_evicted(&self) {
+        let evicted = std::mem::take(&mut *self.evicted.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(evicted);
     }
 
     /// Closes the connections to a scope that rest.
     pub(crate) fn close_scope(&self, digest: ScopeDigest) {
+        self.close_evicted();
         let mut closed = Vec::new();
         let mut resting = self.lock();
         for role in [Role::Writer, Role::Reader] {
@@ -328,6 +363,7 @@ impl Pool {
 
     /// Every connection that rests.
     pub(crate) fn drain(&self) -> Vec<Conn> {
+        self.close_evicted();
         let mut resting = self.lock();
         std::iter::from_fn(|| resting.cold.oldest().or_else(|| resting.warm.oldest())).collect()
     }
@@ -352,6 +388,43 @@ impl Pool {
         Ok(())
     }
 
+    /// As [`Pool::remove`], for a database that cannot be marked since the disk is full. The connection holds the lock for
+    /// writing; whoever gets it next sees that the file has lost its name.
+    pub(crate) fn remove_unmarked(&self, conn: Conn, deadline: Instant) -> Result<()> {
+        let state = Arc::clone(&conn.state);
+        state.forget_connections();
+        self.close_scope(state.digest);
+        let trash = self.files.changing(deadline)?.take(&state.place, conn.file())?;
+        drop(conn);
+        if let Some(trash) = trash {
+            discard(&trash);
+        }
+        Ok(())
+    }
+
+    /// As [`Pool::remove`], for a database that cannot be opened since the disk is too full for the index of its log.
+    /// While nobody has it open nobody can open it; where it can be opened by now, the connection is handed out.
+    pub(crate) fn remove_unopened(
+        &self,
+        state: &Arc<ScopeState>,
+        layers: Layers,
+        deadline: Instant,
+    ) -> Result<Option<Conn>> {
+        let changing = self.files.changing(deadline)?;
+        match self.open(state, Role::Writer, layers) {
+            Err(error) if is_out_of_room(&error) => {}
+            opened => return opened.map(Some),
+        }
+        state.forget_connections();
+        self.close_scope(state.digest);
+        let trash = changing.take(&state.place, state.place.file())?;
+        drop(changing);
+        if let Some(trash) = trash {
+            discard(&trash);
+        }
+        Ok(None)
+    }
+
     /// As [`Pool::remove`], for a file that cannot be opened as a database.
     pub(crate) fn remove_damaged(&self, state: &ScopeState, deadline: Instant) -> Result<()> {
         state.forget_connections();
@@ -374,4 +447,13 @@ pub(crate) fn is_busy(error: &memory_core::Error) -> bool {
         && std::error::Error::source(error)
             .and_then(|source| source.downcast_ref::<rusqlite::Error>())
             .is_some_and(crate::error::is_busy)
+}
+
+/// Whether an error says that the disk takes nothing more.
+pub(crate) fn is_out_of_room(error: &memory_core::Error) -> bool {
+    use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<rusqlite::Error>())
+        .and_then(crate::error::code)
+        .is_some_and(|code| matches!(code, DiskFull | SystemIoFailure))
 }

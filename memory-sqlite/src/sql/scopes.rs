@@ -8,7 +8,7 @@ use memory_core::sql::{SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
 use memory_core::{Error, ErrorKind, Result, Scope, ScopeId, ScopeKind, TenantId};
 
 use super::engine::Engine;
-use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
+use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy, is_out_of_room};
 use super::transactions::{Ended, Guard};
 
 impl Engine {
@@ -144,6 +144,12 @@ impl Engine {
                 self.pool.remove_damaged(state, deadline)?;
                 return Ok(true);
             }
+            Err(error) if is_out_of_room(&error) => {
+                match self.pool.remove_unopened(state, self.layers(), deadline)? {
+                    Some(conn) => conn,
+                    None => return Ok(true),
+                }
+            }
             Err(error) => return Err(error),
         };
         if let Err(error) = conn.sandbox.begin_immediate() {
@@ -155,8 +161,17 @@ impl Engine {
         let mark = conn.sandbox.mark()?;
         if mark != DROPPED {
             // From its commit on the database is gone, whoever comes to remove the files.
-            conn.sandbox.set_mark(DROPPED)?;
-            conn.sandbox.commit()?;
+            let marked = conn.sandbox.set_mark(DROPPED).and_then(|()| conn.sandbox.commit());
+            if let Err(error) = marked {
+                conn.sandbox.rollback()?;
+                if !is_out_of_room(&error) {
+                    return Err(error);
+                }
+                // The mark takes a page of the log. Dropping gives room back, so it must not need any.
+                conn.sandbox.begin_immediate()?;
+                self.pool.remove_unmarked(conn, deadline)?;
+                return Ok(mark == WRITTEN);
+            }
         } else {
             conn.sandbox.rollback()?;
         }

@@ -1,18 +1,19 @@
 //! Running one statement: by itself, or in a transaction.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
 use memory_core::{Error, ErrorKind, Result, Scope};
-use memory_validator::Mode;
+use memory_validator::{Mode, Stages};
 
 use super::engine::{Engine, held_here};
 use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
 use super::running::Underway;
 use super::transactions::{Ended, Guard, Held, Transaction};
 use super::verdicts::Judged;
-use crate::sandbox::{Cancel, Ran, Sandbox, Statement};
+use crate::sandbox::{Cancel, Layers, Ran, Sandbox, Statement};
 
 /// The number of the savepoint that undoes one statement; those of transactions begin with 1.
 const OF_STATEMENT: u32 = 0;
@@ -73,6 +74,9 @@ impl Engine {
                 )
             })?
             .map_err(|_| crate::error::closed())?;
+        if let Some(ran) = self.read_here(&call, &state, &underway.cancel) {
+            return Ok(ran);
+        }
         let mut permit = Some(permit);
         let mut times = 0;
         loop {
@@ -88,12 +92,32 @@ impl Engine {
                 Err(error) if is_busy(&error) => Tried::Busy(held),
                 done => Tried::Done(done),
             };
-            match self.workers.run(deadline, work).await? {
+            let engine = Arc::clone(self);
+            match self.workers.run_then(deadline, work, move || engine.pool.close_evicted()).await? {
                 Tried::Done(done) => return done,
                 Tried::Busy(held) => permit = held,
             }
             self.pause(&mut times, deadline).await?;
         }
+    }
+
+    /// Runs a query on the caller's thread, where it is known to be over at once; `None`: it was not run.
+    fn read_here(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Option<Ran> {
+        if !self.config.inline || self.layers() != Layers::ALL || self.stages() != Stages::ALL {
+            return None;
+        }
+        self.verdicts.known(&call.sql, call.mode)?;
+        let mut conn = self.pool.rested_reader(state)?;
+        let statement = statement(call, false, cancel);
+        let ran = catch_unwind(AssertUnwindSafe(|| conn.sandbox.run_small(&statement)));
+        let Ok(ran) = ran else {
+            tracing::error!("a statement panicked, which is a bug; please report it");
+            return None;
+        };
+        if !conn.sandbox.in_transaction() {
+            self.pool.rest(conn);
+        }
+        ran
     }
 
     fn read_once(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Result<Ran> {
@@ -112,16 +136,7 @@ impl Engine {
 
     fn step(&self, sandbox: &mut Sandbox, call: &Call, frees: bool, cancel: &Cancel) -> Result<Ran> {
         sandbox.set_quota(call.options.quota_bytes.or(self.config.quota_bytes));
-        sandbox.run(&Statement {
-            sql: &call.sql,
-            args: &call.args,
-            mode: call.mode,
-            deadline: call.deadline,
-            max_rows: call.options.max_rows,
-            max_bytes: call.options.max_bytes,
-            frees,
-            cancel,
-        })
+        sandbox.run(&statement(call, frees, cancel))
     }
 
     /// As [`Engine::step`], where the statement may write. The engine bounds the pages of the file; of a file that is
@@ -171,7 +186,8 @@ impl Engine {
                 (Arc::clone(self), Arc::clone(&call), Arc::clone(&state), underway.cancel.clone());
             let deadline = call.deadline;
             let work = move || engine.write_once(&call, &state, held, &cancel);
-            match self.workers.run(deadline, work).await? {
+            let engine = Arc::clone(self);
+            match self.workers.run_then(deadline, work, move || engine.pool.close_evicted()).await? {
                 Tried::Done(done) => return done,
                 Tried::Busy(held) => guard = Some(held),
             }
@@ -252,6 +268,11 @@ impl Engine {
                     self.pool.rest(conn);
                 }
                 return Err(error);
+            }
+            // On a full disk one is dropped without its mark, under the lock that is held now.
+            if !conn.is_current() {
+                conn.sandbox.rollback()?;
+                continue;
             }
             if conn.sandbox.mark()? != DROPPED {
                 return Ok(conn);
@@ -352,6 +373,19 @@ impl Engine {
             self.roll_back(held);
         }
         lives
+    }
+}
+
+fn statement<'a>(call: &'a Call, frees: bool, cancel: &'a Cancel) -> Statement<'a> {
+    Statement {
+        sql: &call.sql,
+        args: &call.args,
+        mode: call.mode,
+        deadline: call.deadline,
+        max_rows: call.options.max_rows,
+        max_bytes: call.options.max_bytes,
+        frees,
+        cancel,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::{Future as _, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread::JoinHandle;
@@ -24,6 +24,7 @@ const ROOM_BYTES: usize = 8 << 20;
 const WAITS: u8 = 0;
 const RUNS: u8 = 1;
 const ABANDONED: u8 = 2;
+const DONE: u8 = 3;
 
 struct Job {
     state: Arc<AtomicU8>,
@@ -36,14 +37,23 @@ struct Queue {
     closed: bool,
     threads: Vec<JoinHandle<()>>,
     started: bool,
+    /// What wakes each thread that sleeps; the last to fall asleep, whose caches are warm, is woken first.
+    asleep: Vec<Arc<Condvar>>,
+    /// A thread that is out of work looks for more for some microseconds before it sleeps: nobody need wake it.
+    looking: usize,
 }
 
 /// The threads and what waits for them. They start with the first statement.
 pub(crate) struct Workers {
     queue: Mutex<Queue>,
-    wake: Condvar,
+    /// How many jobs wait, for who looks without the lock.
+    waiting: AtomicUsize,
     alarms: Arc<Alarms>,
     threads: usize,
+    /// Whether threads look for a while before they sleep.
+    looks: bool,
+    /// Whether a caller looks for its answer now. One at a time does: the others have better things to do.
+    expects: AtomicBool,
 }
 
 impl std::fmt::Debug for Workers {
@@ -54,7 +64,16 @@ impl std::fmt::Debug for Workers {
 
 impl Workers {
     pub(crate) fn new(threads: usize, alarms: Arc<Alarms>) -> Self {
-        Self { queue: Mutex::default(), wake: Condvar::new(), alarms, threads }
+        // On one processor whoever looks keeps the other from bringing work.
+        let looks = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+        Self {
+            queue: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            alarms,
+            threads,
+            looks,
+            expects: AtomicBool::new(false),
+        }
     }
 
     /// Runs on a worker. Where no thread comes free before the deadline it is not run at all; once it runs, it keeps to
@@ -64,13 +83,27 @@ impl Workers {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        self.run_then(deadline, work, || {}).await
+    }
+
+    /// As [`Workers::run`], and then does what nobody waits for.
+    pub(crate) async fn run_then<T, F, G>(self: &Arc<Self>, deadline: Instant, work: F, then: G) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+        G: FnOnce() + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         let state = Arc::new(AtomicU8::new(WAITS));
+        let told = Arc::clone(&state);
         let work = Box::new(move || {
             let done = work();
             let _ = reply.send(done);
+            told.store(DONE, Ordering::Release);
+            then();
         });
         self.push(Job { state: Arc::clone(&state), work })?;
+        self.expect(&state);
         let waiting = Abandon(state);
         let mut answer = pin!(answer);
         let mut alarm = pin!(Some(self.alarms.at(deadline)));
@@ -121,8 +154,12 @@ impl Workers {
             return Err(overloaded("statements"));
         }
         queue.jobs.push_back(job);
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        let wakes = if queue.jobs.len() > queue.looking { queue.asleep.pop() } else { None };
         drop(queue);
-        self.wake.notify_one();
+        if let Some(thread) = wakes {
+            thread.notify_one();
+        }
         Ok(())
     }
 
@@ -147,7 +184,8 @@ impl Workers {
     }
 
     fn work(&self) {
-        while let Some(job) = self.next() {
+        let bell = Arc::new(Condvar::new());
+        while let Some(job) = self.next(&bell) {
             if job.state.compare_exchange(WAITS, RUNS, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 continue;
             }
@@ -158,16 +196,42 @@ impl Workers {
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next job; sleeps until there is one. `None`: closed.
+    fn next(&self, bell: &Arc<Condvar>) -> Option<Job> {
         let mut queue = self.lock();
         loop {
+            if self.looks && queue.jobs.is_empty() && queue.looking == 0 && !queue.closed {
+                queue.looking += 1;
+                drop(queue);
+                self.look();
+                queue = self.lock();
+                queue.looking -= 1;
+            }
             if let Some(job) = queue.jobs.pop_front() {
+                self.waiting.store(queue.jobs.len(), Ordering::Release);
                 return Some(job);
             }
             if queue.closed {
                 return None;
             }
-            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.asleep.push(Arc::clone(bell));
+            while !queue.closed && queue.asleep.iter().any(|asleep| Arc::ptr_eq(asleep, bell)) {
+                queue = bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Waits some microseconds for a job.
+    fn look(&self) {
+        look_for(7, || self.waiting.load(Ordering::Acquire) > 0);
+    }
+
+    /// Waits some microseconds for an answer: most statements take no longer, and to put the caller's thread to sleep and
+    /// wake it again does.
+    fn expect(&self, state: &AtomicU8) {
+        if self.looks && !self.expects.swap(true, Ordering::AcqRel) {
+            look_for(7, || state.load(Ordering::Acquire) == DONE);
+            self.expects.store(false, Ordering::Release);
         }
     }
 
@@ -177,12 +241,13 @@ impl Workers {
 
     /// Ends the threads once what they run has ended; what waits is not run.
     pub(crate) fn close(&self) {
-        let (jobs, threads) = {
+        let (jobs, threads, asleep) = {
             let mut queue = self.lock();
             queue.closed = true;
-            (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.threads))
+            let Queue { jobs, threads, asleep, .. } = &mut *queue;
+            (std::mem::take(jobs), std::mem::take(threads), std::mem::take(asleep))
         };
-        self.wake.notify_all();
+        asleep.iter().for_each(|thread| thread.notify_one());
         drop(jobs);
         let this = std::thread::current().id();
         for thread in threads {
@@ -194,6 +259,20 @@ impl Workers {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks again and again, after a time that doubles each time, then lets others run a few times.
+fn look_for(doublings: u32, found: impl Fn() -> bool) {
+    for step in 0..doublings + 5 {
+        if found() {
+            return;
+        }
+        if step < doublings {
+            (0..1 << step).for_each(|_| std::hint::spin_loop());
+        } else {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -56,6 +56,32 @@ pub(crate) fn wrapped(mut program: Command, test: &str, role: &str) -> Command {
     through(program, test, role)
 }
 
+/// Runs a test in a child whose environment names `FOLDER`, a file system of 4 MiB.
+#[cfg(target_os = "linux")]
+pub(crate) fn on_a_small_file_system(test: &str, role: &str) {
+    let folder = super::files::folder();
+    // A mount that only the child and its children see, and that ends with them.
+    let script = "mount -t tmpfs -o size=4m none \"$FOLDER\"";
+    let unshare = |script: &str| {
+        let mut unshare = Command::new("unshare");
+        unshare
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+            .env("FOLDER", folder.path());
+        unshare
+    };
+    match unshare(script).output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return super::skip(test, &format!("a small file system cannot be mounted: {reason}"));
+        }
+        Err(error) => return super::skip(test, &format!("unshare cannot be run: {error}")),
+    }
+    let mut command = wrapped(unshare(&format!("{script} && exec \"$0\" \"$@\"")), test, role);
+    let said = Child::start(command.env("FOLDER", folder.path())).finish();
+    println!("{role}: {}", said.join("; "));
+}
+
 fn through(mut program: Command, test: &str, role: &str) -> Command {
     program.args(arguments(test)).env(ROLE, role);
     program

@@ -6,6 +6,7 @@
 mod json;
 mod math;
 mod pattern;
+mod percentile;
 mod text;
 mod vector;
 
@@ -33,6 +34,7 @@ const REMOVED: [(&str, i32); 9] = [
 pub(super) fn register(conn: &Connection, layers: Layers) -> Result<()> {
     callback::register(conn, math::FUNCTIONS)?;
     callback::register(conn, vector::FUNCTIONS)?;
+    percentile::register(conn)?;
     if layers.functions {
         callback::register(conn, text::FUNCTIONS)?;
         callback::register(conn, pattern::FUNCTIONS)?;

@@ -3,6 +3,7 @@
 mod corpus;
 mod functions;
 mod layers;
+mod small;
 mod statements;
 
 use std::path::{Path, PathBuf};
