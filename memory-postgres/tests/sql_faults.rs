@@ -1,5 +1,5 @@
 //! What others do to the agents' database behind the runtime's back, and many replicas at once.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing, missing_docs)]
 
 #[path = "support/sql.rs"]
 mod sql;

@@ -171,7 +171,7 @@ impl Engine {
         mut leased: Leased,
         cancel: &Arc<Cancel>,
     ) -> Tried {
-        let generation = leased.session.generation;
+        let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
         let begin = format!("BEGIN; {}; SELECT mem_sql.enter({generation})", limits(call.deadline));
         let opening = Opening { again: format!("ROLLBACK; {begin}"), first: begin, closing: &[] };
         let quota = asked.room.and_then(|room| room.quota);
@@ -198,8 +198,12 @@ impl Engine {
         if let Some(error) = error {
             let was_cancelled = talk.was_cancelled();
             self.undo(leased, was_cancelled).await;
-            if heard.fault.as_ref().is_some_and(|fault| fault.state == "3F000") {
-                // The schema was dropped by hand.
+            let about_schemas = |state: &str| matches!(state, "3F000" | "42501");
+            if heard.fault.as_ref().is_some_and(|fault| about_schemas(&fault.state))
+                && matches!(self.admin.find(&state.hex).await, Ok(None))
+            {
+                // The schema or the role was dropped by hand.
+                state.forget(generation);
                 return Tried::Stale(error);
             }
             return Tried::Done(Err(error));
