@@ -16,6 +16,7 @@
 //!
 //! Features: `schema` derives `schemars::JsonSchema` for the types that tools expose.
 
+pub mod access;
 pub mod backend;
 pub mod capabilities;
 pub mod checked;

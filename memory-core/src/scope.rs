@@ -425,6 +425,32 @@ impl RunContext {
     }
 }
 
+/// The least string above every string that begins with `prefix`; `None`: there is none.
+///
+/// UTF-8 orders as code points do, so raising the last character that can be raised bounds the prefix exactly.
+#[must_use]
+pub fn upper_bound(prefix: &str) -> Option<String> {
+    let mut bound = prefix.to_owned();
+    while let Some(last) = bound.pop() {
+        let next = match u32::from(last) {
+            // The surrogates in between are no characters.
+            0xd7ff => 0xe000,
+            point => point + 1,
+        };
+        if let Some(next) = char::from_u32(next) {
+            bound.push(next);
+            return Some(bound);
+        }
+    }
+    None
+}
+
+/// The least string above `key`.
+#[must_use]
+pub fn successor(key: &str) -> String {
+    format!("{key}\0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,5 +488,19 @@ mod tests {
         );
         run.credentials.insert("mem0".into(), Secret::new("sk-very-secret"));
         assert!(!format!("{run:?}").contains("very-secret"));
+    }
+
+    #[test]
+    fn an_upper_bound_is_above_every_extension_and_below_every_other() {
+        for prefix in ["a", "a\u{d7ff}", "é", "zz\u{10ffff}", "\u{7f}", "\u{ffff}", "a%_", "\u{10ffff}a"] {
+            let bound = upper_bound(prefix).unwrap();
+            for extension in ["", "\u{1}", "x", "\u{10ffff}\u{10ffff}"] {
+                assert!(format!("{prefix}{extension}").as_bytes() < bound.as_bytes(), "{prefix:?}");
+            }
+            assert!(!bound.starts_with(prefix));
+        }
+        assert_eq!(upper_bound("\u{10ffff}\u{10ffff}"), None);
+        assert_eq!(upper_bound(""), None);
+        assert!("key" < successor("key").as_str() && successor("key").as_str() < "key\u{1}");
     }
 }

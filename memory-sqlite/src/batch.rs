@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory_core::{Clock, Error, Key, Quota, Scope, ScopeDigest, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use crate::access::AccessCounts;
+use memory_core::access::AccessCounts;
 use crate::background::Signal;
 use crate::config::SqliteConfig;
 use crate::row::{self, StoredEntry, Unreadable, signed};

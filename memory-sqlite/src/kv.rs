@@ -13,7 +13,7 @@ use memory_core::{
 };
 use rusqlite::Connection;
 
-use crate::access::Look;
+use memory_core::access::Look;
 use crate::batch::Target;
 use crate::provider::SqliteProvider;
 use crate::read::{self, Allowance, Got, Step};

@@ -11,7 +11,6 @@
 //!
 //! It needs no particular async runtime.
 
-mod access;
 mod background;
 mod batch;
 mod block;

@@ -9,12 +9,12 @@ use memory_core::{
 };
 use rusqlite::{Connection, params};
 
-use crate::access::AccessCounts;
+use memory_core::access::AccessCounts;
 use crate::batch::{Batch, Content, Fault, History, Sql, Target};
 use crate::pipe::{AHEAD_BYTES, AHEAD_ITEMS, Pipe, Reader};
 use crate::row::{self, Unreadable, encode_metadata, signed, successor};
 use crate::store::Store;
-use crate::vector::store::{NewVector, Owner, Put, check_record, of_entry};
+use crate::vector::store::{NewVector, Owner, Put, of_entry};
 use crate::write::next_version;
 use crate::writer::Cost;
 
@@ -245,7 +245,7 @@ fn import_record(
         Some(old) => old.version.max(space.floor),
         None => space.floor,
     };
-    check_record(&record.vectors)?;
+    memory_core::backend::check_vectors(&record.vectors)?;
     let size = entry.size_bytes();
     batch.allow(target, &mut space, &entry.key, options.quota, &mut old, size, now)?;
     // A version that this key, or one that is gone, may have had is not given again.

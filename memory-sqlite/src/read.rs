@@ -10,7 +10,7 @@ use memory_core::{
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::access::AccessCounts;
+use memory_core::access::AccessCounts;
 use crate::batch::{Sql, kind_number};
 use crate::error::malformed;
 use crate::row::{self, StoredEntry, Unreadable, successor, unsigned, upper_bound};

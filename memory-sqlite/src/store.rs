@@ -9,7 +9,7 @@ use std::time::Duration;
 use memory_core::{Clock, Error, ErrorKind, Result};
 use rusqlite::Connection;
 
-use crate::access::AccessCounts;
+use memory_core::access::AccessCounts;
 use crate::background::{Schedule, Signal};
 use crate::batch::Context;
 use crate::checkpoint::Checkpointer;

@@ -129,7 +129,7 @@ pub(crate) fn vacuum(writer: &Writer) -> Result<()> {
 }
 
 /// Writes access counts; one caller at a time.
-pub(crate) fn accesses(writer: &Writer, counts: &crate::access::AccessCounts) -> Result<()> {
+pub(crate) fn accesses(writer: &Writer, counts: &memory_core::access::AccessCounts) -> Result<()> {
     // Those counted meanwhile are left for the next time.
     let mut keys = counts.keys();
     while keys > 0 {

@@ -20,7 +20,7 @@ use crate::scope::{Key, Scope, TenantId};
 
 pub use read::{GetOptions, ListQuery, ModelStats, Page, ScopeInfo, ScopePage, ScopeStats, ScopesQuery};
 pub use search::{Hit, SearchMode, SearchQuery, SearchResults};
-pub use transfer::{ImportOptions, ImportOutcome, OnExisting, Record, RecordVector};
+pub use transfer::{ImportOptions, ImportOutcome, OnExisting, Record, RecordVector, check_vectors};
 pub use write::{
     BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Embedding, IncrementOutcome, NewEntry,
     ReembedOptions, ReembedOutcome, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::embed::EmbeddingModel;
 use crate::entry::{Entry, Quota};
+use crate::error::{Error, Result};
+use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
 
 /// A stored vector on its way between stores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,40 @@ impl From<Entry> for Record {
     fn from(entry: Entry) -> Self {
         Self { entry, vectors: Vec::new() }
     }
+}
+
+/// Checks the vectors of a record: whoever wrote it is to blame.
+///
+/// # Errors
+/// `invalid_argument`, `too_large`.
+pub fn check_vectors(vectors: &[RecordVector]) -> Result<()> {
+    if vectors.len() > MAX_RECORD_VECTORS {
+        return Err(Error::too_large("a record's vectors", vectors.len(), MAX_RECORD_VECTORS, "vectors"));
+    }
+    for (at, RecordVector { model, vector, text }) in vectors.iter().enumerate() {
+        let named = |name: &str| (1..=MAX_MODEL_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
+        if !named(&model.provider) || !named(&model.model) {
+            return Err(Error::invalid(format!(
+                "a record's vector names its provider and model with 1 to {MAX_MODEL_NAME_BYTES} bytes each"
+            )));
+        }
+        if vector.len() != model.dimensions
+            || !(1..=MAX_DIMENSIONS).contains(&vector.len())
+            || vector.iter().any(|number| !number.is_finite())
+            || vector.iter().all(|number| *number == 0.0)
+        {
+            return Err(Error::invalid(format!(
+                "a record's vector is zero, is not finite, or is not as long as its model says, 1 to {MAX_DIMENSIONS}"
+            )));
+        }
+        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
+            return Err(Error::invalid("the text of a record's vector is over 1 MiB"));
+        }
+        if vectors.iter().take(at).any(|other| other.model == *model) {
+            return Err(Error::invalid("a record has two vectors of one model; keep the one of its text"));
+        }
+    }
+    Ok(())
 }
 
 /// What an import does with a key that is live in the target.

@@ -1,6 +1,5 @@
 //! Vectors as rows, written and removed in the transactions of their entries.
 
-use memory_core::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
 use memory_core::{
     EmbeddingModel, Error, ErrorKind, Key, ModelStats, RecordVector, Result, ScopeDigest, Timestamp,
 };
@@ -198,40 +197,6 @@ pub(crate) fn of_entry(
         vectors.push(RecordVector { model, vector, text: row.get(3)? });
     }
     Ok(vectors)
-}
-
-/// Checks the vectors of a record: whoever wrote it is to blame.
-///
-/// # Errors
-/// `invalid_argument`, `too_large`.
-pub(crate) fn check_record(vectors: &[RecordVector]) -> Result<()> {
-    if vectors.len() > MAX_RECORD_VECTORS {
-        return Err(Error::too_large("a record's vectors", vectors.len(), MAX_RECORD_VECTORS, "vectors"));
-    }
-    for (at, RecordVector { model, vector, text }) in vectors.iter().enumerate() {
-        let named = |name: &str| (1..=MAX_MODEL_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
-        if !named(&model.provider) || !named(&model.model) {
-            return Err(Error::invalid(format!(
-                "a record's vector names its provider and model with 1 to {MAX_MODEL_NAME_BYTES} bytes each"
-            )));
-        }
-        if vector.len() != model.dimensions
-            || !(1..=MAX_DIMENSIONS).contains(&vector.len())
-            || vector.iter().any(|number| !number.is_finite())
-            || vector.iter().all(|number| *number == 0.0)
-        {
-            return Err(Error::invalid(format!(
-                "a record's vector is zero, is not finite, or is not as long as its model says, 1 to {MAX_DIMENSIONS}"
-            )));
-        }
-        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
-            return Err(Error::invalid("the text of a record's vector is over 1 MiB"));
-        }
-        if vectors.iter().take(at).any(|other| other.model == *model) {
-            return Err(Error::invalid("a record has two vectors of one model; keep the one of its text"));
-        }
-    }
-    Ok(())
 }
 
 /// What [`stats`] is asked about.

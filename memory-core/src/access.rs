@@ -1,4 +1,7 @@
 //! Access counts: held in memory, written in batches, never a write for a read.
+//!
+//! For backends that keep an entry's accesses in its row. A key is named by the space its rows are in, itself, and its
+//! incarnation: a number that another entry of the same key does not have.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,11 +21,15 @@ struct Count {
 
 /// One row's share of a write.
 #[derive(Clone, Debug)]
-pub(crate) struct Share {
-    pub(crate) space: i64,
-    pub(crate) key: Box<str>,
-    pub(crate) born: i64,
-    pub(crate) count: u64,
+pub struct Share {
+    /// Where the row is.
+    pub space: i64,
+    /// Its key.
+    pub key: Box<str>,
+    /// The incarnation that was read; a row of another is left alone.
+    pub born: i64,
+    /// What is to be added.
+    pub count: u64,
 }
 
 #[derive(Debug, Default)]
@@ -35,28 +42,33 @@ struct Counts {
 
 /// The counts of one provider.
 #[derive(Debug)]
-pub(crate) struct AccessCounts {
+pub struct AccessCounts {
     counts: Mutex<Counts>,
     limit: usize,
 }
 
 impl AccessCounts {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// None yet. At `limit` keys it is time to write.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
         Self { counts: Mutex::default(), limit }
     }
 
     /// Looks at counts; several under one lock.
-    pub(crate) fn look(&self) -> Look<'_> {
+    #[must_use]
+    pub fn look(&self) -> Look<'_> {
         Look { counts: self.lock(), limit: self.limit }
     }
 
     /// Keys whose counts are held.
-    pub(crate) fn keys(&self) -> usize {
+    #[must_use]
+    pub fn keys(&self) -> usize {
         self.lock().keys
     }
 
     /// Begins a write of up to `limit` keys' counts. One write at a time.
-    pub(crate) fn take(&self, limit: usize) -> Vec<Share> {
+    #[must_use]
+    pub fn take(&self, limit: usize) -> Vec<Share> {
         let mut counts = self.lock();
         let mut shares = Vec::new();
         for (&space, keys) in &mut counts.spaces {
@@ -76,7 +88,7 @@ impl AccessCounts {
     }
 
     /// What the rows hold once the transaction commits.
-    pub(crate) fn wrote(&self, reached: Vec<Option<u64>>) {
+    pub fn wrote(&self, reached: Vec<Option<u64>>) {
         let mut counts = self.lock();
         for ((_, to), reached) in counts.writing.iter_mut().zip(reached) {
             *to = reached;
@@ -84,7 +96,7 @@ impl AccessCounts {
     }
 
     /// Before the commit: from now on a row may or may not include what is being written.
-    pub(crate) fn committing(&self) {
+    pub fn committing(&self) {
         let mut counts = self.lock();
         let Counts { spaces, writing, .. } = &mut *counts;
         for (share, reaches) in writing {
@@ -97,7 +109,7 @@ impl AccessCounts {
     }
 
     /// After the commit: what was being written is in the rows.
-    pub(crate) fn committed(&self) {
+    pub fn committed(&self) {
         self.settle(|count| {
             count.writing = 0;
             count.reaches = None;
@@ -105,7 +117,7 @@ impl AccessCounts {
     }
 
     /// The write failed: it is to be tried again.
-    pub(crate) fn failed(&self) {
+    pub fn failed(&self) {
         self.settle(|count| {
             count.pending += std::mem::take(&mut count.writing);
             count.reaches = None;
@@ -136,14 +148,16 @@ impl AccessCounts {
 }
 
 /// Counts under the lock.
-pub(crate) struct Look<'a> {
+#[derive(Debug)]
+pub struct Look<'a> {
     counts: MutexGuard<'a, Counts>,
     limit: usize,
 }
 
 impl Look<'_> {
     /// The accesses of an entry whose row says `stored`.
-    pub(crate) fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
+    #[must_use]
+    pub fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
         match self.counts.spaces.get(&space).and_then(|keys| keys.get(key)) {
             Some(count) if count.born == born => count.total(stored),
             _ => stored,
@@ -151,7 +165,7 @@ impl Look<'_> {
     }
 
     /// Counts an access; returns the accesses before it, and whether it is time to write.
-    pub(crate) fn access(&mut self, space: i64, key: &str, born: i64, stored: u64) -> (u64, bool) {
+    pub fn access(&mut self, space: i64, key: &str, born: i64, stored: u64) -> (u64, bool) {
         let Counts { spaces, keys: held, .. } = &mut *self.counts;
         let keys = spaces.entry(space).or_default();
         if let Some(count) = keys.get_mut(key) {
