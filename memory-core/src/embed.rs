@@ -81,6 +81,75 @@ pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32
     Ok(())
 }
 
+/// Texts, and their bytes, of one call to an embedder.
+const CHUNK_TEXTS: usize = 64;
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The vectors of documents, a chunk of them at each call; a reply is believed only where it passes
+/// [`check_embeddings`].
+///
+/// Where a text is at fault ([`is_of_the_text`]), each of its chunk is asked for by itself, so that
+/// others still get theirs. Once the embedder itself fails it is not asked again: the texts that are
+/// left fail alike.
+pub async fn embed_documents(embedder: &dyn Embedder, texts: &[&str]) -> Vec<Result<Vec<f32>>> {
+    let mut vectors: Vec<Result<Vec<f32>>> = Vec::with_capacity(texts.len());
+    let mut rest = texts;
+    while !rest.is_empty() {
+        let mut bytes = 0_usize;
+        let fits = rest.iter().take(CHUNK_TEXTS).take_while(|text| {
+            bytes += text.len();
+            bytes <= CHUNK_BYTES
+        });
+        let (chunk, others) = rest.split_at(fits.count().max(1));
+        rest = others;
+        if let Err(error) = embed_chunk(embedder, chunk, &mut vectors).await {
+            let (kind, message) = (error.kind(), error.message().to_owned());
+            vectors.resize_with(texts.len(), || Err(Error::new(kind, message.clone())));
+            return vectors;
+        }
+    }
+    vectors
+}
+
+/// Whether a text is at fault, not the service: others may still go.
+#[must_use]
+pub fn is_of_the_text(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge)
+}
+
+/// Adds the vectors of a chunk; fails as the embedder does, after which it is not to be asked again.
+async fn embed_chunk(
+    embedder: &dyn Embedder,
+    texts: &[&str],
+    vectors: &mut Vec<Result<Vec<f32>>>,
+) -> Result<()> {
+    match ask(embedder, texts, EmbedRole::Document).await {
+        Ok(chunk) => vectors.extend(chunk.into_iter().map(Ok)),
+        Err(error) if !is_of_the_text(&error) => return Err(error),
+        Err(error) if texts.len() == 1 => vectors.push(Err(error)),
+        Err(_) => {
+            for text in texts {
+                match ask(embedder, &[text], EmbedRole::Document).await {
+                    Ok(one) => vectors.extend(one.into_iter().map(Ok)),
+                    Err(error) if is_of_the_text(&error) => vectors.push(Err(error)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks an embedder, and believes nothing of its reply that can be checked.
+///
+/// # Errors
+/// The embedder's; as [`check_embeddings`].
+pub async fn ask(embedder: &dyn Embedder, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>> {
+    let vectors = embedder.embed(texts, role).await?;
+    check_embeddings(embedder.model(), texts.len(), &vectors)?;
+    Ok(vectors)
+}
+
 /// Cosine similarity in [-1, 1], exactly 1 for equal vectors; 0 where a vector is zero or the lengths differ.
 #[must_use]
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
