@@ -67,6 +67,8 @@ pub struct PostgresConfig {
     pub base_dir: Option<PathBuf>,
     /// The database for agents' SQL; without it the provider serves no SQL. Default: none.
     pub sql: Option<crate::sql::SqlConfig>,
+    /// From how many vectors of one model on a scope gets an index of its own: at least 1,000. Default 50,000.
+    pub index_vectors_from: usize,
 }
 
 impl Default for PostgresConfig {
@@ -86,6 +88,7 @@ impl Default for PostgresConfig {
             max_value_bytes: DEFAULT_MAX_VALUE_BYTES,
             base_dir: None,
             sql: None,
+            index_vectors_from: 50_000,
         }
     }
 }
@@ -105,6 +108,7 @@ impl fmt::Debug for PostgresConfig {
             .field("keepalive_ms", &self.keepalive_ms)
             .field("max_value_bytes", &self.max_value_bytes)
             .field("sql", &self.sql)
+            .field("index_vectors_from", &self.index_vectors_from)
             .finish_non_exhaustive()
     }
 }
@@ -233,6 +237,7 @@ impl PostgresConfig {
         in_range("wait_timeout_ms", self.wait_timeout_ms, 1, 600_000)?;
         in_range("statement_timeout_ms", self.statement_timeout_ms, 1, 3_600_000)?;
         in_range("keepalive_ms", self.keepalive_ms, 1_000, 7_200_000)?;
+        in_range("index_vectors_from", self.index_vectors_from as u64, 1_000, u64::MAX)?;
         in_range("max_value_bytes", self.max_value_bytes as u64, 1, 64 << 20)?;
         if let Some(sql) = &self.sql {
             sql.check()?;

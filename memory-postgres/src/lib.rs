@@ -11,10 +11,13 @@
 mod config;
 mod connect;
 mod error;
+mod kv;
 pub mod operator;
 mod provider;
 mod schema;
+mod search;
 mod sql;
+mod statement;
 mod store;
 
 /// Taking the SQL facet apart. Never for production.

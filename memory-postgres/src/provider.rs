@@ -1,17 +1,25 @@
 //! The provider: opening, closing, capabilities, health.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_core::{
-    Capabilities, Clock, Embedder, Health, HealthStatus, Provider, Result, ScopeId, SqlDialect, SqlFacet,
-    TenantId,
+    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Health, HealthStatus, Provider, Result, Scope,
+    ScopeId, ScopeKind, SqlDialect, SqlFacet, TenantId,
 };
+use tokio::task::AbortHandle;
 
 use crate::config::PostgresConfig;
 use crate::error::Effect;
+use crate::kv::embed::Timed;
+use crate::kv::sweep;
+use crate::search::index;
 use crate::sql::{Engine, Exposure};
 use crate::store::{Store, Time};
+
+/// How long an embedder may take for one call.
+const EMBED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Memory in a PostgreSQL database, which any number of processes may share.
 #[derive(Debug)]
@@ -20,6 +28,7 @@ pub struct PostgresProvider {
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     /// `None`: no database for agents' SQL is configured.
     pub(crate) sql: Option<Arc<Engine>>,
+    background: AbortHandle,
 }
 
 impl PostgresProvider {
@@ -55,7 +64,8 @@ impl PostgresProvider {
             },
             None => None,
         };
-        Ok(Self { store, embedder: None, sql })
+        let background = tokio::spawn(sweep::run(Arc::downgrade(&store))).abort_handle();
+        Ok(Self { store, embedder: None, sql, background })
     }
 
     /// What roles of scopes can read of each other, past the validator, since the server does not let the administrator of
@@ -69,29 +79,71 @@ impl PostgresProvider {
     /// opening.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
-        self.embedder = Some(embedder);
+        self.embedder = Some(Arc::new(Timed::new(embedder, EMBED_TIMEOUT)));
         self
     }
 
-    /// Ends the connections; every later call is `unavailable`. Closing again succeeds.
+    /// Reclaims the room of what has expired by now, and of dropped scopes. Nothing that can be read changes.
+    /// Returns how many expired entries there were.
     ///
     /// # Errors
-    /// None so far.
+    /// `unavailable`; what was reclaimed before stays so.
+    pub async fn sweep(&self) -> Result<u64> {
+        sweep::sweep(&self.store).await
+    }
+
+    /// Makes the indexes of vectors that pay by now, as otherwise happens in the background, and removes those of scopes
+    /// that are gone. Returns how many were made.
+    ///
+    /// # Errors
+    /// `forbidden` where the database user does not own the table; `unavailable`. What was made stays.
+    pub async fn index_vectors(&self) -> Result<u64> {
+        index::maintain(&self.store).await
+    }
+
+    /// Writes the access counts that are held in memory.
+    ///
+    /// # Errors
+    /// `unavailable`; the counts stay held.
+    pub async fn flush(&self) -> Result<()> {
+        sweep::accesses(&self.store).await
+    }
+
+    /// Writes what is held and ends the connections; every later call is `unavailable`. Closing again succeeds.
+    ///
+    /// # Errors
+    /// `unavailable` where the access counts held could not be written; the connections are ended all the same.
     pub async fn close(&self) -> Result<()> {
         if let Some(engine) = &self.sql {
             engine.close();
         }
+        self.background.abort();
+        let written = match self.store.accesses.keys() {
+            0 => Ok(()),
+            _ => self.flush().await,
+        };
         self.store.connections.close();
-        Ok(())
+        written
     }
 }
 
 impl Drop for PostgresProvider {
+    /// What is held is written in the background, where the runtime lives on; [`close`](Self::close) waits for it.
     fn drop(&mut self) {
         if let Some(engine) = &self.sql {
             engine.close();
         }
-        self.store.connections.close();
+        self.background.abort();
+        let store = Arc::clone(&self.store);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if store.accesses.keys() > 0 => {
+                runtime.spawn(async move {
+                    let _ = sweep::accesses(&store).await;
+                    store.connections.close();
+                });
+            }
+            _ => store.connections.close(),
+        }
     }
 }
 
@@ -103,6 +155,15 @@ impl Provider for PostgresProvider {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::none();
+        capabilities.kv = true;
+        capabilities.lexical_search = true;
+        capabilities.stats = true;
+        capabilities.compare_and_set = true;
+        capabilities.quotas = true;
+        if self.embedder.is_some() && self.store.vector.is_some() {
+            capabilities.vector_search = true;
+            capabilities.embedding = EmbeddingOwner::Embedder;
+        }
         capabilities.max_value_bytes = self.store.config.max_value_bytes;
         if let Some(engine) = &self.sql {
             capabilities.sql = true;
@@ -118,6 +179,10 @@ impl Provider for PostgresProvider {
         self.sql.is_some().then_some(self as &dyn SqlFacet)
     }
 
+    fn backend(&self) -> Option<&dyn Backend> {
+        Some(self)
+    }
+
     async fn health(&self) -> Result<Health> {
         let asked = async {
             let connection = self.store.connections.read().await?;
@@ -130,9 +195,12 @@ impl Provider for PostgresProvider {
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        match &self.sql {
+        let of_sql = match &self.sql {
             Some(engine) => engine.end_run(tenant, root_run).await,
             None => Ok(()),
-        }
+        };
+        let of_entries =
+            self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop);
+        of_sql.and(of_entries)
     }
 }

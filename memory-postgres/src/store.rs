@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use memory_core::access::AccessCounts;
 use memory_core::{Clock, Result};
+use tokio::sync::{Mutex, Notify};
 
 use crate::config::PostgresConfig;
 use crate::connect::Connections;
+use crate::kv::statements::Statements;
 use crate::schema;
 
 /// Whose "now" decides.
@@ -28,6 +31,9 @@ impl Time {
     }
 }
 
+/// Keys whose access counts are held in memory before they are written.
+const HELD_ACCESSES: usize = 10_000;
+
 /// An opened database.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -36,6 +42,12 @@ pub(crate) struct Store {
     pub(crate) time: Time,
     /// The schema that pgvector is installed in, quoted; `None`: it is not.
     pub(crate) vector: Option<String>,
+    pub(crate) statements: Statements,
+    pub(crate) accesses: AccessCounts,
+    /// Held while access counts are written.
+    pub(crate) flushing: Mutex<()>,
+    /// Told when many access counts are held.
+    pub(crate) full: Arc<Notify>,
 }
 
 impl Store {
@@ -47,11 +59,20 @@ impl Store {
         config.check()?;
         let connections = Connections::new(&config)?;
         let prepared = schema::prepare(&connections, &config).await?;
-        Ok(Arc::new(Self { config, connections, time, vector: prepared.vector }))
+        let statements = Statements::new(&config.schema, prepared.vector.as_deref());
+        Ok(Arc::new(Self {
+            config,
+            connections,
+            time,
+            vector: prepared.vector,
+            statements,
+            accesses: AccessCounts::new(HELD_ACCESSES),
+            flushing: Mutex::default(),
+            full: Arc::default(),
+        }))
     }
 
     /// Puts the names into the text of a statement: see [`schema::named`].
-    #[allow(dead_code, reason = "of those who write statements")]
     pub(crate) fn named(&self, template: &str) -> String {
         schema::named(template, &self.config.schema, self.vector.as_deref())
     }

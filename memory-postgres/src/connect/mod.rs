@@ -16,5 +16,6 @@ pub(crate) use pool::Connections;
 #[allow(unused_imports, reason = "of the facets")]
 pub(crate) use pool::{Owned, Shared};
 #[allow(unused_imports, reason = "of the facets")]
-pub(crate) use session::{Connection, Parameters, Transaction};
+pub(crate) use session::{Connection, Parameters, Transaction, is_transient};
+#[allow(unused_imports, reason = "of the facets")]
 pub(crate) use tls::Tls;

@@ -249,6 +249,15 @@ impl Transaction<'_> {
         self.run(rows_in(&self.inner, self.manners.prepared, sql, parameters)).await
     }
 
+    /// The rows of a statement whose text is put together for this call: it is planned for these very values, and not
+    /// kept.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub(crate) async fn query_once(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+        self.run(self.inner.query_typed(sql, parameters)).await
+    }
+
     /// Statements of ours without parameters, separated by semicolons.
     ///
     /// # Errors
@@ -348,7 +357,6 @@ fn is_stale(error: &Error) -> bool {
 }
 
 /// Whether the same transaction may be tried again from its start.
-#[allow(dead_code, reason = "of the facets")]
 pub(crate) fn is_transient(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && matches!(crate::error::state_of(error), Some("40001" | "40P01"))
 }

@@ -23,7 +23,10 @@ struct Part {
     needs_vector: bool,
 }
 
-const PARTS: &[Part] = &[Part { name: "entries", steps: &[include_str!("v1.sql")], needs_vector: false }];
+const PARTS: &[Part] = &[
+    Part { name: "entries", steps: &[include_str!("v1.sql")], needs_vector: false },
+    Part { name: "vectors", steps: &[include_str!("vectors.sql")], needs_vector: true },
+];
 
 /// What opening found.
 #[derive(Debug)]

@@ -1,0 +1,230 @@
+//! The key/value facet.
+
+mod bulk;
+pub(crate) mod embed;
+pub(crate) mod marks;
+pub(crate) mod outcome;
+mod portable;
+pub(crate) mod read;
+mod reembed;
+pub(crate) mod row;
+pub(crate) mod statements;
+pub(crate) mod sweep;
+pub(crate) mod target;
+mod write;
+
+use async_trait::async_trait;
+use memory_core::reduce::Reducer;
+use memory_core::{
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Embedder, Embedding, Entry,
+    Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery,
+    NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage, ScopeStats,
+    ScopesQuery, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
+};
+
+use crate::kv::embed::Wanted;
+use crate::kv::row::StoredEntry;
+use crate::kv::target::Target;
+use crate::kv::write::Draft;
+use crate::provider::PostgresProvider;
+use crate::search;
+use crate::store::Store;
+
+#[async_trait]
+impl Backend for PostgresProvider {
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        let stored = read::stored(&self.store, &Target::of(scope), key).await?;
+        Ok(stored.map(|stored| self.store.finish(stored, options)))
+    }
+
+    async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let stored = read::many(&self.store, &Target::of(scope), keys).await?;
+        let entries = keys.iter().map(|key| {
+            let StoredEntry { entry, space, born } = stored.get(key)?;
+            let stored = StoredEntry { entry: entry.clone(), space: *space, born: *born };
+            Some(self.store.finish(stored, options))
+        });
+        Ok(entries.collect())
+    }
+
+    async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
+        self.refuse_embedding("set", options.embed)?;
+        let target = Target::of(scope);
+        let draft = Draft::new(&target.digest, key.clone(), value, options);
+        let embedder = self.embedder();
+        let mut outcome = write::set(&self.store, &target, &draft, embedder.map(Embedder::model)).await?;
+        if let Some(embedder) = embedder
+            && outcome.written
+            && draft.options.embed != Embed::Never
+        {
+            let wanted = Wanted::written(draft.key.clone(), outcome.version, draft.search_text());
+            outcome.embedding = embed::one(&self.store, embedder, &target, wanted).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
+        write::delete(&self.store, &Target::of(scope), key, options.expect).await
+    }
+
+    async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
+        let (stored, next) = read::list(&self.store, &Target::of(scope), &query).await?;
+        let counts = self.store.accesses.look();
+        let entries = stored.into_iter().map(|StoredEntry { mut entry, space, born }| {
+            entry.access_count = counts.total(space, entry.key.as_str(), born, entry.access_count);
+            entry
+        });
+        Ok(Page::new(entries.collect(), next))
+    }
+
+    async fn increment(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        delta: i64,
+        options: UpdateOptions,
+    ) -> Result<IncrementOutcome> {
+        let target = Target::of(scope);
+        let model = self.embedder().map(Embedder::model);
+        let (outcome, text) = write::increment(&self.store, &target, key, delta, options, model).await?;
+        self.embed_modified(&target, key, outcome.version, text).await;
+        Ok(outcome)
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        reducer: Reducer,
+        options: UpdateOptions,
+    ) -> Result<UpdateOutcome> {
+        let target = Target::of(scope);
+        let model = self.embedder().map(Embedder::model);
+        let (mut outcome, text) = write::update(&self.store, &target, key, &reducer, options, model).await?;
+        outcome.embedding = self.embed_modified(&target, key, outcome.version, text).await;
+        Ok(outcome)
+    }
+
+    async fn bulk_insert(
+        &self,
+        scope: &Scope,
+        items: Vec<NewEntry>,
+        options: BulkOptions,
+    ) -> Result<Vec<SetOutcome>> {
+        for (index, item) in items.iter().enumerate() {
+            self.refuse_embedding("bulk_insert", item.options.embed)
+                .map_err(|error| error.with_detail("index", index))?;
+        }
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let target = Target::of(scope);
+        let drafts: Vec<Draft> = items.into_iter().map(|item| Draft::of(&target.digest, item)).collect();
+        let embedder = self.embedder();
+        let model = embedder.map(Embedder::model);
+        let mut outcomes = bulk::insert(&self.store, &target, &drafts, options.quota, model).await?;
+        if let Some(embedder) = embedder {
+            let written = |at: usize| {
+                let draft = drafts.get(at)?;
+                let text = (draft.options.embed != Embed::Never).then(|| draft.search_text());
+                Some((draft.key.clone(), text))
+            };
+            embed::bulk(&self.store, embedder, &target, &mut outcomes, written).await;
+        }
+        Ok(outcomes)
+    }
+
+    async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
+        search::search(&self.store, &Target::of(scope), self.embedder(), query).await
+    }
+
+    async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
+        read::stats(&self.store, &Target::of(scope), self.embedder().map(Embedder::model)).await
+    }
+
+    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
+        let Some(embedder) = self.embedder() else { return Err(vector_unsupported("reembed")) };
+        reembed::run(&self.store, embedder, &Target::of(scope), options).await
+    }
+
+    async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
+        read::scopes(&self.store, tenant, &query).await
+    }
+
+    async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
+        write::drop_scope(&self.store, scope).await
+    }
+
+    async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
+        Ok(portable::export(&self.store, Target::of(scope)))
+    }
+
+    async fn import_scope(
+        &self,
+        scope: &Scope,
+        records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        portable::import(&self.store, &Target::of(scope), records, options).await
+    }
+}
+
+impl Store {
+    /// The entry with its accesses, this one counted for the next.
+    pub(crate) fn finish(&self, stored: StoredEntry, options: GetOptions) -> Entry {
+        let StoredEntry { mut entry, space, born } = stored;
+        let mut counts = self.accesses.look();
+        let key = entry.key.as_str();
+        if options.count_access {
+            let (before, full) = counts.access(space, key, born, entry.access_count);
+            entry.access_count = before;
+            if full {
+                self.full.notify_one();
+            }
+        } else {
+            entry.access_count = counts.total(space, key, born, entry.access_count);
+        }
+        entry
+    }
+}
+
+impl PostgresProvider {
+    /// The embedder, where the server can compare vectors.
+    fn embedder(&self) -> Option<&dyn Embedder> {
+        self.store.vector.as_ref()?;
+        Some(self.embedder.as_deref()?)
+    }
+
+    fn refuse_embedding(&self, operation: &'static str, embed: Embed) -> Result<()> {
+        match embed {
+            Embed::Always if self.embedder().is_none() => Err(vector_unsupported(operation)),
+            Embed::Always | Embed::Auto | Embed::Never => Ok(()),
+        }
+    }
+
+    /// Embeds what an increment or a reducer made, where there is an embedder.
+    async fn embed_modified(
+        &self,
+        target: &Target,
+        key: &Key,
+        version: u64,
+        text: Option<String>,
+    ) -> Embedding {
+        let (Some(embedder), Some(text)) = (self.embedder(), text) else { return Embedding::Skipped };
+        let wanted = Wanted::written(key.clone(), version, text);
+        embed::one(&self.store, embedder, target, wanted).await
+    }
+}
+
+pub(crate) fn vector_unsupported(operation: &'static str) -> Error {
+    Error::new(
+        ErrorKind::VectorUnsupported,
+        "provider `postgres` was opened without an embedder, or its server has no pgvector; configure both, or search by \
+         words and write with `embed` left at `auto`",
+    )
+    .with_detail("operation", operation)
+    .with_detail("provider", "postgres")
+}

@@ -1,0 +1,203 @@
+//! The operations that read.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memory_core::limits::MAX_PAGE_BYTES;
+use memory_core::scope::upper_bound;
+use memory_core::{
+    Cursor, EmbeddingModel, Entry, Key, ListQuery, ModelStats, Result, Scope, ScopeId, ScopeInfo, ScopeKind,
+    ScopePage, ScopeStats, ScopesQuery, TenantId,
+};
+use tokio_postgres::types::Type;
+
+use crate::error::{Effect, malformed};
+use crate::kv::marks::required;
+use crate::kv::row::{self, COLUMNS, StoredEntry, column, signed, unsigned};
+use crate::kv::target::{Target, Value, kind_number};
+use crate::search::filter::condition;
+use crate::statement::Values;
+use crate::store::Store;
+
+/// A page of so many entries shares a connection with other reads; a longer one has its own.
+const SHORT_PAGE: usize = 100;
+
+/// The entry of a key, without the accesses that are not in its row yet.
+pub(crate) async fn stored(store: &Store, target: &Target, key: &Key) -> Result<Option<StoredEntry>> {
+    let texts = target.texts();
+    let (now, key) = (store.time.parameter(), key.as_str());
+    let [tenant, kind, name] = target.values(&texts);
+    let values: [Value<'_>; 5] = [tenant, kind, name, (&key, Type::TEXT), (&now, Type::INT8)];
+    let connection = store.connections.read().await?;
+    let rows = connection.query(&store.statements.get, &values, Effect::None).await?;
+    rows.first().map(row::read).transpose()
+}
+
+pub(crate) async fn entry(store: &Store, target: &Target, key: &Key) -> Result<Option<Entry>> {
+    Ok(stored(store, target, key).await?.map(|stored| stored.entry))
+}
+
+/// Many keys, from the snapshot of one statement; each is there once.
+pub(crate) async fn many(store: &Store, target: &Target, keys: &[Key]) -> Result<HashMap<Key, StoredEntry>> {
+    let texts = target.texts();
+    let keys: Vec<&str> = keys.iter().map(Key::as_str).collect();
+    let now = store.time.parameter();
+    let [tenant, kind, name] = target.values(&texts);
+    let values: [Value<'_>; 5] = [tenant, kind, name, (&keys, Type::TEXT_ARRAY), (&now, Type::INT8)];
+    let rows = if keys.len() > SHORT_PAGE {
+        store.connections.take().await?.query(&store.statements.get_many, &values, Effect::None).await?
+    } else {
+        store.connections.read().await?.query(&store.statements.get_many, &values, Effect::None).await?
+    };
+    let entries = rows.iter().map(|found| {
+        let stored = row::read(found)?;
+        Ok((stored.entry.key.clone(), stored))
+    });
+    entries.collect()
+}
+
+/// LST. A page without the accesses that are not in its rows yet.
+pub(crate) async fn list(
+    store: &Store,
+    target: &Target,
+    query: &ListQuery,
+) -> Result<(Vec<StoredEntry>, Option<Cursor>)> {
+    let after = query.cursor.as_ref().map(|cursor| cursor.key(&target.scope, &query.prefix)).transpose()?;
+    let mut values = Values::default();
+    let wanted = u64::try_from(query.limit).unwrap_or(u64::MAX).saturating_add(1);
+    let sql = page(store, target, query, after.as_ref().map(Key::as_str), wanted, &mut values);
+    let parameters = values.parameters();
+    let rows = if query.limit <= SHORT_PAGE && query.filter.is_none() {
+        store.connections.read().await?.query(&sql, &parameters, Effect::None).await?
+    } else {
+        store.connections.take().await?.query(&sql, &parameters, Effect::None).await?
+    };
+    // How many there are for the page, those that its bytes leave no room for included.
+    let there = rows.first().map(|row| unsigned(row, 12, "count")).transpose()?.unwrap_or_default();
+    let mut entries = rows.iter().take(query.limit).map(row::read).collect::<Result<Vec<_>>>()?;
+    entries.truncate(query.limit);
+    let more = there > u64::try_from(entries.len()).unwrap_or(u64::MAX);
+    let next = entries
+        .last()
+        .filter(|_| more)
+        .map(|last| Cursor::after_key(&target.scope, &query.prefix, &last.entry.key));
+    Ok((entries, next))
+}
+
+/// The statement of a page: up to `wanted` entries behind `after`, until the page's bytes are used up. Column 12 is how
+/// many there are but for the bytes.
+pub(crate) fn page(
+    store: &Store,
+    target: &Target,
+    query: &ListQuery,
+    after: Option<&str>,
+    wanted: u64,
+    values: &mut Values,
+) -> String {
+    let scope = format!(
+        "s.tenant = {} AND s.kind = {} AND s.name = {}",
+        values.text(target.tenant()),
+        values.int2(target.kind()),
+        values.text(target.scope.id.as_str())
+    );
+    let now = values.int8(store.time.parameter());
+    let mut conditions =
+        format!("{scope} AND (e.expires_at IS NULL OR e.expires_at > coalesce({now}, @schema@.now_ms()))");
+    match after {
+        Some(after) => conditions.push_str(&format!(" AND e.key > {}", values.text(after))),
+        None if query.prefix.is_empty() => {}
+        None => conditions.push_str(&format!(" AND e.key >= {}", values.text(query.prefix.as_str()))),
+    }
+    if let Some(upper) = upper_bound(&query.prefix) {
+        conditions.push_str(&format!(" AND e.key < {}", values.text(upper)));
+    }
+    if let Some(filter) = &query.filter {
+        for group in required(&target.digest, filter) {
+            conditions.push_str(&format!(" AND e.marks && {}", values.int8s(group)));
+        }
+        conditions.push_str(&format!(" AND {}", condition(filter, values)));
+    }
+    let limit = values.int8(signed(wanted));
+    let bytes = values.int8(signed(u64::try_from(MAX_PAGE_BYTES).unwrap_or(u64::MAX)));
+    store.named(&format!(
+        "SELECT {COLUMNS}, e.there FROM (SELECT d.*, sum(d.size) OVER (ORDER BY d.key) - d.size AS before, \
+         count(*) OVER () AS there FROM (SELECT e.* FROM @schema@.scope s \
+         JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space \
+         WHERE {conditions} ORDER BY e.key LIMIT {limit}) d) e WHERE e.before < {bytes} ORDER BY e.key"
+    ))
+}
+
+/// STA.
+pub(crate) async fn stats(
+    store: &Store,
+    target: &Target,
+    own: Option<&EmbeddingModel>,
+) -> Result<ScopeStats> {
+    let texts = target.texts();
+    let now = store.time.parameter();
+    let [tenant, kind, name] = target.values(&texts);
+    let values: [Value<'_>; 4] = [tenant, kind, name, (&now, Type::INT8)];
+    let connection = store.connections.take().await?;
+    let rows = connection.query(&store.statements.stats, &values, Effect::None).await?;
+    let mut stats = ScopeStats::default();
+    let Some(first) = rows.first() else { return Ok(stats) };
+    stats.entries = unsigned(first, 0, "counter")?;
+    stats.bytes = unsigned(first, 1, "counter")?;
+    stats.expiring = unsigned(first, 2, "counter")?;
+    let mut models = BTreeMap::new();
+    if let Some(own) = own.filter(|_| stats.entries > 0) {
+        models.insert(own.clone(), 0);
+    }
+    for row in &rows {
+        if let Some(provider) = column::<Option<String>>(row, 3, "model")? {
+            let dimensions =
+                usize::try_from(column::<i32>(row, 5, "model")?).map_err(|_| malformed("model"))?;
+            let model = EmbeddingModel { provider, model: column(row, 4, "model")?, dimensions };
+            models.insert(model, unsigned(row, 6, "count")?);
+        }
+    }
+    let of_model = |(model, rows): (EmbeddingModel, u64)| {
+        let dimensions = u64::try_from(model.dimensions).unwrap_or(u64::MAX);
+        let mut of_model = ModelStats::new(model, rows, rows.saturating_mul(4).saturating_mul(dimensions));
+        of_model.missing = stats.entries.saturating_sub(rows);
+        of_model
+    };
+    stats.models = models.into_iter().map(of_model).collect();
+    Ok(stats)
+}
+
+/// SCO-1.
+pub(crate) async fn scopes(store: &Store, tenant: &TenantId, query: &ScopesQuery) -> Result<ScopePage> {
+    let after = query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;
+    let of_kind = query.kind.map(kind_number);
+    let (after_kind, after_id) = match &after {
+        Some((kind, id)) => (kind_number(*kind), id.as_str()),
+        None => (-1, ""),
+    };
+    let limit = signed(u64::try_from(query.limit).unwrap_or(u64::MAX).saturating_add(1));
+    let (owner, now) = (tenant.as_str(), store.time.parameter());
+    let values: [Value<'_>; 6] = [
+        (&owner, Type::TEXT),
+        (&of_kind, Type::INT2),
+        (&after_kind, Type::INT2),
+        (&after_id, Type::TEXT),
+        (&limit, Type::INT8),
+        (&now, Type::INT8),
+    ];
+    let connection = store.connections.take().await?;
+    let rows = connection.query(&store.statements.scopes, &values, Effect::None).await?;
+    let infos = rows.iter().take(query.limit).map(|row| {
+        let kind = match column::<i16>(row, 0, "scope")? {
+            0 => ScopeKind::Agent,
+            1 => ScopeKind::User,
+            2 => ScopeKind::Run,
+            _ => return Err(malformed("scope")),
+        };
+        let id = ScopeId::new(column::<String>(row, 1, "scope")?).map_err(|_| malformed("scope"))?;
+        let scope = Scope::new(tenant.clone(), kind, id);
+        Ok(ScopeInfo::new(scope, unsigned(row, 2, "counter")?, unsigned(row, 3, "counter")?))
+    });
+    let infos = infos.collect::<Result<Vec<_>>>()?;
+    let last = infos.last().filter(|_| rows.len() > query.limit);
+    let next = last.map(|last| Cursor::after_scope(tenant, last.scope.kind, &last.scope.id));
+    Ok(ScopePage::new(infos, next))
+}

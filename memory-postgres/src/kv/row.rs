@@ -1,0 +1,199 @@
+//! Entries as rows and back.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use memory_core::json::Json;
+use memory_core::{Entry, Key, Metadata, Result, Scalar, Source, Timestamp};
+use serde_json::value::RawValue;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::error::malformed;
+
+/// Columns of an entry `e`, in the order [`read`] expects.
+pub(crate) const COLUMNS: &str = "e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, \
+     e.accesses, e.source, e.metadata::text, e.text, e.value";
+
+/// An entry and what only this crate needs to know of it.
+#[derive(Debug)]
+pub(crate) struct StoredEntry {
+    pub(crate) entry: Entry,
+    /// Where its row is.
+    pub(crate) space: i64,
+    /// The version that created it: tells an entry from a later one of the same key.
+    pub(crate) born: i64,
+}
+
+/// Reads a row that begins with [`COLUMNS`].
+pub(crate) fn read(row: &Row) -> Result<StoredEntry> {
+    let key = Key::new(column::<&str>(row, 2, "key")?).map_err(|_| malformed("key"))?;
+    let value = Json::parse(column::<&str>(row, 11, "value")?).map_err(|_| malformed("value"))?;
+    let mut entry = Entry::new(key, value, unsigned(row, 3, "version")?, time(column(row, 4, "time")?)?);
+    entry.updated_at = time(column(row, 5, "time")?)?;
+    entry.expires_at = column::<Option<i64>>(row, 6, "time")?.map(time).transpose()?;
+    entry.access_count = unsigned(row, 7, "access count")?;
+    entry.source = column::<Option<&str>>(row, 8, "source")?.map(source).transpose()?;
+    if let Some(metadata) = column::<Option<&str>>(row, 9, "metadata")? {
+        entry.metadata = decode_metadata(metadata)?;
+    }
+    entry.text = column::<Option<String>>(row, 10, "text")?;
+    Ok(StoredEntry { entry, space: column(row, 0, "space")?, born: column(row, 1, "version")? })
+}
+
+/// One column of a row.
+pub(crate) fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize, what: &'static str) -> Result<T> {
+    row.try_get(at).map_err(|_| malformed(what))
+}
+
+pub(crate) fn unsigned(row: &Row, at: usize, what: &'static str) -> Result<u64> {
+    u64::try_from(column::<i64>(row, at, what)?).map_err(|_| malformed(what))
+}
+
+pub(crate) fn source(label: &str) -> Result<Source> {
+    Source::new(label).map_err(|_| malformed("source"))
+}
+
+pub(crate) fn time(millis: i64) -> Result<Timestamp> {
+    Timestamp::from_millis(millis).map_err(|_| malformed("time"))
+}
+
+/// Versions, counts and sizes stay far below 2^63.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Metadata as the text of a jsonb object whose parts compare as [`Scalar::compare`] has it; `None` where it is empty.
+pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
+    if metadata.is_empty() {
+        return None;
+    }
+    let mut out = String::with_capacity(metadata.size_bytes() + 8 * metadata.len());
+    for (name, value) in metadata.iter() {
+        out.push(if out.is_empty() { '{' } else { ',' });
+        out.push_str(Json::string(name).as_str());
+        out.push(':');
+        // Writing to a string does not fail.
+        let _ = match value {
+            Scalar::Bool(value) => write!(out, "{value}"),
+            Scalar::Int(value) => write!(out, "{value}"),
+            Scalar::Float(value) => write!(out, "{}", decimal(*value)),
+            Scalar::Text(value) => write!(out, "{}", Json::string(&without_nul(value))),
+        };
+    }
+    out.push('}');
+    Some(out)
+}
+
+/// A float as a decimal with a point, which orders among integers and other such decimals as the float does, and reads
+/// back as the same float.
+///
+/// The shortest digits lie between the same two integers as the float, up to 2^53; from there on every float is an
+/// integer, and is written out.
+pub(crate) fn decimal(value: f64) -> String {
+    if value.abs() >= 9_007_199_254_740_992.0 { format!("{value:.1}") } else { format!("{value:?}") }
+}
+
+/// The text without NUL, which jsonb does not take: order and equality by bytes stay as they were.
+pub(crate) fn without_nul(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains(['\0', '\u{1}']) {
+        text.replace('\u{1}', "\u{1}\u{2}").replace('\0', "\u{1}\u{1}").into()
+    } else {
+        text.into()
+    }
+}
+
+/// The inverse of [`without_nul`].
+fn with_nul(text: String) -> String {
+    if !text.contains('\u{1}') {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1}' if characters.next() == Some('\u{1}') => out.push('\0'),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+/// The inverse of [`encode_metadata`], as jsonb prints it.
+pub(crate) fn decode_metadata(text: &str) -> Result<Metadata> {
+    let bad = || malformed("metadata");
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| bad())?;
+    members
+        .into_iter()
+        .map(|(name, raw)| {
+            let raw = raw.get();
+            let value = match raw.as_bytes().first() {
+                Some(b'"') => Scalar::Text(with_nul(serde_json::from_str(raw).map_err(|_| bad())?)),
+                Some(b't') => Scalar::Bool(true),
+                Some(b'f') => Scalar::Bool(false),
+                _ => match raw.parse::<i64>() {
+                    Ok(number) => Scalar::Int(number),
+                    Err(_) => Scalar::Float(raw.parse().map_err(|_| bad())?),
+                },
+            };
+            Ok((name, value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_survives_exactly() {
+        let metadata = Metadata::new()
+            .with("quote\"\\", "naïve \u{1F600} \"")
+            .with("nul", "\0\u{1}\0\0\u{2}a\u{1}\u{1}")
+            .with("int", i64::MIN)
+            .with("big", 9_007_199_254_740_993_i64)
+            .with("one", 1.0)
+            .with("tiny", 5e-324)
+            .with("whole", 1_152_921_504_606_847_232.0)
+            .with("third", 1.0 / 3.0)
+            .with("yes", true)
+            .with("no", false);
+        let back = decode_metadata(&encode_metadata(&metadata).unwrap()).unwrap();
+        for ((name, a), (_, b)) in metadata.iter().zip(back.iter()) {
+            match (a, b) {
+                (Scalar::Float(a), Scalar::Float(b)) => assert_eq!(a.to_bits(), b.to_bits(), "{name}"),
+                (Scalar::Text(a), Scalar::Text(b)) => assert_eq!(a, b, "{name}"),
+                (a, b) => assert_eq!(a, b, "{name}"),
+            }
+        }
+        assert_eq!(back.len(), metadata.len());
+        assert_eq!(encode_metadata(&Metadata::new()), None);
+    }
+
+    #[test]
+    fn order_by_bytes_survives_without_nul() {
+        let texts = [
+            "",
+            "\0",
+            "\0\0",
+            "\0\u{1}",
+            "\0\u{5}",
+            "\u{1}",
+            "\u{1}\0",
+            "\u{1}\u{1}",
+            "\u{1}\u{2}",
+            "\u{2}",
+            "a",
+        ];
+        for a in texts {
+            for b in texts {
+                assert_eq!(
+                    a.as_bytes().cmp(b.as_bytes()),
+                    without_nul(a).as_bytes().cmp(without_nul(b).as_bytes())
+                );
+            }
+            assert_eq!(with_nul(without_nul(a).into_owned()), a);
+            assert!(!without_nul(a).contains('\0'));
+        }
+    }
+}

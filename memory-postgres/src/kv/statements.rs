@@ -1,0 +1,162 @@
+//! The texts of statements that are the same at every call, with the names of this database in them.
+
+use crate::kv::row::COLUMNS;
+use crate::schema::named;
+
+/// Which scope: the first three parameters of most statements.
+const SCOPE: &str = "s.tenant = $1 AND s.kind = $2 AND s.name = $3";
+/// Members of a value of type `written` in `f.w`.
+const WRITTEN: &str = "(f.w).outcome, (f.w).version, (f.w).created, (f.w).expires_at, (f.w).entries_before, \
+     (f.w).bytes_before, (f.w).entries_after, (f.w).bytes_after";
+
+#[derive(Debug)]
+pub(crate) struct Statements {
+    pub(crate) get: String,
+    pub(crate) get_many: String,
+    pub(crate) set: String,
+    pub(crate) delete: String,
+    pub(crate) increment: String,
+    pub(crate) replace: String,
+    pub(crate) bulk: String,
+    pub(crate) import: String,
+    pub(crate) drop: String,
+    pub(crate) vectors: String,
+    pub(crate) stats: String,
+    pub(crate) scopes: String,
+    pub(crate) other_dimensions: String,
+    pub(crate) count_accesses: String,
+    pub(crate) expired_spaces: String,
+    pub(crate) sweep_space: String,
+    pub(crate) sweep_garbage: String,
+    pub(crate) record_vectors: String,
+    pub(crate) missing: String,
+    pub(crate) missing_count: String,
+    pub(crate) entries_of: String,
+    pub(crate) summaries_of: String,
+    pub(crate) vectors_of: String,
+    pub(crate) searched: String,
+}
+
+impl Statements {
+    pub(crate) fn new(schema: &str, vector: Option<&str>) -> Self {
+        let text = |template: &str| {
+            let template = template
+                .replace("{columns}", COLUMNS)
+                .replace("{scope}", SCOPE)
+                .replace("{written}", WRITTEN)
+                .replace("{entry}", "JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space");
+            named(&template, schema, vector)
+        };
+        let function = |name: &str, parameters: usize, columns: &str| {
+            let parameters: Vec<String> = (1..=parameters).map(|number| format!("${number}")).collect();
+            text(&format!("SELECT {columns} FROM @schema@.{name}({}) f", parameters.join(", ")))
+        };
+        Self {
+            get: text(
+                "SELECT {columns} FROM @schema@.scope s {entry} WHERE {scope} AND e.key = $4 \
+                 AND (e.expires_at IS NULL OR e.expires_at > coalesce($5, @schema@.now_ms()))",
+            ),
+            get_many: text(
+                "SELECT {columns} FROM @schema@.scope s {entry} WHERE {scope} AND e.key = ANY ($4) \
+                 AND (e.expires_at IS NULL OR e.expires_at > coalesce($5, @schema@.now_ms()))",
+            ),
+            set: function("kv_set", 23, "*"),
+            delete: function("kv_delete", 8, "*"),
+            increment: function("kv_increment", 14, "{written}, f.value, f.text"),
+            replace: function("kv_replace", 18, "*"),
+            bulk: function(
+                "kv_bulk",
+                25,
+                "{written}, f.at, f.now, f.versions, f.created, f.written, f.expires",
+            ),
+            import: function(
+                "kv_import",
+                29,
+                "{written}, f.at, f.created, f.replaced, f.skipped, f.expired",
+            ),
+            drop: function("kv_drop", 5, "f"),
+            vectors: function("kv_vectors", 12, "f"),
+            stats: text(
+                "SELECT s.entries - x.entries, s.bytes - x.bytes, s.expiring - x.entries, \
+                 m.provider, m.name, m.dimensions, v.rows FROM @schema@.scope s \
+                 CROSS JOIN LATERAL (SELECT coalesce($4, @schema@.now_ms()) AS now OFFSET 0) t \
+                 CROSS JOIN LATERAL @schema@.expired(s, t.now) x \
+                 LEFT JOIN LATERAL (SELECT v.model, count(*) AS rows FROM @schema@.vector v \
+                 WHERE s.vectors > 0 AND v.tenant = s.tenant AND v.space = s.space \
+                 AND (v.expires_at IS NULL OR v.expires_at > t.now) GROUP BY v.model) v ON true \
+                 LEFT JOIN @schema@.model m ON m.id = v.model WHERE {scope}",
+            ),
+            scopes: text(
+                "SELECT c.kind, c.name, c.entries, c.bytes FROM (SELECT s.kind, s.name, s.entries - x.entries AS entries, \
+                 s.bytes - x.bytes AS bytes FROM @schema@.scope s \
+                 CROSS JOIN LATERAL @schema@.expired(s, coalesce($6, @schema@.now_ms())) x \
+                 WHERE s.tenant = $1 AND s.entries > 0 AND ($2::smallint IS NULL OR s.kind = $2) \
+                 AND (s.kind, s.name) > ($3, $4)) c WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
+            ),
+            other_dimensions: text(
+                "SELECT m.dimensions FROM @schema@.scope s JOIN @schema@.model m ON m.id = ANY (s.models) \
+                 WHERE {scope} AND s.vectors > 0 AND m.provider = $4 AND m.name = $5 AND m.dimensions <> $6 \
+                 AND EXISTS (SELECT FROM @schema@.vector v WHERE v.tenant = s.tenant AND v.space = s.space \
+                 AND v.model = m.id AND (v.expires_at IS NULL OR v.expires_at > coalesce($7, @schema@.now_ms()))) LIMIT 1",
+            ),
+            count_accesses: function("count_accesses", 4, "f"),
+            expired_spaces: text(
+                "SELECT DISTINCT d.tenant, d.space FROM (SELECT e.tenant, e.space FROM @schema@.entry e \
+                 WHERE e.expires_at <= coalesce($1, @schema@.now_ms()) ORDER BY e.expires_at LIMIT $2) d",
+            ),
+            sweep_space: function("sweep_space", 4, "f"),
+            sweep_garbage: function("sweep_garbage", 1, "f"),
+            record_vectors: text(
+                "SELECT v.key, m.provider, m.name, m.dimensions, v.text, coalesce(v.exact, v.embedding::real[]) \
+                 FROM @schema@.scope s JOIN @schema@.vector v ON v.tenant = s.tenant AND v.space = s.space \
+                 JOIN @schema@.model m ON m.id = v.model WHERE {scope} AND v.key = ANY ($4) ORDER BY v.key, v.model",
+            ),
+            missing: text(
+                "SELECT e.key, e.version, p.text, e.text, CASE WHEN p.text IS NULL AND e.text IS NULL THEN e.value END \
+                 FROM @schema@.scope s {entry} {apart} WHERE {scope} AND {missing} AND e.key > $8 \
+                 AND ($9 OR e.tokens = 0 OR p.text IS NOT NULL) ORDER BY e.key LIMIT $10"
+                    .replace("{apart}", APART)
+                    .replace("{missing}", MISSING)
+                    .as_str(),
+            ),
+            missing_count: text(
+                "SELECT count(*) FROM @schema@.scope s {entry} {apart} WHERE {scope} AND {missing} \
+                 AND e.tokens > 0 AND p.text IS NULL"
+                    .replace("{apart}", APART)
+                    .replace("{missing}", MISSING)
+                    .as_str(),
+            ),
+            entries_of: text(
+                "SELECT {columns} FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = $2 AND e.key = ANY ($3)",
+            ),
+            summaries_of: text(
+                "SELECT e.key, e.born, e.updated_at, e.accesses, e.source FROM @schema@.entry e \
+                 WHERE e.tenant = $1 AND e.space = $2 AND e.key = ANY ($3)",
+            ),
+            vectors_of: text(
+                "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM @schema@.vector v \
+                 WHERE v.tenant = $1 AND v.space = $2 AND v.model = $3 AND v.key = ANY ($4)",
+            ),
+            searched: text(
+                "SELECT s.space, s.entries - x.entries, s.tokens - x.tokens, s.vectors, t.now, m.id, \
+                 EXISTS (SELECT FROM pg_catalog.pg_class r JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid \
+                 WHERE r.relname = 'vector_near_' || s.space || '_' || m.id \
+                 AND r.relnamespace = '@schema@'::pg_catalog.regnamespace AND i.indisvalid) \
+                 FROM @schema@.scope s \
+                 LEFT JOIN @schema@.model m ON m.provider = $5 AND m.name = $6 AND m.dimensions = $7 CROSS JOIN LATERAL (SELECT coalesce($4, \
+                 floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint) AS now OFFSET 0) t \
+                 CROSS JOIN LATERAL @schema@.expired(s, t.now) x WHERE {scope}",
+            ),
+        }
+    }
+}
+
+/// The text that was embedded before by another model, where that was not the entry's own.
+const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE s.vectors > 0 \
+     AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key AND v.text IS NOT NULL ORDER BY v.model LIMIT 1) p ON true";
+
+/// Live entries without a vector of the model in $5 to $7.
+const MISSING: &str = "(e.expires_at IS NULL OR e.expires_at > coalesce($4, @schema@.now_ms())) \
+     AND NOT EXISTS (SELECT FROM @schema@.vector v JOIN @schema@.model m ON m.id = v.model \
+     WHERE s.vectors > 0 AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key \
+     AND m.provider = $5 AND m.name = $6 AND m.dimensions = $7)";

@@ -1,0 +1,157 @@
+//! From matches to hits: rank, fold duplicates, read, count.
+
+use std::collections::HashMap;
+
+use memory_core::rank::{Candidate, Kept, Ranked, dedup, rank};
+use memory_core::{Dedup, DedupPolicy, Hit, Key, Result, SearchQuery, SearchResults, Source, Timestamp};
+use tokio_postgres::types::Type;
+
+use super::{Match, Searched};
+use crate::connect::Transaction;
+use crate::kv::row::{self, StoredEntry, column, time, unsigned};
+use crate::kv::target::{Target, Value};
+use crate::store::Store;
+
+/// What ranking needs of an entry.
+#[derive(Debug)]
+struct Summary {
+    updated_at: Timestamp,
+    accesses: u64,
+    source: Option<Source>,
+}
+
+/// The last part of a search.
+pub(super) struct Answer<'a> {
+    pub(super) store: &'a Store,
+    pub(super) snapshot: &'a Transaction<'a>,
+    pub(super) target: &'a Target,
+    pub(super) searched: Searched,
+    pub(super) query: &'a SearchQuery,
+}
+
+impl Answer<'_> {
+    /// The hits among the matches. `None`: near-duplicates have used up all there are, and more may be had.
+    pub(super) async fn of(&self, matches: Vec<Match>, more: bool) -> Result<Option<SearchResults>> {
+        let query = self.query;
+        let summaries = match query.rank.is_similarity_only() {
+            // Similarity alone orders.
+            true => HashMap::new(),
+            false => self.summaries(&matches).await?,
+        };
+        let ranked = self.ranked(&matches, &summaries);
+        let vectors = self.vectors(&matches, &ranked).await?;
+        let (kept, duplicates) = dedup(&ranked, query.top_k, query.dedup.as_ref(), |index| {
+            let found = matches.get(index)?;
+            let near = found.near.as_ref().map(|near| near.numbers.as_slice());
+            near.or_else(|| vectors.get(&found.key).map(Vec::as_slice))
+        });
+        let folded = match query.dedup {
+            Some(Dedup { policy: DedupPolicy::Keep, .. }) | None => 0,
+            Some(_) => duplicates,
+        };
+        if more && query.dedup.is_some() && kept.len() + folded >= ranked.len() {
+            return Ok(None);
+        }
+        let mut results = SearchResults::new(self.hits(&matches, kept).await?, query.mode);
+        results.duplicates = duplicates;
+        Ok(Some(results))
+    }
+
+    fn ranked(&self, matches: &[Match], summaries: &HashMap<Key, Summary>) -> Vec<Ranked> {
+        let candidates: Vec<Candidate<'_>> = matches
+            .iter()
+            .map(|found| {
+                let summary = summaries.get(&found.key);
+                Candidate {
+                    key: &found.key,
+                    lexical: found.lexical,
+                    cosine: found.near.as_ref().map(|near| near.cosine),
+                    updated_at: summary.map_or(Timestamp::EPOCH, |summary| summary.updated_at),
+                    source: summary.and_then(|summary| summary.source.as_ref()),
+                    access_count: summary.map_or(0, |summary| summary.accesses),
+                }
+            })
+            .collect();
+        rank(self.query.mode, &candidates, self.query.threshold, &self.query.rank, self.searched.now)
+    }
+
+    async fn summaries(&self, matches: &[Match]) -> Result<HashMap<Key, Summary>> {
+        let keys: Vec<&str> = matches.iter().map(|found| found.key.as_str()).collect();
+        let tenant = self.target.tenant();
+        let values: [Value<'_>; 3] =
+            [(&tenant, Type::TEXT), (&self.searched.space, Type::INT8), (&keys, Type::TEXT_ARRAY)];
+        let rows = self.snapshot.query(&self.store.statements.summaries_of, &values).await?;
+        let counts = self.store.accesses.look();
+        let summaries = rows.iter().map(|found| {
+            let key =
+                Key::new(column::<&str>(found, 0, "key")?).map_err(|_| crate::error::malformed("key"))?;
+            let born = column(found, 1, "version")?;
+            let stored = unsigned(found, 3, "access count")?;
+            let summary = Summary {
+                updated_at: time(column(found, 2, "time")?)?,
+                accesses: counts.total(self.searched.space, key.as_str(), born, stored),
+                source: column::<Option<&str>>(found, 4, "source")?.map(row::source).transpose()?,
+            };
+            Ok((key, summary))
+        });
+        summaries.collect()
+    }
+
+    /// The vectors by which duplicates are told, of those ranked that have none at hand.
+    async fn vectors(&self, matches: &[Match], ranked: &[Ranked]) -> Result<HashMap<Key, Vec<f32>>> {
+        let model = self.searched.model.filter(|_| self.query.dedup.is_some() && self.searched.vectors > 0);
+        let lacking = ranked.iter().filter_map(|ranked| matches.get(ranked.index));
+        let keys: Vec<&str> =
+            lacking.filter(|found| found.near.is_none()).map(|found| found.key.as_str()).collect();
+        let Some(model) = model.filter(|_| !keys.is_empty()) else { return Ok(HashMap::new()) };
+        let tenant = self.target.tenant();
+        let values: [Value<'_>; 4] = [
+            (&tenant, Type::TEXT),
+            (&self.searched.space, Type::INT8),
+            (&model, Type::INT4),
+            (&keys, Type::TEXT_ARRAY),
+        ];
+        let rows = self.snapshot.query(&self.store.statements.vectors_of, &values).await?;
+        let vectors = rows.iter().map(|row| {
+            let key = Key::new(column::<&str>(row, 0, "key")?).map_err(|_| crate::error::malformed("key"))?;
+            Ok((key, column(row, 2, "vector")?))
+        });
+        vectors.collect()
+    }
+
+    /// Reads the hits, and counts them once all are there.
+    async fn hits(&self, matches: &[Match], kept: Vec<Kept>) -> Result<Vec<Hit>> {
+        let key_of = |index: usize| matches.get(index).map(|found| found.key.as_str());
+        let keys: Vec<&str> = kept.iter().filter_map(|kept| key_of(kept.ranked.index)).collect();
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tenant = self.target.tenant();
+        let values: [Value<'_>; 3] =
+            [(&tenant, Type::TEXT), (&self.searched.space, Type::INT8), (&keys, Type::TEXT_ARRAY)];
+        let rows = self.snapshot.query(&self.store.statements.entries_of, &values).await?;
+        let mut entries: HashMap<Key, StoredEntry> = rows
+            .iter()
+            .map(|found| {
+                let stored = row::read(found)?;
+                Ok((stored.entry.key.clone(), stored))
+            })
+            .collect::<Result<_>>()?;
+        let mut hits = Vec::with_capacity(kept.len());
+        for kept in kept {
+            let Some(found) = matches.get(kept.ranked.index) else { continue };
+            let Some(stored) = entries.remove(&found.key) else { continue };
+            // A vector that outlived its text, as another program could leave it, says nothing of the entry.
+            if found.near.as_ref().is_some_and(|near| near.version != stored.entry.version) {
+                continue;
+            }
+            let entry = self.store.finish(stored, memory_core::GetOptions::default());
+            let mut hit = Hit::new(entry, kept.ranked.score, kept.ranked.rank_score);
+            let merged = kept.merged.into_iter();
+            hit.merged =
+                merged.filter_map(|index| matches.get(index).map(|found| found.key.clone())).collect();
+            hits.push(hit);
+        }
+        Ok(hits)
+    }
+}

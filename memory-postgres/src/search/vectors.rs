@@ -1,0 +1,243 @@
+//! The nearest entries to a query, exactly scored.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use memory_core::embed::cosine;
+use memory_core::scope::upper_bound;
+use memory_core::{Key, Result, SearchMode};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::filter::condition;
+use super::index::{compared, indexed};
+use super::{Search, Searched};
+use crate::error::malformed;
+use crate::kv::embed::{MAX_VECTOR, comparable};
+use crate::kv::marks::required;
+use crate::kv::row::{column, signed, unsigned};
+use crate::kv::target::Value;
+use crate::statement::Values;
+
+/// Candidates that are scored beyond those asked for: the engine compares with 32 bits, and may take one of two that are
+/// as near as its rounding for the other.
+const MARGIN: usize = 16;
+/// Most candidates that an index is asked for.
+const MAX_BY_INDEX: usize = 250;
+/// Vectors that are read at once where the engine cannot compare them.
+const WIDE_PAGE: i64 = 64;
+
+/// An entry with its similarity.
+#[derive(Clone, Debug)]
+pub(super) struct Near {
+    pub(super) key: Key,
+    /// The version of the entry that its vector stands for.
+    pub(super) version: u64,
+    pub(super) cosine: f64,
+    pub(super) numbers: Vec<f32>,
+}
+
+impl Near {
+    /// Reads a row of key, version and numbers.
+    fn read(row: &Row, query: &[f32]) -> Result<Self> {
+        let numbers: Vec<f32> = column(row, 2, "vector")?;
+        Ok(Self {
+            key: Key::new(column::<&str>(row, 0, "key")?).map_err(|_| malformed("key"))?,
+            version: unsigned(row, 1, "version")?,
+            cosine: cosine(&numbers, query),
+            numbers,
+        })
+    }
+}
+
+impl Search<'_> {
+    /// The nearest of those that match, best first.
+    pub(super) async fn nearest(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Near>> {
+        if searched.indexed
+            && let Some(found) = self.by_index(searched, model, query, limit).await?
+        {
+            return Ok(found);
+        }
+        let mut found = if query.len() > MAX_VECTOR {
+            self.by_reading(searched, model, query, limit).await?
+        } else {
+            self.by_comparing(searched, model, query, limit).await?
+        };
+        self.order(&mut found, limit);
+        Ok(found)
+    }
+
+    fn order(&self, found: &mut Vec<Near>, limit: usize) {
+        // By score everything that points away is equally far.
+        let value = |near: &Near| match self.query.mode {
+            SearchMode::Vector => near.cosine.clamp(0.0, 1.0),
+            _ => near.cosine,
+        };
+        let best_first = |a: &Near, b: &Near| -> Ordering {
+            value(b).total_cmp(&value(a)).then_with(|| a.key.cmp(&b.key))
+        };
+        found.sort_unstable_by(best_first);
+        found.truncate(limit);
+    }
+
+    /// The nearest by the index of the scope. `None`: it may have left some out, or does not pay.
+    async fn by_index(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Option<Vec<Near>>> {
+        // Few entries have what is asked of them, and they are found by that.
+        let selected = |filter| !required(&self.target.digest, filter).is_empty();
+        if self.query.filter.as_ref().is_some_and(selected) || limit > MAX_BY_INDEX {
+            return Ok(None);
+        }
+        let dimensions = i32::try_from(query.len()).unwrap_or(i32::MAX);
+        let mut values = Values::default();
+        let candidates = self.candidates(searched, model, &mut values);
+        let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
+        let wanted = limit + MARGIN;
+        let (expression, _) = indexed(dimensions);
+        let expression = expression.replace("embedding", "v.embedding");
+        // The space and the model as the index names them: a parameter would not tell the planner that it serves.
+        let sql = self.store.named(&format!(
+            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+             AND v.space = {} AND v.model = {model} AND v.embedding IS NOT NULL \
+             ORDER BY {expression} OPERATOR(@vector@.<=>) {direction}::@vector@.vector::{} LIMIT {wanted}",
+            searched.space,
+            compared(dimensions)
+        ));
+        let breadth = (wanted * 4).clamp(200, 1_000);
+        let settings = format!(
+            "SET LOCAL hnsw.ef_search = {breadth}; SET LOCAL hnsw.iterative_scan = 'strict_order'; \
+             SET LOCAL hnsw.max_scan_tuples = 40000"
+        );
+        let parameters = values.parameters();
+        let ((), rows) =
+            tokio::try_join!(self.snapshot.batch(&settings), self.snapshot.query_once(&sql, &parameters))?;
+        let mut found = rows.iter().map(|row| Near::read(row, query)).collect::<Result<Vec<_>>>()?;
+        // Of those that point away the key decides, which a graph does not know.
+        let away = self.query.mode == SearchMode::Vector && found.iter().any(|near| near.cosine <= 0.0);
+        if found.len() < wanted || away {
+            return Ok(None);
+        }
+        self.order(&mut found, limit);
+        Ok(Some(found))
+    }
+
+    async fn by_comparing(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Near>> {
+        let mut values = Values::default();
+        let candidates = self.candidates(searched, model, &mut values);
+        let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
+        let wanted =
+            u64::try_from(limit.saturating_add(MARGIN).saturating_add(limit / 8)).unwrap_or(u64::MAX);
+        let wanted = values.int8(signed(wanted));
+        let distance = format!("v.embedding OPERATOR(@vector@.<=>) {direction}::@vector@.vector");
+        let distance = match self.query.mode {
+            SearchMode::Vector => format!("least({distance}, 1)"),
+            _ => distance,
+        };
+        let sql = self.store.named(&format!(
+            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+             ORDER BY {distance}, v.key LIMIT {wanted}"
+        ));
+        let rows = self.snapshot.query_once(&sql, &values.parameters()).await?;
+        rows.iter().map(|row| Near::read(row, query)).collect()
+    }
+
+    /// Of vectors that pgvector does not take: reads them all, a page at a time.
+    async fn by_reading(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Near>> {
+        let mut found = Vec::new();
+        let mut after = String::new();
+        loop {
+            let mut values = Values::default();
+            let candidates = self.candidates(searched, model, &mut values);
+            let (from, page) = (values.text(after.as_str()), values.int8(WIDE_PAGE));
+            let sql = self.store.named(&format!(
+                "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+                 AND v.key > {from} ORDER BY v.key LIMIT {page}"
+            ));
+            let rows = self.snapshot.query_once(&sql, &values.parameters()).await?;
+            let Some(last) = rows.last() else { return Ok(found) };
+            after = column(last, 0, "key")?;
+            for row in &rows {
+                found.push(Near::read(row, query)?);
+            }
+            self.order(&mut found, limit);
+        }
+    }
+
+    /// From where the vectors `v` come that may be hits, and under which conditions.
+    fn candidates(&self, searched: &Searched, model: i32, values: &mut Values) -> String {
+        let (tenant, space) = (values.text(self.target.tenant()), values.int8(searched.space));
+        let (model, now) = (values.int4(model), values.int8(searched.now.as_millis()));
+        let mut from = String::from("@schema@.vector v");
+        let mut conditions = format!(
+            "v.tenant = {tenant} AND v.space = {space} AND v.model = {model} \
+             AND (v.expires_at IS NULL OR v.expires_at > {now})"
+        );
+        if !self.query.prefix.is_empty() {
+            conditions.push_str(&format!(" AND v.key >= {}", values.text(self.query.prefix.as_str())));
+            if let Some(upper) = upper_bound(&self.query.prefix) {
+                conditions.push_str(&format!(" AND v.key < {}", values.text(upper)));
+            }
+        }
+        if let Some(filter) = &self.query.filter {
+            from.push_str(
+                " JOIN @schema@.entry e ON e.tenant = v.tenant AND e.space = v.space AND e.key = v.key \
+                 AND e.version = v.version",
+            );
+            conditions.push_str(&format!(" AND e.tenant = {tenant} AND e.space = {space}"));
+            for group in required(&self.target.digest, filter) {
+                conditions.push_str(&format!(" AND e.marks && {}", values.int8s(group)));
+            }
+            conditions.push_str(&format!(" AND {}", condition(filter, values)));
+        }
+        format!("{from} WHERE {conditions}")
+    }
+
+    /// The vectors of some keys, those that have one of the model.
+    pub(super) async fn near_of(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        keys: &[&str],
+    ) -> Result<HashMap<String, Near>> {
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let tenant = self.target.tenant();
+        let values: [Value<'_>; 4] = [
+            (&tenant, Type::TEXT),
+            (&searched.space, Type::INT8),
+            (&model, Type::INT4),
+            (&keys, Type::TEXT_ARRAY),
+        ];
+        let rows = self.snapshot.query(&self.store.statements.vectors_of, &values).await?;
+        let near = rows.iter().map(|row| {
+            let near = Near::read(row, query)?;
+            Ok((near.key.as_str().to_owned(), near))
+        });
+        near.collect()
+    }
+}
