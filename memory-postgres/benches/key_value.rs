@@ -292,7 +292,7 @@ async fn bulk(provider: &Checked<PostgresProvider>, raw: &Client) {
     let counts = vec!["{1,1,1,1,1,1,1,1,1,1}"; ROWS];
     let (mut ours, mut same, mut smallest) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS * 3 {
-        let scope = Scope::agent("bench", format!("bulk{}", round % 3)).unwrap();
+        let scope = Scope::agent("bench", &format!("bulk{}", round % 3)).unwrap();
         let keys: Vec<String> = (0..ROWS).map(|at| format!("{round}/{at:06}")).collect();
         let values: Vec<Json> = (0..ROWS).map(value).collect();
         let items: Vec<NewEntry> = keys

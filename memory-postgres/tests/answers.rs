@@ -89,7 +89,7 @@ fn filter(random: &mut Random, scalars: &[Scalar], depth: u32) -> Filter {
         2 => Field::ExpiresAt,
         _ => Field::Metadata(pick(random, &NAMES).to_owned()),
     };
-    let mut scalar = |random: &mut Random| match &field {
+    let scalar = |random: &mut Random| match &field {
         Field::Source => Scalar::from(pick(random, &["a", "b", "chat", "a\0", "", "c\0x"])),
         Field::Metadata(_) => pick(random, scalars),
         _ => pick(
@@ -191,7 +191,7 @@ async fn vectors_at_the_ends_of_their_range_are_compared_and_come_back_as_they_w
     for dimensions in [3, 2_001, 4_001, 16_000, 16_384] {
         let provider = PostgresProvider::open(database.config()).await.unwrap();
         let provider = provider.with_embedder(Arc::new(Spelled(model(dimensions))));
-        let scope = Scope::agent("public", format!("vectors{dimensions}")).unwrap();
+        let scope = Scope::agent("public", &format!("vectors{dimensions}")).unwrap();
         let texts = [
             "1 0 0",
             "1e-30 1e-30 0",
