@@ -105,9 +105,13 @@ fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<
         Ok(path) => Ok(Value::String(path)),
         Err(_) => Err(Error::invalid(format!("the folder that `{name}` is relative to is not UTF-8"))),
     };
-    let number_or_text = || text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from);
+    let plain = || match text {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
+    };
     let Some(inner) = name.strip_prefix("sql.") else {
-        fields.insert(name.to_owned(), number_or_text());
+        fields.insert(name.to_owned(), plain());
         return Ok(());
     };
     let Some(sql) = fields.entry("sql").or_insert_with(|| Value::Object(Map::new())).as_object_mut() else {
@@ -121,7 +125,7 @@ fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<
             }
         }
         None if inner == "root" => drop(sql.insert(inner.to_owned(), file()?)),
-        None => drop(sql.insert(inner.to_owned(), number_or_text())),
+        None => drop(sql.insert(inner.to_owned(), plain())),
     }
     Ok(())
 }

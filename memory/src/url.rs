@@ -76,6 +76,18 @@ impl BackendUrl {
         percent_decode(self.rest.split_once('?').map_or(self.rest.as_str(), |(path, _)| path))
     }
 
+    /// The same with more parameters. One that it has already is twice in it then, which [`BackendUrl::parameters`] refuses.
+    pub(crate) fn with_parameters(&self, more: &[(String, String)]) -> Self {
+        let mut rest = self.rest.clone();
+        for (name, value) in more {
+            rest.push(if rest.contains('?') { '&' } else { '?' });
+            percent_encode(name, &mut rest);
+            rest.push('=');
+            percent_encode(value, &mut rest);
+        }
+        Self { scheme: self.scheme.clone(), rest }
+    }
+
     /// The parameters behind `?`, percent-decoded, each once.
     ///
     /// # Errors
@@ -126,6 +138,16 @@ pub(crate) fn check_scheme(text: &str) -> Result<()> {
 fn is_parameter_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+}
+
+fn percent_encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
 }
 
 fn percent_decode(text: &str) -> Result<String> {

@@ -197,6 +197,49 @@ fn errors_name_file_line_and_what_is_allowed_and_quote_no_value() {
 }
 
 #[test]
+fn a_backend_s_sql_section_says_what_its_url_could() {
+    let text = "[backends.main]\nurl = 'sqlite:a b.db?durability=normal'\n\
+                [backends.main.sql]\ntx_idle_ms = 5000\nroot = 'trees & such'\nshared = { geo = 'data/geo.db' }\n";
+    let config = Config::parse(text, "memory.toml").unwrap();
+    let parameters = config.backend_url("main").unwrap().parameters().unwrap();
+    let expected = [
+        ("durability", "normal"),
+        ("sql.root", "trees & such"),
+        ("sql.shared.geo", "data/geo.db"),
+        ("sql.tx_idle_ms", "5000"),
+    ];
+    assert!(
+        parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(expected),
+        "{parameters:?}"
+    );
+    for bad in ["tx_idle_ms = -1", "tx_idle_ms = 1.5", "shared = ['geo']", "shared = { geo = 1 }"] {
+        let text = format!("[backends.main]\nurl = 'sqlite:a.db'\n[backends.main.sql]\n{bad}\n");
+        let error = Config::parse(&text, "memory.toml").unwrap_err().to_string();
+        assert!(error.contains("line 4") && error.contains("whole number"), "{bad}: {error}");
+    }
+    let twice = "[backends.main]\nurl = 'sqlite:a.db?sql.dumps=2'\n[backends.main.sql]\ndumps = 3\n";
+    let config = Config::parse(twice, "memory.toml").unwrap();
+    assert!(
+        config.backend_url("main").unwrap().parameters().unwrap_err().to_string().contains("`sql.dumps`")
+    );
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn an_option_of_sql_that_there_is_not_is_named() {
+    let open = async |option: &str| {
+        let text = format!("[backends.main]\nurl = 'sqlite::memory:'\n[backends.main.sql]\n{option}\n");
+        Config::parse(&text, "memory.toml").unwrap().open_backend("main").await.map(drop)
+    };
+    open("max_transactions = 3").await.unwrap();
+    open("inline = false").await.unwrap();
+    for (bad, named) in [("max_transaction = 3", "sql.max_transaction"), ("dumps = 0", "sql.dumps")] {
+        let error = open(bad).await.unwrap_err().to_string();
+        assert!(error.contains(named), "{bad}: {error}");
+    }
+}
+
+#[test]
 fn a_file_is_found_by_name_variable_working_folder_or_configuration_folder() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

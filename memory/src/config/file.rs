@@ -48,6 +48,44 @@ pub struct BackendSection {
     pub url: BackendUrl,
     /// The embedder that gives its entries vectors, by name.
     pub embedder: Option<String>,
+    /// How the SQL databases of its scopes are kept: what its URL could say as `sql.NAME=value`.
+    #[serde(default)]
+    pub sql: BTreeMap<String, SqlOption>,
+}
+
+/// One option under `[backends.NAME.sql]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "a whole number, true or false, a text, or under `shared` files by name")]
+#[non_exhaustive]
+pub enum SqlOption {
+    /// Whether something is so.
+    Switch(bool),
+    /// A number of bytes, milliseconds, or things.
+    Number(u64),
+    /// A text, such as a path.
+    Text(String),
+    /// Files by name: `shared`.
+    Files(BTreeMap<String, String>),
+}
+
+impl BackendSection {
+    /// The URL with what `sql` says.
+    pub(super) fn whole_url(&self) -> BackendUrl {
+        let mut parameters = Vec::new();
+        for (name, option) in &self.sql {
+            match option {
+                SqlOption::Switch(on) => parameters.push((format!("sql.{name}"), on.to_string())),
+                SqlOption::Number(number) => parameters.push((format!("sql.{name}"), number.to_string())),
+                SqlOption::Text(text) => parameters.push((format!("sql.{name}"), text.clone())),
+                SqlOption::Files(files) => {
+                    let named =
+                        |(file, path): (&String, &String)| (format!("sql.{name}.{file}"), path.clone());
+                    parameters.extend(files.iter().map(named));
+                }
+            }
+        }
+        self.url.with_parameters(&parameters)
+    }
 }
 
 /// `[default]`: identity and rules of agents that say nothing else.

@@ -16,7 +16,9 @@ use memory_core::{Error, ErrorKind, Quota, Result, RunContext, ScopeId, ScopeKin
 pub use audit::AuditSection;
 pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
 pub use embedders::{EgressSection, EmbedderSection, StaticSection};
-pub use file::{AgentSection, BackendSection, ConfigFile, DefaultSection, LimitsSection, SqlSection};
+pub use file::{
+    AgentSection, BackendSection, ConfigFile, DefaultSection, LimitsSection, SqlOption, SqlSection,
+};
 
 use crate::memory::Memory;
 use crate::policy::Policy;
@@ -85,7 +87,11 @@ impl Config {
         if text.len() > MAX_CONFIG_BYTES {
             return Err(Error::too_large("configuration", text.len(), MAX_CONFIG_BYTES, "bytes"));
         }
-        let file: ConfigFile = toml::from_str(text).map_err(|error| error::explain(&error, text, &origin))?;
+        let mut file: ConfigFile =
+            toml::from_str(text).map_err(|error| error::explain(&error, text, &origin))?;
+        for section in file.backends.values_mut() {
+            section.url = section.whole_url();
+        }
         let config = Self { origin, file };
         config.check().map_err(|error| error::in_file(error, &config.origin))?;
         Ok(config)
