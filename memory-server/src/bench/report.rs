@@ -17,6 +17,9 @@ pub(super) enum Unit {
     /// Operations per second: more is better.
     #[serde(rename = "ops/s")]
     OperationsPerSecond,
+    /// Bytes: less is better, and the target is a number of bytes.
+    #[serde(rename = "bytes")]
+    Bytes,
 }
 
 impl Unit {
@@ -24,12 +27,13 @@ impl Unit {
         match self {
             Self::MicrosPerOperation => sample.micros_per_operation(),
             Self::OperationsPerSecond => sample.operations_per_second(),
+            Self::Bytes => 0.0,
         }
     }
 
     fn better(self) -> &'static str {
         match self {
-            Self::MicrosPerOperation => "lower",
+            Self::MicrosPerOperation | Self::Bytes => "lower",
             Self::OperationsPerSecond => "higher",
         }
     }
@@ -47,7 +51,7 @@ pub(super) struct Row {
     ratio: f64,
     unit: Unit,
     better: &'static str,
-    /// What `ratio` should at most (lower) or at least (higher) be.
+    /// What `ratio` should at most (lower) or at least (higher) be; of bytes what `ours` should at most be.
     target: f64,
     met: bool,
     /// Least and greatest ratio of one round.
@@ -93,6 +97,7 @@ impl Row {
             met: match unit {
                 Unit::MicrosPerOperation => ratio <= target,
                 Unit::OperationsPerSecond => ratio >= target,
+                Unit::Bytes => ours <= target,
             },
             ratio_low: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             ratio_high: ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -104,6 +109,23 @@ impl Row {
             load: machine::load(),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
         }
+    }
+
+    /// A row about memory, which was looked at once.
+    pub(super) fn of_bytes(
+        name: &'static str,
+        ours: f64,
+        floor: f64,
+        target: f64,
+        keys: usize,
+        machine: &Machine,
+    ) -> Self {
+        let mut row = Self::new(name, Unit::Bytes, target, &Rounds::default(), keys, machine);
+        let ratio = ours / floor;
+        (row.ours, row.floor, row.ratio) = (ours, floor, ratio);
+        (row.ratio_low, row.ratio_high, row.rounds) = (ratio, ratio, 1);
+        row.met = ours <= target;
+        row
     }
 
     pub(super) fn met(&self) -> bool {
@@ -120,9 +142,13 @@ impl Row {
         let unit = match self.unit {
             Unit::MicrosPerOperation => "µs",
             Unit::OperationsPerSecond => "/s",
+            Unit::Bytes => "B ",
         };
         let sign = if self.better == "lower" { "≤" } else { "≥" };
-        let cpu = |micros: Option<f64>| micros.map_or_else(|| "?".to_owned(), figure);
+        let cpu = |micros: Option<f64>| match self.unit {
+            Unit::Bytes => "–".to_owned(),
+            _ => micros.map_or_else(|| "?".to_owned(), figure),
+        };
         writeln!(
             out,
             "{:<22}{:>10} {unit}{:>10} {unit}{:>7.2}  {:<13}{sign} {:<5}{:<6}{:>7} / {}",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use memory_core::{Error, Result};
+use memory_sqlite::lab::engine_bytes;
 use rusqlite::{Connection, OpenFlags};
 
 use super::super::measure::Slice;
@@ -98,7 +99,9 @@ impl Worker {
                 let sql = format!("SELECT name, score FROM people WHERE id = {id} AND {count} > 0");
                 read(&mut self.kept(0)?.prepare(&sql)?, [])
             }
-            Work::Repeated | Work::Hit => read(&mut *self.kept(place)?.prepare_cached(SELECT)?, [id]),
+            Work::Repeated | Work::Hit | Work::Memory => {
+                read(&mut *self.kept(place)?.prepare_cached(SELECT)?, [id])
+            }
             // As good as any cache of so many connections could do.
             Work::Skewed if place < HOT => read(&mut *self.kept(place)?.prepare_cached(SELECT)?, [id]),
             Work::Miss | Work::Skewed => {
@@ -123,6 +126,29 @@ impl Worker {
 
 fn open(file: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Bytes that the engine holds for each of so many connections that have each run a statement.
+pub(super) fn memory(files: &[PathBuf], handles: usize) -> Result<f64> {
+    let before = engine_bytes();
+    let opened = || -> rusqlite::Result<Vec<Connection>> {
+        let mut opened = Vec::new();
+        for file in files.iter().take(handles) {
+            let connection = open(file)?;
+            read(&mut *connection.prepare_cached(SELECT)?, [1])?;
+            opened.push(connection);
+        }
+        Ok(opened)
+    };
+    let opened = opened()
+        .map_err(|error| Error::internal("a connection of the floor cannot be opened").with_source(error))?;
+    Ok(each(engine_bytes().saturating_sub(before), opened.len()))
+}
+
+/// The share of one among so many.
+#[allow(clippy::cast_precision_loss, reason = "bytes of memory and connections are far below 2^53")]
+pub(super) fn each(bytes: u64, count: usize) -> f64 {
+    bytes as f64 / count.max(1) as f64
 }
 
 fn read(statement: &mut rusqlite::Statement<'_>, parameters: impl rusqlite::Params) -> rusqlite::Result<()> {

@@ -66,6 +66,8 @@ enum Work {
     Miss,
     /// A SELECT in one of a tenth of the scopes nine times of ten, else in any.
     Skewed,
+    /// What the engine holds for each connection that stays open.
+    Memory,
 }
 
 struct Plan {
@@ -75,7 +77,7 @@ struct Plan {
 }
 
 /// Those over many scopes come last, so that the others meet a store with one.
-const PLANS: [Plan; 7] = [
+const PLANS: [Plan; 8] = [
     Plan { name: "select_repeated", work: Work::Repeated, target: 1.5 },
     Plan { name: "select_new", work: Work::New, target: 3.0 },
     Plan { name: "validate_20_lines", work: Work::Analytic, target: 1.5 },
@@ -83,11 +85,12 @@ const PLANS: [Plan; 7] = [
     Plan { name: "scopes_hit", work: Work::Hit, target: 2.0 },
     Plan { name: "scopes_miss", work: Work::Miss, target: 1.5 },
     Plan { name: "scopes_skewed", work: Work::Skewed, target: 2.0 },
+    Plan { name: "handle_memory", work: Work::Memory, target: 65_536.0 },
 ];
 
 impl Work {
     fn is_over_scopes(self) -> bool {
-        matches!(self, Self::Hit | Self::Miss | Self::Skewed)
+        matches!(self, Self::Hit | Self::Miss | Self::Skewed | Self::Memory)
     }
 }
 
@@ -145,7 +148,7 @@ struct Bench {
     ours: Arc<Ours>,
     floor: Floor,
     scopes: usize,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 pub(super) fn run(args: &SqlArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
@@ -170,8 +173,13 @@ pub(super) fn run(args: &SqlArgs, json: bool, out: &mut (dyn Write + Send)) -> R
     let mut bench = Bench::load(parent, scopes)?;
     let mut met = 0;
     for plan in &plans {
-        let rounds = bench.measure(plan.work, args.rounds, slice)?;
-        let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, scopes, &machine);
+        let row = if plan.work == Work::Memory {
+            let (ours, floor) = bench.memory()?;
+            Row::of_bytes(plan.name, ours, floor, plan.target, scopes, &machine)
+        } else {
+            let rounds = bench.measure(plan.work, args.rounds, slice)?;
+            Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, scopes, &machine)
+        };
         met += usize::from(row.met());
         if json { row.write_json(out)? } else { row.write_line(out)? }
     }
@@ -184,7 +192,7 @@ impl Bench {
         let (runtime, stop) = runtime()?;
         let ours = Arc::new(runtime.block_on(Ours::open(dir.path(), scopes, &stop))?);
         let floor = Floor::open(ours.files())?;
-        Ok(Self { runtime, stop, ours, floor, scopes, _dir: dir })
+        Ok(Self { runtime, stop, ours, floor, scopes, dir })
     }
 
     fn measure(&mut self, work: Work, rounds: u32, slice: Duration) -> Result<Rounds> {
@@ -208,6 +216,14 @@ impl Bench {
         };
         let floor = || Sample::of(|| floor.repeat(work, &mut of_floor, Slice::lasting(slice, stop)));
         interleave(rounds, ours, floor)
+    }
+
+    /// Bytes that SQLite holds for a connection that stays open: ours, and the floor's.
+    fn memory(&mut self) -> Result<(f64, f64)> {
+        let handles = HANDLES.min(self.scopes);
+        let floor = floor::memory(self.ours.files(), handles)?;
+        let ours = self.runtime.block_on(Ours::memory(self.dir.path(), handles))?;
+        Ok((ours, floor))
     }
 }
 

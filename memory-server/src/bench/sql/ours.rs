@@ -7,15 +7,19 @@ use std::sync::atomic::AtomicBool;
 use memory::Memory;
 use memory_core::sql::{SqlFacet, SqlValue, StatementOptions};
 use memory_core::{Error, Result, RunContext, Scope};
+use memory_sqlite::lab::engine_bytes;
 use memory_validator::{Dialect, Mode, Policy, STACK_BYTES, Validator, Verdict};
 
 use super::super::machine::{goes_on, io};
 use super::super::measure::Slice;
 use super::super::ours::url;
+use super::floor::each;
 use super::{HANDLES, Places, ROWS, SELECT, Work, analytic, insert};
 
 /// Calls between two looks at the clock.
 const STRIDE: u64 = 8;
+/// The store's name in its folder.
+const FILE: &str = "memory.db";
 /// Scopes that are filled at once.
 const TOGETHER: usize = 16;
 
@@ -29,13 +33,9 @@ pub(super) struct Ours {
 impl Ours {
     /// Opens a store and fills each scope.
     pub(super) async fn open(dir: &Path, scopes: usize, stop: &Arc<AtomicBool>) -> Result<Self> {
-        let file = dir.join("memory.db");
-        let url =
-            format!("{}&sql.handles={HANDLES}&sql.max_descriptors={}", url(&file, "normal")?, HANDLES * 3);
-        let memory = memory::open(&url).await?;
-        let run = RunContext::new("bench".parse()?, "bench".parse()?, "run".parse()?);
-        let scopes: Vec<Scope> =
-            (0..scopes).map(|number| Scope::user("bench", &format!("{number:07}"))).collect::<Result<_>>()?;
+        let memory = connect(dir).await?;
+        let run = run()?;
+        let scopes: Vec<Scope> = (0..scopes).map(scope).collect::<Result<_>>()?;
         for some in scopes.chunks(TOGETHER) {
             goes_on(stop)?;
             let tasks: Vec<_> = some
@@ -49,9 +49,7 @@ impl Ours {
             }
         }
         let mut files = Vec::new();
-        let mut root = file.into_os_string();
-        root.push(".sql");
-        databases(Path::new(&root), &mut files)?;
+        databases(&dir.join(format!("{FILE}.sql")), &mut files)?;
         if files.len() != scopes.len() {
             return Err(Error::internal("there are other files than scopes"));
         }
@@ -62,6 +60,24 @@ impl Ours {
     /// The databases, in no order of their scopes.
     pub(super) fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Bytes that the engine holds for each of so many connections at rest, in a store that was filled.
+    pub(super) async fn memory(dir: &Path, handles: usize) -> Result<f64> {
+        let memory = connect(dir).await?;
+        let facet = memory.sql().ok_or_else(|| Error::unsupported("query", memory.name()))?;
+        let run = run()?;
+        let mut before = 0;
+        // The first one starts what all share.
+        for number in 0..handles {
+            facet
+                .query(&run, &scope(number)?, SELECT, &[SqlValue::Int(1)], StatementOptions::default())
+                .await?;
+            if number == 0 {
+                before = engine_bytes();
+            }
+        }
+        Ok(each(engine_bytes().saturating_sub(before), handles.saturating_sub(1)))
     }
 
     fn facet(&self) -> Result<&dyn SqlFacet> {
@@ -100,6 +116,19 @@ impl Ours {
         }
         Ok(done)
     }
+}
+
+async fn connect(dir: &Path) -> Result<Memory> {
+    let url = url(&dir.join(FILE), "normal")?;
+    memory::open(&format!("{url}&sql.handles={HANDLES}&sql.max_descriptors={}", HANDLES * 3)).await
+}
+
+fn run() -> Result<RunContext> {
+    Ok(RunContext::new("bench".parse()?, "bench".parse()?, "run".parse()?))
+}
+
+fn scope(number: usize) -> Result<Scope> {
+    Scope::user("bench", &format!("{number:07}"))
 }
 
 async fn fill(memory: Memory, run: RunContext, scope: Scope) -> Result<()> {
