@@ -2,6 +2,8 @@
 //! does it leave a trace outside the agent's tables, open a transaction, or take long.
 //!
 //! The names of tables that virtual tables are made of are known to the engine alone; a denial that names one is no finding.
+//! Nor is one of a table that the statement does not name: `ANALYZE` reads every table, and one of these has a name that no
+//! agent can give.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -66,7 +68,8 @@ fn try_one(sql: &str, mode: Mode) {
         let layer = error.details().get("layer").and_then(|layer| layer.as_str()).unwrap_or_default();
         if layer == "authorizer" || layer == "readonly" {
             let construct = error.details().get("construct").and_then(|name| name.as_str()).unwrap_or_default();
-            assert!(names_a_part(construct), "accepted ({mode:?}), then {layer}: {error}: {sql}");
+            let unnamed = construct.starts_with("_mem_") && !sql.contains("_mem_");
+            assert!(unnamed || names_a_part(construct), "accepted ({mode:?}), then {layer}: {error}: {sql}");
         }
     });
 }

@@ -278,6 +278,18 @@ proptest! {
     }
 }
 
+/// A clause that looks back for the words before it finds fewer than it looks for.
+#[test]
+fn a_statement_whose_first_words_are_missing_gets_a_verdict() {
+    for sql in STATEMENTS.iter().chain(&["CREATE TABLE IF NOT EXISTS t(a)", "SELECT NOT EXISTS n(a)"]) {
+        for at in std::iter::once(0).chain(sql.match_indices(' ').map(|(at, _)| at)) {
+            for start in ["", "! ", "x "] {
+                decide(&format!("{start}{}", &sql[at..]), Mode::Exec);
+            }
+        }
+    }
+}
+
 #[test]
 fn an_accepted_statement_is_described() {
     let Verdict::Accepted(accepted) = decide(

@@ -188,8 +188,9 @@ impl Scan<'_, '_> {
             return Place::Define;
         }
         if word(before, &["exists"]) && before > 1 && word(before - 1, &["not", "if"]) {
-            let at = before - if word(before - 1, &["not"]) { 3 } else { 2 };
-            if word(at, &["table", "view", "index", "trigger"]) && self.heads(at) {
+            let words = if word(before - 1, &["not"]) { 3 } else { 2 };
+            let made = before.checked_sub(words);
+            if made.is_some_and(|at| word(at, &["table", "view", "index", "trigger"]) && self.heads(at)) {
                 return Place::Define;
             }
         }
