@@ -76,34 +76,40 @@ CREATE OR REPLACE FUNCTION mem_sql.files_of(relation oid) RETURNS bigint LANGUAG
     FROM pg_class c WHERE c.oid = relation
 $$;
 
--- Bytes of files, and what the catalogs take for names, definitions and comments.
+-- What the catalogs take for names, definitions and comments.
+CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+    SELECT coalesce(sum(256 + coalesce(octet_length(o.description), 0)
+                        + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0)), 0)::bigint
+    FROM pg_namespace n
+    JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+    LEFT JOIN pg_description o ON o.objoid = d.objid AND o.classoid = d.classid
+    LEFT JOIN pg_rewrite w ON d.classid = 'pg_class'::regclass AND w.ev_class = d.objid
+    LEFT JOIN pg_attrdef e ON d.classid = 'pg_class'::regclass AND e.adrelid = d.objid
+    WHERE n.nspname = 'mem_s_' || hex
+$$;
+
+-- Bytes of files and catalogs.
 CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT coalesce((SELECT sum(mem_sql.files_of(relation)) FROM mem_sql.relations(hex)), 0)::bigint
-        + coalesce((
-            SELECT sum(256 + coalesce(octet_length(o.description), 0)
-                           + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0))
-            FROM pg_namespace n
-            JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
-            LEFT JOIN pg_description o ON o.objoid = d.objid AND o.classoid = d.classid
-            LEFT JOIN pg_rewrite w ON d.classid = 'pg_class'::regclass AND w.ev_class = d.objid
-            LEFT JOIN pg_attrdef e ON d.classid = 'pg_class'::regclass AND e.adrelid = d.objid
-            WHERE n.nspname = 'mem_s_' || hex), 0)::bigint
+        + mem_sql.catalog_bytes_of(hex)
 $$;
 
 CREATE OR REPLACE FUNCTION mem_sql.my_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog AS $$ SELECT mem_sql.bytes_of(mem_sql.mine()) $$;
 
+CREATE OR REPLACE FUNCTION mem_sql.my_catalog_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog AS $$ SELECT mem_sql.catalog_bytes_of(mem_sql.mine()) $$;
+
 -- What is needed to count what lives in each relation, without running anything of an agent's: generated columns that
 -- are not stored would be computed.
-CREATE OR REPLACE FUNCTION mem_sql.my_relations() RETURNS TABLE (name text, fields text, body bigint, whole bigint)
+CREATE OR REPLACE FUNCTION mem_sql.my_relations() RETURNS TABLE (name text, kind "char", fields text, body bigint, whole bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-    SELECT c.oid::regclass::text,
+    SELECT c.oid::regclass::text, c.relkind,
         (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'),
         pg_relation_size(c.oid) + CASE WHEN c.reltoastrelid <> 0 THEN pg_relation_size(c.reltoastrelid) ELSE 0 END,
         mem_sql.files_of(c.oid)
     FROM mem_sql.relations(mem_sql.mine()) r JOIN pg_class c ON c.oid = r.relation
-    WHERE c.relkind IN ('r', 'm') AND c.relispopulated
 $$;
 
 -- Bytes of what lives, as this transaction sees it, with the scope's own rights. Long tables are sampled.
@@ -112,16 +118,20 @@ DECLARE
     one record;
     living numeric;
     share numeric;
-    total bigint := mem_sql.my_bytes();
+    total bigint := mem_sql.my_catalog_bytes();
 BEGIN
-    FOR one IN SELECT * FROM mem_sql.my_relations() WHERE body > 16384 AND fields IS NOT NULL LOOP
+    FOR one IN SELECT * FROM mem_sql.my_relations() LOOP
+        IF one.body <= 16384 OR one.kind = 'S' OR one.fields IS NULL THEN
+            total := total + one.whole;
+            CONTINUE;
+        END IF;
         share := least(100.0, 6710886400.0 / one.body);
         EXECUTE CASE WHEN share >= 100
             THEN format('SELECT coalesce(sum(pg_column_size(ROW(%s)) + 8), 0) FROM ONLY %s t', one.fields, one.name)
             ELSE format('SELECT coalesce(sum(pg_column_size(ROW(%s)) + 8), 0) FROM ONLY %s t TABLESAMPLE SYSTEM (%s)',
                         one.fields, one.name, share) END
             INTO living;
-        total := total - (one.whole * (1 - least(1.0, living * 100.0 / share / one.body)))::bigint;
+        total := total + (one.whole * least(1.0, living * 100.0 / share / one.body))::bigint;
     END LOOP;
     RETURN total;
 END $$;
@@ -226,6 +236,12 @@ BEGIN
         known := NULL;
     END IF;
     EXECUTE format('ALTER ROLE %I CONNECTION LIMIT %s PASSWORD %L', role_name, connections, verifier);
+    -- An administrator that is no superuser ends a role's sessions and drops what it owns as one that has its rights. The
+    -- role itself is a member of nothing.
+    IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT pg_has_role(role_name, 'USAGE') THEN
+        EXECUTE format('GRANT %I TO CURRENT_USER', role_name)
+            || CASE WHEN current_setting('server_version_num')::int >= 160000 THEN ' WITH INHERIT TRUE' ELSE '' END;
+    END IF;
     FOREACH one IN ARRAY settings LOOP
         EXECUTE format('ALTER ROLE %I IN DATABASE %I SET %s', role_name, current_database(),
                        replace(one, '$schema', quote_ident(schema_name)));
@@ -277,5 +293,5 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA mem_sql FROM PUBLIC;
 GRANT USAGE ON SCHEMA mem_sql, mem_ext TO PUBLIC;
 GRANT EXECUTE ON FUNCTION mem_sql.mine(), mem_sql.look(bigint), mem_sql.enter(bigint), mem_sql.process(),
-    mem_sql.my_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
+    mem_sql.my_bytes(), mem_sql.my_catalog_bytes(), mem_sql.my_relations(), mem_sql.my_living_bytes(), mem_sql.note(boolean),
     mem_sql.settle(bigint, boolean), mem_sql.ease(bigint) TO PUBLIC;

@@ -128,7 +128,7 @@ impl Engine {
             _ => return Ok(()),
         }
         let deadline = self.deadline(None);
-        let tables = self.ask(state, "SELECT name FROM mem_sql.my_relations()").await?;
+        let tables = self.ask(state, "SELECT name FROM mem_sql.my_relations() WHERE kind <> 'S'").await?;
         let tables: Vec<String> = tables.into_iter().flatten().collect();
         if tables.is_empty() {
             return Ok(());

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memory::{BackendUrl, OpenContext};
-use memory_core::sql::{ExecOutcome, Rows, SqlFacet as _, SqlValue, StatementOptions};
+use memory_core::sql::{ExecOutcome, Rows, SqlFacet, SqlValue, StatementOptions};
 use memory_core::{
-    Backend as _, BackendExt as _, Checked, Error, Json, Key, ListQuery, Result, RunContext, Scope,
+    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Result, RunContext, Scope,
 };
+use memory_postgres::{PostgresProvider, SqlConfig};
 use memory_sqlite::SqliteProvider;
 use memory_sqlite::lab::{self, Layers, Stages};
 
@@ -39,12 +40,19 @@ pub(super) enum Answer {
     Done(ExecOutcome),
 }
 
+/// A backend whose facet can be taken apart.
+#[derive(Debug)]
+enum Store {
+    Sqlite(Arc<SqliteProvider>),
+    Postgres(Arc<PostgresProvider>),
+}
+
 /// An opened store.
 #[derive(Debug)]
 pub(super) struct Lab {
     /// The facet as agents reach it.
-    facet: Checked<Arc<SqliteProvider>>,
-    sqlite: Arc<SqliteProvider>,
+    facet: Box<dyn SqlFacet>,
+    store: Store,
     neighbours: Vec<Scope>,
     root: PathBuf,
 }
@@ -53,9 +61,8 @@ impl Lab {
     /// Opens the store and puts neighbours into it.
     ///
     /// # Errors
-    /// `invalid_argument` for a layer that is none, or a URL that is not SQLite's; as the store fails.
+    /// `invalid_argument` for a layer that is none, or a URL of another backend; as the store fails.
     pub(super) async fn open(how: &How) -> Result<Self> {
-        let (layers, stages) = layers(how)?;
         let url = match &how.url {
             Some(url) => url.clone(),
             None => {
@@ -64,26 +71,42 @@ impl Lab {
             }
         };
         let url = BackendUrl::parse(&url)?;
-        if url.scheme() != "sqlite" {
-            return Err(Error::invalid(
-                "a corpus is tried on SQLite only, whose layers can be looked at; give --url sqlite:PATH, or none",
-            ));
-        }
         let mut context = OpenContext::default();
         context.base_dir.clone_from(&how.base_dir);
-        let sqlite = memory::sqlite::open(&url, &context)?.with_layers(layers).with_stages(stages);
-        let sqlite = Arc::new(sqlite);
-        let facet = Checked::new(Arc::clone(&sqlite))?;
         let neighbours = vec![Scope::user(OTHER_TENANT, "line-1")?, Scope::agent(TENANT, "line-1")?];
-        let first = neighbours.first().map(|scope| lab::database_file(&sqlite, scope)).unwrap_or_default();
-        // Root, tenant, scope, file.
-        let root = first.ancestors().nth(3).map(Path::to_path_buf).unwrap_or_default();
-        let lab = Self { facet, sqlite, neighbours, root };
+        let lab = match url.scheme() {
+            "sqlite" => {
+                let (layers, stages) = layers(how)?;
+                let sqlite = memory::sqlite::open(&url, &context)?.with_layers(layers).with_stages(stages);
+                let sqlite = Arc::new(sqlite);
+                let first =
+                    neighbours.first().map(|scope| lab::database_file(&sqlite, scope)).unwrap_or_default();
+                // Root, tenant, scope, file.
+                let root = first.ancestors().nth(3).map(Path::to_path_buf).unwrap_or_default();
+                let facet = Box::new(Checked::new(Arc::clone(&sqlite))?);
+                Self { facet, store: Store::Sqlite(sqlite), neighbours, root }
+            }
+            "postgres" | "postgresql" => {
+                let postgres = Arc::new(postgres(&url, &context, how).await?);
+                let facet = Box::new(Checked::new(Arc::clone(&postgres))?);
+                // The server's files are its own: what moved in them is seen in the scopes.
+                let root = how.folder.join("no-files");
+                Self { facet, store: Store::Postgres(postgres), neighbours, root }
+            }
+            _ => {
+                return Err(Error::invalid(
+                    "a corpus is tried on SQLite or PostgreSQL, whose layers can be looked at; give --url sqlite:PATH or \
+                     postgres://…, or none",
+                ));
+            }
+        };
         for scope in &lab.neighbours {
-            lab.sqlite.drop_sql_scope(scope).await?;
-            lab.load(scope, &format!("CREATE TABLE notes(body); INSERT INTO notes VALUES('{SECRET}')"))
+            lab.drop_scope(scope).await?;
+            lab.load(scope, &format!("CREATE TABLE notes(body text); INSERT INTO notes VALUES('{SECRET}')"))
                 .await?;
-            lab.sqlite.put(scope, &Key::new("note/1")?, Json::string(SECRET)).await?;
+            if let Store::Sqlite(sqlite) = &lab.store {
+                sqlite.put(scope, &Key::new("note/1")?, Json::string(SECRET)).await?;
+            }
         }
         Ok(lab)
     }
@@ -95,7 +118,12 @@ impl Lab {
 
     /// Where a scope's own database is.
     pub(super) fn folder_of(&self, scope: &Scope) -> PathBuf {
-        lab::database_file(&self.sqlite, scope).parent().map(Path::to_path_buf).unwrap_or_default()
+        match &self.store {
+            Store::Sqlite(sqlite) => {
+                lab::database_file(sqlite, scope).parent().map(Path::to_path_buf).unwrap_or_default()
+            }
+            Store::Postgres(_) => self.root.join("of-the-scope"),
+        }
     }
 
     /// Runs a script with the runtime's rights.
@@ -103,7 +131,13 @@ impl Lab {
     /// # Errors
     /// As the engine has it.
     pub(super) async fn load(&self, scope: &Scope, script: &str) -> Result<()> {
-        if script.trim().is_empty() { Ok(()) } else { lab::load_script(&self.sqlite, scope, script).await }
+        if script.trim().is_empty() {
+            return Ok(());
+        }
+        match &self.store {
+            Store::Sqlite(sqlite) => lab::load_script(sqlite, scope, script).await,
+            Store::Postgres(postgres) => memory_postgres::lab::load_script(postgres, scope, script).await,
+        }
     }
 
     /// Everything the scope's database holds.
@@ -111,7 +145,10 @@ impl Lab {
     /// # Errors
     /// As the engine has it.
     pub(super) async fn content(&self, scope: &Scope) -> Result<String> {
-        lab::dump_text(&self.sqlite, scope).await
+        match &self.store {
+            Store::Sqlite(sqlite) => lab::dump_text(sqlite, scope).await,
+            Store::Postgres(postgres) => memory_postgres::lab::dump_text(postgres, scope).await,
+        }
     }
 
     /// Everything that neighbours hold, in databases and as entries.
@@ -122,7 +159,8 @@ impl Lab {
         let mut all = String::new();
         for scope in &self.neighbours {
             all.push_str(&self.content(scope).await?);
-            let entries = self.sqlite.list(scope, ListQuery::prefix("")).await?.entries;
+            let Store::Sqlite(sqlite) = &self.store else { continue };
+            let entries = sqlite.list(scope, ListQuery::prefix("")).await?.entries;
             for entry in entries {
                 all.push_str(&format!("{}={}@{}\n", entry.key, entry.value, entry.version));
             }
@@ -145,27 +183,69 @@ impl Lab {
             Op::Exec => self.facet.exec(run, scope, sql, args, options).await.map(Answer::Done),
             Op::Query => self.facet.query(run, scope, sql, args, options).await.map(Answer::Rows),
         };
-        (answer, lab::last_peak_bytes())
+        // What a server takes is the server's.
+        let peak = if matches!(self.store, Store::Sqlite(_)) { lab::last_peak_bytes() } else { 0 };
+        (answer, peak)
     }
 
     /// # Errors
     /// As the store fails.
     pub(super) async fn drop_scope(&self, scope: &Scope) -> Result<()> {
-        self.sqlite.drop_sql_scope(scope).await.map(drop)
+        self.facet.drop_sql_scope(scope).await.map(drop)
     }
 
     /// Removes the neighbours and closes the store.
     pub(super) async fn close(self) {
         for scope in &self.neighbours {
-            let _ = self.sqlite.drop_sql_scope(scope).await;
-            let _ = self.sqlite.drop_scope(scope).await;
+            let _ = self.facet.drop_sql_scope(scope).await;
+            if let Store::Sqlite(sqlite) = &self.store {
+                let _ = sqlite.drop_scope(scope).await;
+            }
         }
-        let _ = self.sqlite.close().await;
+        let _ = match &self.store {
+            Store::Sqlite(sqlite) => sqlite.close().await,
+            Store::Postgres(postgres) => postgres.close().await,
+        };
     }
 }
 
+const NO_STAGE: Stages = Stages { gate: false, grammar: false, walk: false };
+
+/// A server, as its administrator reaches it. Without a database for agents of its own the URL's serves both, with a key
+/// that is made up.
+async fn postgres(url: &BackendUrl, context: &OpenContext, how: &How) -> Result<PostgresProvider> {
+    let stages = match how.only_layer.as_deref() {
+        None if how.no_validator => NO_STAGE,
+        None => Stages::ALL,
+        Some("gate") => Stages { gate: true, ..NO_STAGE },
+        Some("grammar") => Stages { grammar: true, ..NO_STAGE },
+        Some("walk") => Stages { walk: true, ..NO_STAGE },
+        Some(_) => {
+            return Err(Error::invalid(
+                "there is no such layer on PostgreSQL; --only-layer takes gate, grammar, walk, each with what the roles of \
+                 scopes may do; --no-validator leaves that alone",
+            ));
+        }
+    };
+    let mut config = memory::postgres::config(url, context)?;
+    if config.sql.is_none() {
+        let key = how.folder.join("key");
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Unavailable, "the key for the corpus cannot be written").with_source(error)
+        };
+        std::fs::write(&key, "a key for a corpus, which holds nothing worth keeping").map_err(failed)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        }
+        let sql = SqlConfig::new(config.url.clone()).with_key_file(std::path::absolute(&key).map_err(failed)?);
+        config = config.with_sql(sql);
+    }
+    Ok(PostgresProvider::open(config).await?.with_stages(stages))
+}
+
 fn layers(how: &How) -> Result<(Layers, Stages)> {
-    const NO_STAGE: Stages = Stages { gate: false, grammar: false, walk: false };
     let Some(name) = how.only_layer.as_deref() else {
         return Ok((Layers::ALL, if how.no_validator { NO_STAGE } else { Stages::ALL }));
     };
