@@ -119,3 +119,35 @@ async fn a_server_without_pgvector_is_told_from_one_where_it_is_not_installed() 
     let report = operator::doctor(&database.config()).await.unwrap();
     assert!(finding(&report, "pgvector").message.contains("CREATE EXTENSION"), "{report:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_for_agents_sql_is_set_up_and_looked_at_too() {
+    let (Some(database), Some(agents)) = (Database::fresh().await, Database::on(support::SERVER).await)
+    else {
+        return;
+    };
+    let files = tempfile::tempdir().unwrap();
+    let key = files.path().join("key");
+    let url = |key: &std::path::Path| {
+        let sql: String = agents.url().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        format!("{}?sql.url={sql}&sql.key_file={}", database.url(), key.display())
+    };
+    let without_key = operator::doctor(&PostgresConfig::from_url(&url(&key)).unwrap()).await.unwrap();
+    assert_eq!(finding(&without_key, "sql_key").status, Status::Problem, "{without_key:?}");
+
+    std::fs::write(&key, "0123456789abcdef0123456789abcdef").unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let config = PostgresConfig::from_url(&url(&key)).unwrap();
+    let before = operator::doctor(&config).await.unwrap();
+    assert_eq!(finding(&before, "sql_setup").status, Status::Warning, "{before:?}");
+    assert!(operator::provision(&config, None).await.unwrap().sql);
+    let after = operator::doctor(&config).await.unwrap();
+    for check in ["sql_key", "sql_user", "sql_setup", "sql_pgvector", "sql_names"] {
+        assert_eq!(finding(&after, check).status, Status::Ok, "{after:?}");
+    }
+    assert!(after.exposures.is_empty(), "a superuser closes everything: {after:?}");
+}

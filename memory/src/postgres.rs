@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{Provider, Result};
 pub use memory_postgres::operator;
-pub use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
+pub use memory_postgres::{Exposure, PostgresConfig, PostgresProvider, Prepared};
 
 use crate::registry::{Factory, OpenContext};
 use crate::url::BackendUrl;

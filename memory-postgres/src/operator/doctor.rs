@@ -9,6 +9,7 @@ use crate::config::{PostgresConfig, Prepared};
 use crate::connect::{Connection, Connections};
 use crate::error::Effect;
 use crate::schema;
+use crate::sql::Exposure;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -41,6 +42,9 @@ pub struct Finding {
 pub struct Report {
     /// In the order of looking.
     pub findings: Vec<Finding>,
+    /// What roles of scopes can read of each other in the database for agents' SQL, past the validator, since the server
+    /// does not let its administrator hide it. Empty: nothing, or no SQL is configured.
+    pub exposures: Vec<Exposure>,
 }
 
 impl Report {
@@ -50,12 +54,18 @@ impl Report {
         self.findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
     }
 
-    fn say(&mut self, check: &'static str, status: Status, message: impl Into<String>) {
+    pub(super) fn say(&mut self, check: &'static str, status: Status, message: impl Into<String>) {
         self.findings.push(Finding { check, status, message: message.into() });
     }
 
     /// `good`, or how bad it is otherwise and what to do.
-    fn expect(&mut self, check: &'static str, holds: bool, good: impl Into<String>, bad: (Status, String)) {
+    pub(super) fn expect(
+        &mut self,
+        check: &'static str,
+        holds: bool,
+        good: impl Into<String>,
+        bad: (Status, String),
+    ) {
         if holds {
             self.say(check, Status::Ok, good);
         } else {
@@ -71,7 +81,7 @@ impl Report {
 pub async fn doctor(config: &PostgresConfig) -> Result<Report> {
     config.check()?;
     let connections = Connections::new(config)?;
-    let mut report = Report { findings: Vec::new() };
+    let mut report = Report { findings: Vec::new(), exposures: Vec::new() };
     match connections.take().await {
         Err(error) => report.say("connection", Status::Problem, why(&error)),
         Ok(connection) => {
@@ -82,10 +92,13 @@ pub async fn doctor(config: &PostgresConfig) -> Result<Report> {
         }
     }
     connections.close();
+    if let Some(sql) = &config.sql {
+        super::agents::look(sql, config.base_dir.as_deref(), &mut report).await;
+    }
     Ok(report)
 }
 
-fn why(error: &Error) -> String {
+pub(super) fn why(error: &Error) -> String {
     // The cause names a SQLSTATE, a host's refusal, or what TLS found; none of them is secret.
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),

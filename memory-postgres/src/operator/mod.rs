@@ -1,5 +1,6 @@
 //! What an operator does once, and looks at when something is wrong.
 
+mod agents;
 mod doctor;
 mod provision;
 

@@ -7,6 +7,7 @@ use crate::config::PostgresConfig;
 use crate::connect::Connections;
 use crate::error::Effect;
 use crate::schema;
+use crate::sql::Engine;
 
 /// What [`provision`] came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,6 +19,8 @@ pub struct Provisioned {
     pub vector: bool,
     /// The role that was given what the program needs.
     pub role: Option<String>,
+    /// Whether the database for agents' SQL was set up, too: it was where one is configured.
+    pub sql: bool,
 }
 
 /// The SQL that makes the tables of an empty database, to be read or run by a person: the extension, the schema, tables and
@@ -43,8 +46,8 @@ pub fn script(config: &PostgresConfig, role: Option<&str>, vector: bool) -> Resu
     Ok(script)
 }
 
-/// Makes or updates the tables, installs pgvector where the server has it and the user may, and gives `role` what the
-/// program needs. What is there already stays.
+/// Makes or updates the tables, installs pgvector where the server has it and the user may, gives `role` what the program
+/// needs, and sets up the database for agents' SQL where one is configured. What is there already stays.
 ///
 /// # Errors
 /// As [`PostgresProvider::open`](crate::PostgresProvider::open); `forbidden` where the user may not.
@@ -63,11 +66,18 @@ pub async fn provision(config: &PostgresConfig, role: Option<&str>) -> Result<Pr
             schema: config.schema.clone(),
             vector: found.vector.is_some(),
             role: role.map(str::to_owned),
+            sql: prepare_sql(&config).await?,
         })
     };
     let provisioned = provisioned.await;
     connections.close();
     provisioned
+}
+
+async fn prepare_sql(config: &PostgresConfig) -> Result<bool> {
+    let Some(sql) = &config.sql else { return Ok(false) };
+    Engine::open(sql.clone(), config.base_dir.as_deref()).await?.close();
+    Ok(true)
 }
 
 /// Where the server has no pgvector, or the user may not install it, the memory works without vectors.

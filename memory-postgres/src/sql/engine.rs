@@ -65,11 +65,7 @@ impl Engine {
     pub(crate) async fn open(config: SqlConfig, base_dir: Option<&Path>) -> Result<Arc<Self>> {
         config.check()?;
         let key = config.key(base_dir)?;
-        let mut of_admin = PostgresConfig::new(config.url.clone()).with_pool_size(4);
-        of_admin.password_env.clone_from(&config.password_env);
-        of_admin.readers = 1;
-        of_admin.base_dir = base_dir.map(Path::to_path_buf);
-        of_admin.check()?;
+        let of_admin = administrator(&config, base_dir)?;
         let address = Address::of(&of_admin)?;
         let tls = Tls::new(&address.tls)?;
         let admin = Arc::new(Admin { connections: Connections::new(&of_admin)? });
@@ -400,6 +396,18 @@ fn options(settings: &[String], schema: &str) -> String {
 }
 
 /// What the server lets scopes see of each other is said where nobody can miss it.
+/// How the administrator's role connects.
+///
+/// # Errors
+/// `invalid_argument` for a configuration out of range.
+pub(crate) fn administrator(config: &SqlConfig, base_dir: Option<&Path>) -> Result<PostgresConfig> {
+    let mut of_admin = PostgresConfig::new(config.url.clone()).with_pool_size(4);
+    of_admin.password_env.clone_from(&config.password_env);
+    of_admin.readers = 1;
+    of_admin.base_dir = base_dir.map(Path::to_path_buf);
+    of_admin.check().map(|()| of_admin)
+}
+
 fn tell(found: &Found) {
     if found.exposures.is_empty() {
         return;

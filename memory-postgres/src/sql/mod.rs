@@ -34,5 +34,6 @@ mod watch;
 mod wire;
 
 pub use config::SqlConfig;
-pub(crate) use engine::Engine;
+pub(crate) use engine::{Engine, administrator};
 pub use setup::Exposure;
+pub(crate) use setup::look;

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::admin::Admin;
 use super::verdicts::policy;
-use crate::connect::Owned;
+use crate::connect::{Connections, Owned};
 use crate::error::Effect;
 
 /// The lock under which replicas set the database up, one after another.
@@ -58,6 +58,44 @@ pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
         .await?;
     let row = rows.first().ok_or_else(|| Error::internal("the server did not say who asks"))?;
     Ok(Found { vector: row.get(0), is_superuser: row.get(1), exposures: exposures(&connection).await? })
+}
+
+/// How a database for agents' SQL is, to somebody who only looks.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    /// Set up by this version.
+    pub(crate) is_ready: bool,
+    pub(crate) is_superuser: bool,
+    pub(crate) makes_roles: bool,
+    pub(crate) makes_schemas: bool,
+    /// In the schema where the roles of scopes look for it.
+    pub(crate) has_vector: bool,
+    pub(crate) exposures: Vec<Exposure>,
+}
+
+/// Looks at the database, and changes nothing.
+///
+/// # Errors
+/// As the server fails; `corrupt` where a newer version set it up.
+pub(crate) async fn look(connections: &Connections) -> Result<Look> {
+    let connection = connections.take().await?;
+    let is_ready = known(&connection).await?.as_deref() == Some(digest().as_str());
+    let rows = connection
+        .query(
+            "SELECT rolsuper, rolsuper OR rolcreaterole, has_database_privilege(current_database(), 'CREATE'),              EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') FROM pg_roles WHERE rolname = current_user",
+            &[],
+            Effect::None,
+        )
+        .await?;
+    let row = rows.first().ok_or_else(|| Error::internal("the server did not say who asks"))?;
+    Ok(Look {
+        is_ready,
+        is_superuser: row.get(0),
+        makes_roles: row.get(1),
+        makes_schemas: row.get(2),
+        has_vector: row.get(3),
+        exposures: exposures(&connection).await?,
+    })
 }
 
 /// What decides about the setup: its texts, and the functions that agents may call.

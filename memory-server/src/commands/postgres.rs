@@ -56,6 +56,9 @@ pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -
                 if let Some(role) = provisioned.role {
                     out.line(format!("{role} may use them"))?;
                 }
+                if provisioned.sql {
+                    out.line("the database for agents' SQL is set up")?;
+                }
             }
             Ok(Exit::Ok)
         }
@@ -84,8 +87,9 @@ async fn doctor(config: &PostgresConfig, out: &mut Out) -> Result<Exit, Failure>
         struct Shown<'a> {
             status: Status,
             findings: &'a [operator::Finding],
+            exposures: &'a [memory::postgres::Exposure],
         }
-        out.document(&Shown { status, findings: &report.findings })?;
+        out.document(&Shown { status, findings: &report.findings, exposures: &report.exposures })?;
     } else {
         let rows: Vec<[String; 3]> = report
             .findings
