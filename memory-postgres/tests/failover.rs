@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use memory_core::{Backend as _, BackendExt as _, ErrorKind, HealthStatus, Json, Key, Provider as _, Scope};
+use memory_core::{BackendExt as _, ErrorKind, HealthStatus, Json, Key, Provider as _, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider};
 use support::server::{self, Server};
 
