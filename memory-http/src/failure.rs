@@ -48,7 +48,8 @@ impl Failure {
                     .with_source(error);
             return Self { error, repeats: true, counts: true };
         }
-        if error.is_decode() {
+        // A wait that is over while a body is being decoded is a wait that is over.
+        if error.is_decode() && !error.is_timeout() {
             return Self::unusable(call, "is not what its content encoding says", Some(error));
         }
         Self::lost(call, error.is_timeout(), Some(error))

@@ -1,0 +1,189 @@
+//! What an operator says of a mem0: [`Mem0Options`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use memory_core::{Error, Result};
+use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
+use serde::Deserialize;
+
+/// Where mem0's own Platform is.
+pub const PLATFORM_BASE_URL: &str = "https://api.mem0.ai";
+
+/// Longest wait that may be configured.
+const MAX_TIMEOUT_MS: u64 = 600_000;
+/// Largest reply that may be configured, in bytes.
+const MAX_REPLY_BYTES: usize = 64 << 20;
+
+/// Which mem0 it is: they share a name, and neither paths nor headers nor replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Flavour {
+    /// The REST server of the open-source package: `X-API-Key`, answers when it is done.
+    SelfHosted,
+    /// The hosted Platform, v3: `Authorization: Token`, answers with an event.
+    Platform,
+}
+
+/// A mem0 and the keys to it.
+///
+/// ```
+/// let mut options = memory_mem0::Mem0Options::platform();
+/// options.api_key_env = Some("MEM0_API_KEY".into());
+/// assert!(options.check().is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Mem0Options {
+    /// Which mem0 it is.
+    pub flavour: Flavour,
+    /// Where it is. Default for the Platform: [`PLATFORM_BASE_URL`]; a self-hosted server has none.
+    pub base_url: Option<String>,
+    /// How tenants share it. Default: one key for all, told apart by ids.
+    #[serde(default = "default_tenancy")]
+    pub tenancy: Tenancy,
+    /// The environment variable with the key of all tenants.
+    pub api_key_env: Option<String>,
+    /// The file with the key of all tenants. At most one of the two.
+    pub api_key_file: Option<PathBuf>,
+    /// With `tenancy = "key_per_tenant"`: where each tenant's key is.
+    #[serde(default)]
+    pub tenant_keys: BTreeMap<String, KeyRef>,
+    /// The name under which a run may bring a key of its own.
+    pub run_credential: Option<String>,
+    /// A PEM file with root certificates to trust besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Deadline of one call but `add`, with its repetitions, in milliseconds: 1 to 600,000. Default: 30,000.
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+    /// Deadline of one `add`, which on a self-hosted server waits for the language model. Default: 120,000.
+    #[serde(default = "default_add_timeout_ms")]
+    pub add_timeout_ms: u64,
+    /// Deadline of `forget` and of the end of a run, which take several calls. Default: 120,000.
+    #[serde(default = "default_add_timeout_ms")]
+    pub forget_timeout_ms: u64,
+    /// Largest reply, in bytes: 1 KiB to 64 MiB. Default: 16 MiB.
+    #[serde(default = "default_max_reply_bytes")]
+    pub max_reply_bytes: usize,
+}
+
+fn default_tenancy() -> Tenancy {
+    Tenancy::SharedKey
+}
+
+fn default_timeout_ms() -> u64 {
+    30_000
+}
+
+fn default_add_timeout_ms() -> u64 {
+    120_000
+}
+
+fn default_max_reply_bytes() -> usize {
+    16 << 20
+}
+
+impl Mem0Options {
+    fn new(flavour: Flavour, base_url: Option<String>) -> Self {
+        Self {
+            flavour,
+            base_url,
+            tenancy: default_tenancy(),
+            api_key_env: None,
+            api_key_file: None,
+            tenant_keys: BTreeMap::new(),
+            run_credential: None,
+            ca_file: None,
+            timeout_ms: default_timeout_ms(),
+            add_timeout_ms: default_add_timeout_ms(),
+            forget_timeout_ms: default_add_timeout_ms(),
+            max_reply_bytes: default_max_reply_bytes(),
+        }
+    }
+
+    /// A server of one's own at `base_url`, without a key yet.
+    #[must_use]
+    pub fn self_hosted(base_url: impl Into<String>) -> Self {
+        Self::new(Flavour::SelfHosted, Some(base_url.into()))
+    }
+
+    /// The Platform, without a key yet.
+    #[must_use]
+    pub fn platform() -> Self {
+        Self::new(Flavour::Platform, None)
+    }
+
+    /// Checks what can be checked without reaching anything.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming the field.
+    pub fn check(&self) -> Result<()> {
+        self.endpoint()?;
+        self.keys().check()?;
+        for (field, millis) in [
+            ("timeout_ms", self.timeout_ms),
+            ("add_timeout_ms", self.add_timeout_ms),
+            ("forget_timeout_ms", self.forget_timeout_ms),
+        ] {
+            if !(1..=MAX_TIMEOUT_MS).contains(&millis) {
+                return Err(Error::invalid(format!("`{field}` must be 1 to {MAX_TIMEOUT_MS}, not {millis}")));
+            }
+        }
+        if !(1_024..=MAX_REPLY_BYTES).contains(&self.max_reply_bytes) {
+            return Err(Error::invalid(format!("`max_reply_bytes` must be 1,024 to {MAX_REPLY_BYTES}")));
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint> {
+        match (&self.base_url, self.flavour) {
+            (Some(base), _) => Endpoint::parse(base),
+            (None, Flavour::Platform) => Endpoint::parse(PLATFORM_BASE_URL),
+            (None, Flavour::SelfHosted) => Err(Error::invalid(
+                "a self-hosted mem0 has no `base_url`; say where it is, as http://localhost:8888",
+            )),
+        }
+    }
+
+    /// Where its keys are.
+    pub(crate) fn keys(&self) -> KeyOptions {
+        let mut keys = KeyOptions::new(self.tenancy);
+        if self.api_key_env.is_some() || self.api_key_file.is_some() {
+            let mut shared = KeyRef::default();
+            shared.env.clone_from(&self.api_key_env);
+            shared.file.clone_from(&self.api_key_file);
+            keys.shared = Some(shared);
+        }
+        keys.tenants = self.tenant_keys.clone();
+        keys.run_credential.clone_from(&self.run_credential);
+        keys
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    pub(crate) fn add_timeout(&self) -> Duration {
+        Duration::from_millis(self.add_timeout_ms)
+    }
+
+    pub(crate) fn forget_timeout(&self) -> Duration {
+        Duration::from_millis(self.forget_timeout_ms)
+    }
+}
+
+/// Shows flavour, tenancy and origin; of keys nothing.
+impl fmt::Debug for Mem0Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mem0Options")
+            .field("flavour", &self.flavour)
+            .field("endpoint", &self.endpoint().ok())
+            .field("tenancy", &self.tenancy)
+            .finish_non_exhaustive()
+    }
+}

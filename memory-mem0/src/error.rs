@@ -1,0 +1,99 @@
+//! What mem0 means by a status that is not 2xx. Its words may repeat what was sent, so they are never repeated.
+
+use memory_core::{Error, ErrorKind, Retry};
+use memory_http::Reply;
+use serde::Deserialize;
+
+use crate::config::Flavour;
+
+/// Codes of a self-hosted server's 502. All but the last two came before anything was stored.
+const CODES: [&str; 7] = [
+    "provider_rate_limited",
+    "provider_unavailable",
+    "provider_timeout",
+    "provider_auth_failed",
+    "provider_bad_request",
+    "datastore_unavailable",
+    "unknown",
+];
+
+/// The code of a 502, where it is one that is known.
+pub(crate) fn code(reply: &Reply) -> Option<&'static str> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        code: Option<String>,
+    }
+    if reply.status() != 502 {
+        return None;
+    }
+    let said = serde_json::from_slice::<Refusal>(reply.body()).ok()?.code?;
+    CODES.into_iter().find(|code| *code == said)
+}
+
+/// Whether an `add` that was answered like this surely stored nothing and may be repeated; `None`: as for any call
+/// that must not happen twice.
+pub(crate) fn add_repeats(reply: &Reply) -> Option<bool> {
+    match code(reply)? {
+        "provider_rate_limited" | "provider_unavailable" | "provider_timeout" => Some(true),
+        _ => Some(false),
+    }
+}
+
+/// The server repeats itself on an id it cannot read.
+pub(crate) fn read_repeats(reply: &Reply) -> Option<bool> {
+    match code(reply)? {
+        "unknown" | "provider_auth_failed" | "provider_bad_request" => Some(false),
+        _ => None,
+    }
+}
+
+/// The typed error of a reply that refuses; `None` for one that does not.
+pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
+    let plain = reply.error()?;
+    let code = code(reply);
+    let error = match (reply.status(), code) {
+        (_, Some("provider_auth_failed")) => Error::new(
+            ErrorKind::Unavailable,
+            "mem0's own language model refuses its key; set it on the server's configuration page",
+        )
+        .with_retry(Retry::Never),
+        (_, Some("provider_bad_request")) => Error::new(
+            ErrorKind::Unavailable,
+            "mem0's own language model refuses the request; check which model the server is configured for",
+        )
+        .with_retry(Retry::Never),
+        (_, Some("provider_rate_limited")) => {
+            Error::new(ErrorKind::RateLimited, "mem0's own language model is asked too often; add less often")
+        }
+        (_, Some("provider_unavailable" | "provider_timeout")) => Error::new(
+            ErrorKind::Unavailable,
+            "mem0's own language model does not answer; nothing was stored",
+        ),
+        (404, _) => Error::new(
+            ErrorKind::NotFound,
+            match flavour {
+                Flavour::SelfHosted => {
+                    "there is no self-hosted mem0 at this address; check `base_url`, and `flavour` for the Platform"
+                }
+                Flavour::Platform => {
+                    "there is no mem0 Platform at this address; check `base_url`, and `flavour` for a server of one's own"
+                }
+            },
+        ),
+        _ => return Some(plain),
+    };
+    let error = error.with_detail("status", reply.status());
+    Some(match code {
+        Some(code) => error.with_detail("code", code),
+        None => error,
+    })
+}
+
+/// Whether an `add` with this reply may have stored something all the same.
+pub(crate) fn add_is_unknown(reply: &Reply) -> bool {
+    match reply.status() {
+        500 | 504 => true,
+        502 => !code(reply).is_some_and(|code| code.starts_with("provider_")),
+        _ => false,
+    }
+}

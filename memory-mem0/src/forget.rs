@@ -1,0 +1,196 @@
+//! `forget`: fetched and compared first, and looked for afterwards.
+
+use std::time::Duration;
+
+use memory_core::layer::{FactId, ForgetOutcome};
+use memory_core::{Error, ErrorKind, Result, Secret};
+use memory_http::{CallKind, Method};
+
+use crate::client::{Ask, Client};
+use crate::config::{Flavour, Mem0Options};
+use crate::listing::{MOST, platform_list, self_hosted_list};
+use crate::owner::{Owner, is_uuid};
+use crate::rows::Row;
+
+/// First wait before looking again whether something is gone; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+/// Longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+fn path_of<'a>(flavour: Flavour, id: &'a str) -> Vec<&'a str> {
+    match flavour {
+        Flavour::SelfHosted => vec!["memories", id],
+        Flavour::Platform => vec!["v1", "memories", id, ""],
+    }
+}
+
+/// Whether the memory is there and the owner's. Another's is not there.
+async fn is_owned(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    id: &str,
+    options: &Mem0Options,
+) -> Result<bool> {
+    let path = path_of(client.flavour, id);
+    let reply = client.exchange(Ask::of(Method::Get, &path, options.timeout()), Some(key)).await?;
+    // The Platform also calls an id malformed that it never gave.
+    if reply.status() == 404 || (reply.status() == 400 && client.flavour == Flavour::Platform) {
+        return Ok(false);
+    }
+    if let Some(error) = client.error_of(&reply) {
+        return Err(error);
+    }
+    // A self-hosted server answers `null` for what it does not have.
+    let row: Option<Row> = reply.trusted_json()?;
+    let Some(row) = row else { return Ok(false) };
+    if !row.id.eq_ignore_ascii_case(id) {
+        return Err(Error::new(ErrorKind::Corrupt, "mem0 answered with another memory than was asked for"));
+    }
+    Ok(row.user_id.as_deref() == Some(owner.id()))
+}
+
+/// Forgets one; whether it was there.
+async fn forget_one(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    id: &FactId,
+    options: &Mem0Options,
+) -> Result<bool> {
+    // Nothing but a UUID becomes part of a path.
+    if !is_uuid(id.as_str()) || !is_owned(client, key, owner, id.as_str(), options).await? {
+        return Ok(false);
+    }
+    let path = path_of(client.flavour, id.as_str());
+    let ask = Ask::of(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
+    let reply = client.exchange(ask, Some(key)).await?;
+    if reply.status() == 404 {
+        // Gone since: by a repetition of this very call, or by another.
+        return Ok(true);
+    }
+    if let Some(error) = client.error_of(&reply) {
+        return Err(error);
+    }
+    if client.flavour == Flavour::Platform {
+        let mut wait = FIRST_WAIT;
+        while is_owned(client, key, owner, id.as_str(), options).await? {
+            pause(&mut wait).await;
+        }
+    }
+    Ok(true)
+}
+
+/// Forgets these; those that are not the owner's are told and left alone.
+pub(crate) async fn forget_ids(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    ids: &[FactId],
+    options: &Mem0Options,
+) -> Result<ForgetOutcome> {
+    let mut forgotten = 0_u64;
+    let mut not_found = Vec::new();
+    for id in ids {
+        match forget_one(client, key, owner, id, options).await {
+            Ok(true) => forgotten = forgotten.saturating_add(1),
+            Ok(false) => not_found.push(id.clone()),
+            Err(error) if forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
+            Err(error) => return Err(some_may_be_gone(Some(forgotten)).with_source(error)),
+        }
+    }
+    let mut outcome = ForgetOutcome::new(Some(forgotten));
+    outcome.not_found = not_found;
+    Ok(outcome)
+}
+
+/// Forgets everything of the owner's, and nothing else: the one filter that is sent is its id.
+pub(crate) async fn forget_all(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    options: &Mem0Options,
+) -> Result<ForgetOutcome> {
+    let before = left(client, key, owner, options).await?;
+    if before.is_empty() {
+        return Ok(ForgetOutcome::new(Some(0)));
+    }
+    let parameters = [("user_id", owner.id())];
+    let path: &[&str] = match client.flavour {
+        Flavour::SelfHosted => &["memories"],
+        Flavour::Platform => &["v1", "memories", ""],
+    };
+    let ask = Ask::of(Method::Delete, path, options.timeout()).with(&parameters).kind(CallKind::Idempotent);
+    let reply = client.exchange(ask, Some(key)).await?;
+    if reply.status() == 403 {
+        // On a self-hosted server only an administrator's key may do it at once.
+        return one_by_one(client, key, owner, options).await;
+    }
+    if let Some(error) = client.error_of(&reply) {
+        return Err(error);
+    }
+    let mut wait = FIRST_WAIT;
+    while !left(client, key, owner, options)
+        .await
+        .map_err(|error| some_may_be_gone(None).with_source(error))?
+        .is_empty()
+    {
+        pause(&mut wait).await;
+    }
+    let count = (before.len() < page_of(client.flavour)).then(|| u64::try_from(before.len()).ok()).flatten();
+    Ok(ForgetOutcome::new(count))
+}
+
+fn page_of(flavour: Flavour) -> usize {
+    match flavour {
+        Flavour::SelfHosted => MOST,
+        Flavour::Platform => 200,
+    }
+}
+
+/// What is there, as far as one listing goes.
+async fn left(client: &Client, key: &Secret, owner: &Owner, options: &Mem0Options) -> Result<Vec<FactId>> {
+    let facts = match client.flavour {
+        Flavour::SelfHosted => self_hosted_list(client, key, owner, options).await?,
+        Flavour::Platform => platform_list(client, key, owner, 1, page_of(client.flavour), options).await?.0,
+    };
+    Ok(facts.into_iter().map(|fact| fact.id).collect())
+}
+
+async fn one_by_one(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    options: &Mem0Options,
+) -> Result<ForgetOutcome> {
+    let mut forgotten = 0_u64;
+    loop {
+        let ids = left(client, key, owner, options).await?;
+        if ids.is_empty() {
+            return Ok(ForgetOutcome::new(Some(forgotten)));
+        }
+        let round = forget_ids(client, key, owner, &ids, options).await?;
+        let gone = round.forgotten.unwrap_or(0);
+        forgotten = forgotten.saturating_add(gone);
+        if gone == 0 {
+            return Err(some_may_be_gone(Some(forgotten)));
+        }
+    }
+}
+
+/// The end of a forgetting of which not everything is known.
+pub(crate) fn some_may_be_gone(forgotten: Option<u64>) -> Error {
+    let error = Error::new(
+        ErrorKind::OutcomeUnknown,
+        "mem0 did not say of everything whether it is forgotten; list the facts, and forget again what is left",
+    );
+    match forgotten {
+        Some(forgotten) => error.with_detail("forgotten", forgotten),
+        None => error,
+    }
+}
+
+async fn pause(wait: &mut Duration) {
+    tokio::time::sleep(*wait).await;
+    *wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+}

@@ -1,0 +1,123 @@
+//! The facet: who asks, with which key, about whom.
+
+use async_trait::async_trait;
+use memory_core::layer::{
+    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
+    Message, RecallQuery,
+};
+use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
+use memory_http::Method;
+use serde::Deserialize;
+
+use crate::add::{AddedRow, add, stored};
+use crate::client::Ask;
+use crate::config::Flavour;
+use crate::event;
+use crate::forget::{forget_all, forget_ids, some_may_be_gone};
+use crate::listing;
+use crate::owner::Owner;
+use crate::provider::Mem0Provider;
+
+impl Mem0Provider {
+    /// Refuses a scope of another tenant than the run's, also without `Checked`.
+    fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
+        if run.tenant == scope.tenant {
+            return Ok(Owner::of(scope));
+        }
+        Err(Error::new(
+            ErrorKind::ScopeDenied,
+            "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
+        ))
+    }
+
+    /// Forgets within the deadline.
+    pub(crate) async fn forget_within(
+        &self,
+        key: &Secret,
+        owner: &Owner,
+        what: Forget,
+    ) -> Result<ForgetOutcome> {
+        let (client, options) = (&self.client, &self.options);
+        let work = async {
+            match what {
+                Forget::Ids(ids) => forget_ids(client, key, owner, &ids, options).await,
+                Forget::All => forget_all(client, key, owner, options).await,
+                _ => Err(Error::unsupported(Op::Forget.as_str(), self.name())),
+            }
+        };
+        match tokio::time::timeout(options.forget_timeout(), work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(some_may_be_gone(None)),
+        }
+    }
+}
+
+#[async_trait]
+impl MemoryLayer for Mem0Provider {
+    async fn add(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> Result<AddOutcome> {
+        let owner = self.owner(run, scope)?;
+        let key = self.keys.of_writer(run, scope)?;
+        let status = add(&self.client, &key, &owner, messages, &options, self.options.add_timeout()).await?;
+        Ok(AddOutcome::new(status))
+    }
+
+    async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let owner = self.owner(run, scope)?;
+        listing::recall(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+    }
+
+    async fn event(&self, run: &RunContext, scope: &Scope, id: &EventId) -> Result<EventStatus> {
+        if self.client.flavour != Flavour::Platform {
+            return Err(Error::unsupported(Op::Event.as_str(), self.name()));
+        }
+        let owner = self.owner(run, scope)?;
+        let key = self.keys.of(run)?;
+        let remote = event::unbind(&key, scope, id)?;
+        let path = ["v1", "event", remote, ""];
+        let reply =
+            self.client.exchange(Ask::of(Method::Get, &path, self.options.timeout()), Some(&key)).await?;
+        if reply.status() == 404 {
+            return Err(event::unknown());
+        }
+        if let Some(error) = self.client.error_of(&reply) {
+            return Err(error);
+        }
+        told(reply.trusted_json()?, remote, &owner)
+    }
+
+    async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
+        let owner = self.owner(run, scope)?;
+        self.forget_within(&self.keys.of(run)?, &owner, what).await
+    }
+
+    async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        let owner = self.owner(run, scope)?;
+        listing::facts(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+    }
+}
+
+#[derive(Deserialize)]
+struct Event {
+    id: Option<String>,
+    status: String,
+    results: Option<Vec<AddedRow>>,
+}
+
+fn told(event: Event, asked: &str, owner: &Owner) -> Result<EventStatus> {
+    if event.id.is_some_and(|id| id != asked) {
+        return Err(Error::new(ErrorKind::Corrupt, "mem0 answered for another event than was asked about"));
+    }
+    match event.status.as_str() {
+        "PENDING" | "RUNNING" => Ok(EventStatus::Pending),
+        "SUCCEEDED" => stored(event.results.unwrap_or_default(), owner).map(EventStatus::Done),
+        // Its reason may repeat what was said.
+        "FAILED" => Ok(EventStatus::Failed("mem0 could not work it out; its dashboard says why".to_owned())),
+        _ => Err(Error::new(ErrorKind::Corrupt, "mem0 gives an event a status that is none")),
+    }
+}

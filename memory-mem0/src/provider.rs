@@ -1,0 +1,167 @@
+//! The provider: what is served, and whether it can be served now.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::layer::Forget;
+use memory_core::{
+    Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus, IdGen,
+    MemoryLayer, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+};
+use memory_http::{EgressPolicy, HttpClient, Keyring, Limits, Method};
+
+use crate::client::{Ask, Client};
+use crate::config::{Flavour, Mem0Options};
+use crate::owner::Owner;
+
+/// Largest file of root certificates, in bytes.
+const MAX_ROOTS_BYTES: u64 = 1 << 20;
+
+/// A mem0, self-hosted or the Platform, as a conversational layer.
+///
+/// # Behavior
+/// - A scope is one `user_id` of mem0's, [`remote_id`](crate::remote_id); no other id, filter or wildcard is ever
+///   sent, and a reply with a memory of another user is `corrupt` as a whole.
+/// - `add` is sent a second time only where it cannot have arrived or cannot have stored anything. What is not
+///   known is `Unknown`.
+/// - Scores are ranks: mem0 averages cosine, BM25 and entities, over a different number of them in each answer.
+///   It applies the threshold to the cosine; it is not applied here again.
+/// - Serves no keys and values, no vectors, no SQL.
+pub struct Mem0Provider {
+    pub(crate) client: Client,
+    pub(crate) keys: Keyring,
+    pub(crate) options: Mem0Options,
+}
+
+impl Mem0Provider {
+    /// Reads the keys and makes a client of its own under `policy`; reaches nothing.
+    ///
+    /// # Errors
+    /// `invalid_argument` for options out of range; `egress_denied` where the policy does not allow the base URL;
+    /// `unauthenticated` where a key is not there.
+    pub fn open(
+        options: Mem0Options,
+        policy: EgressPolicy,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdGen>,
+    ) -> Result<Self> {
+        options.check()?;
+        // A self-hosted server says nothing until its language model has answered.
+        let limits = Limits { idle_timeout: options.add_timeout(), ..Limits::default() };
+        let mut builder = HttpClient::builder(policy, clock, ids).limits(limits);
+        if let Some(path) = &options.ca_file {
+            builder = builder.trust_pem(&read_roots(path)?)?;
+        }
+        Self::with_client(options, builder.build()?)
+    }
+
+    /// As [`Mem0Provider::open`], with a client that others may share.
+    ///
+    /// # Errors
+    /// As [`Mem0Provider::open`].
+    pub fn with_client(options: Mem0Options, http: HttpClient) -> Result<Self> {
+        options.check()?;
+        let client = Client::new(&options, http)?;
+        Ok(Self { client, keys: Keyring::load(&options.keys())?, options })
+    }
+
+    /// Whether the server answers, and takes a key that is configured.
+    async fn ask_health(&self) -> Result<String> {
+        let (key, timeout) = (self.keys.configured().next(), self.options.timeout());
+        match (self.client.flavour, key) {
+            (Flavour::SelfHosted, key) => {
+                let alive = Ask::of(Method::Get, &["auth", "setup-status"], timeout);
+                let reply = self.client.exchange(alive, None).await?;
+                self.client.error_of(&reply).map_or(Ok(()), Err)?;
+                let Some(key) = key else { return Ok("reachable; runs bring their keys".to_owned()) };
+                // A listing of nobody's shows that the key is taken, and reads nothing.
+                let parameters = [("user_id", "m1.health"), ("top_k", "1")];
+                self.client
+                    .request(Ask::of(Method::Get, &["memories"], timeout).with(&parameters), key)
+                    .await?;
+            }
+            (Flavour::Platform, Some(key)) => {
+                self.client.request(Ask::of(Method::Get, &["v1", "ping", ""], timeout), key).await?;
+            }
+            (Flavour::Platform, None) => {
+                let reply =
+                    self.client.exchange(Ask::of(Method::Get, &["v1", "ping", ""], timeout), None).await?;
+                if reply.status() >= 500 {
+                    self.client.error_of(&reply).map_or(Ok(()), Err)?;
+                }
+                return Ok("reachable; runs bring their keys".to_owned());
+            }
+        }
+        Ok("reachable, and takes the key".to_owned())
+    }
+}
+
+#[async_trait]
+impl Provider for Mem0Provider {
+    fn name(&self) -> &str {
+        "mem0"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.memory_layer = true;
+        capabilities.layer_sync = self.options.flavour == Flavour::SelfHosted;
+        capabilities.layer_events = self.options.flavour == Flavour::Platform;
+        capabilities.layer_forget = true;
+        capabilities.layer_verbatim = true;
+        capabilities.layer_metadata = true;
+        capabilities.layer_ids = true;
+        capabilities.embedding = EmbeddingOwner::Remote;
+        capabilities.consistency = match self.options.flavour {
+            Flavour::SelfHosted => Consistency::ReadYourWrites,
+            Flavour::Platform => Consistency::Eventual,
+        };
+        capabilities
+    }
+
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        Some(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Ok(match self.ask_health().await {
+            Ok(message) => Health::new(HealthStatus::Ok, message),
+            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
+        })
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+        let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
+        self.forget_within(&key, &Owner::of(&scope), Forget::All).await.map_err(|error| {
+            match error.kind() {
+                ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
+                _ => error,
+            }
+        })?;
+        self.keys.forget_run(tenant, root_run);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Mem0Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mem0Provider")
+            .field("client", &self.client)
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read_roots(path: &Path) -> Result<Vec<u8>> {
+    let unfit = |why: &str| {
+        Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_ROOTS_BYTES} bytes"))
+    };
+    let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
+    if !about.is_file() || about.len() > MAX_ROOTS_BYTES {
+        return Err(unfit("is no regular file, or too large"));
+    }
+    std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))
+}

@@ -1,0 +1,50 @@
+//! A mem0 to test against: servers with the answers and the holes of the real ones, and a provider that talks to
+//! them.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "each test file uses a part of it"
+)]
+
+pub mod asked;
+pub mod harness;
+#[path = "../../../memory-http/tests/support/mod.rs"]
+pub mod http;
+pub mod platform;
+pub mod self_hosted;
+pub mod strangers;
+pub mod unusable;
+
+use memory_core::Checked;
+use memory_mem0::{Mem0Options, Mem0Provider};
+
+pub use self::asked::{Answer, Asked, key_file, recorded, run_of, sent, serve};
+use self::http::{Server, builder};
+
+pub const KEY: &str = "test-admin-key-0123456789";
+
+/// Options for a server of this address.
+pub fn options(mut options: Mem0Options, url: &str) -> Mem0Options {
+    options.base_url = Some(url.to_owned());
+    if options.api_key_file.is_none() && options.api_key_env.is_none() {
+        options.api_key_file = Some(key_file(KEY));
+    }
+    options
+}
+
+/// A provider that talks to this server.
+pub fn provider(server: &Server, flavour: Mem0Options) -> Mem0Provider {
+    let client = builder(server.policy()).build().unwrap();
+    Mem0Provider::with_client(options(flavour, &server.url("")), client).unwrap()
+}
+
+pub fn checked(server: &Server, flavour: Mem0Options) -> Checked<Mem0Provider> {
+    Checked::new(provider(server, flavour)).unwrap()
+}

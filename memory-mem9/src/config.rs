@@ -1,0 +1,196 @@
+//! What an operator says of a mem9: [`Mem9Options`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use memory_core::{Error, Result};
+use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
+use serde::Deserialize;
+
+/// Where mem9's own service is.
+pub const MEM9_BASE_URL: &str = "https://api.mem9.ai";
+
+/// Longest wait that may be configured: a little longer than the server's own nine minutes.
+const MAX_TIMEOUT_MS: u64 = 600_000;
+/// Largest reply that may be configured, in bytes.
+const MAX_REPLY_BYTES: usize = 64 << 20;
+
+/// How mem9 ranks what it recalls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Ranking {
+    /// By its confidence, a similarity: it leaves out what is below 65 of 100, and needs an embedder on the server.
+    #[default]
+    Confidence,
+    /// By its plain hybrid search: finds more, also without an embedder, and its scores are ranks without meaning.
+    /// Thresholds are refused.
+    Plain,
+}
+
+/// A mem9 and the keys to it.
+///
+/// ```
+/// let mut options = memory_mem9::Mem9Options::new(memory_mem9::MEM9_BASE_URL);
+/// options.tenant_keys.insert("acme".into(), memory_http::KeyRef::env("ACME_MEM9_KEY"));
+/// assert!(options.check().unwrap_err().message().contains("preview"));
+/// options.preview = true;
+/// assert!(options.check().is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Mem9Options {
+    /// Whether an API that its makers still change may be used.
+    #[serde(default)]
+    pub preview: bool,
+    /// Where it is. Default: [`MEM9_BASE_URL`].
+    #[serde(default = "default_base_url")]
+    pub base_url: String,
+    /// How tenants share it. Default: a key, and with it a space, for each.
+    #[serde(default = "default_tenancy")]
+    pub tenancy: Tenancy,
+    /// With `tenancy = "shared_key"`: the environment variable with the key of all tenants.
+    pub api_key_env: Option<String>,
+    /// The file with the key of all tenants. At most one of the two.
+    pub api_key_file: Option<PathBuf>,
+    /// Where each tenant's key is.
+    #[serde(default)]
+    pub tenant_keys: BTreeMap<String, KeyRef>,
+    /// The name under which a run may bring a key of its own.
+    pub run_credential: Option<String>,
+    /// Whether `add` waits until mem9 has worked. Default: yes; else what becomes of it is never told.
+    #[serde(default = "default_sync")]
+    pub sync: bool,
+    /// How it ranks what it recalls.
+    #[serde(default)]
+    pub ranking: Ranking,
+    /// A PEM file with root certificates to trust besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Deadline of one call but `add`, with its repetitions, in milliseconds: 1 to 600,000. Default: 30,000.
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+    /// Deadline of one `add`, for which mem9 takes up to nine minutes. Default: 120,000.
+    #[serde(default = "default_add_timeout_ms")]
+    pub add_timeout_ms: u64,
+    /// Deadline of `forget` and of the end of a run, which take several calls. Default: 120,000.
+    #[serde(default = "default_add_timeout_ms")]
+    pub forget_timeout_ms: u64,
+    /// Largest reply, in bytes: 1 KiB to 64 MiB. Default: 16 MiB.
+    #[serde(default = "default_max_reply_bytes")]
+    pub max_reply_bytes: usize,
+}
+
+fn default_base_url() -> String {
+    MEM9_BASE_URL.to_owned()
+}
+
+fn default_tenancy() -> Tenancy {
+    Tenancy::KeyPerTenant
+}
+
+fn default_sync() -> bool {
+    true
+}
+
+fn default_timeout_ms() -> u64 {
+    30_000
+}
+
+fn default_add_timeout_ms() -> u64 {
+    120_000
+}
+
+fn default_max_reply_bytes() -> usize {
+    16 << 20
+}
+
+impl Mem9Options {
+    /// A mem9 at `base_url`, without a key and not yet allowed.
+    #[must_use]
+    pub fn new(base_url: impl Into<String>) -> Self {
+        Self {
+            preview: false,
+            base_url: base_url.into(),
+            tenancy: default_tenancy(),
+            api_key_env: None,
+            api_key_file: None,
+            tenant_keys: BTreeMap::new(),
+            run_credential: None,
+            sync: default_sync(),
+            ranking: Ranking::default(),
+            ca_file: None,
+            timeout_ms: default_timeout_ms(),
+            add_timeout_ms: default_add_timeout_ms(),
+            forget_timeout_ms: default_add_timeout_ms(),
+            max_reply_bytes: default_max_reply_bytes(),
+        }
+    }
+
+    /// Checks what can be checked without reaching anything.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming the field.
+    pub fn check(&self) -> Result<()> {
+        if !self.preview {
+            return Err(Error::invalid(
+                "mem9's API is v1alpha2: its makers still change it, it may lose what it accepts, and its replies say \
+                 little of what became of it; set `preview = true` to use it all the same",
+            ));
+        }
+        Endpoint::parse(&self.base_url)?;
+        self.keys().check()?;
+        for (field, millis) in [
+            ("timeout_ms", self.timeout_ms),
+            ("add_timeout_ms", self.add_timeout_ms),
+            ("forget_timeout_ms", self.forget_timeout_ms),
+        ] {
+            if !(1..=MAX_TIMEOUT_MS).contains(&millis) {
+                return Err(Error::invalid(format!("`{field}` must be 1 to {MAX_TIMEOUT_MS}, not {millis}")));
+            }
+        }
+        if !(1_024..=MAX_REPLY_BYTES).contains(&self.max_reply_bytes) {
+            return Err(Error::invalid(format!("`max_reply_bytes` must be 1,024 to {MAX_REPLY_BYTES}")));
+        }
+        Ok(())
+    }
+
+    /// Where its keys are.
+    pub(crate) fn keys(&self) -> KeyOptions {
+        let mut keys = KeyOptions::new(self.tenancy);
+        if self.api_key_env.is_some() || self.api_key_file.is_some() {
+            let mut shared = KeyRef::default();
+            shared.env.clone_from(&self.api_key_env);
+            shared.file.clone_from(&self.api_key_file);
+            keys.shared = Some(shared);
+        }
+        keys.tenants = self.tenant_keys.clone();
+        keys.run_credential.clone_from(&self.run_credential);
+        keys
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    pub(crate) fn add_timeout(&self) -> Duration {
+        Duration::from_millis(self.add_timeout_ms)
+    }
+
+    pub(crate) fn forget_timeout(&self) -> Duration {
+        Duration::from_millis(self.forget_timeout_ms)
+    }
+}
+
+/// Shows tenancy and origin; of keys nothing.
+impl fmt::Debug for Mem9Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mem9Options")
+            .field("preview", &self.preview)
+            .field("endpoint", &Endpoint::parse(&self.base_url).ok())
+            .field("tenancy", &self.tenancy)
+            .finish_non_exhaustive()
+    }
+}

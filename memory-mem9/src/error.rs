@@ -1,0 +1,55 @@
+//! What mem9 means by a status that is not 2xx. Its words may repeat what was sent, so they are read and never
+//! repeated.
+
+use memory_core::{Error, ErrorKind, Retry};
+use memory_http::Reply;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: Option<String>,
+}
+
+fn said(reply: &Reply) -> String {
+    serde_json::from_slice::<Refusal>(reply.body()).ok().and_then(|refusal| refusal.error).unwrap_or_default()
+}
+
+/// The typed error of a reply that refuses; `None` for one that does not.
+pub(crate) fn error_of(reply: &Reply) -> Option<Error> {
+    let plain = reply.error()?;
+    let said = said(reply);
+    let error = match reply.status() {
+        // The routes of memories say 400 where others say 401.
+        400 | 401 if said.contains("API key") || said.contains("X-API-Key") => Error::new(
+            ErrorKind::Unauthenticated,
+            "mem9 does not take the key: it is unknown or suspended; check where it is read from",
+        ),
+        400 if said.contains("Space Chain") => Error::new(
+            ErrorKind::InvalidArgument,
+            "the key is of a chain of spaces, which would mix what is to be kept apart; use the key of one space",
+        ),
+        402 => Error::new(
+            ErrorKind::QuotaExceeded,
+            "the space has no quota left at mem9; wait for the next period, or buy more",
+        ),
+        404 => {
+            Error::new(ErrorKind::NotFound, "there is no mem9 of v1alpha2 at this address; check `base_url`")
+        }
+        409 => Error::new(
+            ErrorKind::Unavailable,
+            "the space's schema does not fit the server's way of embedding; it has to be mended there",
+        )
+        .with_retry(Retry::Never),
+        429 if said.contains("quota") => {
+            Error::new(ErrorKind::QuotaExceeded, "the cluster of this space has no quota left at mem9")
+        }
+        _ => return Some(plain),
+    };
+    Some(error.with_detail("status", reply.status()))
+}
+
+/// Whether an `add` with this reply may have stored something all the same. A 503 is said before anything is
+/// done; a 500 also where a language model failed in the midst of it.
+pub(crate) fn add_is_unknown(reply: &Reply) -> bool {
+    matches!(reply.status(), 500 | 502 | 504)
+}

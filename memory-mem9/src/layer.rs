@@ -1,0 +1,148 @@
+//! The facet: who asks, with which key, about whom.
+
+use async_trait::async_trait;
+use memory_core::layer::{
+    AddOptions, AddOutcome, AddStatus, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget,
+    ForgetOutcome, Message, RecallQuery, Role,
+};
+use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
+use memory_http::{CallKind, Method, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::client::{Ask, MEMORIES};
+use crate::error;
+use crate::forget::{forget_all, forget_ids, some_may_be_gone};
+use crate::listing;
+use crate::owner::{Owner, agent_id};
+use crate::provider::Mem9Provider;
+
+impl Mem9Provider {
+    /// Refuses a scope of another tenant than the run's, also without `Checked`.
+    fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
+        if run.tenant == scope.tenant {
+            return Ok(Owner::of(scope));
+        }
+        Err(Error::new(
+            ErrorKind::ScopeDenied,
+            "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
+        ))
+    }
+
+    /// Forgets within the deadline.
+    pub(crate) async fn forget_within(
+        &self,
+        key: &Secret,
+        owner: &Owner,
+        what: Forget,
+    ) -> Result<ForgetOutcome> {
+        let (client, options) = (&self.client, &self.options);
+        let work = async {
+            match what {
+                Forget::Ids(ids) => forget_ids(client, key, owner, &ids, options).await,
+                Forget::All => forget_all(client, key, owner, options).await,
+                _ => Err(Error::unsupported(Op::Forget.as_str(), self.name())),
+            }
+        };
+        match tokio::time::timeout(options.forget_timeout(), work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(some_may_be_gone(None)),
+        }
+    }
+}
+
+/// A message as mem9 hears it. It makes facts of what the user says; the rest helps it to understand.
+fn sent(message: &Message) -> Option<Value> {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::System => "system",
+        Role::Tool => "tool",
+    };
+    (!message.content.trim().is_empty()).then(|| json!({ "role": role, "content": message.content }))
+}
+
+#[derive(Deserialize)]
+struct Added {
+    status: String,
+}
+
+/// What an answer says of an `add`. Neither names a fact; `accepted` does not even promise one.
+fn status(reply: &Reply) -> Result<AddStatus> {
+    let added: Added = reply.trusted_json()?;
+    match (reply.status(), added.status.as_str()) {
+        (202, "accepted") => Ok(AddStatus::Pending(None)),
+        (200, "ok") => Ok(AddStatus::Done(Vec::new())),
+        _ => Err(Error::new(ErrorKind::Corrupt, "mem9 does not say what became of an add")),
+    }
+}
+
+#[async_trait]
+impl MemoryLayer for Mem9Provider {
+    async fn add(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> Result<AddOutcome> {
+        let owner = self.owner(run, scope)?;
+        for (refused, option) in [(!options.infer, "infer"), (!options.metadata.is_empty(), "metadata")] {
+            if refused {
+                return Err(Error::unsupported(Op::Add.as_str(), self.name()).with_detail("option", option));
+            }
+        }
+        let said: Vec<Value> = messages.iter().filter_map(sent).collect();
+        if said.is_empty() {
+            return Ok(AddOutcome::new(AddStatus::Done(Vec::new())));
+        }
+        let key = self.keys.of_writer(run, scope)?;
+        let session = Scope::new(run.tenant.clone(), memory_core::ScopeKind::Run, run.root_run.clone());
+        let body = json!({
+            "messages": said,
+            "agent_id": owner.id(),
+            "session_id": agent_id(&session),
+            "sync": self.options.sync,
+        });
+        let ask = Ask::of(Method::Post, &MEMORIES, self.options.add_timeout())
+            .body(body)
+            .kind(CallKind::NotIdempotent);
+        let reply = match self.client.exchange(ask, Some(&key)).await {
+            Ok(reply) => reply,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
+                return Ok(AddOutcome::new(AddStatus::Unknown));
+            }
+            Err(error) => return Err(error),
+        };
+        if error::add_is_unknown(&reply) {
+            return Ok(AddOutcome::new(AddStatus::Unknown));
+        }
+        if let Some(error) = error::error_of(&reply) {
+            return Err(error);
+        }
+        Ok(AddOutcome::new(status(&reply).unwrap_or_else(|error| {
+            // It took the words; only what it said of them cannot be trusted.
+            tracing::warn!(%error, "mem9 took an add and answered what cannot be trusted");
+            AddStatus::Unknown
+        })))
+    }
+
+    async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let owner = self.owner(run, scope)?;
+        listing::recall(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+    }
+
+    async fn event(&self, _run: &RunContext, _scope: &Scope, _id: &EventId) -> Result<EventStatus> {
+        Err(Error::unsupported(Op::Event.as_str(), self.name()))
+    }
+
+    async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
+        let owner = self.owner(run, scope)?;
+        self.forget_within(&self.keys.of(run)?, &owner, what).await
+    }
+
+    async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        let owner = self.owner(run, scope)?;
+        listing::facts(&self.client, &self.keys.of(run)?, &owner, &query, &self.options).await
+    }
+}

@@ -1,0 +1,115 @@
+//! `recall` and `facts`: what is asked, and where a page ends.
+
+use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
+use memory_core::{Cursor, Error, ErrorKind, Key, Op, Result, Scope, Secret};
+use memory_http::Method;
+
+use crate::client::{Ask, Client, MEMORIES};
+use crate::config::{Mem9Options, Ranking};
+use crate::owner::Owner;
+use crate::rows::{INSIGHT, Rows, facts as facts_of};
+
+/// Most rows that mem9 answers with; asked for more, it answers with 10.
+pub(crate) const MOST: usize = 200;
+/// Longest question, in bytes: it travels in the URL, and proxies cut those.
+const MAX_QUESTION_BYTES: usize = 2_000;
+/// What cursors are made for.
+const CURSOR: &str = "mem9.facts";
+
+/// Finds facts. mem9 knows no threshold, so it is applied here, to the confidence.
+pub(crate) async fn recall(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    query: &RecallQuery,
+    options: &Mem9Options,
+) -> Result<Vec<Fact>> {
+    if query.text.len() > MAX_QUESTION_BYTES {
+        return Err(Error::too_large("question to mem9", query.text.len(), MAX_QUESTION_BYTES, "bytes"));
+    }
+    if query.threshold.is_some() && options.ranking == Ranking::Plain {
+        return Err(Error::unsupported(Op::Recall.as_str(), "mem9").with_detail("option", "threshold"));
+    }
+    // Both at once take mem9's plain search; what is pinned belongs to no agent and so to nobody here.
+    let kinds = match options.ranking {
+        Ranking::Confidence => INSIGHT,
+        Ranking::Plain => "insight,pinned",
+    };
+    let limit = query.top_k.clamp(1, MOST).to_string();
+    let parameters = [
+        ("q", query.text.as_str()),
+        ("agent_id", owner.id()),
+        ("memory_type", kinds),
+        ("limit", limit.as_str()),
+    ];
+    let ask = Ask::of(Method::Get, &MEMORIES, options.timeout()).with(&parameters);
+    let rows: Rows = client.request(ask, key).await?.trusted_json()?;
+    let mut facts = facts_of(rows.memories, owner, Some(options.ranking))?;
+    if let Some(threshold) = query.threshold {
+        facts.retain(|fact| fact.score.is_some_and(|score| score >= threshold));
+    }
+    facts.sort_by(|a, b| b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0)));
+    facts.truncate(query.top_k);
+    Ok(facts)
+}
+
+/// One page of facts. The cursor is how many rows have been seen.
+pub(crate) async fn facts(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    query: &FactsQuery,
+    options: &Mem9Options,
+) -> Result<FactsPage> {
+    let seen = match &query.cursor {
+        Some(cursor) => read_cursor(&owner.scope, cursor)?,
+        None => 0,
+    };
+    let size = query.limit.clamp(1, MOST);
+    let rows = list(client, key, owner, "active", seen, size, options).await?;
+    let (count, total) = (rows.memories.len(), rows.total);
+    if count > size {
+        return Err(Error::new(ErrorKind::Corrupt, "mem9 answered with a larger page than was asked for"));
+    }
+    let behind = seen.saturating_add(count);
+    let more = match total.and_then(|total| usize::try_from(total).ok()) {
+        Some(total) => behind < total,
+        None => count == size,
+    };
+    let facts = facts_of(rows.memories, owner, None)?;
+    let next = if more && count > 0 { Some(write_cursor(&owner.scope, behind)?) } else { None };
+    Ok(FactsPage::new(facts, next))
+}
+
+/// Rows of the owner's in a state, as they are.
+pub(crate) async fn list(
+    client: &Client,
+    key: &Secret,
+    owner: &Owner,
+    state: &str,
+    seen: usize,
+    size: usize,
+    options: &Mem9Options,
+) -> Result<Rows> {
+    let (offset, limit) = (seen.to_string(), size.to_string());
+    let parameters = [
+        ("agent_id", owner.id()),
+        ("memory_type", INSIGHT),
+        ("state", state),
+        ("limit", limit.as_str()),
+        ("offset", offset.as_str()),
+    ];
+    let ask = Ask::of(Method::Get, &MEMORIES, options.timeout()).with(&parameters);
+    client.request(ask, key).await?.trusted_json()
+}
+
+fn write_cursor(scope: &Scope, seen: usize) -> Result<String> {
+    Ok(Cursor::after_key(scope, CURSOR, &Key::new(seen.to_string())?).as_str().to_owned())
+}
+
+fn read_cursor(scope: &Scope, cursor: &str) -> Result<usize> {
+    let key = Cursor::from_text(cursor).key(scope, CURSOR)?;
+    key.as_str().parse().map_err(|_| {
+        Error::invalid("the cursor is not one that this listing returned; start again without a cursor")
+    })
+}

@@ -1,0 +1,83 @@
+//! A scope as mem9 knows it.
+
+use memory_core::{Error, ErrorKind, Result, Scope};
+
+/// The `agent_id` that stands for a scope at mem9: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
+///
+/// Of letters, digits and dots alone, and within the 100 characters above which mem9 stores nothing and says that
+/// all is well.
+///
+/// ```
+/// let scope = memory_core::Scope::agent("acme", "planner")?;
+/// assert_eq!(
+///     memory_mem9::agent_id(&scope),
+///     "m1.agent.f5e5d0f41a407f3dfc25ed005a5748e0d916aee2029190b696967e541147a931"
+/// );
+/// # Ok::<(), memory_core::Error>(())
+/// ```
+#[must_use]
+pub fn agent_id(scope: &Scope) -> String {
+    format!("m1.{}.{}", scope.kind, scope.digest().to_hex())
+}
+
+/// Whom a call is about. Nothing else ever goes into `agent_id`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    id: String,
+    pub(crate) scope: Scope,
+}
+
+impl Owner {
+    pub(crate) fn of(scope: &Scope) -> Self {
+        Self { id: agent_id(scope), scope: scope.clone() }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Holds what a reply says against it.
+    ///
+    /// # Errors
+    /// `corrupt` where the row is another's, or nobody's.
+    pub(crate) fn check(&self, agent_id: Option<&str>) -> Result<()> {
+        if agent_id == Some(self.id.as_str()) {
+            return Ok(());
+        }
+        tracing::warn!(scope = %self.id, "mem9 answered with a memory of another agent; the reply is refused");
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            "mem9 answered with a memory of another agent, so nothing of the reply is used; check the server",
+        ))
+    }
+}
+
+/// Whether it is a UUID in its usual form, as all of mem9's ids are.
+pub(crate) fn is_uuid(id: &str) -> bool {
+    id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_of_harmless_characters_short_and_never_the_same() {
+        let mut seen = std::collections::BTreeSet::new();
+        for tenant in ["t", "t/agent", "a:b", "é", "**"] {
+            for id in ["a", "A", "a.", "../x", "x".repeat(100).as_str(), "x".repeat(256).as_str(), "b:user:a"]
+            {
+                for scope in [Scope::agent(tenant, id), Scope::user(tenant, id), Scope::run(tenant, id)] {
+                    let remote = agent_id(&scope.unwrap());
+                    assert!(remote.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.'), "{remote}");
+                    assert!(remote.len() <= 100);
+                    assert!(seen.insert(remote));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The provider: what is served, and whether it can be served now.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::layer::Forget;
+use memory_core::{
+    Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus, IdGen,
+    MemoryLayer, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+};
+use memory_http::{EgressPolicy, HttpClient, Keyring, Limits, Method};
+use serde::Deserialize;
+
+use crate::client::{Ask, Client, check_key};
+use crate::config::Mem9Options;
+use crate::error;
+use crate::listing::MOST;
+use crate::owner::Owner;
+
+/// Largest file of root certificates, in bytes.
+const MAX_ROOTS_BYTES: u64 = 1 << 20;
+
+/// A mem9 as a conversational layer.
+///
+/// # Behavior
+/// - A scope is one `agent_id` of mem9's, [`agent_id`](crate::agent_id), in the space of its tenant's key. A reply
+///   with a memory of another agent is `corrupt` as a whole. Sessions isolate nothing there and nothing here.
+/// - `add` is sent a second time only where it cannot have arrived. It names no facts; where the server does not
+///   wait (`sync = false`) it may be lost without a word.
+/// - Words cannot be stored as they are, nor metadata with them: mem9 drops both from what belongs to an agent.
+/// - Serves no keys and values, no vectors, no SQL.
+pub struct Mem9Provider {
+    pub(crate) client: Client,
+    pub(crate) keys: Keyring,
+    pub(crate) options: Mem9Options,
+}
+
+impl Mem9Provider {
+    /// Reads the keys and makes a client of its own under `policy`; reaches nothing.
+    ///
+    /// # Errors
+    /// `invalid_argument` for options out of range, without `preview`, and for keys of chains of spaces;
+    /// `egress_denied` where the policy does not allow the base URL; `unauthenticated` where a key is not there.
+    pub fn open(
+        options: Mem9Options,
+        policy: EgressPolicy,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdGen>,
+    ) -> Result<Self> {
+        options.check()?;
+        // It says nothing until its language model has answered.
+        let limits = Limits { idle_timeout: options.add_timeout(), ..Limits::default() };
+        let mut builder = HttpClient::builder(policy, clock, ids).limits(limits);
+        if let Some(path) = &options.ca_file {
+            builder = builder.trust_pem(&read_roots(path)?)?;
+        }
+        Self::with_client(options, builder.build()?)
+    }
+
+    /// As [`Mem9Provider::open`], with a client that others may share.
+    ///
+    /// # Errors
+    /// As [`Mem9Provider::open`].
+    pub fn with_client(options: Mem9Options, http: HttpClient) -> Result<Self> {
+        options.check()?;
+        let client = Client::new(&options, http)?;
+        let keys = Keyring::load(&options.keys())?;
+        keys.configured().try_for_each(check_key)?;
+        Ok(Self { client, keys, options })
+    }
+
+    /// Whether the server answers, and knows a key that is configured.
+    async fn ask_health(&self) -> Result<String> {
+        let timeout = self.options.timeout();
+        let reply = self.client.exchange(Ask::of(Method::Get, &["healthz"], timeout), None).await?;
+        error::error_of(&reply).map_or(Ok(()), Err)?;
+        let Some(key) = self.keys.configured().next() else {
+            return Ok("reachable; runs bring their keys".to_owned());
+        };
+        let reply =
+            self.client.exchange(Ask::of(Method::Get, &["v1alpha2", "status"], timeout), Some(key)).await?;
+        let refused = |what: &'static str| Err(Error::new(ErrorKind::Unauthenticated, what));
+        match reply.status() {
+            401 | 404 => return refused("mem9 does not know the key; check where it is read from"),
+            _ => error::error_of(&reply).map_or(Ok(()), Err)?,
+        }
+        let space: Space = reply.trusted_json()?;
+        match space.status.as_str() {
+            "active" => Ok("reachable, and the space is active".to_owned()),
+            _ => refused("the space of the key is suspended"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Space {
+    status: String,
+}
+
+#[async_trait]
+impl Provider for Mem9Provider {
+    fn name(&self) -> &str {
+        "mem9"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.memory_layer = true;
+        capabilities.layer_sync = self.options.sync;
+        capabilities.layer_forget = true;
+        capabilities.embedding = EmbeddingOwner::Remote;
+        capabilities.consistency =
+            if self.options.sync { Consistency::ReadYourWrites } else { Consistency::Eventual };
+        capabilities.max_top_k = MOST;
+        capabilities
+    }
+
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        Some(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Ok(match self.ask_health().await {
+            Ok(message) => Health::new(HealthStatus::Ok, message),
+            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
+        })
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+        let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
+        self.forget_within(&key, &Owner::of(&scope), Forget::All).await.map_err(|error| {
+            match error.kind() {
+                ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
+                _ => error,
+            }
+        })?;
+        self.keys.forget_run(tenant, root_run);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Mem9Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mem9Provider")
+            .field("client", &self.client)
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read_roots(path: &Path) -> Result<Vec<u8>> {
+    let unfit = |why: &str| {
+        Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_ROOTS_BYTES} bytes"))
+    };
+    let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
+    if !about.is_file() || about.len() > MAX_ROOTS_BYTES {
+        return Err(unfit("is no regular file, or too large"));
+    }
+    std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))
+}

@@ -1,0 +1,52 @@
+//! A mem9 to test against: a server with the answers and the holes of the real one, and a provider that talks to it.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "each test file uses a part of it"
+)]
+
+#[path = "../../../memory-mem0/tests/support/asked.rs"]
+pub mod asked;
+pub mod fake;
+pub mod harness;
+#[path = "../../../memory-http/tests/support/mod.rs"]
+pub mod http;
+#[path = "../../../memory-mem0/tests/support/strangers.rs"]
+pub mod strangers;
+#[path = "../../../memory-mem0/tests/support/unusable.rs"]
+pub mod unusable;
+
+use memory_core::Checked;
+use memory_http::Tenancy;
+use memory_mem9::{Mem9Options, Mem9Provider};
+
+pub use self::asked::{Answer, Asked, key_file, recorded, run_of, sent, serve};
+use self::http::{Server, builder};
+
+pub const KEY: &str = "11111111-1111-4111-8111-111111111111";
+
+/// One key for all, so that `agent_id` alone keeps them apart.
+pub fn options(url: &str) -> Mem9Options {
+    let mut options = Mem9Options::new(url);
+    options.preview = true;
+    options.tenancy = Tenancy::SharedKey;
+    options.api_key_file = Some(key_file(KEY));
+    options
+}
+
+/// A provider with these options.
+pub fn provider(server: &Server, options: Mem9Options) -> Mem9Provider {
+    let client = builder(server.policy()).build().unwrap();
+    Mem9Provider::with_client(options, client).unwrap()
+}
+
+pub fn checked(server: &Server) -> Checked<Mem9Provider> {
+    Checked::new(provider(server, options(&server.url("")))).unwrap()
+}
