@@ -7,6 +7,8 @@ pub(crate) mod portable_tree;
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;
+#[cfg(feature = "sqlite-grammar")]
+mod sqlite_rows;
 
 use crate::gate::token::Lexed;
 #[cfg(any(feature = "sqlite-grammar", feature = "pg-grammar"))]

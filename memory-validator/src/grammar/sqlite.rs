@@ -6,6 +6,7 @@ use std::cell::Cell;
 use sqlite3_parser::lexer::sql::{Error, Parser};
 use sqlite3_parser::{Bump, FallibleIterator};
 
+use super::sqlite_rows;
 use crate::gate::token::{Kind, Lexed};
 use crate::gate::{empty, second};
 use crate::policy::{Mode, Policy};
@@ -50,6 +51,22 @@ pub(crate) fn judge(
     // parser does not know.
     let end = lexed.tokens.last().map_or(0, |token| token.end);
     let text = lexed.sql.get(..usize::try_from(end).unwrap_or(0)).unwrap_or_default();
+    // What is refused is told from the text as it was given.
+    if let Some(short) = sqlite_rows::with_one_row(lexed, text)
+        && let Ok(accepted) = read(lexed, &short, mode, policy, stages)
+    {
+        return Ok(accepted);
+    }
+    read(lexed, text, mode, policy, stages)
+}
+
+fn read(
+    lexed: &Lexed<'_>,
+    text: &str,
+    mode: Mode,
+    policy: &Policy,
+    stages: Stages,
+) -> Result<Accepted, Refusal> {
     let arena = Arena::take();
     let Some(bump) = arena.0.as_ref() else { return Err(empty(Stage::Grammar)) };
     let mut parser = Parser::new(bump, text.as_bytes());
