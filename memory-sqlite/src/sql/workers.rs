@@ -223,14 +223,14 @@ impl Workers {
 
     /// Waits some microseconds for a job.
     fn look(&self) {
-        look_for(7, || self.waiting.load(Ordering::Acquire) > 0);
+        look_for(8, || self.waiting.load(Ordering::Acquire) > 0);
     }
 
     /// Waits some microseconds for an answer: most statements take no longer, and to put the caller's thread to sleep and
     /// wake it again does.
     fn expect(&self, state: &AtomicU8) {
         if self.looks && !self.expects.swap(true, Ordering::AcqRel) {
-            look_for(7, || state.load(Ordering::Acquire) == DONE);
+            look_for(9, || state.load(Ordering::Acquire) == DONE);
             self.expects.store(false, Ordering::Release);
         }
     }
@@ -262,15 +262,15 @@ impl Workers {
     }
 }
 
-/// Looks again and again, after a time that doubles each time, then lets others run a few times.
+/// Looks again and again, after a time that doubles each time. In between it lets others run: who is to bring what is
+/// looked for may wait for this very processor.
 fn look_for(doublings: u32, found: impl Fn() -> bool) {
-    for step in 0..doublings + 5 {
+    for step in 0..doublings {
         if found() {
             return;
         }
-        if step < doublings {
-            (0..1 << step).for_each(|_| std::hint::spin_loop());
-        } else {
+        (0..1 << step).for_each(|_| std::hint::spin_loop());
+        if step >= 4 {
             std::thread::yield_now();
         }
     }
