@@ -372,7 +372,7 @@ fn percentiles_are_sqlites() {
     for (call, expected) in cases {
         match (room.value(&format!("{rows} SELECT {call} FROM t")).unwrap(), expected) {
             (SqlValue::Real(found), Some(expected)) => {
-                assert!((found - expected).abs() < 1e-9, "{call}: {found}")
+                assert!((found - expected).abs() < 1e-9, "{call}: {found}");
             }
             (found, expected) => assert_eq!((found, expected), (SqlValue::Null, None), "{call}"),
         }
