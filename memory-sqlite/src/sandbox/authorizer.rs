@@ -252,6 +252,10 @@ impl Watch {
                 self.reads(table_name, context.accessor);
                 self.read(table_name, context.database_name)
             }
+            // `CREATE TRIGGER temp.t … ON main.x` is told as one in `main`: only this shows where it goes.
+            AuthAction::Insert { table_name } if context.database_name == Some("temp") => {
+                Err((*table_name).to_owned())
+            }
             AuthAction::Insert { table_name }
             | AuthAction::Delete { table_name }
             | AuthAction::Update { table_name, .. } => self.write(table_name, context, running),

@@ -4,7 +4,7 @@
 //!
 //! # Safety
 //!
-//! [`call`] is the only code that SQLite calls. SQLite passes it a context and an array of arguments that stay valid until
+//! [`call`] is the only code that SQLite calls (`auxiliary.rs` makes a [`Call`] for FTS5). SQLite passes it a context and an array of arguments that stay valid until
 //! it returns; a [`Call`] borrows them for that long and cannot be kept. The application pointer is a `&'static Function`,
 //! so it outlives every connection and needs no destructor. Text and blobs of an argument are read before any other
 //! conversion of the same argument, and borrowed slices are tied to the call; a conversion of one argument may move that
@@ -45,6 +45,8 @@ pub(super) enum Outcome {
     Blob(Vec<u8>),
     /// The answer would be longer than a value may be.
     TooBig,
+    /// The statement is to end; the heap knows why.
+    Ended,
     /// What is wrong with the arguments.
     Error(String),
 }
@@ -60,6 +62,26 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// A call under way.
+    ///
+    /// # Safety
+    /// The context and so many arguments are of one call of SQLite's, which waits for the answer.
+    pub(super) unsafe fn of(
+        context: *mut ffi::sqlite3_context,
+        count: c_int,
+        arguments: *mut *mut ffi::sqlite3_value,
+    ) -> Self {
+        let count = usize::try_from(count).unwrap_or(0);
+        // With no arguments there may be no array.
+        let arguments = if count == 0 || arguments.is_null() {
+            &[]
+        } else {
+            // SAFETY: the caller's.
+            unsafe { slice::from_raw_parts(arguments, count) }
+        };
+        Self { context, arguments, _not_send: PhantomData }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.arguments.len()
     }
@@ -111,6 +133,12 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// An argument as an integer, as the engine makes one of it.
+    pub(super) fn integer(&self, at: usize) -> i64 {
+        // SAFETY: as above.
+        self.arguments.get(at).map_or(0, |value| unsafe { ffi::sqlite3_value_int64(*value) })
+    }
+
     /// Longest value of this connection.
     pub(super) fn longest(&self) -> usize {
         // SAFETY: the context is this call's; asking for a limit changes nothing.
@@ -140,7 +168,7 @@ impl<'a> Call<'a> {
         Ok(made)
     }
 
-    fn answer(&self, outcome: Outcome) {
+    pub(super) fn answer(&self, outcome: Outcome) {
         let context = self.context;
         let copied = ffi::SQLITE_TRANSIENT();
         // SAFETY: the context is this call's. SQLite copies the bytes before it returns.
@@ -160,6 +188,7 @@ impl<'a> Call<'a> {
                     bytes.len() as u64,
                     copied,
                 ),
+                Outcome::Ended => ffi::sqlite3_result_error_nomem(context),
                 Outcome::TooBig => ffi::sqlite3_result_error_toobig(context),
                 Outcome::Error(message) => {
                     let bytes = c_int::try_from(message.len()).unwrap_or(0);
@@ -200,15 +229,11 @@ unsafe extern "C" fn call(
     count: c_int,
     arguments: *mut *mut ffi::sqlite3_value,
 ) {
-    let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: SQLite's contract for a function, see above. With no arguments there may be no array.
-    let (function, arguments) = unsafe {
+    // SAFETY: SQLite's contract for a function, see above.
+    let (function, called) = unsafe {
         let function = ffi::sqlite3_user_data(context).cast::<Function>().as_ref();
-        let arguments =
-            if count == 0 || arguments.is_null() { &[] } else { slice::from_raw_parts(arguments, count) };
-        (function, arguments)
+        (function, Call::of(context, count, arguments))
     };
-    let called = Call { context, arguments, _not_send: PhantomData };
     let outcome = match function {
         Some(function) => catch_unwind(AssertUnwindSafe(|| (function.run)(&called)))
             .unwrap_or_else(|_| Outcome::Error(format!("{} failed; please report it", function.name))),

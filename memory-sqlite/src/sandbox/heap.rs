@@ -214,6 +214,16 @@ fn is_granted(bytes: i64, before: i64) -> bool {
     true
 }
 
+/// Whether the statement that this thread runs is over its deadline or given up, which is then why it ends. For work that
+/// allocates nothing of SQLite's for long.
+pub(super) fn is_to_end() -> bool {
+    let over = if is_active() { is_over() } else { None };
+    if over.is_some() {
+        REFUSED.with(|first| first.set(first.get().or(over)));
+    }
+    over.is_some()
+}
+
 fn is_over() -> Option<Refused> {
     let cancelled = CANCEL.with(|cancel| {
         cancel.try_borrow().is_ok_and(|cancel| cancel.as_ref().is_some_and(Cancel::is_cancelled))

@@ -5,6 +5,7 @@
 //! is depth: `docs/sql.md`, "Layers".
 
 mod authorizer;
+mod auxiliary;
 mod callback;
 mod describe;
 mod entries;

@@ -3,6 +3,7 @@
 //! Several of SQLite's take time that grows with the product of two arguments' lengths, all of it within one virtual
 //! machine instruction, where nothing can end them. Those are replaced by ones of linear time.
 
+mod full_text;
 mod json;
 mod math;
 mod pattern;
@@ -13,8 +14,8 @@ mod vector;
 use memory_core::Result;
 use rusqlite::Connection;
 
-use super::callback;
 use super::layers::Layers;
+use super::{auxiliary, callback};
 use crate::error::engine;
 
 /// Functions of the engine's that no agent needs, by name and number of arguments.
@@ -39,6 +40,7 @@ pub(super) fn register(conn: &Connection, layers: Layers) -> Result<()> {
         callback::register(conn, text::FUNCTIONS)?;
         callback::register(conn, pattern::FUNCTIONS)?;
         callback::register(conn, json::FUNCTIONS)?;
+        auxiliary::register(conn, full_text::FUNCTIONS)?;
         for (name, arguments) in REMOVED {
             conn.remove_function(name, arguments).map_err(engine)?;
         }

@@ -1,8 +1,9 @@
 //! LIKE and GLOB, in time that grows with the text's length and a 64th of the pattern's.
 //!
 //! A pattern is cut at its `%` (`*`) into segments. The first and the last have their places at the ends of the text; each
-//! other one is looked for behind the one before it, and where it is found first it may stay. Looking for one, all places
-//! of it that may have begun are followed at once, a bit each.
+//! other one is looked for behind the one before it, and where it is found first it may stay. A plain text is looked for
+//! in linear time; looking for another, all places of it that may have begun are followed at once, a bit each, with an eye
+//! on the clock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use crate::sandbox::callback::{Call, Function, Outcome};
+use crate::sandbox::heap;
 use crate::sandbox::settings::PATTERN_BYTES;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -42,9 +44,10 @@ fn run(call: &Call<'_>, compile: impl FnOnce(&str) -> Pattern) -> Outcome {
     let kept: Result<Arc<Pattern>, String> =
         call.kept(0, || Ok(compile(&String::from_utf8_lossy(until_nul(pattern)))));
     match kept {
-        Ok(pattern) => {
-            Outcome::Integer(i64::from(pattern.matches(&String::from_utf8_lossy(until_nul(text)))))
-        }
+        Ok(pattern) => match pattern.matches(&String::from_utf8_lossy(until_nul(text))) {
+            Ok(matches) => Outcome::Integer(i64::from(matches)),
+            Err(Ended) => Outcome::Ended,
+        },
         Err(message) => Outcome::Error(message),
     }
 }
@@ -56,6 +59,13 @@ fn until_nul(text: &[u8]) -> &[u8] {
 
 /// Characters that are not ASCII and whose elements are remembered while a segment is looked for.
 const REMEMBERED: usize = 1_024;
+
+/// Characters between two looks at the clock.
+const LOOK_EVERY: usize = 1 << 14;
+
+/// The statement is to end before the answer is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended;
 
 /// What one character must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,14 +84,63 @@ enum Element {
 #[derive(Debug)]
 struct Segment {
     elements: Vec<Element>,
-    /// The bytes, where it is a plain text and case matters.
-    plain: Option<String>,
+    /// The text, where it is a plain one.
+    plain: Option<Plain>,
     /// For each ASCII character, the elements that it matches; a bit each.
     ascii: Vec<Vec<u64>>,
     /// The elements that match every character not in `known`.
     other: Vec<u64>,
     /// Whether elements but `Any` may match a character that is not ASCII.
     wide: bool,
+}
+
+/// A plain text to look for.
+#[derive(Debug)]
+enum Plain {
+    Exact(String),
+    /// In lower case, and for each of its bytes how many of the bytes before it and it are its beginning again.
+    Folded(Vec<u8>, Vec<usize>),
+}
+
+impl Plain {
+    fn new(text: String, folds: bool) -> Self {
+        if !folds {
+            return Self::Exact(text);
+        }
+        let bytes = text.into_bytes();
+        let mut again = vec![0; bytes.len()];
+        let mut matched = 0;
+        for (at, byte) in bytes.iter().enumerate().skip(1) {
+            matched = step(&bytes, &again, matched, *byte);
+            if let Some(place) = again.get_mut(at) {
+                *place = matched;
+            }
+        }
+        Self::Folded(bytes, again)
+    }
+
+    /// Where it ends first in a text.
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        match self {
+            Self::Exact(plain) => memmem::find(text, plain.as_bytes()).map(|at| at + plain.len()),
+            Self::Folded(plain, again) => {
+                let mut matched = 0;
+                let ends = |byte: &u8| {
+                    matched = step(plain, again, matched, byte.to_ascii_lowercase());
+                    matched == plain.len()
+                };
+                text.iter().position(ends).map(|at| at + 1)
+            }
+        }
+    }
+}
+
+/// How many bytes are matched with one byte more, by Knuth, Morris and Pratt.
+fn step(plain: &[u8], again: &[usize], mut matched: usize, byte: u8) -> usize {
+    while matched > 0 && plain.get(matched) != Some(&byte) {
+        matched = again.get(matched - 1).copied().unwrap_or(0);
+    }
+    matched + usize::from(plain.get(matched) == Some(&byte))
 }
 
 /// A compiled pattern.
@@ -147,26 +206,24 @@ impl Pattern {
         Self { fold, segments }
     }
 
-    pub(super) fn matches(&self, text: &str) -> bool {
+    pub(super) fn matches(&self, text: &str) -> Result<bool, Ended> {
         let [first, middle @ .., last] = self.segments.as_slice() else {
             // No `%` at all: the one segment is the whole text.
-            return self
-                .segments
-                .first()
-                .is_some_and(|whole| whole.begins(text, self.fold) == Some(text.len()));
+            let whole = self.segments.first();
+            return Ok(whole.is_some_and(|whole| whole.begins(text, self.fold) == Some(text.len())));
         };
         let Some(mut rest) = first.begins(text, self.fold).and_then(|at| text.get(at..)) else {
-            return false;
+            return Ok(false);
         };
-        let Some(end) = last.ends(rest, self.fold) else { return false };
+        let Some(end) = last.ends(rest, self.fold) else { return Ok(false) };
         rest = rest.get(..end).unwrap_or_default();
         for segment in middle {
-            let Some(found) = segment.find(rest).and_then(|at| rest.get(at..)) else {
-                return false;
+            let Some(found) = segment.find(rest)?.and_then(|at| rest.get(at..)) else {
+                return Ok(false);
             };
             rest = found;
         }
-        true
+        Ok(true)
     }
 }
 
@@ -216,7 +273,7 @@ impl Element {
 
 impl Segment {
     fn new(elements: Vec<Element>, folds: bool, searched: bool) -> Self {
-        let plain = (!folds && searched)
+        let plain: Option<String> = searched
             .then(|| {
                 elements
                     .iter()
@@ -224,13 +281,14 @@ impl Segment {
                     .collect()
             })
             .flatten();
+        let plain = plain.map(|text| Plain::new(text, folds));
         let wide = elements.iter().any(|element| match element {
             Element::Is(wanted) => !wanted.is_ascii(),
             Element::OneOf { .. } => true,
             Element::Any | Element::Never => false,
         });
         let (mut ascii, mut other) = (Vec::new(), Vec::new());
-        if searched {
+        if searched && plain.is_none() {
             ascii = (0..128_u8)
                 .map(|byte| mask(&elements, char::from(if folds { byte.to_ascii_lowercase() } else { byte })))
                 .collect();
@@ -267,15 +325,18 @@ impl Segment {
     }
 
     /// Where the segment ends that is first in the text.
-    fn find(&self, text: &str) -> Option<usize> {
+    fn find(&self, text: &str) -> Result<Option<usize>, Ended> {
         if let Some(plain) = &self.plain {
-            return memmem::find(text.as_bytes(), plain.as_bytes()).map(|at| at + plain.len());
+            return Ok(plain.find(text.as_bytes()));
         }
-        let last = self.elements.len().checked_sub(1)?;
+        let Some(last) = self.elements.len().checked_sub(1) else { return Ok(None) };
         let (last_word, last_bit) = (last / 64, 1_u64 << (last % 64));
         let mut begun = vec![0_u64; self.elements.len().div_ceil(64)];
         let mut others: HashMap<char, Vec<u64>> = HashMap::new();
-        for (at, character) in text.char_indices() {
+        for (count, (at, character)) in text.char_indices().enumerate() {
+            if count % LOOK_EVERY == LOOK_EVERY - 1 && heap::is_to_end() {
+                return Err(Ended);
+            }
             let matching =
                 match u8::try_from(character).ok().and_then(|byte| self.ascii.get(usize::from(byte))) {
                     Some(mask) => mask,
@@ -294,10 +355,10 @@ impl Segment {
                 carry = next;
             }
             if begun.get(last_word).is_some_and(|word| word & last_bit != 0) {
-                return Some(at + character.len_utf8());
+                return Ok(Some(at + character.len_utf8()));
             }
         }
-        None
+        Ok(None)
     }
 }
 
@@ -336,13 +397,18 @@ mod tests {
             ("%ab%bc%", "abc", false),
             ("%AB%C", "xxabxxc", true),
             ("%ö_x%", "abÖöyx", true),
+            ("%ababac%", "abABabac", true),
+            ("%aab%", "aaaab", true),
+            ("%aabaaa%", "aabaabaaa", true),
+            ("%abcabd%abc%", "abcabcabdab", false),
+            ("%éé%", "aéÉéé", true),
         ];
         for (pattern, text, expected) in cases {
-            assert_eq!(Pattern::like(pattern, None).matches(text), expected, "{text:?} LIKE {pattern:?}");
+            assert_eq!(Pattern::like(pattern, None).matches(text), Ok(expected), "{text:?} LIKE {pattern:?}");
         }
-        assert!(Pattern::like("10!%", Some('!')).matches("10%"));
-        assert!(!Pattern::like("10!%", Some('!')).matches("100"));
-        assert!(!Pattern::like("10!", Some('!')).matches("10"));
+        assert_eq!(Pattern::like("10!%", Some('!')).matches("10%"), Ok(true));
+        assert_eq!(Pattern::like("10!%", Some('!')).matches("100"), Ok(false));
+        assert_eq!(Pattern::like("10!", Some('!')).matches("10"), Ok(false));
     }
 
     #[test]
@@ -362,7 +428,7 @@ mod tests {
             ("*[ä-ü]?", "xöy", true),
         ];
         for (pattern, text, expected) in cases {
-            assert_eq!(Pattern::glob(pattern).matches(text), expected, "{text:?} GLOB {pattern:?}");
+            assert_eq!(Pattern::glob(pattern).matches(text), Ok(expected), "{text:?} GLOB {pattern:?}");
         }
     }
 
@@ -370,8 +436,9 @@ mod tests {
     fn segments_of_more_than_64_characters_are_found() {
         let needle = "abcdefghij".repeat(13);
         let text = format!("{}{needle}x", "abcdefghij".repeat(12));
-        assert!(Pattern::like(&format!("%{needle}x"), None).matches(&text));
-        assert!(Pattern::like(&format!("%_{}%", &needle[1..]), None).matches(&text));
-        assert!(!Pattern::like(&format!("%{needle}y%"), None).matches(&text));
+        assert_eq!(Pattern::like(&format!("%{needle}x"), None).matches(&text), Ok(true));
+        assert_eq!(Pattern::like(&format!("%_{}%", &needle[1..]), None).matches(&text), Ok(true));
+        assert_eq!(Pattern::like(&format!("%{}%", needle.to_uppercase()), None).matches(&text), Ok(true));
+        assert_eq!(Pattern::like(&format!("%{needle}y%"), None).matches(&text), Ok(false));
     }
 }

@@ -442,3 +442,22 @@ fn vectors_are_compared_as_blobs_or_as_text() {
     let expected = (0..37).map(f64::from).map(|x| x * x).sum::<f64>();
     assert_eq!(value(&format!("vec_dot({many}, vec_f32({many}))")), SqlValue::Real(expected));
 }
+
+/// A pattern that is no plain text is followed a word of 64 characters at a time, at worst for longer than there is time.
+#[test]
+fn a_long_pattern_ends_at_the_deadline() {
+    let mut room = Room::new();
+    room.timeout = Duration::from_millis(100);
+    let text = format!("replace({}, 'a', '{}')", long('a', 4_000), "a".repeat(1_000));
+    for pattern in [
+        format!("LIKE '%'||replace({}, 'x', '_a')||'b%'", long('x', 2_400)),
+        format!("GLOB '*'||replace({}, 'x', '?a')||'b*'", long('x', 2_400)),
+    ] {
+        let rows = "(SELECT value FROM json_each('[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]'))";
+        let began = Instant::now();
+        let error = room.query(&format!("SELECT sum({text} {pattern}) FROM {rows}"), &[]).unwrap_err();
+        let elapsed = began.elapsed();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert!(elapsed < Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 }), "{elapsed:?}");
+    }
+}

@@ -122,6 +122,9 @@ const CLASSES: &[Class] = &[
         attacks: &[
             (Exec, "CREATE TEMP TABLE x(a)"),
             (Exec, "CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END"),
+            (Exec, "CREATE TRIGGER temp.x AFTER INSERT ON main.t BEGIN SELECT 1; END"),
+            (Exec, "CREATE VIEW temp.x AS SELECT 1"),
+            (Exec, "CREATE INDEX temp.x ON t(a)"),
         ],
         alone: &["authorizer"],
     },

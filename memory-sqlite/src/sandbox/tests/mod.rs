@@ -1,6 +1,7 @@
 //! The sandbox without the validator before it.
 
 mod corpus;
+mod full_text;
 mod functions;
 mod layers;
 mod small;
