@@ -105,8 +105,7 @@ fn legitimate_statements_are_accepted() {
             }
         }
         println!("{grammar:?} refuses {} of {}:\n{}", misses.len(), statements.len(), misses.join("\n"));
-        let most = if grammar == Grammar::Engine { 1 } else { 12 };
-        assert!(misses.len() * 100 <= most * statements.len(), "{grammar:?} refuses more than {most} %");
+        assert!(misses.len() * 100 <= statements.len(), "{grammar:?} refuses more than 1 %");
     }
 }
 

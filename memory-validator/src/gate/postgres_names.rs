@@ -200,7 +200,8 @@ impl Gate<'_> {
 
     /// A name that belongs to the engine or the runtime, wherever it stands.
     fn name(&self, at: usize, name: &str) -> Result<(), Refusal> {
-        if is_denied_type(name) && name.starts_with("reg") {
+        // `xid '1'` is a value of the type.
+        if is_denied_type(name) && (name.starts_with("reg") || self.lexed.is(at + 1, Kind::Text)) {
             return Err(self
                 .refuse("type", at, name)
                 .because("this type reads the engine's catalog")
@@ -310,6 +311,13 @@ impl Gate<'_> {
 
     /// A call that names a sequence in a text: it must be one literal, and no schema in it but the agent's.
     fn sequence(&self, at: usize, name: &str) -> Result<(), Refusal> {
+        if self.mode == Mode::Query && name != "currval" {
+            return Err(self
+                .refuse("read_only", at, format!("{name}("))
+                .because("a sequence that is moved on is written")
+                .instead("execute it instead of querying")
+                .writing());
+        }
         let literal = self.lexed.at(at + 2).filter(|token| token.kind == Kind::Text);
         let text = literal.map(|token| self.lexed.text(token)).unwrap_or_default();
         let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).unwrap_or_default();

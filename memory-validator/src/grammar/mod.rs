@@ -1,10 +1,12 @@
 //! The grammars. Each parses the text and hands the tree to the walk that knows it; the tree never leaves.
 
 mod height;
+mod phrases;
 pub(crate) mod portable;
 pub(crate) mod portable_tree;
 #[cfg(feature = "pg-grammar")]
 pub(crate) mod postgres;
+mod short;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;
 #[cfg(feature = "sqlite-grammar")]

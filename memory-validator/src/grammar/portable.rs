@@ -5,7 +5,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token as Read, TokenWithSpan, Tokenizer};
 
 use super::portable_tree::Tree;
-use super::{height, portable_tree};
+use super::{height, phrases, portable_tree, short};
 use crate::gate;
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::{Dialect, Mode, Policy};
@@ -20,6 +20,19 @@ pub(crate) fn judge(
     policy: &Policy,
     stages: Stages,
 ) -> Result<Accepted, Refusal> {
+    if stages.walk
+        && let Some(decided) = short::judge(lexed, mode, policy)
+    {
+        return decided;
+    }
+    match phrases::plain(lexed) {
+        None => read(lexed, mode, policy, stages),
+        // Another text of the same length, which this grammar alone sees: its places are those of the first.
+        Some(plain) => read(&gate::lex(&plain, lexed.dialect, &policy.limits)?, mode, policy, stages),
+    }
+}
+
+fn read(lexed: &Lexed<'_>, mode: Mode, policy: &Policy, stages: Stages) -> Result<Accepted, Refusal> {
     height::check(lexed)?;
     let dialect: &dyn SqlDialect = match lexed.dialect {
         Dialect::Sqlite => &SQLiteDialect {},

@@ -95,9 +95,9 @@ const FUNCTIONS: &[&str] = &[
     // The agent's own sequences: names in their arguments resolve with its rights.
     "nextval currval lastval setval",
     // About a value.
-    "pg_typeof pg_column_size collation_for pg_collation_for row_number current_user current_schema",
-    // No functions: so the portable grammar reads `ARRAY(SELECT …)` and `PARTITION BY RANGE (…)`.
-    "array range list hash",
+    "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for row_number current_user current_schema",
+    // No functions: so the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)`.
+    "array range list hash row",
     // Casts written as calls.
     "text varchar char int2 int4 int8 float4 float8 numeric bool date time timestamp timestamptz timetz interval jsonb uuid \
      inet cidr macaddr bytea bit varbit name money tsquery tsvector point",
@@ -149,7 +149,9 @@ const DENIED: &[&str] = &[
      schema_to_xml_and_xmlschema database_to_xml database_to_xmlschema database_to_xml_and_xmlschema cursor_to_xml \
      cursor_to_xmlschema xpath_table crosstab connectby inet_client_addr inet_client_port inet_server_addr \
      inet_server_port regclass regproc regrole regnamespace regtype regprocedure regoper regoperator regconfig \
-     regdictionary regcollation acldefault aclexplode makeaclitem",
+     regdictionary regcollation acldefault aclexplode makeaclitem setseed amvalidate fmgr_c_validator \
+     fmgr_internal_validator fmgr_sql_validator brin_summarize_new_values brin_summarize_range brin_desummarize_range \
+     gin_clean_pending_list mxid_age getpgusername",
 ];
 
 /// Beginnings of such names.

@@ -223,6 +223,7 @@ impl Walk<'_> {
                 self.judge.relation(&folded, Access::Read, at)
             }
             ("Expr", variant) => self.expression(at, variant),
+            ("TableFactor", "JsonTable") => self.judge.function(&["json_table".to_owned()], true, at),
             ("TableFactor", "UNNEST") => self.judge.function(&["unnest".to_owned()], true, at),
             ("BinaryOperator", "PGCustomBinaryOperator") | ("ExcludeConstraintOperator", "PGOperator") => {
                 let parts: Vec<String> = self.strings(at);

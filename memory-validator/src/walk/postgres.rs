@@ -406,8 +406,16 @@ impl Walk<'_> {
     }
 
     /// `name = value` in brackets after a definition.
-    fn option(&self, at: usize, above: Place) -> Result<(), Refusal> {
+    fn option(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
         let name = self.text(at, "defname");
+        if name == "owned_by" {
+            // A column of a table, or `NONE`.
+            let mut parts = self.strings(at);
+            if parts.len() > 1 {
+                parts.pop();
+                self.judge.relation(&parts, Access::Read, at)?;
+            }
+        }
         match above.ty {
             "ExplainStmt" => self.judge.explain_option(&name, at),
             "CreateSeqStmt" | "AlterSeqStmt" if SEQUENCE_OPTIONS.contains(&name.as_str()) => Ok(()),

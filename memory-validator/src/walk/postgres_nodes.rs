@@ -163,6 +163,6 @@ pub(super) const NODES: &[(&str, &str)] = &[
         "strategy is_default modulus remainder listdatums lowerdatums upperdatums location",
     ),
     ("PartitionRangeDatum", "kind value location"),
-    ("PartitionCmd", "name bound concurrent"),
+    ("PartitionCmd", "name bound"),
     ("TableLikeClause", "relation options"),
 ];

@@ -1,0 +1,182 @@
+//! What PostgreSQL's users write and sqlparser does not read: the portable grammar decides about it all the same, as the
+//! engine's own does.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use memory_validator::{Access, Dialect, Grammar, Mode, Policy, StatementKind, Validator, Verdict};
+
+fn grammars() -> Vec<Grammar> {
+    let mut grammars = vec![Grammar::Portable];
+    if cfg!(feature = "pg-grammar") {
+        grammars.push(Grammar::Engine);
+    }
+    grammars
+}
+
+fn check(sql: &str, mode: Mode, grammar: Grammar) -> Verdict {
+    let mut policy = Policy::new(Dialect::Postgres);
+    policy.grammar = grammar;
+    Validator::check(sql, Dialect::Postgres, mode, &policy)
+}
+
+#[test]
+fn definitions_in_the_engine_s_own_words_are_accepted() {
+    for sql in [
+        "CREATE TABLE a (LIKE b INCLUDING ALL EXCLUDING INDEXES)",
+        "CREATE TABLE a AS TABLE b WITH NO DATA",
+        "CREATE TABLE IF NOT EXISTS a (x, \"Y\") AS VALUES (1, 'x'), (2, 'y') WITH DATA",
+        "CREATE TABLE a (x int UNIQUE NULLS NOT DISTINCT, y text STORAGE EXTERNAL, z text COMPRESSION lz4)",
+        "CREATE VIEW v AS SELECT * FROM a WHERE x > 1 WITH CASCADED CHECK OPTION",
+        "CREATE RECURSIVE VIEW v (n) AS VALUES (1) UNION ALL SELECT n + 1 FROM v WHERE n < 10",
+        "CREATE MATERIALIZED VIEW v AS SELECT 1 AS a WITH NO DATA",
+        "REFRESH MATERIALIZED VIEW v",
+        "REFRESH MATERIALIZED VIEW CONCURRENTLY \"V\" WITH NO DATA",
+        "CREATE SEQUENCE s AS bigint START WITH 10 INCREMENT BY -5 MINVALUE -100 NO MAXVALUE CACHE 2 NO CYCLE OWNED BY a.x",
+        "ALTER SEQUENCE IF EXISTS s RESTART WITH 5",
+        "ALTER SEQUENCE s OWNED BY NONE RESTART",
+        "ALTER SEQUENCE s RENAME TO t",
+        "ALTER VIEW v RENAME TO w",
+        "ALTER MATERIALIZED VIEW v RENAME COLUMN a TO b",
+        "ALTER TABLE a ATTACH PARTITION b FOR VALUES FROM ('2024-01-01', -1) TO (MAXVALUE, 2)",
+        "ALTER TABLE a ATTACH PARTITION b DEFAULT",
+        "ALTER TABLE a DETACH PARTITION b",
+        "ALTER TABLE a INHERIT b",
+        "ALTER TABLE ONLY a NO INHERIT b",
+        "ALTER TABLE a ALTER COLUMN x SET STATISTICS 500",
+        "ALTER TABLE a ALTER x SET STORAGE EXTERNAL",
+        "ALTER TABLE a ALTER COLUMN x DROP EXPRESSION IF EXISTS",
+        "ALTER TABLE a SET UNLOGGED",
+    ] {
+        accepted(sql, Mode::Exec);
+    }
+}
+
+#[test]
+fn changes_in_the_engine_s_own_words_are_accepted() {
+    for sql in [
+        "UPDATE a SET x[1] = 2, j['k']['l'] = '3' WHERE id = 1",
+        "UPDATE ONLY a AS t SET x = upper(t.x)",
+        "DELETE FROM ONLY a t USING ONLY b WHERE t.x = b.x",
+        "INSERT INTO a (x) OVERRIDING SYSTEM VALUE VALUES (1)",
+        "MERGE INTO a t USING b s ON t.k = s.k WHEN MATCHED THEN DELETE RETURNING t.*",
+        "INSERT INTO a VALUES (to_jsonb(ROW(1, 'x')))",
+        "TRUNCATE ONLY a, ONLY b",
+    ] {
+        accepted(sql, Mode::Exec);
+    }
+}
+
+#[test]
+fn queries_in_the_engine_s_own_words_are_accepted() {
+    for sql in [
+        "TABLE a",
+        "TABLE ONLY a;",
+        "SELECT count(*) FROM ONLY a x JOIN ONLY (b) ON true",
+        "SELECT * FROM ROWS FROM (generate_series(1, 3), unnest(ARRAY['a'])) AS r(a, b)",
+        "SELECT a <+> '[1,2]' FROM v",
+        "SELECT * FROM a WHERE x BETWEEN SYMMETRIC 5 AND 1",
+        "SELECT sum(x) OVER (ORDER BY y ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE NO OTHERS) FROM a",
+        "SELECT format('%s %s', VARIADIC ARRAY['a', 'b'])",
+        "SELECT JSON_QUERY(m, '$.t' WITH CONDITIONAL ARRAY WRAPPER) FROM a",
+        "SELECT t.* FROM a, JSON_TABLE(m, '$[*]' COLUMNS (n FOR ORDINALITY, x int PATH '$.x')) t",
+        "WITH RECURSIVE t AS (SELECT id, p FROM a UNION ALL SELECT a.id, a.p FROM a JOIN t ON a.p = t.id) \
+         SEARCH BREADTH FIRST BY id, p SET o CYCLE id SET c TO true DEFAULT false USING path SELECT * FROM t ORDER BY o",
+        "SELECT x FROM a FETCH FIRST 3 ROWS ONLY",
+        "SELECT pg_size_pretty(123456::bigint), hashtext('x')",
+    ] {
+        accepted(sql, Mode::Query);
+    }
+}
+
+fn accepted(sql: &str, mode: Mode) {
+    for grammar in grammars() {
+        if let Verdict::Refused(refusal) = check(sql, mode, grammar) {
+            panic!("{grammar:?}: {refusal}: {sql}");
+        }
+    }
+}
+
+/// What is read away or read from tokens hides nothing.
+#[test]
+fn what_must_be_refused_is_refused_in_those_words_too() {
+    for sql in [
+        "TABLE pg_class",
+        "TABLE ONLY s_b.secrets",
+        "TABLE a, pg_roles",
+        "TABLE a FOR UPDATE",
+        "SELECT * FROM ONLY pg_roles",
+        "SELECT * FROM ONLY (s_b.secrets)",
+        "SELECT * FROM ROWS FROM (pg_ls_dir('.'), generate_series(1, 2)) r",
+        "SELECT * FROM ROWS FROM (query_to_xml('SELECT 1', true, true, '')) r",
+        "SELECT sum(x) OVER (ORDER BY y ROWS 1 PRECEDING EXCLUDE TIES) + pg_sleep(1) FROM a",
+        "SELECT format('%s', VARIADIC pg_ls_dir('.'))",
+        "WITH RECURSIVE t AS (SELECT 1) SEARCH DEPTH FIRST BY id SET o SELECT pg_sleep(1) FROM t",
+        "WITH RECURSIVE t AS (SELECT * FROM s_b.x) CYCLE id SET c USING p SELECT * FROM t",
+        "WITH t AS (SELECT 1) CYCLE id SET c TO pg_sleep(1) DEFAULT 0 USING p SELECT 1",
+        "REFRESH MATERIALIZED VIEW s_b.v",
+        "REFRESH MATERIALIZED VIEW pg_v",
+        "REFRESH MATERIALIZED VIEW v; DROP TABLE a",
+        "CREATE SEQUENCE s_b.s",
+        "CREATE TEMP SEQUENCE s",
+        "ALTER SEQUENCE s OWNED BY pg_class.oid",
+        "ALTER SEQUENCE s OWNED BY s_b.secrets.id",
+        "ALTER SEQUENCE s OWNER TO postgres",
+        "ALTER VIEW v OWNER TO postgres",
+        "ALTER VIEW v RENAME TO pg_v",
+        "ALTER VIEW v SET SCHEMA public",
+        "ALTER TABLE a ATTACH PARTITION pg_class DEFAULT",
+        "ALTER TABLE a ATTACH PARTITION b FOR VALUES FROM (pg_sleep(1)) TO (2)",
+        "ALTER TABLE a DETACH PARTITION b CONCURRENTLY",
+        "ALTER TABLE a INHERIT pg_class",
+        "ALTER TABLE a SET UNLOGGED, OWNER TO postgres",
+        "ALTER TABLE a SET TABLESPACE x",
+        "UPDATE a SET x[pg_backend_pid()] = 1",
+        "UPDATE ONLY pg_settings SET setting = '0'",
+        "INSERT INTO a OVERRIDING USER VALUE SELECT rolname FROM pg_roles",
+        "CREATE TABLE a (LIKE pg_class INCLUDING ALL)",
+        "CREATE TABLE a (x) AS SELECT relname FROM pg_class WITH NO DATA",
+        "CREATE VIEW v AS SELECT * FROM s_b.secrets WITH CHECK OPTION",
+        "CREATE RECURSIVE VIEW v (n) AS SELECT oid FROM pg_class",
+        "MERGE INTO a USING b ON true WHEN MATCHED THEN DELETE RETURNING pg_sleep(1)",
+        "SELECT * FROM JSON_TABLE(pg_read_file('x')::jsonb, '$' COLUMNS (x int)) t",
+        "SELECT * FROM JSON_TABLE('[]', '$' COLUMNS (x regclass PATH '$')) t",
+        "SELECT xid '1'",
+        "SELECT (x).setseed FROM (SELECT 0.5::float8 AS x) q",
+    ] {
+        for grammar in grammars() {
+            for mode in [Mode::Exec, Mode::Query] {
+                let verdict = check(sql, mode, grammar);
+                assert!(matches!(verdict, Verdict::Refused(_)), "{grammar:?} {mode:?} accepts {sql}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_does_not_move_a_sequence_on() {
+    for grammar in grammars() {
+        for sql in ["SELECT nextval('s')", "SELECT setval('s', 5)"] {
+            let refusal = check(sql, Mode::Query, grammar).into_result().unwrap_err();
+            assert!(refusal.writes, "{grammar:?}: {refusal}");
+            assert!(check(sql, Mode::Exec, grammar).into_result().is_ok(), "{grammar:?}: {sql}");
+        }
+        assert!(check("SELECT currval('s')", Mode::Query, grammar).into_result().is_ok());
+    }
+}
+
+#[test]
+fn short_statements_tell_what_they_touch() {
+    for grammar in grammars() {
+        for (sql, kind, relation, access) in [
+            ("TABLE a", StatementKind::Select, "a", Access::Read),
+            ("REFRESH MATERIALIZED VIEW \"V\"", StatementKind::Refresh, "V", Access::Define),
+            ("ALTER SEQUENCE S RESTART", StatementKind::Alter, "s", Access::Define),
+            ("ALTER VIEW v RENAME TO w", StatementKind::Alter, "v", Access::Define),
+        ] {
+            let accepted = check(sql, Mode::Exec, grammar).into_result().unwrap();
+            assert_eq!(accepted.kind, kind, "{grammar:?}: {sql}");
+            let first = &accepted.relations[0];
+            assert_eq!((first.name.as_str(), first.access), (relation, access), "{grammar:?}: {sql}");
+        }
+    }
+}
