@@ -212,7 +212,9 @@ async fn a_plain_administrator_tells_what_stays_visible() {
         assert!(provider.drop_sql_scope(&scope).await.unwrap());
         drop(provider);
         client
-            .batch_execute(&format!("REASSIGN OWNED BY {name} TO postgres; DROP OWNED BY {name} CASCADE; DROP ROLE {name}"))
+            .batch_execute(&format!(
+                "REASSIGN OWNED BY {name} TO postgres; DROP OWNED BY {name} CASCADE; DROP ROLE {name}"
+            ))
             .await
             .unwrap();
     }

@@ -42,7 +42,7 @@ pub struct SqlConfig {
     pub max_savepoints: u32,
     /// Most bytes of one scope's database where the call does not say; `None`: unlimited. At least 65,536.
     pub quota_bytes: Option<u64>,
-    /// Longest value of an argument or a result, in bytes: 1,024 to 1,000,000,000. Default 4 MiB.
+    /// Longest argument, in bytes: 1,024 to 1,000,000,000. Default 4 MiB.
     pub value_bytes: usize,
     /// Memory that one sort or hash of a statement may take before it goes to the disk, in KiB: 64 to 1,048,576. Default
     /// 8,192.

@@ -149,7 +149,7 @@ impl Engine {
             match self.connect(state, generation, deadline).await {
                 Ok(session) => return Ok(Pool::lease(state, session, budget, turn)),
                 Err(error) => {
-                    drop((budget, turn));
+                    self.pool.give_up(budget, turn);
                     match state_of(&error) {
                         // The role was dropped, or its password changed, behind our back.
                         Some("28P01" | "28000") if !mended => {

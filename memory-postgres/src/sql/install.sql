@@ -28,17 +28,17 @@ CREATE TABLE IF NOT EXISTS mem_sql.state (
 INSERT INTO mem_sql.state (version) VALUES (1) ON CONFLICT DO NOTHING;
 
 -- The hexadecimal digits of the session's scope.
-CREATE OR REPLACE FUNCTION mem_sql.mine() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog AS
+CREATE OR REPLACE FUNCTION mem_sql.mine() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT CASE WHEN session_user::text ~ '^mem_r_[0-9a-f]{40}$' THEN substr(session_user::text, 7) END $$;
 
 -- The lock of a scope for writing (0), and for making and dropping it (1).
 CREATE OR REPLACE FUNCTION mem_sql.key(hex text, which int) RETURNS bigint LANGUAGE sql IMMUTABLE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, pg_temp AS
 $$ SELECT ('x' || substr(hex, 1 + 16 * which, 16))::bit(64)::bigint $$;
 
 -- Whether the session is of the database that is there now.
 CREATE OR REPLACE FUNCTION mem_sql.look(expected bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM mem_sql.scopes WHERE hex = mem_sql.mine() AND generation = expected;
     IF NOT FOUND THEN
@@ -48,19 +48,19 @@ END $$;
 
 -- The same for a writer, who is alone until its transaction ends.
 CREATE OR REPLACE FUNCTION mem_sql.enter(expected bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(mem_sql.key(mem_sql.mine(), 0));
     PERFORM mem_sql.look(expected);
 END $$;
 
 -- What a session of a scope is: the server's process.
-CREATE OR REPLACE FUNCTION mem_sql.process() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS
+CREATE OR REPLACE FUNCTION mem_sql.process() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT CASE WHEN pg_is_in_recovery() THEN -1 ELSE pg_backend_pid() END $$;
 
 -- Relations with a file of their own in the scope's schema, indexes and TOAST aside: those belong to them.
 CREATE OR REPLACE FUNCTION mem_sql.relations(hex text) RETURNS TABLE (relation oid) LANGUAGE sql STABLE
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.oid FROM pg_namespace n
     JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid AND d.classid = 'pg_class'::regclass
     JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'S')
@@ -68,7 +68,7 @@ SET search_path = pg_catalog AS $$
 $$;
 
 -- Bytes of a relation with its indexes and its TOAST. The maps of free room that the server keeps beside them do not count.
-CREATE OR REPLACE FUNCTION mem_sql.files_of(relation oid) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION mem_sql.files_of(relation oid) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT (pg_relation_size(c.oid)
         + CASE WHEN c.reltoastrelid <> 0 THEN pg_relation_size(c.reltoastrelid) ELSE 0 END
         + coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i
@@ -77,7 +77,7 @@ CREATE OR REPLACE FUNCTION mem_sql.files_of(relation oid) RETURNS bigint LANGUAG
 $$;
 
 -- What the catalogs take for names, definitions and comments.
-CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(sum(256 + coalesce(octet_length(o.description), 0)
                         + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0)), 0)::bigint
     FROM pg_namespace n
@@ -89,21 +89,23 @@ CREATE OR REPLACE FUNCTION mem_sql.catalog_bytes_of(hex text) RETURNS bigint LAN
 $$;
 
 -- Bytes of files and catalogs.
-CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce((SELECT sum(mem_sql.files_of(relation)) FROM mem_sql.relations(hex)), 0)::bigint
         + mem_sql.catalog_bytes_of(hex)
 $$;
 
 CREATE OR REPLACE FUNCTION mem_sql.my_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog AS $$ SELECT mem_sql.bytes_of(mem_sql.mine()) $$;
+SET search_path = pg_catalog, pg_temp AS $$ SELECT mem_sql.bytes_of(mem_sql.mine()) $$;
 
 CREATE OR REPLACE FUNCTION mem_sql.my_catalog_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog AS $$ SELECT mem_sql.catalog_bytes_of(mem_sql.mine()) $$;
+SET search_path = pg_catalog, pg_temp AS $$ SELECT mem_sql.catalog_bytes_of(mem_sql.mine()) $$;
 
+-- An older version of it answered other columns.
+DROP FUNCTION IF EXISTS mem_sql.my_relations();
 -- What is needed to count what lives in each relation, without running anything of an agent's: generated columns that
 -- are not stored would be computed.
 CREATE OR REPLACE FUNCTION mem_sql.my_relations() RETURNS TABLE (name text, kind "char", fields text, body bigint, whole bigint)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.oid::regclass::text, c.relkind,
         (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'),
@@ -113,7 +115,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
 $$;
 
 -- Bytes of what lives, as this transaction sees it, with the scope's own rights. Long tables are sampled.
-CREATE OR REPLACE FUNCTION mem_sql.my_living_bytes() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION mem_sql.my_living_bytes() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     one record;
     living numeric;
@@ -138,7 +140,7 @@ END $$;
 
 -- Notes that something was committed, and whether what lives is to be counted.
 CREATE OR REPLACE FUNCTION mem_sql.note(now_crowded boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM mem_sql.scopes WHERE hex = mem_sql.mine() AND written AND crowded IS NOT DISTINCT FROM coalesce(now_crowded, crowded);
     IF NOT FOUND THEN
@@ -148,7 +150,7 @@ END $$;
 
 -- The last step of a statement that wrote: whether it fits into the quota.
 CREATE OR REPLACE FUNCTION mem_sql.settle(quota bigint, frees boolean) RETURNS bigint LANGUAGE plpgsql
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     files bigint;
     living bigint;
@@ -174,7 +176,7 @@ END $$;
 
 -- After dead rows were removed: counts files again where they fit.
 CREATE OR REPLACE FUNCTION mem_sql.ease(quota bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     fits boolean := coalesce(mem_sql.my_bytes() <= quota, true);
 BEGIN
@@ -185,7 +187,7 @@ END $$;
 -- Bytes that a process has written so far: files of its scope that all can see, and of relations that it is making,
 -- which only their locks show.
 CREATE OR REPLACE FUNCTION mem_sql.growth(processes int[]) RETURNS TABLE (process int, bytes bigint) LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     folder text := 'base/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/';
     may_look boolean := has_function_privilege('pg_stat_file(text, boolean)', 'EXECUTE');
@@ -220,7 +222,7 @@ END $$;
 -- Makes a scope's schema and role, or what is missing of them. Safe to call at any time, by many at once.
 CREATE OR REPLACE FUNCTION mem_sql.provision(
     scope_hex text, scope_tenant text, scope_kind int2, scope_id text, verifier text, settings text[], connections int
-) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role_name text := 'mem_r_' || scope_hex;
     schema_name text := 'mem_s_' || scope_hex;
@@ -261,13 +263,13 @@ BEGIN
 END $$;
 
 -- The age of a scope's database where all of it is there; NULL: it is to be made, or mended.
-CREATE OR REPLACE FUNCTION mem_sql.find(scope_hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION mem_sql.find(scope_hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT generation FROM mem_sql.scopes s
     WHERE hex = scope_hex AND to_regrole('mem_r_' || hex) IS NOT NULL AND to_regnamespace('mem_s_' || hex) IS NOT NULL
 $$;
 
 -- Removes a scope's role, schema and all that is in it; whether anything had been committed there.
-CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role_name text := 'mem_r_' || scope_hex;
     was boolean;

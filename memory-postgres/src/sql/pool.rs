@@ -210,6 +210,12 @@ impl Pool {
         self.freed.notify_waiters();
     }
 
+    /// Gives up a place where no session could be opened.
+    pub(crate) fn give_up(&self, budget: OwnedSemaphorePermit, turn: OwnedSemaphorePermit) {
+        drop((budget, turn));
+        self.freed.notify_waiters();
+    }
+
     /// Closes what rests of a scope.
     pub(crate) fn clear(&self, state: &Arc<ScopeState>) {
         let gone: VecDeque<Resting> = {

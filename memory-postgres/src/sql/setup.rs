@@ -40,7 +40,7 @@ pub struct Exposure {
 /// As the server fails; `forbidden` where the administrator may not make schemas or roles.
 pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
     let mut connection = admin.connections.take().await?;
-    let digest = digest();
+    let digest = digest(&version(&connection).await?);
     let known = known(&connection).await?;
     if known.as_deref() != Some(digest.as_str()) {
         install(&mut connection, &digest).await?;
@@ -79,7 +79,7 @@ pub(crate) struct Look {
 /// As the server fails; `corrupt` where a newer version set it up.
 pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     let connection = connections.take().await?;
-    let is_ready = known(&connection).await?.as_deref() == Some(digest().as_str());
+    let is_ready = known(&connection).await?.as_deref() == Some(digest(&version(&connection).await?).as_str());
     let rows = connection
         .query(
             "SELECT rolsuper, rolsuper OR rolcreaterole, has_database_privilege(current_database(), 'CREATE'),              EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') FROM pg_roles WHERE rolname = current_user",
@@ -98,11 +98,17 @@ pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     })
 }
 
-/// What decides about the setup: its texts, and the functions that agents may call.
-fn digest() -> String {
+/// The server's version: another one has other functions.
+async fn version(connection: &Owned) -> Result<String> {
+    let rows = connection.query("SELECT current_setting('server_version_num')", &[], Effect::None).await?;
+    Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
+}
+
+/// What decides about the setup: its texts, the functions that agents may call, and the server's version.
+fn digest(version: &str) -> String {
     use sha2::{Digest as _, Sha256};
     let mut hash = Sha256::new();
-    for text in [INSTALL, HARDEN, &allowed()] {
+    for text in [INSTALL, HARDEN, &allowed(), version] {
         hash.update(text.as_bytes());
         hash.update([0]);
     }

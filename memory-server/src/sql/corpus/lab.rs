@@ -239,7 +239,8 @@ async fn postgres(url: &BackendUrl, context: &OpenContext, how: &How) -> Result<
             use std::os::unix::fs::PermissionsExt as _;
             std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
         }
-        let sql = SqlConfig::new(config.url.clone()).with_key_file(std::path::absolute(&key).map_err(failed)?);
+        let sql =
+            SqlConfig::new(config.url.clone()).with_key_file(std::path::absolute(&key).map_err(failed)?);
         config = config.with_sql(sql);
     }
     Ok(PostgresProvider::open(config).await?.with_stages(stages))
