@@ -4,8 +4,6 @@ use memory_core::{Error, ErrorKind, Retry};
 
 use super::wire::{Fault, Lost};
 
-/// The scope's database was dropped since the session was opened.
-pub(crate) const DROPPED: &str = "MM001";
 /// The statement did not fit into the quota.
 pub(crate) const NO_ROOM: &str = "MM002";
 

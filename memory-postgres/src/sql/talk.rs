@@ -170,10 +170,12 @@ impl<'s> Talk<'s> {
                 Reply::Copy => heard.copied = true,
                 Reply::Columns(_) | Reply::Other => {}
             }
-            if sink.wants_no_more() && self.stage == 0 {
+            let is_unwanted = sink.wants_no_more() || self.cancel.why().is_some();
+            if is_unwanted && self.stage == 0 {
                 self.next_stage = Instant::now();
-                self.escalate().await?;
             }
+            // Rows that come without a pause must not keep the others waiting.
+            self.escalate().await?;
         }
     }
 
