@@ -57,6 +57,18 @@ const RULES: &[Rule] = &[
         must_not: &["aws-lc-rs", "hickory-resolver", "openssl", "openssl-sys", "native-tls", "rusqlite"],
     },
     Rule {
+        package: "memory-mem0",
+        arguments: &[],
+        must: &["memory-core", "memory-http"],
+        must_not: &["memory-mem9", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
+    },
+    Rule {
+        package: "memory-mem9",
+        arguments: &[],
+        must: &["memory-core", "memory-http"],
+        must_not: &["memory-mem0", "memory-conformance", "rusqlite", "tokio-postgres", "openssl"],
+    },
+    Rule {
         package: "memory-embed",
         arguments: &["--features", "openai"],
         must: &["memory-core", "memory-http"],
@@ -146,7 +158,7 @@ const RULES: &[Rule] = &[
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-http"],
-    &["memory-conformance", "memory-embed", "memory-postgres", "memory-sqlite"],
+    &["memory-conformance", "memory-embed", "memory-mem0", "memory-mem9", "memory-postgres", "memory-sqlite"],
     &["memory"],
     &["memory-eval"],
     &["memory-server", "prime-stream"],
