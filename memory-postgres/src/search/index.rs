@@ -23,13 +23,13 @@ const MAX_HALF: i32 = 4_000;
 /// How long the server may take for one index.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 
-/// Scopes with so many vectors of one model, and whether their index is there and sound.
-const LARGE: &str = "SELECT c.space, c.model, m.dimensions, i.indisvalid FROM (SELECT v.tenant, v.space, v.model, count(*) AS \
-     vectors FROM @schema@.scope s JOIN @schema@.vector v ON v.tenant = s.tenant AND v.space = s.space \
-     WHERE s.vectors >= $1 GROUP BY v.tenant, v.space, v.model) c JOIN @schema@.model m ON m.id = c.model \
-     LEFT JOIN pg_catalog.pg_class r ON r.relname = 'vector_near_' || c.space || '_' || c.model \
+/// Scopes with so many vectors of one model that have no sound index of them. Counted are those alone.
+const LARGE: &str = "SELECT s.space, m.id, m.dimensions FROM @schema@.scope s CROSS JOIN LATERAL unnest(s.models) u (id) \
+     JOIN @schema@.model m ON m.id = u.id \
+     LEFT JOIN pg_catalog.pg_class r ON r.relname = 'vector_near_' || s.space || '_' || m.id \
      AND r.relnamespace = '@schema@'::pg_catalog.regnamespace LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid \
-     WHERE c.vectors >= $1 AND m.dimensions <= $2 AND i.indisvalid IS DISTINCT FROM true";
+     WHERE s.vectors >= $1 AND m.dimensions <= $2 AND CASE WHEN i.indisvalid IS DISTINCT FROM true THEN (SELECT count(*) \
+     FROM @schema@.vector v WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = m.id) >= $1 ELSE false END";
 
 /// Indexes of scopes that are gone.
 const LEFT: &str = "SELECT r.relname::text FROM pg_catalog.pg_class r WHERE r.relkind = 'i' \

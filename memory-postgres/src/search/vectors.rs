@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use memory_core::embed::cosine;
+use memory_core::limits::HYBRID_POOL;
 use memory_core::scope::upper_bound;
 use memory_core::{Key, Result, SearchMode};
 use tokio_postgres::Row;
@@ -23,7 +24,7 @@ use crate::statement::Values;
 /// as near as its rounding for the other.
 const MARGIN: usize = 16;
 /// Most candidates that an index is asked for.
-const MAX_BY_INDEX: usize = 250;
+const MAX_BY_INDEX: usize = HYBRID_POOL;
 /// Vectors that are read at once where the engine cannot compare them.
 const WIDE_PAGE: i64 = 64;
 
@@ -115,9 +116,11 @@ impl Search<'_> {
             compared(dimensions)
         ));
         let breadth = (wanted * 4).clamp(200, 1_000);
+        // What comparing vectors costs is more than the planner thinks. A filter it may know better ways to.
+        let sort = if self.query.filter.is_none() { "off" } else { "on" };
         let settings = format!(
             "SET LOCAL hnsw.ef_search = {breadth}; SET LOCAL hnsw.iterative_scan = 'strict_order'; \
-             SET LOCAL hnsw.max_scan_tuples = 40000"
+             SET LOCAL hnsw.max_scan_tuples = 40000; SET LOCAL enable_sort = {sort}"
         );
         let parameters = values.parameters();
         let ((), rows) =
@@ -126,6 +129,7 @@ impl Search<'_> {
         // Of those that point away the key decides, which a graph does not know.
         let away = self.query.mode == SearchMode::Vector && found.iter().any(|near| near.cosine <= 0.0);
         if found.len() < wanted || away {
+            self.snapshot.batch("SET LOCAL enable_sort = on").await?;
             return Ok(None);
         }
         self.order(&mut found, limit);
