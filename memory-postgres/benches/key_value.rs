@@ -11,6 +11,7 @@
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
     clippy::disallowed_methods,
     missing_docs
 )]
@@ -22,9 +23,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memory_core::{
-    Backend as _, BulkOptions, Checked, EmbedRole, Embedder, EmbeddingModel, Field, Filter, GetOptions, Json,
-    Key, Metadata, NewEntry, Provider as _, Result, Scalar, Scope, SearchMode, SearchQuery, SetOptions,
-    async_trait,
+    BulkOptions, Checked, EmbedRole, Embedder, EmbeddingModel, Field, Filter, GetOptions, Json, Key,
+    Metadata, NewEntry, Provider, Result, Scalar, Scope, SearchMode, SearchQuery, SetOptions, async_trait,
 };
 use memory_postgres::PostgresProvider;
 use support::Database;
@@ -120,8 +120,9 @@ fn main() {
         let model =
             EmbeddingModel { provider: "bench".into(), model: "directions".into(), dimensions: DIMENSIONS };
         let embedder = Arc::new(Directions(model));
-        let provider =
-            Arc::new(Checked::new(PostgresProvider::open(config).await.unwrap().with_embedder(embedder)));
+        let provider: Arc<dyn Provider> = Arc::new(
+            Checked::new(PostgresProvider::open(config).await.unwrap().with_embedder(embedder)).unwrap(),
+        );
         if wants("get") || wants("bulk") {
             let scope = Scope::agent("bench", "store").unwrap();
             fill(&provider, &scope, ENTRIES, false).await;
@@ -141,7 +142,7 @@ fn main() {
     });
 }
 
-async fn fill(provider: &Checked<PostgresProvider>, scope: &Scope, count: usize, embed: bool) {
+async fn fill(provider: &Arc<dyn Provider>, scope: &Scope, count: usize, embed: bool) {
     let begun = Instant::now();
     for chunk in (0..count).collect::<Vec<_>>().chunks(2_000) {
         let items = chunk
@@ -171,7 +172,7 @@ async fn fill(provider: &Checked<PostgresProvider>, scope: &Scope, count: usize,
 }
 
 /// One task, one get after another.
-async fn get_one(provider: &Checked<PostgresProvider>, scope: &Scope, raw: &Client) {
+async fn get_one(provider: &Arc<dyn Provider>, scope: &Scope, raw: &Client) {
     const GETS: usize = 2_000;
     let statement = raw.prepare(GET).await.unwrap();
     let plain = raw
@@ -212,7 +213,7 @@ async fn get_one(provider: &Checked<PostgresProvider>, scope: &Scope, raw: &Clie
 }
 
 /// 64 tasks at once: against 64 pipelined on one connection, and a pool of 8.
-async fn get_many_tasks(provider: &Arc<Checked<PostgresProvider>>, scope: &Scope, database: &Database) {
+async fn get_many_tasks(provider: &Arc<dyn Provider>, scope: &Scope, database: &Database) {
     const GETS: usize = 300;
     let mut clients = Vec::new();
     for _ in 0..8 {
@@ -269,7 +270,7 @@ async fn get_many_tasks(provider: &Arc<Checked<PostgresProvider>>, scope: &Scope
 }
 
 /// 1,000 new entries at once, against `unnest` and COPY into a table with the same columns and indexes.
-async fn bulk(provider: &Checked<PostgresProvider>, raw: &Client) {
+async fn bulk(provider: &Arc<dyn Provider>, raw: &Client) {
     const ROWS: usize = 1_000;
     raw.batch_execute(
         "CREATE TABLE memory.raw (LIKE memory.entry INCLUDING ALL); \
@@ -284,7 +285,7 @@ async fn bulk(provider: &Checked<PostgresProvider>, raw: &Client) {
     let marks: Vec<String> = (0..ROWS)
         .map(|at| {
             let marks: Vec<String> = (0..10_usize)
-                .map(|n| ((at * 31 + n * 7_919) as i64).wrapping_mul(0x9e37_79b9_7f4a_7c1).to_string())
+                .map(|n| ((at * 31 + n * 7_919) as i64).wrapping_mul(0x9e3_779b_97f4_a7c1).to_string())
                 .collect();
             format!("{{{}}}", marks.join(","))
         })
@@ -326,7 +327,7 @@ async fn bulk(provider: &Checked<PostgresProvider>, raw: &Client) {
 }
 
 /// Search by vectors, with filters, against the plans that the engine has for them.
-async fn search(provider: &Checked<PostgresProvider>, raw: &Client) {
+async fn search(provider: &Arc<dyn Provider>, raw: &Client) {
     let scope = Scope::agent("bench", "vectors").unwrap();
     fill(provider, &scope, VECTORS, true).await;
     raw.batch_execute(

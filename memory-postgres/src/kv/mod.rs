@@ -195,7 +195,7 @@ impl PostgresProvider {
     /// The embedder, where the server can compare vectors.
     fn embedder(&self) -> Option<&dyn Embedder> {
         self.store.vector.as_ref()?;
-        Some(self.embedder.as_deref()?)
+        self.embedder.as_deref()
     }
 
     fn refuse_embedding(&self, operation: &'static str, embed: Embed) -> Result<()> {

@@ -38,12 +38,12 @@ pub(crate) async fn run(store: Weak<Store>) {
             tracing::debug!(%error, "access counts stay held");
         }
         beat = beat.wrapping_add(1);
-        if beat % BEATS_OF_SWEEP == 0
+        if beat.is_multiple_of(BEATS_OF_SWEEP)
             && let Err(error) = sweep(&store).await
         {
             tracing::debug!(%error, "sweeping is put off");
         }
-        if beat % BEATS_OF_INDEXES == 0
+        if beat.is_multiple_of(BEATS_OF_INDEXES)
             && let Err(error) = index::maintain(&store).await
         {
             tracing::warn!(%error, "indexes of vectors are put off");
