@@ -362,9 +362,9 @@ fn snippet(row: &Match<'_>, call: &Call<'_>) -> Answer<Outcome> {
     }
     marked.column(row, best.column, runs)?;
     if last >= size - 1 {
-        marked.rest()?
+        marked.rest()?;
     } else {
-        marked.add(ellipsis)?
+        marked.add(ellipsis)?;
     }
     Ok(Outcome::Text(marked.out))
 }
