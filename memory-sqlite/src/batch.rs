@@ -6,13 +6,13 @@ use std::sync::Arc;
 use memory_core::{Clock, Error, Key, Quota, Scope, ScopeDigest, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use memory_core::access::AccessCounts;
 use crate::background::Signal;
 use crate::config::SqliteConfig;
 use crate::row::{self, StoredEntry, Unreadable, signed};
 use crate::search::cache::{Change, IndexCache, What};
 pub(crate) use crate::space::{Content, History, Old, Space, Target};
 use crate::vector;
+use memory_core::access::AccessCounts;
 
 /// A row with less than this much text lives in `entry`, whose pages then hold four or more; the text of a longer one
 /// lives in `body`. SQLite spills what is over a quarter of a page from a table without rowids, which is slow.

@@ -13,7 +13,6 @@ use memory_core::{
 };
 use rusqlite::Connection;
 
-use memory_core::access::Look;
 use crate::batch::Target;
 use crate::provider::SqliteProvider;
 use crate::read::{self, Allowance, Got, Step};
@@ -24,6 +23,7 @@ use crate::vector::{self, QueryVector, reembed};
 use crate::write::{self, Draft};
 use crate::writer::Cost;
 use crate::{portable, search};
+use memory_core::access::Look;
 
 #[async_trait]
 impl Backend for SqliteProvider {

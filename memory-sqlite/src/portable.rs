@@ -9,7 +9,6 @@ use memory_core::{
 };
 use rusqlite::{Connection, params};
 
-use memory_core::access::AccessCounts;
 use crate::batch::{Batch, Content, Fault, History, Sql, Target};
 use crate::pipe::{AHEAD_BYTES, AHEAD_ITEMS, Pipe, Reader};
 use crate::row::{self, Unreadable, encode_metadata, signed, successor};
@@ -17,6 +16,7 @@ use crate::store::Store;
 use crate::vector::store::{NewVector, Owner, Put, of_entry};
 use crate::write::next_version;
 use crate::writer::Cost;
+use memory_core::access::AccessCounts;
 
 /// Records, and their bytes, that one transaction imports.
 const STEP_RECORDS: usize = 256;

@@ -10,11 +10,11 @@ use memory_core::{
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use memory_core::access::AccessCounts;
 use crate::batch::{Sql, kind_number};
 use crate::error::malformed;
 use crate::row::{self, StoredEntry, Unreadable, successor, unsigned, upper_bound};
 use crate::vector::{self, store::Counted};
+use memory_core::access::AccessCounts;
 
 /// Most bytes that a caller's thread reads in one operation.
 pub(crate) const INLINE_BYTES: usize = 64 << 10;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use memory_core::json::Json;
-use memory_core::{Entry, Key, Metadata, Result, Scalar, Source, Timestamp};
 pub(crate) use memory_core::scope::{successor, upper_bound};
+use memory_core::{Entry, Key, Metadata, Result, Scalar, Source, Timestamp};
 use rusqlite::Row;
 use serde_json::value::RawValue;
 

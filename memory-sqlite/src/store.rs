@@ -9,7 +9,6 @@ use std::time::Duration;
 use memory_core::{Clock, Error, ErrorKind, Result};
 use rusqlite::Connection;
 
-use memory_core::access::AccessCounts;
 use crate::background::{Schedule, Signal};
 use crate::batch::Context;
 use crate::checkpoint::Checkpointer;
@@ -21,6 +20,7 @@ use crate::search::cache::IndexCache;
 use crate::sweep;
 use crate::vector::cache::MatrixCache;
 use crate::writer::Writer;
+use memory_core::access::AccessCounts;
 
 /// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
 /// with it the system takes every lock of this process on it: another handle could be creating the same file. Once the

@@ -79,7 +79,8 @@ pub(crate) struct Look {
 /// As the server fails; `corrupt` where a newer version set it up.
 pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     let connection = connections.take().await?;
-    let is_ready = known(&connection).await?.as_deref() == Some(digest(&version(&connection).await?).as_str());
+    let is_ready =
+        known(&connection).await?.as_deref() == Some(digest(&version(&connection).await?).as_str());
     let rows = connection
         .query(
             "SELECT rolsuper, rolsuper OR rolcreaterole, has_database_privilege(current_database(), 'CREATE'),              EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') FROM pg_roles WHERE rolname = current_user",
