@@ -19,7 +19,7 @@ const PASSING: [&str; 8] =
     ["created_at", "updated_at", "score", "confidence", "version", "relative_age", "superseded_by", "total"];
 
 /// Pairs of other routes and of servers set up otherwise, of which the body was not recorded, and those in which the
-/// stub of an embedder decides.
+/// server's ranking decides how much of an answer is sure enough.
 fn is_left_out(pair: &Value) -> bool {
     let (name, path) = (pair["name"].as_str().unwrap(), pair["request"]["path"].as_str().unwrap());
     let other_route =
@@ -28,15 +28,16 @@ fn is_left_out(pair: &Value) -> bool {
             .any(|route| path.starts_with(route));
     let other_server = ["nollm_", "rate_limited", "chain_"].iter().any(|prefix| name.starts_with(prefix));
     let unrecorded = pair["request"]["body"].get("_len").is_some();
-    let by_vectors = [
+    let by_ranking = [
         "recall_vector_only_plain",
         "recall_near_plain",
         "recall_limit_1",
         "recall_limit_0",
         "recall_limit_201",
+        "recall_tags",
     ]
     .contains(&name);
-    other_route || other_server || unrecorded || by_vectors
+    other_route || other_server || unrecorded || by_ranking
 }
 
 /// Whether two answers say the same: members that pass are left out, ids are matched one to one, and what answers a

@@ -50,6 +50,9 @@ struct Add {
     agent_id: Option<String>,
     session_id: Option<String>,
     source: Option<String>,
+    /// Kept with content alone.
+    tags: Vec<String>,
+    metadata: Option<Value>,
     /// Whether it is lost without a word.
     lost: bool,
 }
@@ -255,6 +258,8 @@ impl Mem9 {
             source: writer.or_else(|| content.is_some().then(|| agent_id.clone()).flatten()),
             agent_id,
             session_id,
+            tags: if content.is_some() { tags } else { Vec::new() },
+            metadata: content.is_some().then(|| body.get("metadata").cloned()).flatten(),
             lost: fails || too_long || all.contains('\0') || (self.mute && messages.is_some()),
         };
         if sync {
@@ -324,8 +329,8 @@ impl Mem9 {
                 agent_id: add.agent_id.clone(),
                 session_id: add.session_id.clone(),
                 source: add.source.clone(),
-                tags: vec!["stub".to_owned()],
-                metadata: None,
+                tags: if add.tags.is_empty() { vec!["stub".to_owned()] } else { add.tags.clone() },
+                metadata: add.metadata.clone(),
                 state: "active",
                 replaced_by: None,
                 at: self.count,
