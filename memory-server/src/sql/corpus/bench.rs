@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
             no_validator: trial.no_validator,
             only_layer: trial.only_layer.clone(),
         };
-        let lab = Lab::open(&how).await?;
+        let lab = Box::pin(Lab::open(&how)).await?;
         let outside = Outside::prepare(&place.join("canary"), lab.root().to_path_buf())?;
         Ok(Self { trial, lab, outside, base, count: 0, is_ruined: false })
     }

@@ -87,7 +87,7 @@ impl Lab {
                 Self { facet, store: Store::Sqlite(sqlite), neighbours, root }
             }
             "postgres" | "postgresql" => {
-                let postgres = Arc::new(postgres(&url, &context, how).await?);
+                let postgres = Arc::new(Box::pin(postgres(&url, &context, how)).await?);
                 let facet = Box::new(Checked::new(Arc::clone(&postgres))?);
                 // The server's files are its own: what moved in them is seen in the scopes.
                 let root = how.folder.join("no-files");
@@ -136,7 +136,9 @@ impl Lab {
         }
         match &self.store {
             Store::Sqlite(sqlite) => lab::load_script(sqlite, scope, script).await,
-            Store::Postgres(postgres) => memory_postgres::lab::load_script(postgres, scope, script).await,
+            Store::Postgres(postgres) => {
+                Box::pin(memory_postgres::lab::load_script(postgres, scope, script)).await
+            }
         }
     }
 
@@ -147,7 +149,7 @@ impl Lab {
     pub(super) async fn content(&self, scope: &Scope) -> Result<String> {
         match &self.store {
             Store::Sqlite(sqlite) => lab::dump_text(sqlite, scope).await,
-            Store::Postgres(postgres) => memory_postgres::lab::dump_text(postgres, scope).await,
+            Store::Postgres(postgres) => Box::pin(memory_postgres::lab::dump_text(postgres, scope)).await,
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) struct Trial {
 /// Where a file cannot be read or is wrong, the base does not load, or the store cannot be opened.
 pub(super) async fn run(context: &Context, trial: &Trial, out: &mut Out) -> Result<Exit, Failure> {
     if let Some((place, from)) = &trial.child {
-        return bench::run(context, trial, place, *from, out).await;
+        return Box::pin(bench::run(context, trial, place, *from, out)).await;
     }
     let started = Instant::now();
     // Its folder goes away with it, whatever statements left there.
