@@ -17,7 +17,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// Longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-fn path_of<'a>(flavour: Flavour, id: &'a str) -> Vec<&'a str> {
+fn path_of(flavour: Flavour, id: &str) -> Vec<&str> {
     match flavour {
         Flavour::SelfHosted => vec!["memories", id],
         Flavour::Platform => vec!["v1", "memories", id, ""],

@@ -1,5 +1,13 @@
 //! What was recorded of a real server: the fake does the same, and the client sends and understands the same.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -267,7 +275,7 @@ async fn forgetting_is_sent_and_understood() {
         let (server, memory) = replaying(&[&pair(gone)], true).await;
         assert_eq!(
             memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().not_found,
-            [own.clone()],
+            std::slice::from_ref(&own),
             "{gone}"
         );
         assert_eq!(server.count(), 1);
@@ -275,7 +283,10 @@ async fn forgetting_is_sent_and_understood() {
     let mut foreign = pair("get_other_agent_same_space");
     foreign["response"]["body"]["id"] = json!(own.as_str());
     let (server, memory) = replaying(&[&foreign], true).await;
-    assert_eq!(memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().not_found, [own.clone()]);
+    assert_eq!(
+        memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().not_found,
+        std::slice::from_ref(&own)
+    );
     assert_eq!(server.count(), 1);
 
     let (listed, deleted, none) = (pair("list_agent_after_async"), pair("batch_delete"), pair("list_empty"));

@@ -1,5 +1,13 @@
 //! A reply that cannot be used is a typed error, soon, and no add is sent twice.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
 mod support;
 
 use std::time::{Duration, Instant};

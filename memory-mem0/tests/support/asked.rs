@@ -84,8 +84,11 @@ fn decoded(text: &str) -> String {
 /// What a fake answers.
 pub type Answer = (u16, Value);
 
+/// What answers in the place of a service.
+pub type Fake = Mutex<dyn FnMut(&Asked) -> Answer + Send>;
+
 /// A fake, behind HTTP.
-pub async fn serve(fake: Arc<Mutex<dyn FnMut(&Asked) -> Answer + Send>>) -> Server {
+pub async fn serve(fake: Arc<Fake>) -> Server {
     Server::start(move |_, request| {
         let asked = Asked::of(request);
         let (status, body) = (fake.lock().unwrap())(&asked);

@@ -123,7 +123,7 @@ async fn of_another_scope(cx: &Cx) -> CaseResult {
     let id = talk.learn("theremin").await?;
     for stranger in [other, same_id] {
         let outcome = stranger.forget(std::slice::from_ref(&id)).await?;
-        expect_eq!(outcome.not_found, [id.clone()], "another scope's id");
+        expect_eq!(outcome.not_found, std::slice::from_ref(&id), "another scope's id");
         check!(outcome.forgotten.is_none_or(|n| n == 0), "{outcome:?} for another scope's id");
     }
     talk.knows_only(&["theremin"], &[]).await
