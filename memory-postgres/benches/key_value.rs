@@ -333,10 +333,11 @@ async fn search(provider: &Arc<dyn Provider>, raw: &Client) {
     raw.batch_execute(
         "CREATE TABLE memory.rawv AS SELECT e.key, (e.metadata ->> 'percent')::int AS percent, v.embedding::vector(384) AS embedding \
          FROM memory.entry e JOIN memory.vector v USING (tenant, space, key) WHERE e.tenant = 'bench'; \
-         CREATE INDEX ON memory.rawv (percent); VACUUM ANALYZE",
+         CREATE INDEX ON memory.rawv (percent)",
     )
     .await
     .unwrap();
+    raw.batch_execute("VACUUM ANALYZE").await.unwrap();
     let exact = raw
         .prepare("SELECT key FROM memory.rawv WHERE percent = $2 ORDER BY embedding <=> $1::real[]::vector LIMIT 10")
         .await
