@@ -1,5 +1,12 @@
 //! A primary and its synchronous standby: the primary is killed under load, the standby takes over. Nothing that was
 //! acknowledged is lost, and clients go on by themselves.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 #![cfg(unix)]
 
 mod support;

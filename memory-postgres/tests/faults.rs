@@ -1,4 +1,11 @@
 //! A server that dies, hangs or is full in the middle of things: what is told then, and that it works again after.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 #![cfg(unix)]
 
 mod support;

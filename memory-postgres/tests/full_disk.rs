@@ -1,5 +1,12 @@
 //! A full disk under the server refuses writes with a typed error; nothing acknowledged is lost, reads go on, and so does
 //! writing once there is room.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 #![cfg(unix)]
 
 mod support;

@@ -1,4 +1,11 @@
 //! What an operator does: setting a database up for a role of its own, and looking at what is wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 
 mod support;
 

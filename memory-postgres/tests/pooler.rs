@@ -1,4 +1,11 @@
 //! Behind a pooler in transaction mode, where no session outlives a transaction.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 
 mod support;
 

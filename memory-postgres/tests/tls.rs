@@ -1,4 +1,11 @@
 //! TLS with a server whose certificate an authority of the test's own signed: what each `sslmode` lets pass.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
 #![cfg(unix)]
 
 mod support;

@@ -23,8 +23,8 @@ pub struct Placeholder {
 /// # Behavior
 /// - A `?` without a number takes the argument after the highest one so far.
 /// - On PostgreSQL `?` is an operator on JSON too. There a `?` by itself is a place where a value must follow (after an
-///   operator, an opening bracket, a comma, a key word), and an operator after a value: `meta ? 'key'`. `?|`, `?&` and
-///   `@?` are always operators. Where both are wanted, `$1` leaves no doubt.
+///   operator, an opening bracket, a comma, a key word), and an operator after a value: `meta ? 'key'`. So it is among
+///   other signs: `a=?`, `'%'||?||'%'`. `?|`, `?&` and `@?` are always operators. Where both are wanted, `$1` leaves no doubt.
 ///
 /// # Errors
 /// A text that passes a cap.
@@ -35,24 +35,51 @@ pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<
     let mut before: Option<Token> = None;
     for token in lexed.tokens.iter().copied() {
         let text = lexed.text(token);
-        let place = match token.kind {
-            Kind::Parameter => true,
-            Kind::Operator => dialect == Dialect::Postgres && text == "?" && !ends_value(&lexed, before),
-            _ => false,
+        let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+        let start = offset(token.start);
+        let spans = match token.kind {
+            Kind::Parameter => vec![start..offset(token.end)],
+            Kind::Operator if dialect == Dialect::Postgres => {
+                within_operator(text, ends_value(&lexed, before))
+                    .map(|at| start + at..start + at + 1)
+                    .collect()
+            }
+            _ => Vec::new(),
         };
-        if place {
-            let number =
-                text.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(highest.saturating_add(1));
+        // Where a value stands last, its token may be an operator's.
+        let stands_last = spans.last().is_some_and(|last| last.end == offset(token.end));
+        for span in spans {
+            let digits = text.get(1..).filter(|_| token.kind == Kind::Parameter);
+            let number = digits.and_then(|digits| digits.parse().ok()).unwrap_or(highest.saturating_add(1));
             highest = highest.max(number);
-            let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
-            found.push(Placeholder { span: offset(token.start)..offset(token.end), number });
-            // A value stands here, though its token is an operator's.
-            before = Some(Token { kind: Kind::Parameter, ..token });
-        } else {
-            before = Some(token);
+            found.push(Placeholder { span, number });
         }
+        before = Some(if stands_last { Token { kind: Kind::Parameter, ..token } } else { token });
     }
     Ok(found)
+}
+
+/// Where in an operator of PostgreSQL's, which takes in every sign that it can, question marks stand for values: `a=?`,
+/// `'%'||?||'%'`. None in an operator that has one by itself.
+fn within_operator(text: &str, after_value: bool) -> impl Iterator<Item = usize> {
+    let mut value = after_value;
+    let mut places = Vec::new();
+    for (at, sign) in text.char_indices() {
+        if sign != '?' {
+            value = false;
+        } else if value {
+            // `meta ? 'key'`, `a ?|| b`.
+            places.clear();
+            break;
+        } else {
+            places.push(at);
+            value = true;
+        }
+    }
+    if matches!(text, "@?" | "?|" | "?&") {
+        places.clear();
+    }
+    places.into_iter()
 }
 
 /// Whether a value may end with a token, so that an operator follows.
@@ -106,6 +133,19 @@ mod tests {
     fn after_a_value_it_is_an_operator_of_postgres() {
         assert_eq!(postgres("SELECT meta ? 'k', (meta) ? 'k', '{}'::jsonb ? $1"), of(&[("$1", 1)]));
         assert_eq!(postgres("SELECT meta ? ?, meta ?| ?, meta @? ?"), of(&[("?", 1), ("?", 2), ("?", 3)]));
+    }
+
+    #[test]
+    fn a_place_may_touch_other_signs() {
+        assert_eq!(
+            postgres("SELECT 1 WHERE a=?AND b>=? AND c LIKE '%'||?||'%'"),
+            of(&[("?", 1), ("?", 2), ("?", 3)])
+        );
+        assert_eq!(
+            postgres("SELECT ?||?, -?, d->>?, ?-1"),
+            of(&[("?", 1), ("?", 2), ("?", 3), ("?", 4), ("?", 5)])
+        );
+        assert_eq!(postgres("SELECT l ?|| m, a ?-| b, ?| c, d@? $1"), of(&[("$1", 1)]));
     }
 
     #[test]

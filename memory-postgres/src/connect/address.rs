@@ -277,7 +277,7 @@ impl Reading {
             "keepalives" => set(config.keepalives(whole(name, value)? != 0)),
             "keepalives_idle" => set(config.keepalives_idle(Duration::from_secs(whole(name, value)?.max(1)))),
             "keepalives_interval" => {
-                set(config.keepalives_interval(Duration::from_secs(whole(name, value)?.max(1))))
+                set(config.keepalives_interval(Duration::from_secs(whole(name, value)?.max(1))));
             }
             "keepalives_count" => {
                 let count = u32::try_from(whole(name, value)?).map_err(|_| wrong(name, "a small number"))?;

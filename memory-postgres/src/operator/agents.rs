@@ -10,7 +10,11 @@ use crate::sql::{self, SqlConfig};
 pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &mut Report) {
     match config.key(base_dir) {
         Ok(_) => {
-            report.say("sql_key", Status::Ok, "the key of which passwords of scopes' roles are made is there")
+            report.say(
+                "sql_key",
+                Status::Ok,
+                "the key of which passwords of scopes' roles are made is there",
+            );
         }
         Err(error) => report.say("sql_key", Status::Problem, why(&error)),
     }
