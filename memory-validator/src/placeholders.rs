@@ -38,7 +38,7 @@ pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<
         let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
         let start = offset(token.start);
         let spans = match token.kind {
-            Kind::Parameter => vec![start..offset(token.end)],
+            Kind::Parameter => std::iter::once(start..offset(token.end)).collect(),
             Kind::Operator if dialect == Dialect::Postgres => {
                 within_operator(text, ends_value(&lexed, before))
                     .map(|at| start + at..start + at + 1)
