@@ -143,7 +143,6 @@ impl Server {
             "max_connections=200".to_owned(),
             "shared_buffers=128MB".to_owned(),
             "max_wal_size=512MB".to_owned(),
-            "max_prepared_transactions=4".to_owned(),
             format!("fsync={fsync}"),
             format!("full_page_writes={fsync}"),
         ] {
