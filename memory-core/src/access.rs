@@ -219,7 +219,7 @@ mod tests {
     fn a_failed_write_loses_nothing() {
         let counts = AccessCounts::new(10);
         counts.look().access(1, "k", 5, 0);
-        counts.take(10);
+        let _taken = counts.take(10);
         counts.look().access(1, "k", 5, 0);
         counts.failed();
         assert_eq!(counts.look().total(1, "k", 5, 0), 2);
