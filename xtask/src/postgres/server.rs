@@ -26,7 +26,7 @@ impl User {
         Ok(if printed.trim() == "0" { Self::Nobody } else { Self::Same })
     }
 
-    fn run<'c>(self, command: &'c mut Command) -> &'c mut Command {
+    fn run(self, command: &mut Command) -> &mut Command {
         #[cfg(unix)]
         if self == Self::Nobody {
             use std::os::unix::process::CommandExt as _;
