@@ -9,6 +9,7 @@ use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeId, ScopeKin
 use serde::Deserialize;
 
 use crate::secret::{MAX_SECRET_BYTES, SecretSource};
+use crate::tenancy::{PatternOf, TenantPattern, without_key};
 
 /// Most tenants with a key of their own.
 const MAX_TENANTS: usize = 10_000;
@@ -24,8 +25,11 @@ const MAX_NAME_BYTES: usize = 128;
 pub enum Tenancy {
     /// Every tenant has a key of its own, and the service keeps what is behind different keys apart.
     KeyPerTenant,
-    /// All tenants use one key, and are told apart by what the client sends.
+    /// All tenants use one key, and are told apart by the digests of their scopes that the client sends as ids.
     SharedKey,
+    /// The same, and each id begins with a prefix of its tenant: its owner can be told at the service, by eye and by
+    /// the service's own rules.
+    SharedKeyWithPrefix,
 }
 
 /// Where one key is: exactly one of the two.
@@ -67,10 +71,17 @@ impl KeyRef {
 pub struct KeyOptions {
     /// How tenants share the service.
     pub tenancy: Tenancy,
-    /// The key of all tenants; only with [`Tenancy::SharedKey`].
+    /// The key of all tenants; only where they share one.
     pub shared: Option<KeyRef>,
     /// The keys of tenants; only with [`Tenancy::KeyPerTenant`].
     pub tenants: BTreeMap<String, KeyRef>,
+    /// Where the keys of tenants are that `tenants` does not name: a [`TenantPattern`] of variables in `env`, or of
+    /// files in `file`. Only with [`Tenancy::KeyPerTenant`].
+    pub tenant_pattern: Option<KeyRef>,
+    /// A [`TenantPattern`] of prefixes; with [`Tenancy::SharedKeyWithPrefix`], and only there.
+    pub prefix: Option<String>,
+    /// Longest id that the service keeps whole, in bytes; `None`: any.
+    pub max_id_bytes: Option<usize>,
     /// The name under which a run may bring a key of its own in [`RunContext::credentials`].
     pub run_credential: Option<String>,
 }
@@ -79,7 +90,15 @@ impl KeyOptions {
     /// No key yet.
     #[must_use]
     pub fn new(tenancy: Tenancy) -> Self {
-        Self { tenancy, shared: None, tenants: BTreeMap::new(), run_credential: None }
+        Self {
+            tenancy,
+            shared: None,
+            tenants: BTreeMap::new(),
+            tenant_pattern: None,
+            prefix: None,
+            max_id_bytes: None,
+            run_credential: None,
+        }
     }
 
     /// Checks what can be checked without reading a key.
@@ -87,7 +106,8 @@ impl KeyOptions {
     /// # Errors
     /// `invalid_argument` for keys that do not go with the tenancy, and where no key can ever be had.
     pub fn check(&self) -> Result<()> {
-        let Self { tenancy, shared, tenants, run_credential } = self;
+        let Self { tenancy, shared, tenants, run_credential, .. } = self;
+        let (pattern, _) = (self.pattern()?, self.prefix_pattern()?);
         match tenancy {
             Tenancy::KeyPerTenant if shared.is_some() => {
                 return Err(Error::invalid(
@@ -95,9 +115,9 @@ impl KeyOptions {
                      `tenant_keys`, or say `tenancy = \"shared_key\"` if all tenants are to share the key",
                 ));
             }
-            Tenancy::SharedKey if !tenants.is_empty() => {
+            Tenancy::SharedKey | Tenancy::SharedKeyWithPrefix if !tenants.is_empty() || pattern.is_some() => {
                 return Err(Error::invalid(
-                    "`tenant_keys` go with `tenancy = \"key_per_tenant\"`; give one key, or say so",
+                    "`tenant_keys` and patterns of keys go with `tenancy = \"key_per_tenant\"`; give one key, or say so",
                 ));
             }
             _ => {}
@@ -105,9 +125,10 @@ impl KeyOptions {
         if tenants.len() > MAX_TENANTS {
             return Err(Error::too_large("tenant_keys", tenants.len(), MAX_TENANTS, "tenants"));
         }
-        if shared.is_none() && tenants.is_empty() && run_credential.is_none() {
+        if shared.is_none() && tenants.is_empty() && pattern.is_none() && run_credential.is_none() {
             return Err(Error::invalid(
-                "no key is configured; give `api_key_env` or `api_key_file`, `tenant_keys`, or `run_credential`",
+                "no key is configured; give `api_key_env` or `api_key_file`, `tenant_keys`, `tenant_key_env` or \
+                 `tenant_key_file`, or `run_credential`",
             ));
         }
         if let Some(name) = run_credential
@@ -116,8 +137,59 @@ impl KeyOptions {
             return Err(Error::invalid("`run_credential` must have 1 to 128 bytes and no control character"));
         }
         shared.iter().chain(tenants.values()).try_for_each(|key| key.source().map(drop))?;
-        tenants.keys().try_for_each(|tenant| TenantId::new(tenant.as_str()).map(drop))
+        for (name, key) in tenants {
+            let tenant = TenantId::new(name.as_str())?;
+            let place = key.env.clone().or_else(|| key.file.as_ref().map(|path| path.display().to_string()));
+            let of_pattern = pattern.as_ref().zip(place).and_then(|(pattern, place)| pattern.tenant(&place));
+            if of_pattern.is_some_and(|other| other != tenant) {
+                return Err(Error::invalid(
+                    "one of `tenant_keys` is where the pattern of keys has another tenant's key; name another place",
+                ));
+            }
+        }
+        Ok(())
     }
+
+    /// Where the keys of tenants are by pattern.
+    fn pattern(&self) -> Result<Option<TenantPattern>> {
+        let Some(key) = &self.tenant_pattern else { return Ok(None) };
+        match key.source()? {
+            SecretSource::Env(text) => TenantPattern::parse(&text, PatternOf::Variables).map(Some),
+            SecretSource::File(path) => match path.to_str() {
+                Some(text) => TenantPattern::parse(text, PatternOf::Files).map(Some),
+                None => Err(Error::invalid("the pattern of key files is not UTF-8; name one that is")),
+            },
+        }
+    }
+
+    fn prefix_pattern(&self) -> Result<Option<TenantPattern>> {
+        match (self.tenancy, &self.prefix) {
+            (Tenancy::SharedKeyWithPrefix, Some(text)) => {
+                let pattern = TenantPattern::parse(text, PatternOf::Prefixes)?;
+                let room = self.max_id_bytes.map_or(usize::MAX, |most| most.saturating_sub(SCOPE_ID_BYTES));
+                pattern.within(room).map(Some)
+            }
+            (Tenancy::SharedKeyWithPrefix, None) => Err(Error::invalid(
+                "`tenancy = \"shared_key_with_prefix\"` needs `prefix`, as acme-{tenant}.",
+            )),
+            (_, Some(_)) => Err(Error::invalid(
+                "`prefix` goes with `tenancy = \"shared_key_with_prefix\"`; say so, or leave it out",
+            )),
+            (_, None) => Ok(None),
+        }
+    }
+}
+
+/// The length of [`scope_id`] at most.
+const SCOPE_ID_BYTES: usize = "m1.agent.".len() + 64;
+
+/// A scope as a service knows it: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
+///
+/// Of letters, digits and dots alone, never blank, never `*`: no filter, path or parameter reads anything into it.
+/// Different scopes have different ids, whatever tenants and ids look like.
+#[must_use]
+pub fn scope_id(scope: &Scope) -> String {
+    format!("m1.{}.{}", scope.kind, scope.digest().to_hex())
 }
 
 /// The keys of a service, read. `Debug` shows none.
@@ -125,6 +197,10 @@ pub struct Keyring {
     tenancy: Tenancy,
     shared: Option<Secret>,
     tenants: BTreeMap<TenantId, Secret>,
+    pattern: Option<TenantPattern>,
+    prefix: Option<TenantPattern>,
+    /// Keys that were found by the pattern.
+    found: Mutex<BTreeMap<TenantId, Secret>>,
     run_credential: Option<String>,
     /// Keys that runs brought along when they wrote into their own scope; the end of a run needs them once more.
     runs: Mutex<BTreeMap<(TenantId, ScopeId), Secret>>,
@@ -153,6 +229,9 @@ impl Keyring {
             tenancy: options.tenancy,
             shared: options.shared.as_ref().map(load).transpose()?,
             tenants,
+            pattern: options.pattern()?,
+            prefix: options.prefix_pattern()?,
+            found: Mutex::default(),
             run_credential: options.run_credential.clone(),
             runs: Mutex::default(),
         })
@@ -162,6 +241,19 @@ impl Keyring {
     #[must_use]
     pub fn tenancy(&self) -> Tenancy {
         self.tenancy
+    }
+
+    /// The id that stands for a scope at the service: [`scope_id`], behind the prefix of its tenant where there is one.
+    /// The end of a run, reads, writes and deletes all ask here.
+    ///
+    /// # Errors
+    /// `too_large` where the tenant's id is too long for the prefix: it is never cut.
+    pub fn remote_id(&self, scope: &Scope) -> Result<String> {
+        let id = scope_id(scope);
+        match &self.prefix {
+            Some(prefix) => Ok(prefix.name(&scope.tenant)? + &id),
+            None => Ok(id),
+        }
     }
 
     /// Every key that was configured.
@@ -176,7 +268,7 @@ impl Keyring {
     pub fn of(&self, run: &RunContext) -> Result<Secret> {
         match self.brought(run)? {
             Some(secret) => Ok(secret),
-            None => self.of_tenant(&run.tenant).ok_or_else(|| self.missing()),
+            None => self.of_tenant(&run.tenant)?.ok_or_else(|| self.missing()),
         }
     }
 
@@ -208,7 +300,7 @@ impl Keyring {
     pub fn of_ended_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Option<Secret> {
         let key = (tenant.clone(), root_run.clone());
         let brought = self.runs().get(&key).cloned();
-        brought.or_else(|| self.of_tenant(tenant))
+        brought.or_else(|| self.of_tenant(tenant).ok().flatten())
     }
 
     /// Drops the key of a run that has ended.
@@ -216,11 +308,44 @@ impl Keyring {
         self.runs().remove(&(tenant.clone(), root_run.clone()));
     }
 
-    fn of_tenant(&self, tenant: &TenantId) -> Option<Secret> {
-        match self.tenancy {
-            Tenancy::SharedKey => self.shared.clone(),
-            Tenancy::KeyPerTenant => self.tenants.get(tenant).cloned(),
+    fn of_tenant(&self, tenant: &TenantId) -> Result<Option<Secret>> {
+        match (self.tenancy, self.tenants.get(tenant), &self.pattern) {
+            (Tenancy::SharedKey | Tenancy::SharedKeyWithPrefix, ..) => Ok(self.shared.clone()),
+            (Tenancy::KeyPerTenant, Some(key), _) => Ok(Some(key.clone())),
+            (Tenancy::KeyPerTenant, None, Some(pattern)) => self.of_pattern(tenant, pattern).map(Some),
+            (Tenancy::KeyPerTenant, None, None) => Ok(None),
         }
+    }
+
+    /// The key of a tenant where the pattern has it; read once.
+    fn of_pattern(&self, tenant: &TenantId, pattern: &TenantPattern) -> Result<Secret> {
+        if let Some(key) = self.found().get(tenant) {
+            return Ok(key.clone());
+        }
+        let name = pattern.name(tenant).map_err(without_key)?;
+        let secret = match pattern.of() {
+            PatternOf::Files => SecretSource::File(PathBuf::from(name)),
+            _ => SecretSource::Env(name),
+        }
+        .load()?;
+        let mut found = self.found();
+        let same = |other: (&TenantId, &Secret)| other.0 != tenant && other.1.expose() == secret.expose();
+        if self.tenants.iter().any(same) || found.iter().any(same) {
+            return Err(Error::new(
+                ErrorKind::Unauthenticated,
+                "this tenant's key is another tenant's too, so they would share a memory; give each its own",
+            ));
+        }
+        if found.len() >= MAX_TENANTS && !found.contains_key(tenant) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "keys of more than {MAX_TENANTS} tenants are in use; use another process for the rest"
+                ),
+            ));
+        }
+        found.insert(tenant.clone(), secret.clone());
+        Ok(secret)
     }
 
     fn brought(&self, run: &RunContext) -> Result<Option<Secret>> {
@@ -241,9 +366,15 @@ impl Keyring {
         let advice = match (self.tenancy, &self.run_credential) {
             (Tenancy::KeyPerTenant, None) => "add it to `tenant_keys`",
             (Tenancy::KeyPerTenant, Some(_)) => "add it to `tenant_keys`, or bring it with the run",
-            (Tenancy::SharedKey, _) => "bring it with the run, or configure one",
+            (Tenancy::SharedKey | Tenancy::SharedKeyWithPrefix, _) => {
+                "bring it with the run, or configure one"
+            }
         };
         Error::new(ErrorKind::Unauthenticated, format!("there is no key for this tenant; {advice}"))
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeMap<TenantId, Secret>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn runs(&self) -> MutexGuard<'_, BTreeMap<(TenantId, ScopeId), Secret>> {
@@ -258,6 +389,8 @@ impl fmt::Debug for Keyring {
             .field("tenancy", &self.tenancy)
             .field("shared", &self.shared.is_some())
             .field("tenants", &self.tenants.len())
+            .field("pattern", &self.pattern)
+            .field("prefix", &self.prefix)
             .field("run_credential", &self.run_credential.is_some())
             .finish_non_exhaustive()
     }

@@ -10,7 +10,8 @@
 //!   honour `Retry-After` ([`RetryPolicy`]); an origin that keeps failing is left alone
 //!   ([`BreakerPolicy`]).
 //! - **Paths**: [`Endpoint`] adds paths and parameters to a base URL so that none of them can lead elsewhere.
-//! - **Secrets**: keys are read by reference and handed out by tenant and run ([`Keyring`]); a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
+//! - **Secrets**: keys are read by reference and handed out by tenant and run ([`Keyring`]), by patterns
+//!   that no two tenants meet in ([`TenantPattern`]); a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
 //!   and sizes, never paths, parameters, headers or bodies.
 //!
 //! TLS is rustls with the ring provider and the operating system's roots.
@@ -46,6 +47,7 @@ mod reply;
 mod resolve;
 mod retry;
 mod secret;
+mod tenancy;
 mod timer;
 mod tls;
 
@@ -54,11 +56,12 @@ pub use crate::breaker::BreakerPolicy;
 pub use crate::call::{Call, CallKind, Credential, Method};
 pub use crate::client::{HttpClient, HttpClientBuilder, Limits};
 pub use crate::endpoint::Endpoint;
-pub use crate::keys::{KeyOptions, KeyRef, Keyring, Tenancy};
+pub use crate::keys::{KeyOptions, KeyRef, Keyring, Tenancy, scope_id};
 pub use crate::origin::{MAX_URL_BYTES, Origin};
 pub use crate::policy::EgressPolicy;
 pub use crate::reply::Reply;
 pub use crate::resolve::{Resolver, SystemResolver};
 pub use crate::retry::RetryPolicy;
 pub use crate::secret::{MAX_SECRET_BYTES, SecretSource};
+pub use crate::tenancy::{PLACEHOLDER, PatternOf, TenantPattern};
 pub use crate::timer::{Timer, TokioTimer};

@@ -14,6 +14,8 @@ pub const PLATFORM_BASE_URL: &str = "https://api.mem0.ai";
 
 /// Longest wait that may be configured.
 const MAX_TIMEOUT_MS: u64 = 600_000;
+/// Longest id, in bytes: what is longer its databases may cut.
+const MAX_ID_BYTES: usize = 255;
 /// Largest reply that may be configured, in bytes.
 const MAX_REPLY_BYTES: usize = 64 << 20;
 
@@ -53,6 +55,13 @@ pub struct Mem0Options {
     /// With `tenancy = "key_per_tenant"`: where each tenant's key is.
     #[serde(default)]
     pub tenant_keys: BTreeMap<String, KeyRef>,
+    /// With `tenancy = "key_per_tenant"`: the environment variables with the keys of all other tenants, as
+    /// `MEM0_KEY_{tenant}`; see [`memory_http::TenantPattern`].
+    pub tenant_key_env: Option<String>,
+    /// The files with them, as `/run/secrets/{tenant}.key`. At most one of the two.
+    pub tenant_key_file: Option<PathBuf>,
+    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, as `acme-{tenant}.`.
+    pub prefix: Option<String>,
     /// The name under which a run may bring a key of its own.
     pub run_credential: Option<String>,
     /// A PEM file with root certificates to trust besides the system's.
@@ -96,6 +105,9 @@ impl Mem0Options {
             api_key_env: None,
             api_key_file: None,
             tenant_keys: BTreeMap::new(),
+            tenant_key_env: None,
+            tenant_key_file: None,
+            prefix: None,
             run_credential: None,
             ca_file: None,
             timeout_ms: default_timeout_ms(),
@@ -160,6 +172,14 @@ impl Mem0Options {
             keys.shared = Some(shared);
         }
         keys.tenants = self.tenant_keys.clone();
+        if self.tenant_key_env.is_some() || self.tenant_key_file.is_some() {
+            let mut pattern = KeyRef::default();
+            pattern.env.clone_from(&self.tenant_key_env);
+            pattern.file.clone_from(&self.tenant_key_file);
+            keys.tenant_pattern = Some(pattern);
+        }
+        keys.prefix.clone_from(&self.prefix);
+        keys.max_id_bytes = Some(MAX_ID_BYTES);
         keys.run_credential.clone_from(&self.run_credential);
         keys
     }

@@ -22,7 +22,7 @@ impl Mem0Provider {
     /// Refuses a scope of another tenant than the run's, also without `Checked`.
     fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
         if run.tenant == scope.tenant {
-            return Ok(Owner::of(scope));
+            return Owner::of(&self.keys, scope);
         }
         Err(Error::new(
             ErrorKind::ScopeDenied,

@@ -135,7 +135,7 @@ impl Provider for Mem0Provider {
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
-        self.forget_within(&key, &Owner::of(&scope), Forget::All).await.map_err(|error| {
+        self.forget_within(&key, &Owner::of(&self.keys, &scope)?, Forget::All).await.map_err(|error| {
             match error.kind() {
                 ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
                 _ => error,

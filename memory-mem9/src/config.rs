@@ -14,6 +14,8 @@ pub const MEM9_BASE_URL: &str = "https://api.mem9.ai";
 
 /// Longest wait that may be configured: a little longer than the server's own nine minutes.
 const MAX_TIMEOUT_MS: u64 = 600_000;
+/// Longest id, in bytes: of what is longer mem9 stores nothing, and says that all is well.
+const MAX_ID_BYTES: usize = 100;
 /// Largest reply that may be configured, in bytes.
 const MAX_REPLY_BYTES: usize = 64 << 20;
 
@@ -59,6 +61,13 @@ pub struct Mem9Options {
     /// Where each tenant's key is.
     #[serde(default)]
     pub tenant_keys: BTreeMap<String, KeyRef>,
+    /// With `tenancy = "key_per_tenant"`: the environment variables with the keys of all other tenants, as
+    /// `MEM9_KEY_{tenant}`; see [`memory_http::TenantPattern`].
+    pub tenant_key_env: Option<String>,
+    /// The files with them, as `/run/secrets/{tenant}.key`. At most one of the two.
+    pub tenant_key_file: Option<PathBuf>,
+    /// With `tenancy = "shared_key_with_prefix"`: what every id of a tenant begins with, as `acme-{tenant}.`.
+    pub prefix: Option<String>,
     /// The name under which a run may bring a key of its own.
     pub run_credential: Option<String>,
     /// Whether `add` waits until mem9 has worked. Default: yes; else what becomes of it is never told.
@@ -118,6 +127,9 @@ impl Mem9Options {
             api_key_env: None,
             api_key_file: None,
             tenant_keys: BTreeMap::new(),
+            tenant_key_env: None,
+            tenant_key_file: None,
+            prefix: None,
             run_credential: None,
             sync: default_sync(),
             ranking: Ranking::default(),
@@ -167,6 +179,14 @@ impl Mem9Options {
             keys.shared = Some(shared);
         }
         keys.tenants = self.tenant_keys.clone();
+        if self.tenant_key_env.is_some() || self.tenant_key_file.is_some() {
+            let mut pattern = KeyRef::default();
+            pattern.env.clone_from(&self.tenant_key_env);
+            pattern.file.clone_from(&self.tenant_key_file);
+            keys.tenant_pattern = Some(pattern);
+        }
+        keys.prefix.clone_from(&self.prefix);
+        keys.max_id_bytes = Some(MAX_ID_BYTES);
         keys.run_credential.clone_from(&self.run_credential);
         keys
     }

@@ -14,14 +14,14 @@ use crate::client::{Ask, MEMORIES};
 use crate::error;
 use crate::forget::{forget_all, forget_ids, some_may_be_gone};
 use crate::listing;
-use crate::owner::{Owner, agent_id};
+use crate::owner::Owner;
 use crate::provider::Mem9Provider;
 
 impl Mem9Provider {
     /// Refuses a scope of another tenant than the run's, also without `Checked`.
     fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
         if run.tenant == scope.tenant {
-            return Ok(Owner::of(scope));
+            return Owner::of(&self.keys, scope);
         }
         Err(Error::new(
             ErrorKind::ScopeDenied,
@@ -101,7 +101,7 @@ impl MemoryLayer for Mem9Provider {
         let body = json!({
             "messages": said,
             "agent_id": owner.id(),
-            "session_id": agent_id(&session),
+            "session_id": self.keys.remote_id(&session)?,
             "sync": self.options.sync,
         });
         let ask = Ask::of(Method::Post, &MEMORIES, self.options.add_timeout())

@@ -1,6 +1,7 @@
 //! A scope as mem9 knows it.
 
 use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_http::{Keyring, scope_id};
 
 /// The `agent_id` that stands for a scope at mem9: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
 ///
@@ -17,7 +18,7 @@ use memory_core::{Error, ErrorKind, Result, Scope};
 /// ```
 #[must_use]
 pub fn agent_id(scope: &Scope) -> String {
-    format!("m1.{}.{}", scope.kind, scope.digest().to_hex())
+    scope_id(scope)
 }
 
 /// Whom a call is about. Nothing else ever goes into `agent_id`.
@@ -28,8 +29,10 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn of(scope: &Scope) -> Self {
-        Self { id: agent_id(scope), scope: scope.clone() }
+    /// # Errors
+    /// `too_large` where the tenant's id is too long for the prefix that is configured.
+    pub(crate) fn of(keys: &Keyring, scope: &Scope) -> Result<Self> {
+        Ok(Self { id: keys.remote_id(scope)?, scope: scope.clone() })
     }
 
     pub(crate) fn id(&self) -> &str {
