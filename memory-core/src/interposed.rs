@@ -214,7 +214,13 @@ pub struct Next<'a> {
     provider: &'a dyn Provider,
 }
 
-impl Next<'_> {
+impl<'a> Next<'a> {
+    /// A way to run requests on any provider.
+    #[must_use]
+    pub fn to(provider: &'a dyn Provider) -> Self {
+        Self { provider }
+    }
+
     /// The wrapped provider itself.
     #[must_use]
     pub fn provider(&self) -> &dyn Provider {
