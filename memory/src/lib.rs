@@ -3,6 +3,8 @@
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
 //! - [`embedders`]: what gives entries vectors;
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
+//! - `definitions` (feature `sqlite`): backends that are defined at run time;
+//! - `fallback` (feature `sqlite`): a store in the place of one that cannot be reached;
 //! - [`audit`]: a record of every operation;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
@@ -15,7 +17,11 @@
 
 pub mod audit;
 pub mod config;
+#[cfg(feature = "sqlite")]
+pub mod definitions;
 pub mod embedders;
+#[cfg(feature = "sqlite")]
+pub mod fallback;
 mod memory;
 pub mod policy;
 #[cfg(feature = "postgres")]

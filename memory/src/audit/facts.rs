@@ -30,6 +30,7 @@ pub(crate) struct Facts<'a> {
     scope: Option<ScopeKind>,
     dialect: Option<SqlDialect>,
     sql: Option<String>,
+    fallback: Option<String>,
     ended: Option<Ended>,
 }
 
@@ -59,6 +60,7 @@ impl<'a> Facts<'a> {
             scope: None,
             dialect,
             sql: None,
+            fallback: None,
             ended: None,
         }
     }
@@ -80,6 +82,12 @@ impl<'a> Facts<'a> {
             None => has_scope.then_some(DEFAULT_SCOPE),
             Some(raw) => serde_json::from_str(raw).ok(),
         };
+    }
+
+    /// Notes which backend answered in the place of another.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn fell_back(&mut self, who: String) {
+        self.fallback = Some(who);
     }
 
     /// Notes the end, and the bytes that were answered.
@@ -128,6 +136,7 @@ impl Drop for Facts<'_> {
             bytes_out: ended.bytes_out,
             outcome: ended.outcome,
             refused_by: ended.refused_by,
+            fallback: self.fallback.take(),
             content,
         });
     }
@@ -156,6 +165,7 @@ pub(crate) struct Observation {
     bytes_out: usize,
     outcome: &'static str,
     refused_by: Option<String>,
+    fallback: Option<String>,
     content: Content,
 }
 
@@ -225,6 +235,7 @@ impl Observation {
             micros: u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX),
             outcome: self.outcome,
             refused_by: self.refused_by,
+            fallback: self.fallback,
             input,
             input_omitted,
         }

@@ -70,6 +70,9 @@ pub struct AuditCall {
     /// Of a refused SQL statement: the rule, or the layer, that refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<String>,
+    /// The backend that answered in the place of the one that could not be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// In full mode the call's input, redacted: an object where it was one, else a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,

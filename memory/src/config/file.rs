@@ -1,13 +1,15 @@
 //! The shape of `memory.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use memory_core::sql::DEFAULT_MAX_ROWS;
 use memory_core::{Error, Quota, Result, ScopeId, ScopeKind, TenantId};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::audit::AuditSection;
 use super::complete;
+use super::definitions::DefinitionsSection;
 use super::embedders::{EgressSection, EmbedderSection};
 use crate::policy::{
     DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, MAX_ANSWER_BYTES,
@@ -36,6 +38,8 @@ pub struct ConfigFile {
     pub sql: SqlSection,
     /// Where the record of every operation goes.
     pub audit: AuditSection,
+    /// What backends that are defined at run time may reach; without it there are none.
+    pub definitions: Option<DefinitionsSection>,
 }
 
 /// `[backends.NAME]`.
@@ -51,10 +55,30 @@ pub struct BackendSection {
     /// How the SQL databases of its scopes are kept: what its URL could say as `sql.NAME=value`.
     #[serde(default)]
     pub sql: BTreeMap<String, SqlOption>,
+    /// The backend that is asked where this one cannot be reached, by name.
+    pub fallback: Option<String>,
+    /// What becomes of writes meanwhile. Default: they are refused.
+    pub fallback_writes: Option<FallbackWrites>,
+    /// The file in which they wait; relative to the folder of `memory.toml`. Default: `NAME.fallback.db` in it.
+    pub fallback_journal: Option<PathBuf>,
+    /// How long this backend is left alone after it could not be reached, in milliseconds. Default 1,000.
+    pub fallback_rest_ms: Option<u32>,
+}
+
+/// What becomes of writes while a backend cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FallbackWrites {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// The fallback takes them, and they are written to this backend when it is back.
+    Journal,
 }
 
 /// One option under `[backends.NAME.sql]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a whole number, true or false, a text, or under `shared` files by name")]
 #[non_exhaustive]
 pub enum SqlOption {
@@ -69,23 +93,36 @@ pub enum SqlOption {
 }
 
 impl BackendSection {
-    /// The URL with what `sql` says.
-    pub(super) fn whole_url(&self) -> BackendUrl {
-        let mut parameters = Vec::new();
-        for (name, option) in &self.sql {
-            match option {
-                SqlOption::Switch(on) => parameters.push((format!("sql.{name}"), on.to_string())),
-                SqlOption::Number(number) => parameters.push((format!("sql.{name}"), number.to_string())),
-                SqlOption::Text(text) => parameters.push((format!("sql.{name}"), text.clone())),
-                SqlOption::Files(files) => {
-                    let named =
-                        |(file, path): (&String, &String)| (format!("sql.{name}.{file}"), path.clone());
-                    parameters.extend(files.iter().map(named));
-                }
+    /// A backend at this URL.
+    #[must_use]
+    pub fn new(url: BackendUrl) -> Self {
+        Self {
+            url,
+            embedder: None,
+            sql: BTreeMap::new(),
+            fallback: None,
+            fallback_writes: None,
+            fallback_journal: None,
+            fallback_rest_ms: None,
+        }
+    }
+}
+
+/// A URL with what `sql` says.
+pub(crate) fn with_sql(url: &BackendUrl, sql: &BTreeMap<String, SqlOption>) -> BackendUrl {
+    let mut parameters = Vec::new();
+    for (name, option) in sql {
+        match option {
+            SqlOption::Switch(on) => parameters.push((format!("sql.{name}"), on.to_string())),
+            SqlOption::Number(number) => parameters.push((format!("sql.{name}"), number.to_string())),
+            SqlOption::Text(text) => parameters.push((format!("sql.{name}"), text.clone())),
+            SqlOption::Files(files) => {
+                let named = |(file, path): (&String, &String)| (format!("sql.{name}.{file}"), path.clone());
+                parameters.extend(files.iter().map(named));
             }
         }
-        self.url.with_parameters(&parameters)
     }
+    url.with_parameters(&parameters)
 }
 
 /// `[default]`: identity and rules of agents that say nothing else.

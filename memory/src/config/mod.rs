@@ -2,9 +2,12 @@
 //! `docs/configuration.md`.
 
 mod audit;
+mod check;
+mod definitions;
 mod discover;
 mod embedders;
 mod error;
+mod fallback;
 mod file;
 
 use std::collections::BTreeSet;
@@ -14,11 +17,15 @@ use std::path::{Path, PathBuf};
 use memory_core::{Error, ErrorKind, Quota, Result, RunContext, ScopeId, ScopeKind, TenantId};
 
 pub use audit::AuditSection;
+pub use definitions::DefinitionsSection;
 pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
 pub use embedders::{EgressSection, EmbedderSection, StaticSection};
 pub use file::{
-    AgentSection, BackendSection, ConfigFile, DefaultSection, LimitsSection, SqlOption, SqlSection,
+    AgentSection, BackendSection, ConfigFile, DefaultSection, FallbackWrites, LimitsSection, SqlOption,
+    SqlSection,
 };
+
+pub(crate) use file::with_sql;
 
 use crate::memory::Memory;
 use crate::policy::Policy;
@@ -90,7 +97,7 @@ impl Config {
         let mut file: ConfigFile =
             toml::from_str(text).map_err(|error| error::explain(&error, text, &origin))?;
         for section in file.backends.values_mut() {
-            section.url = section.whole_url();
+            section.url = with_sql(&section.url, &section.sql);
         }
         let config = Self { origin, file };
         config.check().map_err(|error| error::in_file(error, &config.origin))?;
@@ -148,20 +155,49 @@ impl Config {
     }
 
     /// Opens a backend by name with a registry of one's own. Relative paths are relative to the file. An
-    /// embedder of the registry goes before the one that the file names.
+    /// embedder of the registry goes before the one that the file names. With `fallback` it is both: where
+    /// the backend cannot be reached, also when it is opened, its fallback is asked.
+    ///
+    /// # Errors
+    /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`]; `conflict` where writes wait for
+    /// the backend in a journal that it does not have any more.
+    pub async fn open_backend_with(&self, registry: &Registry, name: &str) -> Result<Memory> {
+        self.open_paired(registry, name).await
+    }
+
+    /// Opens a backend by name, without its fallback.
     ///
     /// # Errors
     /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`].
-    pub async fn open_backend_with(&self, registry: &Registry, name: &str) -> Result<Memory> {
-        let base_dir = self.origin.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
-        let url = self.backend_url(name)?;
-        match self.embedder_of(name)? {
+    pub async fn open_alone(&self, registry: &Registry, name: &str) -> Result<Memory> {
+        let registry = self.registry_for(registry, name)?;
+        registry.open_from(self.backend_url(name)?, self.base_dir()).await
+    }
+
+    /// The registry with the embedder of a backend.
+    fn registry_for(&self, registry: &Registry, name: &str) -> Result<Registry> {
+        Ok(match self.embedder_of(name)? {
             Some(embedder) if registry.context().embedder.is_none() => {
-                let embedder = self.open_embedder(registry, embedder)?;
-                registry.clone().with_embedder(embedder).open_from(url, base_dir).await
+                registry.clone().with_embedder(self.open_embedder(registry, embedder)?)
             }
-            _ => registry.open_from(url, base_dir).await,
-        }
+            _ => registry.clone(),
+        })
+    }
+
+    /// What relative paths are relative to; `None`: the working directory.
+    #[must_use]
+    pub fn base_dir(&self) -> Option<PathBuf> {
+        self.origin.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf)
+    }
+
+    /// The same configuration with one backend more.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    #[cfg(feature = "sqlite")]
+    fn insert_backend(&mut self, name: &str, section: BackendSection) -> Result<()> {
+        self.file.backends.insert(name.to_owned(), section);
+        self.check()
     }
 
     /// The backend of `[default]`, or the only one there is.
@@ -269,36 +305,7 @@ impl Config {
     }
 
     fn check(&self) -> Result<()> {
-        let sql = self.file.sql;
-        if sql.workers > 64 {
-            return Err(Error::invalid(format!("[sql] workers is {}; it must be 0 to 64", sql.workers)));
-        }
-        if sql.worker_memory_bytes.is_some_and(|bytes| bytes < 256 << 20) {
-            return Err(Error::invalid("[sql] worker_memory_bytes must be at least 268435456 (256 MiB)"));
-        }
-        for (place, backend) in std::iter::once(("[default]".to_owned(), self.file.default.backend.as_ref()))
-            .chain(
-                self.file
-                    .agents
-                    .iter()
-                    .map(|(name, agent)| (format!("[agents.{name}]"), agent.backend.as_ref())),
-            )
-        {
-            if let Some(backend) = backend {
-                self.backend_url(backend).map_err(|error| {
-                    Error::invalid(format!("{place} binds to a backend that is not under [backends]"))
-                        .with_source(error)
-                })?;
-            }
-        }
-        self.file.limits.check()?;
-        self.file.audit.check()?;
-        self.check_embedders()?;
-        self.file.default.rules().check("[default]", &self.file.limits)?;
-        for (name, agent) in &self.file.agents {
-            agent.rules().check(&format!("[agents.{name}]"), &self.file.limits)?;
-        }
-        Ok(())
+        self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 }
 

@@ -153,6 +153,19 @@ pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
     .with_detail("limit", max_bytes))
 }
 
+/// The answer with `fallback`, the backend that gave it in the place of another.
+#[cfg(feature = "sqlite")]
+pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<String> {
+    if answer.pop() != Some('}') {
+        return Err(Error::internal("an answer is no JSON object"));
+    }
+    if !answer.ends_with('{') {
+        answer.push(',');
+    }
+    answer.push_str(&format!("\"fallback\":{}}}", text(&who)?));
+    capped(answer, max_bytes)
+}
+
 /// What [`MemoryTool::call`](crate::MemoryTool::call) answers for an error:
 /// `{"error": {"code", "message", "details", "retryable"}}`, never over 16 KiB.
 #[must_use]

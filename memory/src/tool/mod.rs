@@ -133,7 +133,7 @@ impl MemoryTool {
     /// `{"error": {"code", "message", "details", "retryable"}}`.
     pub async fn call(&self, input: &str) -> String {
         let mut facts = self.facts(input);
-        let result = self.answer_to(input, facts.as_mut()).await;
+        let result = self.observed(input, facts.as_mut()).await;
         let refusal = result.as_ref().err().map(answer::refusal);
         if let Some(facts) = &mut facts {
             let bytes_out = refusal.as_ref().or(result.as_ref().ok()).map_or(0, String::len);
@@ -163,7 +163,7 @@ impl MemoryTool {
     /// As the operation fails; `invalid_argument` for malformed input; `scope_denied` by policy.
     pub async fn try_call(&self, input: &str) -> Result<String> {
         let mut facts = self.facts(input);
-        let result = self.answer_to(input, facts.as_mut()).await;
+        let result = self.observed(input, facts.as_mut()).await;
         if let Some(facts) = &mut facts {
             facts.ended(&result, result.as_ref().map_or(0, String::len));
         }
@@ -174,6 +174,24 @@ impl MemoryTool {
         self.auditor
             .as_ref()
             .map(|auditor| Facts::begin(auditor, &self.run, self.memory.capabilities().sql_dialect, input))
+    }
+
+    /// The answer, which names the backend that gave it in the place of another.
+    #[cfg(feature = "sqlite")]
+    async fn observed(&self, input: &str, mut facts: Option<&mut Facts<'_>>) -> Result<String> {
+        let (result, who) = crate::fallback::observe(self.answer_to(input, facts.as_deref_mut())).await;
+        let Some(who) = who else { return result };
+        let answer = answer::named(result?, &who, self.policy.max_answer_bytes);
+        if let Some(facts) = facts {
+            facts.fell_back(who);
+        }
+        answer
+    }
+
+    /// The answer; this build has no fallbacks.
+    #[cfg(not(feature = "sqlite"))]
+    async fn observed(&self, input: &str, facts: Option<&mut Facts<'_>>) -> Result<String> {
+        self.answer_to(input, facts).await
     }
 
     async fn answer_to(&self, input: &str, facts: Option<&mut Facts<'_>>) -> Result<String> {

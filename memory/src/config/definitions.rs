@@ -1,0 +1,171 @@
+//! `[definitions]` of `memory.toml`, and backends that it does not name itself.
+
+use std::path::PathBuf;
+
+use memory_core::{Result, TenantId};
+use serde::Deserialize;
+
+use super::Config;
+use crate::memory::Memory;
+use crate::registry::Registry;
+
+/// `[definitions]`: backends may be defined at run time, and what they may reach. Nothing, where a list is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DefinitionsSection {
+    /// Where they are kept; relative to the folder of `memory.toml`. Default: beside the database of the default backend,
+    /// where that is a file, as `NAME.definitions.db`; else `memory.definitions.db` in the folder of `memory.toml`.
+    pub file: Option<PathBuf>,
+    /// Schemes of URLs.
+    pub schemes: Vec<String>,
+    /// Hosts with their ports, as `mem0.example:443`.
+    pub hosts: Vec<String>,
+    /// Environment variables that a definition may name; with a `*` at the end, all that begin so.
+    pub env: Vec<String>,
+    /// Folders in which files may lie: databases, keys, certificates. Relative to the folder of `memory.toml`.
+    pub paths: Vec<PathBuf>,
+    /// Embedders, by name.
+    pub embedders: Vec<String>,
+    /// Backends that may be fallbacks, by name.
+    pub fallbacks: Vec<String>,
+}
+
+impl Config {
+    /// Opens a backend for a tenant: one of `[backends]`, or a definition of the tenant's, `NAME` or `NAME@VERSION`.
+    ///
+    /// # Errors
+    /// As [`Config::open_backend_with`]; `not_found` for a definition that is not there or was retired, with
+    /// `details.successor`; `forbidden` where the operator no longer allows what it names.
+    pub async fn open_backend_for(
+        &self,
+        registry: &Registry,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Memory> {
+        if self.file().backends.contains_key(name) || self.file().definitions.is_none() {
+            return self.open_backend_with(registry, name).await;
+        }
+        self.open_defined(registry, tenant, name).await
+    }
+
+    /// Whether a name can be that of a backend: one of `[backends]`, or of a definition.
+    pub(super) fn may_be_backend(&self, name: &str) -> Result<()> {
+        #[cfg(feature = "sqlite")]
+        if self.file().definitions.is_some() && !self.file().backends.contains_key(name) {
+            return crate::definitions::DefinitionRef::parse(name).map(drop);
+        }
+        self.backend_url(name).map(drop)
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    async fn open_defined(&self, registry: &Registry, _tenant: &TenantId, name: &str) -> Result<Memory> {
+        self.open_backend_with(registry, name).await
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod stored {
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    use memory_core::{Clock, Error, ErrorKind, Result, Retry, TenantId};
+
+    use super::super::{BackendSection, Config};
+    use super::DefinitionsSection;
+    use crate::definitions::{Allowed, Definition, DefinitionRef, DefinitionStore};
+    use crate::memory::Memory;
+    use crate::registry::Registry;
+    use crate::url::BackendUrl;
+
+    impl Config {
+        /// `[definitions]`.
+        ///
+        /// # Errors
+        /// `forbidden` where there is none.
+        pub fn definitions(&self) -> Result<&DefinitionsSection> {
+            self.file().definitions.as_ref().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Forbidden,
+                    format!(
+                        "{} has no [definitions], so no backend may be defined at run time; see docs/backends.md",
+                        self.origin().display()
+                    ),
+                )
+            })
+        }
+
+        /// Where definitions are kept.
+        ///
+        /// # Errors
+        /// As [`Config::definitions`].
+        pub fn definitions_file(&self) -> Result<PathBuf> {
+            let folder = self.origin().parent().unwrap_or_else(|| Path::new(""));
+            if let Some(file) = &self.definitions()?.file {
+                return Ok(folder.join(file));
+            }
+            let database = self
+                .default_backend()
+                .and_then(|name| self.file().backends.get(name))
+                .filter(|section| section.url.scheme() == "sqlite")
+                .and_then(|section| section.url.decoded_path().ok())
+                .filter(|path| path != ":memory:");
+            Ok(match database {
+                Some(path) => {
+                    folder.join(path.strip_prefix("//").unwrap_or(&path)).with_extension("definitions.db")
+                }
+                None => folder.join("memory.definitions.db"),
+            })
+        }
+
+        /// Opens the file of definitions, which is made where it is not there.
+        ///
+        /// # Errors
+        /// As [`Config::definitions`] and [`DefinitionStore::open`].
+        pub fn definition_store(&self, clock: Arc<dyn Clock>) -> Result<DefinitionStore> {
+            DefinitionStore::open(&self.definitions_file()?, clock)
+        }
+
+        /// Refuses a definition that names what `[definitions]` does not list, or that takes the name of a backend of the
+        /// file.
+        ///
+        /// # Errors
+        /// `forbidden`, `conflict`, `invalid_argument`.
+        pub fn check_definition(&self, name: &str, definition: &Definition) -> Result<()> {
+            if self.file().backends.contains_key(name) {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!(
+                        "`{name}` is under [backends] of memory.toml, which goes first; take another name"
+                    ),
+                )
+                .with_retry(Retry::Never));
+            }
+            self.allowed(definition).map(drop)
+        }
+
+        fn allowed(&self, definition: &Definition) -> Result<BackendUrl> {
+            let base_dir = self.base_dir();
+            Allowed { section: self.definitions()?, base_dir: base_dir.as_deref() }.check(definition)
+        }
+
+        pub(super) async fn open_defined(
+            &self,
+            registry: &Registry,
+            tenant: &TenantId,
+            name: &str,
+        ) -> Result<Memory> {
+            let which = DefinitionRef::parse(name)?;
+            let store = self.definition_store(Arc::clone(&registry.context().clock))?;
+            let stored = store.resolve(tenant, &which)?;
+            // What was allowed then may not be now.
+            let url = self.allowed(&stored.definition)?;
+            let mut section = BackendSection::new(url);
+            section.embedder = stored.definition.embedder;
+            section.fallback = stored.definition.fallback;
+            let mut config = self.clone();
+            config.insert_backend(name, section)?;
+            config.open_backend_with(registry, name).await
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `fallback` of `[backends.NAME]`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, Result};
+
+use super::{BackendSection, Config, FallbackWrites};
+use crate::memory::Memory;
+use crate::registry::Registry;
+
+impl BackendSection {
+    fn journals(&self) -> bool {
+        self.fallback_writes == Some(FallbackWrites::Journal)
+    }
+}
+
+impl Config {
+    /// The journal of a backend; `None`: its fallback takes no writes, or it has none.
+    ///
+    /// # Errors
+    /// `not_found` where there is no such backend.
+    pub fn fallback_journal(&self, backend: &str) -> Result<Option<PathBuf>> {
+        self.backend_url(backend)?;
+        let section = self.file().backends.get(backend).filter(|section| section.journals());
+        Ok(section.map(|section| self.journal_file(backend, section)))
+    }
+
+    fn journal_file(&self, name: &str, section: &BackendSection) -> PathBuf {
+        let folder = self.origin().parent().unwrap_or_else(|| Path::new(""));
+        match &section.fallback_journal {
+            Some(file) => folder.join(file),
+            None => folder.join(format!("{name}.fallback.db")),
+        }
+    }
+
+    pub(super) fn check_fallback(
+        &self,
+        name: &str,
+        section: &BackendSection,
+        journals: &mut BTreeSet<PathBuf>,
+    ) -> Result<()> {
+        let backends = &self.file().backends;
+        let bad = |what: &str| Err(Error::invalid(format!("[backends.{name}] {what}")));
+        let Some(fallback) = &section.fallback else {
+            let says_how = section.fallback_writes.is_some()
+                || section.fallback_journal.is_some()
+                || section.fallback_rest_ms.is_some();
+            return if says_how {
+                bad("says how its fallback works, and names none; set `fallback`")
+            } else {
+                Ok(())
+            };
+        };
+        if cfg!(not(feature = "sqlite")) {
+            return bad("has a fallback, which needs the cargo feature `sqlite` of the crate `memory`");
+        }
+        let Some(other) = backends.get(fallback) else {
+            return bad("names a fallback that is not under [backends]");
+        };
+        if let Some(further) = &other.fallback {
+            return if further == name || fallback == name {
+                bad("is a fallback of its own fallback; leave one of the two `fallback`s out")
+            } else {
+                bad("names a fallback that has one itself; a chain has one link, so leave one of the two out")
+            };
+        }
+        if other.url == section.url {
+            return bad("names a fallback with the same URL: it would fail with it; name another store");
+        }
+        if section.fallback_rest_ms.is_some_and(|millis| millis > 3_600_000) {
+            return bad("has a `fallback_rest_ms` over 3600000, an hour; lower it");
+        }
+        let sql = self.file().sql;
+        if sql.enabled && sql.workers > 0 {
+            return bad(
+                "has a fallback, and SQL runs in worker processes, which cannot tell who answered; leave out `workers` under \
+                 [sql] or `fallback`",
+            );
+        }
+        if !section.journals() {
+            return match section.fallback_journal {
+                Some(_) => bad(
+                    "names a `fallback_journal`, and writes are refused; set `fallback_writes = \"journal\"`",
+                ),
+                None => Ok(()),
+            };
+        }
+        if other.url.scheme() == "sqlite" && other.url.decoded_path().is_ok_and(|path| path == ":memory:") {
+            return bad(
+                "journals writes into a database in memory, which does not outlive this process; name a file",
+            );
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if section.fallback_journal.is_none() && !(name.len() <= 64 && name.chars().all(plain)) {
+            return bad("has a name that is no file's; set `fallback_journal`");
+        }
+        if !journals.insert(self.journal_file(name, section)) {
+            return bad("has the same `fallback_journal` as another backend; give each its own");
+        }
+        Ok(())
+    }
+
+    /// Opens a backend, with its fallback where it has one.
+    #[cfg(feature = "sqlite")]
+    pub(super) async fn open_paired(&self, registry: &Registry, name: &str) -> Result<Memory> {
+        use crate::fallback::{DEFAULT_REST_MILLIS, FallbackOptions, fingerprint, nothing_waits, paired};
+
+        let url = self.backend_url(name)?;
+        let Some(section) = self.file().backends.get(name) else {
+            return self.open_alone(registry, name).await;
+        };
+        if !section.journals() {
+            nothing_waits(&self.journal_file(name, section))?;
+        }
+        let Some(fallback) = &section.fallback else { return self.open_alone(registry, name).await };
+        let of_fallback = self.backend_url(fallback)?;
+        let mut options = FallbackOptions::new(fallback.as_str());
+        options.journal = self.fallback_journal(name)?;
+        options.rest_millis = section.fallback_rest_ms.unwrap_or(DEFAULT_REST_MILLIS);
+        options.clock = std::sync::Arc::clone(&registry.context().clock);
+        options.fingerprint = fingerprint(url, of_fallback);
+        let spare = self.open_alone(registry, fallback).await?;
+        let opener = Reopen {
+            registry: self.registry_for(registry, name)?,
+            url: url.clone(),
+            base_dir: self.base_dir(),
+        };
+        let primary = crate::fallback::Opens::open(&opener).await;
+        paired(primary, Some(Box::new(opener)), spare, options)
+    }
+
+    /// Opens a backend.
+    #[cfg(not(feature = "sqlite"))]
+    pub(super) async fn open_paired(&self, registry: &Registry, name: &str) -> Result<Memory> {
+        self.open_alone(registry, name).await
+    }
+}
+
+/// Opens a backend later.
+#[cfg(feature = "sqlite")]
+#[derive(Debug)]
+struct Reopen {
+    registry: Registry,
+    url: crate::url::BackendUrl,
+    base_dir: Option<PathBuf>,
+}
+
+#[cfg(feature = "sqlite")]
+#[async_trait::async_trait]
+impl crate::fallback::Opens for Reopen {
+    async fn open(&self) -> Result<Memory> {
+        self.registry.open_from(&self.url, self.base_dir.clone()).await
+    }
+}

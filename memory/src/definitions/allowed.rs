@@ -1,0 +1,216 @@
+//! What a definition may reach: what the operator lists under `[definitions]`, and nothing else.
+
+use std::path::{Component, Path, PathBuf};
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::content::Definition;
+use crate::config::DefinitionsSection;
+use crate::url::BackendUrl;
+
+/// Parameters whose values are words and numbers, and lead nowhere.
+const PLAIN: &[&str] = &[
+    "access_entries",
+    "application_name",
+    "channel_binding",
+    "checkpoint_pages",
+    "connect_timeout",
+    "durability",
+    "exports",
+    "flavour",
+    "index_vectors_from",
+    "pool_size",
+    "prefix",
+    "prepared",
+    "preview",
+    "queue_operations",
+    "ranking",
+    "readers",
+    "run_credential",
+    "schema",
+    "sql.checkpoint_pages",
+    "sql.dumps",
+    "sql.handles",
+    "sql.inline",
+    "sql.max_descriptors",
+    "sql.max_savepoints",
+    "sql.max_transactions",
+    "sql.readers_per_scope",
+    "sql.workers",
+    "sslmode",
+    "sync",
+    "tenancy",
+    "workers",
+];
+/// Ends of names of such parameters.
+const PLAIN_ENDS: &[&str] = &["_ms", "_bytes", "_kib"];
+/// Parameters that name a file or a folder, besides `…_file` and `sql.shared.…`.
+const PATHS: &[&str] = &["sql.root", "sslrootcert"];
+
+/// The operator's list, with what its paths are relative to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed<'a> {
+    pub(crate) section: &'a DefinitionsSection,
+    pub(crate) base_dir: Option<&'a Path>,
+}
+
+impl Allowed<'_> {
+    /// Refuses what is not listed. Names what, never a value that may be a secret put in the wrong place.
+    ///
+    /// # Errors
+    /// `forbidden`; `invalid_argument` for a malformed URL, and one with a password.
+    pub(crate) fn check(&self, definition: &Definition) -> Result<BackendUrl> {
+        for (name, list, what) in [
+            (&definition.embedder, &self.section.embedders, "embedders"),
+            (&definition.fallback, &self.section.fallbacks, "fallbacks"),
+        ] {
+            if name.as_ref().is_some_and(|name| !list.contains(name)) {
+                return Err(denied(what, "the name"));
+            }
+        }
+        let url = definition.whole_url()?;
+        if !self.section.schemes.iter().any(|scheme| scheme == url.scheme()) {
+            return Err(denied("schemes", "the scheme of the URL"));
+        }
+        match url.expose_rest().strip_prefix("//") {
+            Some(rest) if !rest.starts_with('/') => self.check_authority(url.scheme(), rest)?,
+            _ if url.scheme() == "sqlite" => self.check_file(&url)?,
+            _ => {
+                return Err(Error::invalid(
+                    "a definition names its host in the URL, as in postgres://user@host/database",
+                ));
+            }
+        }
+        for (name, value) in url.parameters()? {
+            self.check_parameter(&name, &value)?;
+        }
+        Ok(url)
+    }
+
+    fn check_authority(&self, scheme: &str, rest: &str) -> Result<()> {
+        let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+        let authority = rest.get(..end).unwrap_or_default();
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (user, hosts),
+            None => ("", authority),
+        };
+        if user.contains(':') || rest.get(end..).is_some_and(|rest| rest.contains('@')) {
+            return Err(Error::invalid(
+                "a definition holds no password; name the variable or the file that does, as password_env=NAME",
+            ));
+        }
+        let default = match scheme {
+            "postgres" | "postgresql" => Some("5432"),
+            other if other.ends_with("https") => Some("443"),
+            other if other.ends_with("http") => Some("80"),
+            _ => None,
+        };
+        for host in hosts.split(',') {
+            let host = host.to_ascii_lowercase();
+            let has_port = host
+                .rsplit_once(':')
+                .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+            let whole = match default {
+                Some(port) if !has_port => format!("{host}:{port}"),
+                _ => host,
+            };
+            if !self.section.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&whole)) {
+                return Err(denied("hosts", "a host of the URL, with its port,"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_file(&self, url: &BackendUrl) -> Result<()> {
+        let path = url.decoded_path()?;
+        if path == ":memory:" {
+            return Ok(());
+        }
+        let path = path.strip_prefix("//").unwrap_or(&path);
+        self.check_path(path)
+    }
+
+    fn check_parameter(&self, name: &str, value: &str) -> Result<()> {
+        if name.ends_with("_env") {
+            let allowed = |pattern: &String| match pattern.strip_suffix('*') {
+                Some(start) => value.starts_with(start),
+                None => pattern == value,
+            };
+            return if self.section.env.iter().any(allowed) {
+                Ok(())
+            } else {
+                Err(denied("env", &format!("the variable that `{name}` names")))
+            };
+        }
+        if name.ends_with("_file") || name.starts_with("sql.shared.") || PATHS.contains(&name) {
+            return self.check_path(value);
+        }
+        let word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'~' | b'{' | b'}');
+        if (PLAIN.contains(&name) || PLAIN_ENDS.iter().any(|end| name.ends_with(end)))
+            && value.len() <= 128
+            && value.bytes().all(word)
+        {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Forbidden,
+            format!(
+                "`{name}` is not among what a definition may say, or its value is no plain word; have the operator put the \
+                 backend under [backends] of memory.toml"
+            ),
+        )
+        .with_detail("parameter", name))
+    }
+
+    /// Whether a file lies in one of the allowed folders, whatever links lead there.
+    fn check_path(&self, text: &str) -> Result<()> {
+        let path = self.based(Path::new(text));
+        let climbs = Path::new(text).components().any(|part| matches!(part, Component::ParentDir));
+        let real = if climbs { None } else { real(&path) };
+        let allowed = real.is_some_and(|real| {
+            let folders = self.section.paths.iter().filter_map(|folder| real_folder(&self.based(folder)));
+            folders.into_iter().any(|folder| real.starts_with(&folder) && real != folder)
+        });
+        if allowed { Ok(()) } else { Err(denied("paths", "a file")) }
+    }
+
+    fn based(&self, path: &Path) -> PathBuf {
+        match self.base_dir {
+            Some(base) => base.join(path),
+            None => Path::new(".").join(path),
+        }
+    }
+}
+
+/// A path without links; what is not there yet hangs on what is. `None`: not even its folders can be looked at.
+fn real(path: &Path) -> Option<PathBuf> {
+    let mut rest = Vec::new();
+    let mut there = path;
+    loop {
+        match there.canonicalize() {
+            Ok(found) => return Some(rest.iter().rev().fold(found, |path, name| path.join(name))),
+            // A link to what is not there would lead there once it is.
+            Err(_) if there.is_symlink() => return None,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                rest.push(there.file_name()?);
+                there = match there.parent()? {
+                    empty if empty.as_os_str().is_empty() => Path::new("."),
+                    parent => parent,
+                };
+            }
+            Err(_) => return None,
+        }
+    }
+}
+
+fn real_folder(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_dir())
+}
+
+fn denied(list: &'static str, what: &str) -> Error {
+    Error::new(
+        ErrorKind::Forbidden,
+        format!("{what} is not in `{list}` under [definitions] of memory.toml, where the operator lists what may be named"),
+    )
+    .with_detail("list", list)
+}

@@ -1,0 +1,385 @@
+//! Where definitions are kept: one SQLite file of the operator's.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use memory_core::{Clock, Error, ErrorKind, Result, Retry, TenantId, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+
+use super::content::{Definition, DefinitionId, DefinitionRef};
+
+/// `mdef`, in the file's header.
+const APPLICATION_ID: i32 = 0x6d64_6566;
+const FORMAT: i32 = 1;
+/// Most names of a tenant.
+pub const MAX_NAMES: u32 = 1_000;
+/// Most versions of a name.
+pub const MAX_VERSIONS: u32 = 1_000;
+
+/// A version of a definition as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StoredDefinition {
+    /// Its owner.
+    pub tenant: TenantId,
+    /// Its name.
+    pub name: String,
+    /// Its version: from 1 for each name, and never again another's.
+    pub version: u32,
+    /// The id of its content.
+    pub id: DefinitionId,
+    /// The content.
+    pub definition: Definition,
+    /// What it was made from, as `NAME@VERSION`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was retired; `None`: it is in use.
+    pub retired_at: Option<Timestamp>,
+    /// What is to be used in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successor: Option<String>,
+}
+
+/// The file. Changes are atomic, and synced before they are acknowledged.
+#[derive(Debug)]
+pub struct DefinitionStore {
+    connection: Mutex<Connection>,
+    clock: Arc<dyn Clock>,
+}
+
+impl DefinitionStore {
+    /// Opens or makes the file, for its owner alone.
+    ///
+    /// # Errors
+    /// `corrupt` for a foreign, newer or damaged file, `unavailable` where it cannot be written.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600);
+        }
+        options.open(path).map_err(|error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("{} cannot be written: {error}; make its folder writable, or set `file` under [definitions]", path.display()),
+            )
+            .with_retry(Retry::Never)
+            .with_source(error)
+        })?;
+        let connection = Connection::open(path).map_err(failed)?;
+        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+        let pragma = |name: &str| -> Result<i32> {
+            connection.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
+        };
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(failed)?;
+        match (pragma("application_id")?, pragma("user_version")?, tables) {
+            (APPLICATION_ID, FORMAT, _) => {}
+            (0, 0, 0) => connection.execute_batch(SCHEMA).map_err(failed)?,
+            (APPLICATION_ID, ..) => return Err(damaged("it is of a newer version of this program")),
+            _ => return Err(damaged("it holds something else")),
+        }
+        connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
+        connection.pragma_update(None, "foreign_keys", "on").map_err(failed)?;
+        Ok(Self { connection: Mutex::new(connection), clock })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // Every change is a transaction.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the first version of a name. What is there with the same content is answered as it is.
+    ///
+    /// # Errors
+    /// `conflict` where the name is taken by other content, or was retired; `quota_exceeded` for too many names.
+    pub fn create(&self, tenant: &TenantId, name: &str, definition: &Definition) -> Result<StoredDefinition> {
+        let name = plain(name)?;
+        let id = definition.id()?;
+        self.change(|transaction| {
+            match newest(transaction, tenant, &name.name)? {
+                Some(there) if there.id == id && there.retired_at.is_none() => return Ok(there),
+                Some(there) if there.retired_at.is_some() => {
+                    Err(taken(&name, "was retired, and names are not used again"))
+                }
+                Some(_) => Err(taken(&name, "is taken; fork it to make its next version")),
+                None => Ok(()),
+            }?;
+            let names: u32 = transaction
+                .query_row(
+                    "SELECT count(DISTINCT name) FROM definitions WHERE tenant = ?1",
+                    [tenant.as_str()],
+                    |row| row.get(0),
+                )
+                .map_err(failed)?;
+            if names >= MAX_NAMES {
+                return Err(Error::new(
+                    ErrorKind::QuotaExceeded,
+                    format!("the tenant has {MAX_NAMES} definitions; fork one of them"),
+                ));
+            }
+            insert(transaction, tenant, &name.name, 1, definition, None, self.clock.now())
+        })
+    }
+
+    /// Makes a new version of a name, or the first of a new one, from another; `None` where `change` changes nothing
+    /// and the name is the same: what is there is answered.
+    ///
+    /// # Errors
+    /// `not_found` for the one it is made from, `conflict` where the name was retired; as `change` fails.
+    pub fn fork(
+        &self,
+        tenant: &TenantId,
+        from: &DefinitionRef,
+        name: &str,
+        definition: impl FnOnce(&Definition) -> Result<Definition>,
+    ) -> Result<StoredDefinition> {
+        let name = plain(name)?;
+        self.change(|transaction| {
+            let parent = found(transaction, tenant, from)?;
+            let definition = definition(&parent.definition)?;
+            let there = newest(transaction, tenant, &name.name)?;
+            let version = match &there {
+                Some(there) if there.retired_at.is_some() => {
+                    return Err(taken(&name, "was retired, and names are not used again"));
+                }
+                Some(there) if there.id == definition.id()? => return Ok(there.clone()),
+                Some(_) if name.name != parent.name => {
+                    return Err(taken(&name, "is taken; fork it itself to make its next version"));
+                }
+                Some(there) if there.version >= MAX_VERSIONS => {
+                    return Err(Error::new(
+                        ErrorKind::QuotaExceeded,
+                        format!("`{}` has {MAX_VERSIONS} versions; fork it under a new name", name.name),
+                    ));
+                }
+                Some(there) => there.version + 1,
+                None => 1,
+            };
+            let parent = format!("{}@{}", parent.name, parent.version);
+            insert(transaction, tenant, &name.name, version, &definition, Some(&parent), self.clock.now())
+        })
+    }
+
+    /// A version, in use or not; without one, the newest.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn show(&self, tenant: &TenantId, which: &DefinitionRef) -> Result<StoredDefinition> {
+        found(&self.lock(), tenant, which)
+    }
+
+    /// A version to be used.
+    ///
+    /// # Errors
+    /// `not_found`; where it was retired, with `details.retired_at`, and `details.successor` where there is one.
+    pub fn resolve(&self, tenant: &TenantId, which: &DefinitionRef) -> Result<StoredDefinition> {
+        let stored = self.show(tenant, which)?;
+        let Some(at) = stored.retired_at else { return Ok(stored) };
+        let instead = match &stored.successor {
+            Some(successor) => format!("use its successor `{successor}`"),
+            None => "it has no successor; bind the agent to another".to_owned(),
+        };
+        Err(Error::new(ErrorKind::NotFound, format!("the backend `{which}` was retired; {instead}"))
+            .with_detail("backend", which.to_string())
+            .with_detail("retired_at", at.to_string())
+            .with_detail("successor", stored.successor))
+    }
+
+    /// The newest version of each name, or every version, in order.
+    ///
+    /// # Errors
+    /// As the file cannot be read.
+    pub fn list(&self, tenant: &TenantId, every_version: bool) -> Result<Vec<StoredDefinition>> {
+        let connection = self.lock();
+        let newest = "AND d.version = (SELECT max(version) FROM definitions AS other \
+             WHERE other.tenant = d.tenant AND other.name = d.name)";
+        let sql = format!(
+            "{SELECT} WHERE d.tenant = ?1 {} ORDER BY d.name, d.version",
+            if every_version { "" } else { newest }
+        );
+        let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([tenant.as_str()]).map_err(failed)?;
+        let mut list = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            list.push(read(row)?);
+        }
+        Ok(list)
+    }
+
+    /// Takes a version out of use; without one, every version of the name. They stay where they are. Retiring again
+    /// changes the successor alone.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn retire(
+        &self,
+        tenant: &TenantId,
+        which: &DefinitionRef,
+        successor: Option<&str>,
+    ) -> Result<StoredDefinition> {
+        self.change(|transaction| {
+            found(transaction, tenant, which)?;
+            transaction
+                .execute(
+                    "UPDATE definitions SET retired_at = coalesce(retired_at, ?4), successor = ?5 \
+                     WHERE tenant = ?1 AND name = ?2 AND (?3 IS NULL OR version = ?3)",
+                    params![
+                        tenant.as_str(),
+                        which.name,
+                        which.version,
+                        self.clock.now().as_millis(),
+                        successor
+                    ],
+                )
+                .map_err(failed)?;
+            found(transaction, tenant, which)
+        })
+    }
+
+    fn change<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let mut connection = self.lock();
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        let done = work(&transaction)?;
+        transaction.commit().map_err(failed)?;
+        Ok(done)
+    }
+}
+
+const SCHEMA: &str = "
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS contents (id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS definitions (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    content TEXT NOT NULL REFERENCES contents (id),
+    parent TEXT,
+    created_at INTEGER NOT NULL,
+    retired_at INTEGER,
+    successor TEXT,
+    PRIMARY KEY (tenant, name, version)
+) STRICT, WITHOUT ROWID;
+PRAGMA application_id = 1835296102;
+PRAGMA user_version = 1;
+COMMIT;
+";
+
+const SELECT: &str = "SELECT d.tenant, d.name, d.version, d.content, c.body, d.parent, d.created_at, d.retired_at, d.successor \
+     FROM definitions AS d JOIN contents AS c ON c.id = d.content";
+
+fn insert(
+    transaction: &Transaction<'_>,
+    tenant: &TenantId,
+    name: &str,
+    version: u32,
+    definition: &Definition,
+    parent: Option<&str>,
+    now: Timestamp,
+) -> Result<StoredDefinition> {
+    let id = definition.id()?;
+    transaction
+        .execute(
+            "INSERT OR IGNORE INTO contents (id, body) VALUES (?1, ?2)",
+            params![id.as_str(), definition.json()?.as_str()],
+        )
+        .map_err(failed)?;
+    transaction
+        .execute(
+            "INSERT INTO definitions (tenant, name, version, content, parent, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![tenant.as_str(), name, version, id.as_str(), parent, now.as_millis()],
+        )
+        .map_err(failed)?;
+    found(transaction, tenant, &DefinitionRef { name: name.to_owned(), version: Some(version) })
+}
+
+fn newest(connection: &Connection, tenant: &TenantId, name: &str) -> Result<Option<StoredDefinition>> {
+    one(connection, tenant, name, None)
+}
+
+fn one(
+    connection: &Connection,
+    tenant: &TenantId,
+    name: &str,
+    version: Option<u32>,
+) -> Result<Option<StoredDefinition>> {
+    let sql = format!(
+        "{SELECT} WHERE d.tenant = ?1 AND d.name = ?2 AND (?3 IS NULL OR d.version = ?3) ORDER BY d.version DESC LIMIT 1"
+    );
+    connection
+        .prepare_cached(&sql)
+        .and_then(|mut statement| {
+            statement.query_row(params![tenant.as_str(), name, version], |row| Ok(read(row))).optional()
+        })
+        .map_err(failed)?
+        .transpose()
+}
+
+fn found(connection: &Connection, tenant: &TenantId, which: &DefinitionRef) -> Result<StoredDefinition> {
+    one(connection, tenant, &which.name, which.version)?.ok_or_else(|| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("the tenant has no backend `{which}`; `memory backend list` shows those it has"),
+        )
+        .with_detail("backend", which.to_string())
+    })
+}
+
+fn read(row: &rusqlite::Row<'_>) -> Result<StoredDefinition> {
+    let text = |at: usize| row.get::<_, String>(at).map_err(failed);
+    let time = |millis: i64| Timestamp::from_millis(millis).map_err(|_| damaged("a time is none"));
+    let retired: Option<i64> = row.get(7).map_err(failed)?;
+    let definition: Definition = serde_json::from_str(&text(4)?)
+        .map_err(|error| damaged("a definition is none").with_source(error))?;
+    let id = DefinitionId::read(text(3)?);
+    if definition.id()? != id {
+        return Err(damaged("a definition is not what its id says"));
+    }
+    Ok(StoredDefinition {
+        tenant: TenantId::new(text(0)?).map_err(|_| damaged("a tenant is none"))?,
+        name: text(1)?,
+        version: row.get(2).map_err(failed)?,
+        id,
+        definition,
+        parent: row.get(5).map_err(failed)?,
+        created_at: time(row.get(6).map_err(failed)?)?,
+        retired_at: retired.map(time).transpose()?,
+        successor: row.get(8).map_err(failed)?,
+    })
+}
+
+/// A name without a version.
+fn plain(name: &str) -> Result<DefinitionRef> {
+    let name = DefinitionRef::parse(name)?;
+    if name.version.is_some() {
+        return Err(Error::invalid("a new version has the number that follows; give the name alone"));
+    }
+    Ok(name)
+}
+
+fn taken(name: &DefinitionRef, why: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("the name `{name}` {why}")).with_retry(Retry::Never)
+}
+
+fn failed(error: rusqlite::Error) -> Error {
+    let kind = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, "the file of definitions cannot be used; see the cause").with_source(error)
+}
+
+fn damaged(why: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the file of definitions cannot be read: {why}; set another `file` under [definitions]"),
+    )
+}

@@ -1,0 +1,238 @@
+//! A store in the place of another that cannot be reached: `fallback = "NAME"` of `memory.toml`.
+//!
+//! Each call is the primary's. Where it answers `unavailable` or `timeout`, nothing was written, and the fallback is
+//! asked: for reads always, and whoever called is told ([`observe`]); for writes only with a journal, from which they
+//! are written to the primary, in order, when it is back. `docs/spec/fallback.md` numbers the behaviours.
+
+mod both;
+mod journal;
+mod observe;
+mod pair;
+mod primary;
+mod record;
+mod replay;
+mod request;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memory_core::{Capabilities, Clock, Error, ErrorKind, Result, Retry};
+use sha2::{Digest as _, Sha256};
+
+pub use journal::{JournalCounts, JournalEntry, JournalState};
+pub use observe::{fell_back, observe};
+
+use crate::memory::Memory;
+use crate::system::SystemClock;
+use crate::url::BackendUrl;
+use both::both;
+use journal::Journal;
+use pair::{Pair, Stores};
+use primary::{Primary, falls};
+
+pub(crate) use primary::Opens;
+
+/// How long the primary is left alone after it could not be reached, in milliseconds.
+pub const DEFAULT_REST_MILLIS: u32 = 1_000;
+
+/// How two stores are paired.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FallbackOptions {
+    /// What the fallback is called where it answered.
+    pub name: String,
+    /// The journal that lets it take writes; `None`: it takes none.
+    pub journal: Option<PathBuf>,
+    /// Most writes that wait: 1 to 10,000. Default 10,000.
+    pub max_waiting: u64,
+    /// How long the primary is left alone after it could not be reached, while the fallback can answer. Default
+    /// [`DEFAULT_REST_MILLIS`].
+    pub rest_millis: u32,
+    /// The source of "now".
+    pub clock: Arc<dyn Clock>,
+    /// What tells this pair of stores from others, so that a journal is never replayed into another.
+    pub fingerprint: String,
+}
+
+impl FallbackOptions {
+    /// A fallback of this name that takes no writes.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self {
+            fingerprint: name.clone(),
+            name,
+            journal: None,
+            max_waiting: journal::MAX_RECORDS,
+            rest_millis: DEFAULT_REST_MILLIS,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// Lets the fallback take writes, through a journal in this file.
+    #[must_use]
+    pub fn with_journal(mut self, file: impl Into<PathBuf>) -> Self {
+        self.journal = Some(file.into());
+        self
+    }
+}
+
+/// Pairs two opened stores.
+///
+/// # Errors
+/// `capability_unsupported` for a journal without key/value and compare-and-set on both; as the journal cannot be used;
+/// `invalid_argument` where the two have nothing in common.
+pub fn pair(primary: Memory, fallback: Memory, options: FallbackOptions) -> Result<Memory> {
+    paired(Ok(primary), None, fallback, options)
+}
+
+/// As [`pair`], also where the primary could not be opened.
+///
+/// # Errors
+/// As [`pair`]; the primary's own where it failed in a way that no fallback helps against.
+pub(crate) fn paired(
+    primary: Result<Memory>,
+    opener: Option<Box<dyn Opens>>,
+    fallback: Memory,
+    options: FallbackOptions,
+) -> Result<Memory> {
+    let primary = match primary {
+        Ok(memory) => Some(memory),
+        Err(error) if falls(&error) && opener.is_some() => None,
+        Err(error) => return Err(error),
+    };
+    let of_fallback = fallback.capabilities();
+    // What a primary serves that is not there is not known; it must serve this much when it comes.
+    let of_primary = primary.as_ref().map_or_else(|| of_fallback.clone(), Memory::capabilities);
+    let mut capabilities = both(&of_primary, &of_fallback);
+    if !(capabilities.kv || capabilities.memory_layer || capabilities.sql) {
+        return Err(Error::invalid(format!(
+            "the fallback `{}` serves nothing that the primary serves; name another",
+            options.name
+        )));
+    }
+    let journal =
+        options.journal.as_deref().map(|path| journal_of(path, &options, primary.as_ref())).transpose()?;
+    if journal.is_some() {
+        replayable(&of_fallback, fallback.name())?;
+        // What waits is in no table of the primary's.
+        capabilities.sql_entries = false;
+    }
+    let same_model = |memory: &Memory| memory.embedding_model() == fallback.embedding_model();
+    let model = fallback.embedding_model().filter(|_| primary.as_ref().is_none_or(same_model)).cloned();
+    let name = primary.as_ref().map_or(fallback.name(), Memory::name).to_owned();
+    let stores = Stores {
+        label: options.name.clone(),
+        primary: Primary::new(
+            primary,
+            opener,
+            Arc::clone(&options.clock),
+            options.rest_millis,
+            (of_fallback, capabilities.clone()),
+            journal.is_some(),
+        ),
+        fallback,
+        journal,
+        clock: options.clock,
+        turn: futures_util::lock::Mutex::default(),
+    };
+    let memory = Memory::new(Arc::new(Pair::new(name, capabilities, stores)))?;
+    Ok(match model {
+        Some(model) => memory.with_embedding_model(model),
+        None => memory,
+    })
+}
+
+fn journal_of(path: &Path, options: &FallbackOptions, primary: Option<&Memory>) -> Result<Journal> {
+    if let Some(primary) = primary {
+        replayable(&primary.capabilities(), primary.name())?;
+    }
+    let mut journal = Journal::open(path, &options.fingerprint)?;
+    journal.limit(options.max_waiting);
+    if primary.is_some() {
+        journal.note_replayable()?;
+    }
+    Ok(journal)
+}
+
+/// Replaying a write once needs to say over what it is written.
+fn replayable(capabilities: &Capabilities, provider: &str) -> Result<()> {
+    if capabilities.kv && capabilities.compare_and_set {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "provider `{provider}` does not serve key/value with compare-and-set, without which no journaled write can be \
+             replayed exactly once; set `fallback_writes = \"refuse\"`"
+        ),
+    )
+    .with_detail("provider", provider))
+}
+
+/// What tells a pair of stores from others: their URLs, without the users and passwords in them.
+pub(crate) fn fingerprint(primary: &BackendUrl, fallback: &BackendUrl) -> String {
+    use std::fmt::Write as _;
+    let mut hash = Sha256::new();
+    for url in [primary, fallback] {
+        let rest = url.expose_rest();
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+        for part in [url.scheme(), rest] {
+            hash.update(part.len().to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// What waits in a journal that is there.
+///
+/// # Errors
+/// `not_found`, `corrupt`, `unavailable`.
+pub fn journal_counts(file: &Path) -> Result<JournalCounts> {
+    Journal::existing(file)?.counts()
+}
+
+/// The writes of a journal that is there, in order; at most `limit`. Without the values.
+///
+/// # Errors
+/// As [`journal_counts`].
+pub fn journal_entries(file: &Path, limit: usize) -> Result<Vec<JournalEntry>> {
+    Journal::existing(file)?.entries(limit)
+}
+
+/// Drops what was set aside from a journal that is there; how many writes those were.
+///
+/// # Errors
+/// As [`journal_counts`].
+pub fn forget_set_aside(file: &Path) -> Result<usize> {
+    let journal = Journal::existing(file)?;
+    let _turn = journal.turn()?;
+    journal.forget_set_aside()
+}
+
+/// Refuses to use a store by itself while writes wait for it in a journal.
+///
+/// # Errors
+/// `conflict` where some do; as the journal cannot be read.
+pub(crate) fn nothing_waits(file: &Path) -> Result<()> {
+    if !file.is_file() {
+        return Ok(());
+    }
+    match Journal::existing(file)?.counts()?.waiting {
+        0 => Ok(()),
+        waiting => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "{waiting} writes wait for this store in {}, and it has no `fallback_writes = \"journal\"` any more; set it \
+                 until none waits, or move the file away to give them up",
+                file.display()
+            ),
+        )
+        .with_retry(Retry::Never)),
+    }
+}

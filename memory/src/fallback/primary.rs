@@ -1,0 +1,125 @@
+//! The primary: opened when it can be, left alone for a while when it could not be reached.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use memory_core::{Capabilities, Clock, Error, ErrorKind, Next, Reply, Request, Result};
+
+use super::both::both;
+use crate::memory::Memory;
+
+/// Opens a backend that could not be opened at once.
+#[async_trait]
+pub(crate) trait Opens: Send + Sync + Debug {
+    /// Opens it; bounded in time.
+    ///
+    /// # Errors
+    /// As the backend fails.
+    async fn open(&self) -> Result<Memory>;
+}
+
+/// Whether an error says that nothing was written and another store may be asked.
+pub(super) fn falls(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+}
+
+#[derive(Debug)]
+pub(super) struct Primary {
+    opener: Option<Box<dyn Opens>>,
+    opened: Mutex<Option<Memory>>,
+    clock: Arc<dyn Clock>,
+    /// Until when it is left alone, in milliseconds since the epoch.
+    rests_until: AtomicI64,
+    rest_millis: i64,
+    /// What the pair advertises with the fallback's capabilities; what comes back must serve it all.
+    fallback: Capabilities,
+    needs: Capabilities,
+    /// Whether writes are to be replayed to it.
+    replays: bool,
+}
+
+impl Primary {
+    pub(super) fn new(
+        opened: Option<Memory>,
+        opener: Option<Box<dyn Opens>>,
+        clock: Arc<dyn Clock>,
+        rest_millis: u32,
+        (fallback, needs): (Capabilities, Capabilities),
+        replays: bool,
+    ) -> Self {
+        let primary = Self {
+            opener,
+            opened: Mutex::new(opened),
+            clock,
+            rests_until: AtomicI64::new(0),
+            rest_millis: i64::from(rest_millis),
+            fallback,
+            needs,
+            replays,
+        };
+        if primary.now_opened().is_none() {
+            primary.rest();
+        }
+        primary
+    }
+
+    fn now_opened(&self) -> Option<Memory> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it failed a moment ago.
+    pub(super) fn rests(&self) -> bool {
+        self.clock.now().as_millis() < self.rests_until.load(Ordering::Acquire)
+    }
+
+    fn rest(&self) {
+        let until = self.clock.now().as_millis().saturating_add(self.rest_millis);
+        self.rests_until.store(until, Ordering::Release);
+    }
+
+    /// The opened backend.
+    ///
+    /// # Errors
+    /// As it fails to open; `unavailable` where it came back with less than was promised.
+    pub(super) async fn get(&self) -> Result<Memory> {
+        if let Some(memory) = self.now_opened() {
+            return Ok(memory);
+        }
+        let Some(opener) = &self.opener else {
+            return Err(Error::internal("a primary that was never opened has no way to be"));
+        };
+        let memory = opener.open().await?;
+        let capabilities = memory.capabilities();
+        let lacks_cas = self.replays && !(capabilities.kv && capabilities.compare_and_set);
+        let mut pair = both(&capabilities, &self.fallback);
+        pair.sql_entries &= self.needs.sql_entries;
+        if lacks_cas || pair != self.needs {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the primary store has come back with other capabilities than its fallback promised for it; open the store \
+                 again",
+            ));
+        }
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone());
+        Ok(memory)
+    }
+
+    /// Runs a request, and leaves the primary alone for a while where it cannot be reached.
+    ///
+    /// # Errors
+    /// As the primary fails.
+    pub(super) async fn run(&self, request: Request) -> Result<Reply> {
+        let reply = async {
+            let memory = self.get().await?;
+            Next::to(&memory).run(request).await
+        }
+        .await;
+        match &reply {
+            Err(error) if falls(error) => self.rest(),
+            _ => self.rests_until.store(0, Ordering::Release),
+        }
+        reply
+    }
+}

@@ -1,0 +1,176 @@
+//! What may be asked twice, and of whom.
+
+use memory_core::{BulkOptions, Expect, Reply, Request};
+
+/// Added to versions that the fallback answers, so that none is taken for one of the primary's. Below 2^53 in sum: exact
+/// for readers of JSON whose numbers are doubles.
+pub(super) const FALLBACK_VERSIONS: u64 = 1 << 52;
+/// Before cursors of facts that the fallback answers.
+const FALLBACK_CURSOR: &str = "fallback:";
+/// Most items of a bulk that is journaled.
+const MAX_JOURNALED_ITEMS: usize = 1_000;
+
+/// How a request may be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// It changes nothing; the fallback may answer.
+    Read,
+    /// A write whose result does not depend on what is stored; the fallback may take it if it is journaled.
+    Write,
+    /// The primary alone can answer.
+    Primary,
+}
+
+pub(super) fn treatment(request: &Request) -> Treatment {
+    match request {
+        Request::Get { .. }
+        | Request::GetMany { .. }
+        | Request::List { .. }
+        | Request::Search { .. }
+        | Request::Stats { .. }
+        | Request::Scopes { .. }
+        | Request::Recall { .. }
+        | Request::SqlScopes { .. }
+        | Request::DescribeTables { .. }
+        | Request::SqlUsage { .. } => Treatment::Read,
+        // A cursor is good at the store that made it.
+        Request::Facts { query, .. } if query.cursor.is_none() => Treatment::Read,
+        Request::Query { options, .. } if options.tx.is_none() => Treatment::Read,
+        Request::Set { options, .. } if options.expect == Expect::Any => Treatment::Write,
+        Request::Delete { options, .. } if options.expect == Expect::Any => Treatment::Write,
+        Request::BulkInsert { items, .. } => {
+            let mut keys: Vec<&str> = items.iter().map(|item| item.key.as_str()).collect();
+            keys.sort_unstable();
+            let distinct = keys.windows(2).all(|pair| pair.first() != pair.last());
+            let plain = items.iter().all(|item| item.options.expect == Expect::Any);
+            if distinct && plain && items.len() <= MAX_JOURNALED_ITEMS {
+                Treatment::Write
+            } else {
+                Treatment::Primary
+            }
+        }
+        // Conditions, sums, reducers and statements depend on what the primary holds; facts and events are named by it;
+        // an add cannot be told from its repetition; and a copy of a scope is the primary's or none.
+        _ => Treatment::Primary,
+    }
+}
+
+/// The same request once more; `None` for what cannot be asked twice.
+pub(super) fn again(request: &Request) -> Option<Request> {
+    Some(match request {
+        Request::Get { scope, key, options } => {
+            Request::Get { scope: scope.clone(), key: key.clone(), options: *options }
+        }
+        Request::GetMany { scope, keys, options } => {
+            Request::GetMany { scope: scope.clone(), keys: keys.clone(), options: *options }
+        }
+        Request::List { scope, query } => Request::List { scope: scope.clone(), query: query.clone() },
+        Request::Search { scope, query } => Request::Search { scope: scope.clone(), query: query.clone() },
+        Request::Stats { scope } => Request::Stats { scope: scope.clone() },
+        Request::Scopes { tenant, query } => Request::Scopes { tenant: tenant.clone(), query: query.clone() },
+        Request::Recall { run, scope, query } => {
+            Request::Recall { run: run.clone(), scope: scope.clone(), query: query.clone() }
+        }
+        Request::Facts { run, scope, query } => {
+            Request::Facts { run: run.clone(), scope: scope.clone(), query: query.clone() }
+        }
+        Request::SqlScopes { tenant, query } => {
+            Request::SqlScopes { tenant: tenant.clone(), query: query.clone() }
+        }
+        Request::DescribeTables { run, scope } => {
+            Request::DescribeTables { run: run.clone(), scope: scope.clone() }
+        }
+        Request::SqlUsage { scope } => Request::SqlUsage { scope: scope.clone() },
+        Request::Query { run, scope, sql, args, options } => Request::Query {
+            run: run.clone(),
+            scope: scope.clone(),
+            sql: sql.clone(),
+            args: args.clone(),
+            options: options.clone(),
+        },
+        Request::Set { scope, key, value, options } => Request::Set {
+            scope: scope.clone(),
+            key: key.clone(),
+            value: value.clone(),
+            options: options.clone(),
+        },
+        Request::Delete { scope, key, options } => {
+            Request::Delete { scope: scope.clone(), key: key.clone(), options: *options }
+        }
+        Request::BulkInsert { scope, items, options } => Request::BulkInsert {
+            scope: scope.clone(),
+            items: items.clone(),
+            options: BulkOptions::default().with_quota(options.quota),
+        },
+        _ => return None,
+    })
+}
+
+/// Whether it is about keys and values, which is what journals hold.
+pub(super) fn is_key_value(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Get { .. }
+            | Request::GetMany { .. }
+            | Request::Set { .. }
+            | Request::Delete { .. }
+            | Request::List { .. }
+            | Request::Increment { .. }
+            | Request::Update { .. }
+            | Request::BulkInsert { .. }
+            | Request::Search { .. }
+            | Request::Stats { .. }
+            | Request::Reembed { .. }
+            | Request::Scopes { .. }
+            | Request::DropScope { .. }
+            | Request::ExportScope { .. }
+            | Request::ImportScope { .. }
+    )
+}
+
+/// Whether the request goes on with a page of the fallback's; if so it is made what the fallback understands.
+pub(super) fn continues_fallback(request: &mut Request) -> bool {
+    if let Request::Facts { query, .. } = request
+        && let Some(rest) = query.cursor.as_ref().and_then(|cursor| cursor.strip_prefix(FALLBACK_CURSOR))
+    {
+        query.cursor = Some(rest.to_owned());
+        return true;
+    }
+    false
+}
+
+/// The fallback's answer, so that nothing in it is taken for the primary's.
+pub(super) fn marked(reply: Reply) -> Reply {
+    let mark = |version: &mut u64| *version = version.saturating_add(FALLBACK_VERSIONS);
+    match reply {
+        Reply::Get(mut entry) => {
+            entry.iter_mut().for_each(|entry| mark(&mut entry.version));
+            Reply::Get(entry)
+        }
+        Reply::GetMany(mut entries) => {
+            entries.iter_mut().flatten().for_each(|entry| mark(&mut entry.version));
+            Reply::GetMany(entries)
+        }
+        Reply::List(mut page) => {
+            page.entries.iter_mut().for_each(|entry| mark(&mut entry.version));
+            Reply::List(page)
+        }
+        Reply::Search(mut results) => {
+            results.hits.iter_mut().for_each(|hit| mark(&mut hit.entry.version));
+            Reply::Search(results)
+        }
+        Reply::Set(mut outcome) => {
+            mark(&mut outcome.version);
+            Reply::Set(outcome)
+        }
+        Reply::BulkInsert(mut outcomes) => {
+            outcomes.iter_mut().for_each(|outcome| mark(&mut outcome.version));
+            Reply::BulkInsert(outcomes)
+        }
+        Reply::Facts(mut page) => {
+            page.next = page.next.map(|cursor| format!("{FALLBACK_CURSOR}{cursor}"));
+            Reply::Facts(page)
+        }
+        other => other,
+    }
+}
