@@ -48,6 +48,7 @@ impl AuditSink for TracingSink {
                 bytes_out = call.bytes_out,
                 micros = call.micros,
                 outcome = call.outcome,
+                fallback = call.fallback,
                 input = call.input.as_ref().map(tracing::field::display),
             ),
             AuditRecord::Gap(gap) => tracing::warn!(

@@ -104,7 +104,7 @@ pub(crate) fn paired(
     let of_fallback = fallback.capabilities();
     // What a primary serves that is not there is not known; it must serve this much when it comes.
     let of_primary = primary.as_ref().map_or_else(|| of_fallback.clone(), Memory::capabilities);
-    let mut capabilities = both(&of_primary, &of_fallback);
+    let capabilities = both(&of_primary, &of_fallback);
     if !(capabilities.kv || capabilities.memory_layer || capabilities.sql) {
         return Err(Error::invalid(format!(
             "the fallback `{}` serves nothing that the primary serves; name another",
@@ -115,8 +115,6 @@ pub(crate) fn paired(
         options.journal.as_deref().map(|path| journal_of(path, &options, primary.as_ref())).transpose()?;
     if journal.is_some() {
         replayable(&of_fallback, fallback.name())?;
-        // What waits is in no table of the primary's.
-        capabilities.sql_entries = false;
     }
     let same_model = |memory: &Memory| memory.embedding_model() == fallback.embedding_model();
     let model = fallback.embedding_model().filter(|_| primary.as_ref().is_none_or(same_model)).cloned();

@@ -11,7 +11,7 @@ use memory_core::{
 
 use super::journal::Journal;
 use super::observe;
-use super::primary::{Primary, falls};
+use super::primary::{Failed, Primary, falls};
 use super::request::{Treatment, again, continues_fallback, is_key_value, marked, treatment};
 use crate::memory::Memory;
 
@@ -135,12 +135,12 @@ impl Stores {
         if waits || self.primary.rests() {
             return self.fall_back(request).await;
         }
-        let Some(second) = again(&request) else { return self.primary.run(request).await };
+        let Some(second) = again(&request) else { return Ok(self.primary.run(request).await?) };
         match self.primary.run(request).await {
-            Err(error) if falls(&error) => {
+            Err(Failed { error, is_away: true }) => {
                 self.fall_back(second).await.map_err(|worse| because(worse, &error))
             }
-            answered => answered,
+            answered => Ok(answered?),
         }
     }
 
@@ -152,11 +152,11 @@ impl Stores {
             return self.journaled(journal, request).await;
         }
         match self.primary.run(request).await {
-            Err(error) if falls(&error) && journal.replayable()? => {
+            Err(Failed { error, is_away: true }) if journal.replayable()? => {
                 self.journaled(journal, second).await.map_err(|worse| because(worse, &error))
             }
-            Err(error) if falls(&error) => Err(not_taken(error)),
-            answered => answered,
+            Err(Failed { error, is_away: true }) => Err(not_taken(error)),
+            answered => Ok(answered?),
         }
     }
 
@@ -173,7 +173,8 @@ impl Stores {
             )
             .with_detail("fallback", "refused"));
         }
-        self.primary.run(request).await.map_err(|error| if falls(&error) { not_taken(error) } else { error })
+        let answered = self.primary.run(request).await;
+        answered.map_err(|failed| if failed.is_away { not_taken(failed.error) } else { failed.error })
     }
 
     /// Asks the fallback, and says so.
@@ -271,7 +272,9 @@ impl Stores {
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         let request = || Request::EndRun { tenant: tenant.clone(), root_run: root_run.clone() };
-        let Some(journal) = &self.journal else { return self.primary.run(request()).await.map(drop) };
+        let Some(journal) = &self.journal else {
+            return Ok(self.primary.run(request()).await.map(drop)?);
+        };
         // What was written in the run is to go, so what waits of it is not replayed.
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         if journal.holds(&scope)? {
@@ -281,7 +284,7 @@ impl Stores {
         }
         let ended = self.primary.run(request()).await;
         Next::to(&self.fallback).run(request()).await?;
-        ended.map(drop)
+        Ok(ended.map(drop)?)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use memory_core::{Capabilities, Clock, Error, ErrorKind, Next, Reply, Request, Result};
+use memory_core::{Capabilities, Clock, Error, ErrorKind, HealthStatus, Next, Op, Reply, Request, Result};
 
 use super::both::both;
 use crate::memory::Memory;
@@ -93,9 +93,7 @@ impl Primary {
         let memory = opener.open().await?;
         let capabilities = memory.capabilities();
         let lacks_cas = self.replays && !(capabilities.kv && capabilities.compare_and_set);
-        let mut pair = both(&capabilities, &self.fallback);
-        pair.sql_entries &= self.needs.sql_entries;
-        if lacks_cas || pair != self.needs {
+        if lacks_cas || both(&capabilities, &self.fallback) != self.needs {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 "the primary store has come back with other capabilities than its fallback promised for it; open the store \
@@ -110,16 +108,65 @@ impl Primary {
     ///
     /// # Errors
     /// As the primary fails.
-    pub(super) async fn run(&self, request: Request) -> Result<Reply> {
+    pub(super) async fn run(&self, request: Request) -> Result<Reply, Failed> {
+        let by_itself = fails_by_itself(request.op());
         let reply = async {
             let memory = self.get().await?;
             Next::to(&memory).run(request).await
         }
         .await;
-        match &reply {
-            Err(error) if falls(error) => self.rest(),
-            _ => self.rests_until.store(0, Ordering::Release),
+        match reply {
+            Err(error) if falls(&error) && !(by_itself && self.is_well().await) => {
+                self.rest();
+                Err(Failed { error, is_away: true })
+            }
+            Err(error) => Err(Failed { error, is_away: false }),
+            Ok(reply) => {
+                self.rests_until.store(0, Ordering::Release);
+                Ok(reply)
+            }
         }
-        reply
     }
+
+    async fn is_well(&self) -> bool {
+        match self.now_opened() {
+            Some(memory) => memory.health().await.is_ok_and(|health| health.status == HealthStatus::Ok),
+            None => false,
+        }
+    }
+}
+
+/// Why the primary did not answer.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// Whether it is the primary that cannot be reached, and nothing was written.
+    pub(super) is_away: bool,
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
+
+/// Whether a call may be `unavailable` or `timeout` at a store that is well: its embedder fails, or its statement takes
+/// its time. It would do so at the fallback.
+fn fails_by_itself(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Search
+            | Op::Reembed
+            | Op::Exec
+            | Op::Query
+            | Op::Begin
+            | Op::Commit
+            | Op::Rollback
+            | Op::DescribeTables
+            | Op::SqlScopes
+            | Op::DropSqlScope
+            | Op::SqlUsage
+            | Op::Dump
+            | Op::Restore
+    )
 }

@@ -69,8 +69,8 @@ impl Stores {
                         versions.extend(keys.into_iter().zip(sets.iter().map(|set| set.version)));
                     }
                     Ok(_) => {}
-                    Err(error) => {
-                        outcome = Err(error);
+                    Err(failed) => {
+                        outcome = Err(failed.error);
                         break;
                     }
                 }

@@ -15,3 +15,4 @@ mod layer;
 mod model;
 mod reads;
 mod support;
+mod told;

@@ -153,3 +153,38 @@ async fn statements_that_only_read_fall_back_and_others_do_not() {
     assert_eq!((error.kind(), &error.details()["fallback"]), (ErrorKind::Unavailable, &"refused".into()));
     assert!(sql.begin(&run, &scope(), None).await.is_err());
 }
+
+/// Fails a search by itself, as an embedder that cannot be reached does, and is well.
+#[derive(Debug)]
+struct BadEmbedder;
+
+#[memory::async_trait]
+impl memory::Hook for BadEmbedder {
+    async fn around(
+        &self,
+        request: memory::Request,
+        next: memory::Next<'_>,
+    ) -> memory::Result<memory::Reply> {
+        match request.op() {
+            memory::Op::Search | memory::Op::Query => {
+                Err(memory::Error::new(ErrorKind::Timeout, "by itself"))
+            }
+            _ => next.run(request).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_fails_by_itself_at_a_store_that_is_well_is_the_callers() {
+    let clock = std::sync::Arc::new(memory_conformance::TestClock::new());
+    let primary = memory::Interposed::new(store(&clock), BadEmbedder);
+    let primary = memory::Memory::new(std::sync::Arc::new(primary)).unwrap();
+    let (spare, faults) = faulty(&store(&clock));
+    let memory = pair(primary, spare, FallbackOptions::new("spare")).unwrap();
+    let kv = memory.backend().unwrap();
+    let (found, who) = observe(kv.search(&scope(), SearchQuery::new("words"))).await;
+    assert_eq!((found.unwrap_err().kind(), who), (ErrorKind::Timeout, None));
+    let (listed, who) = observe(kv.list(&scope(), ListQuery::default())).await;
+    assert_eq!((listed.is_ok(), who), (true, None));
+    assert_eq!(*faults.calls.lock().unwrap(), []);
+}
