@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use memory_core::{BackendExt as _, ErrorKind, HealthStatus, Json, Key, Provider as _, Scope};
 use memory_postgres::{PostgresConfig, PostgresProvider};
-use support::server::{self, Server};
+use support::server::{Server, pair};
 
 fn scope() -> Scope {
     Scope::agent("acme", "failover").unwrap()
@@ -25,27 +25,6 @@ fn scope() -> Scope {
 
 fn key(task: usize, number: usize) -> Key {
     Key::new(format!("{task}/{number}")).unwrap()
-}
-
-/// A primary that acknowledges what its standby has.
-async fn pair() -> Option<(Server, Server)> {
-    let programs = server::programs(server::PROGRAMS)?;
-    let mut primary = Server::new(&programs);
-    primary.start();
-    let mut standby = Server::standby_of(&primary, "standby");
-    standby.start();
-    let admin = support::connect(&primary.url("postgres")).await;
-    admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'").await.unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-        if admin.query_one(synchronous, &[]).await.unwrap().get::<_, i64>(0) == 1 {
-            return Some((primary, standby));
-        }
-        assert!(Instant::now() < deadline, "no synchronous standby: {}", standby.log());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The standby first: a client must find out who takes writes.

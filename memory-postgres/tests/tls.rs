@@ -8,40 +8,16 @@
 )]
 #![cfg(unix)]
 
+#[path = "support/authority.rs"]
+mod authority;
 mod support;
 
 use std::time::Duration;
 
+use authority::Authority;
 use memory_core::{Error, HealthStatus, Provider as _};
 use memory_postgres::{PostgresConfig, PostgresProvider};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use support::server::{self, Server};
-
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "authority of a test");
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// A certificate for these names, and its key.
-    fn sign(&self, common: &str, names: &[&str]) -> (String, String) {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, common);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-}
 
 async fn healthy(url: String) -> Result<(), Error> {
     let config = PostgresConfig::from_url(&url)?.with_wait_timeout(Duration::from_millis(500));

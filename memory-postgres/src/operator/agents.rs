@@ -58,6 +58,20 @@ pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &m
             "the database for agents' SQL has no pgvector: no vectors in agents' tables".to_owned(),
         ),
     );
+    report.expect(
+        "sql_prepared",
+        found.prepared_transactions == 0,
+        "the server prepares no transactions",
+        (
+            Status::Warning,
+            format!(
+                "max_prepared_transactions is {}: a transaction that is left prepared outlives its connection and holds its \
+                 scope until somebody ends it, and only the validator keeps agents from PREPARE TRANSACTION; set it to 0 where \
+                 nobody else needs it",
+                found.prepared_transactions
+            ),
+        ),
+    );
     // Before it is set up everything is open.
     if !found.is_ready {
         return;

@@ -5,4 +5,4 @@ mod doctor;
 mod provision;
 
 pub use doctor::{Finding, Report, Status, doctor};
-pub use provision::{Provisioned, provision, script};
+pub use provision::{Provisioned, provision, rekey, script};

@@ -80,6 +80,22 @@ async fn prepare_sql(config: &PostgresConfig) -> Result<bool> {
     Ok(true)
 }
 
+/// Gives the role of every scope that has a database the password of the key that is configured now, so that an older key
+/// opens none; how many there are. Replicas may be at work meanwhile.
+///
+/// # Errors
+/// `invalid_argument` where no database for agents' SQL is configured, or there is no key; as the server fails: some roles
+/// may have the password then, and it can be done again.
+pub async fn rekey(config: &PostgresConfig) -> Result<u64> {
+    let Some(sql) = &config.sql else {
+        return Err(Error::invalid("no database for agents' SQL is configured; set `sql.url`"));
+    };
+    let engine = Engine::open(sql.clone(), config.base_dir.as_deref()).await?;
+    let done = engine.rekey().await;
+    engine.close();
+    done
+}
+
 /// Where the server has no pgvector, or the user may not install it, the memory works without vectors.
 async fn install_vector(connections: &Connections) -> Result<()> {
     let connection = connections.take().await?;

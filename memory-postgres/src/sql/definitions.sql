@@ -120,5 +120,35 @@ SELECT place, kind, name::text, text, columns FROM (
     UNION ALL
     SELECT 11, r.oid, 'skipped', r.rulename, 'rules are not dumped', NULL
     FROM pg_catalog.pg_rewrite r JOIN relations c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN'
+    UNION ALL
+    SELECT 11, p.oid, 'skipped', p.polname, 'policies are not dumped', NULL
+    FROM pg_catalog.pg_policy p JOIN relations c ON c.oid = p.polrelid
+    UNION ALL
+    SELECT 11, c.oid, 'skipped', c.relname, 'row security is not dumped: who could read some rows can read all', NULL
+    FROM relations c WHERE c.relrowsecurity
+    UNION ALL
+    SELECT 11, c.oid, 'skipped', c.relname, 'privileges are not dumped', NULL FROM relations c WHERE c.relacl IS NOT NULL
+    UNION ALL
+    SELECT 11, c.oid, 'skipped', c.relname, 'storage parameters and options of views are not dumped', NULL
+    FROM relations c WHERE c.relkind IN ('r', 'v', 'm') AND c.reloptions IS NOT NULL
+    UNION ALL
+    SELECT 11, s.oid, 'skipped', s.relname, 'how an identity column counts is not dumped: it counts by one', NULL
+    FROM sequences s WHERE s.deptype = 'i' AND (s.seqincrement <> 1 OR s.seqcycle)
+    UNION ALL
+    SELECT 11, t.oid, 'skipped', t.typname, 'range and base types are not dumped', NULL
+    FROM pg_catalog.pg_type t, n WHERE t.typnamespace = n.oid AND (t.typtype = 'r' OR t.typtype = 'b' AND t.typcategory <> 'A')
+    UNION ALL
+    SELECT 11, o.objoid, 'skipped', 'a comment', 'comments on types and constraints are not dumped', NULL
+    FROM pg_catalog.pg_description o
+    LEFT JOIN pg_catalog.pg_type t ON o.classoid = 'pg_catalog.pg_type'::pg_catalog.regclass AND t.oid = o.objoid
+    LEFT JOIN pg_catalog.pg_constraint k ON o.classoid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND k.oid = o.objoid, n
+    WHERE n.oid IN (t.typnamespace, k.connamespace)
+    -- Whatever else may be in a schema.
+    UNION ALL
+    SELECT 11, d.objid, 'skipped', i.identity, i.type || ' is not dumped', NULL
+    FROM n JOIN pg_catalog.pg_depend d ON d.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND d.refobjid = n.oid
+    CROSS JOIN LATERAL pg_catalog.pg_identify_object(d.classid, d.objid, 0) i
+    WHERE d.classid NOT IN ('pg_catalog.pg_class'::pg_catalog.regclass, 'pg_catalog.pg_type'::pg_catalog.regclass,
+        'pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_constraint'::pg_catalog.regclass)
 ) all_of_it
 ORDER BY place, number, text COLLATE "C"

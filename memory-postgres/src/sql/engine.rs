@@ -12,10 +12,11 @@ use memory_core::{Error, ErrorKind, Result, ScopeKind};
 use memory_validator::Stages;
 use tokio::time::Instant;
 use tokio_postgres::CancelToken;
+use tokio_postgres::types::Type;
 
 use super::admin::{Admin, NewScope};
 use super::config::SqlConfig;
-use super::names::Key;
+use super::names::{Hex, Key};
 use super::plans::Plans;
 use super::pool::{Leased, Place, Pool, ScopeState};
 use super::setup::{self, Exposure, Found};
@@ -31,6 +32,11 @@ use crate::error::{closed, state_of};
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// Sessions that one role may have on the server, over all replicas.
 const SESSIONS_OF_A_ROLE: i32 = 64;
+
+/// How often a role is mended for one session.
+const MENDS: u32 = 3;
+/// After how many refusals for too many sessions the role is looked at.
+const CROWDED: u32 = 10;
 
 /// The SQL facet's own state.
 pub(crate) struct Engine {
@@ -139,11 +145,19 @@ impl Engine {
     /// # Errors
     /// As the server fails; `timeout`.
     pub(crate) async fn session(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Leased> {
-        let mut mended = false;
+        let (mut mends, mut crowded) = (0, 0);
         loop {
             let generation = self.made(state, deadline, false).await?;
             let (budget, turn) = match self.pool.place(state, deadline).await? {
-                Place::Resting(leased) => return Ok(leased),
+                Place::Resting(mut leased) => {
+                    if leased.session.is_sound() {
+                        return Ok(*leased);
+                    }
+                    // It may have ended with the database it was of.
+                    state.forget(generation);
+                    self.pool.retire(*leased);
+                    continue;
+                }
                 Place::Empty { budget, turn } => (budget, turn),
             };
             match self.connect(state, generation, deadline).await {
@@ -151,13 +165,19 @@ impl Engine {
                 Err(error) => {
                     self.pool.give_up(budget, turn);
                     match state_of(&error) {
-                        // The role was dropped, or its password changed, behind our back.
-                        Some("28P01" | "28000") if !mended => {
-                            mended = true;
+                        // The role was dropped, or its password changed, behind our back; or a replica with another key
+                        // does the same at this moment.
+                        Some("28P01" | "28000") if mends < MENDS => {
+                            mends += 1;
                             self.made(state, deadline, true).await?;
                         }
                         // Other replicas have as many as the role may have, or somebody the server's last ones.
                         Some("53300") if Instant::now() < deadline => {
+                            crowded += 1;
+                            if crowded == CROWDED {
+                                // Or somebody lowered what the role may have.
+                                self.made(state, deadline, true).await?;
+                            }
                             tokio::time::sleep(Duration::from_millis(20)).await;
                         }
                         Some("28P01" | "28000") => {
@@ -213,6 +233,34 @@ impl Engine {
         }
     }
 
+    /// Gives every role the password of the key that is configured now; how many there are.
+    ///
+    /// # Errors
+    /// As the server fails: some may have it then, and it can be done again.
+    pub(crate) async fn rekey(&self) -> Result<u64> {
+        let (mut after, mut count) = (String::new(), 0);
+        loop {
+            let page =
+                "SELECT hex, tenant, kind, id FROM mem_sql.scopes WHERE hex > $1 ORDER BY hex LIMIT 200";
+            let rows = self.admin.look(page, &[(&after, Type::TEXT)]).await?;
+            let Some(last) = rows.last() else { return Ok(count) };
+            after = last.get(0);
+            for row in &rows {
+                let (hex, tenant, id): (String, String, String) = (row.get(0), row.get(1), row.get(3));
+                let new = NewScope {
+                    hex: &Hex::known(hex),
+                    tenant: &tenant,
+                    kind: row.get(2),
+                    id: &id,
+                    settings: &self.settings,
+                    connections: SESSIONS_OF_A_ROLE,
+                };
+                self.admin.provision(&new, &self.key).await?;
+                count += 1;
+            }
+        }
+    }
+
     async fn connect(&self, state: &ScopeState, generation: i64, deadline: Instant) -> Result<Session> {
         let role = state.hex.role();
         let mut address = self.address.for_user(&role, self.key.password(&role).as_bytes());
@@ -220,13 +268,15 @@ impl Engine {
         let mut refusal = None;
         for host in 0..address.hosts.len() {
             let opening = async {
-                let wire::Opened { mut session, token } = wire::connect(&address, &self.tls, host).await?;
-                session.pid = introduce(&mut session).await?;
-                session.generation = generation;
-                Ok::<_, Error>((session, token))
+                let mut opened = wire::connect(&address, &self.tls, host).await?;
+                opened.session.generation = generation;
+                // Asked and answered together with the first statement.
+                opened.session.query("SELECT mem_sql.process()");
+                opened.session.greets = true;
+                Ok::<_, Error>(opened)
             };
             match tokio::time::timeout_at(deadline, opening).await {
-                Ok(Ok((session, _))) if session.pid < 0 => {
+                Ok(Ok(opened)) if opened.is_standby => {
                     refusal.get_or_insert_with(|| {
                         Error::new(
                             ErrorKind::Unavailable,
@@ -234,7 +284,7 @@ impl Engine {
                         )
                     });
                 }
-                Ok(Ok((mut session, token))) => {
+                Ok(Ok(wire::Opened { mut session, token, .. })) => {
                     session.set_ending(Box::new(Beside {
                         token,
                         address,
@@ -293,23 +343,6 @@ async fn keep(engine: Weak<Engine>) {
             engine.transactions.pause()
         };
         tokio::time::sleep(pause).await;
-    }
-}
-
-/// Who the session is to the server.
-async fn introduce(session: &mut Session) -> Result<i32> {
-    session.query("SELECT mem_sql.process()");
-    session.flush().await.map_err(super::fault::lost)?;
-    let mut pid = None;
-    loop {
-        match session.next(1_024).await.map_err(super::fault::lost)? {
-            wire::Reply::Row(row) => pid = row.text(0).and_then(|text| text.parse().ok()),
-            wire::Reply::Fault(fault) => return Err(super::fault::statement(&fault)),
-            wire::Reply::Ready(_) => {
-                return pid.ok_or_else(|| Error::internal("a session without a process"));
-            }
-            _ => {}
-        }
     }
 }
 
@@ -373,6 +406,10 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
         "row_security = on".to_owned(),
         "default_transaction_isolation = 'read committed'".to_owned(),
     ];
+    if found.sees_clients_go {
+        // A replica that is killed holds its scope for no longer than this.
+        settings.push("client_connection_check_interval = 1000".to_owned());
+    }
     if found.is_superuser {
         settings.push(format!("temp_file_limit = '{}MB'", config.temp_file_mib));
         settings.push("log_statement = none".to_owned());
@@ -395,7 +432,6 @@ fn options(settings: &[String], schema: &str) -> String {
         .join(" ")
 }
 
-/// What the server lets scopes see of each other is said where nobody can miss it.
 /// How the administrator's role connects.
 ///
 /// # Errors
@@ -408,6 +444,7 @@ pub(crate) fn administrator(config: &SqlConfig, base_dir: Option<&Path>) -> Resu
     of_admin.check().map(|()| of_admin)
 }
 
+/// What the server lets scopes see of each other is said where nobody can miss it.
 fn tell(found: &Found) {
     if found.exposures.is_empty() {
         return;

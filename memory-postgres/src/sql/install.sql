@@ -40,7 +40,8 @@ $$ SELECT ('x' || substr(hex, 1 + 16 * which, 16))::bit(64)::bigint $$;
 CREATE OR REPLACE FUNCTION mem_sql.look(expected bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM FROM mem_sql.scopes WHERE hex = mem_sql.mine() AND generation = expected;
+    PERFORM FROM mem_sql.scopes
+    WHERE hex = CASE WHEN session_user::text ~ '^mem_r_[0-9a-f]{40}$' THEN substr(session_user::text, 7) END AND generation = expected;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
     END IF;
@@ -49,9 +50,14 @@ END $$;
 -- The same for a writer, who is alone until its transaction ends.
 CREATE OR REPLACE FUNCTION mem_sql.enter(expected bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    mine text := CASE WHEN session_user::text ~ '^mem_r_[0-9a-f]{40}$' THEN substr(session_user::text, 7) END;
 BEGIN
-    PERFORM pg_advisory_xact_lock(mem_sql.key(mem_sql.mine(), 0));
-    PERFORM mem_sql.look(expected);
+    PERFORM pg_advisory_xact_lock(('x' || substr(mine, 1, 16))::bit(64)::bigint);
+    PERFORM FROM mem_sql.scopes WHERE hex = mine AND generation = expected;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the database was dropped' USING ERRCODE = 'MM001';
+    END IF;
 END $$;
 
 -- What a session of a scope is: the server's process.
@@ -94,8 +100,33 @@ CREATE OR REPLACE FUNCTION mem_sql.bytes_of(hex text) RETURNS bigint LANGUAGE sq
         + mem_sql.catalog_bytes_of(hex)
 $$;
 
-CREATE OR REPLACE FUNCTION mem_sql.my_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$ SELECT mem_sql.bytes_of(mem_sql.mine()) $$;
+-- The same of the session's scope, in statements that are planned once for a session.
+CREATE OR REPLACE FUNCTION mem_sql.my_bytes() RETURNS bigint LANGUAGE plpgsql STABLE SECURITY DEFINER
+-- One scope's share of a catalog is small, whatever the planner thinks of catalogs that nobody has analysed.
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off AS $$
+DECLARE
+    mine text := CASE WHEN session_user::text ~ '^mem_r_[0-9a-f]{40}$' THEN substr(session_user::text, 7) END;
+    space oid := to_regnamespace('mem_s_' || mine)::oid;
+    files bigint;
+BEGIN
+    SELECT coalesce(sum(pg_relation_size(c.oid)
+        + CASE WHEN c.reltoastrelid <> 0 THEN pg_relation_size(c.reltoastrelid) ELSE 0 END
+        + coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i WHERE i.indrelid = c.oid), 0)
+        + CASE WHEN c.reltoastrelid <> 0
+            THEN coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i WHERE i.indrelid = c.reltoastrelid), 0)
+            ELSE 0 END), 0)
+    INTO files
+    FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'S')
+    WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space AND d.classid = 'pg_class'::regclass;
+    RETURN files + (
+        SELECT coalesce(sum(256 + coalesce(octet_length(o.description), 0)
+                            + coalesce(pg_column_size(w.ev_action), 0) + coalesce(pg_column_size(e.adbin), 0)), 0)
+        FROM pg_depend d
+        LEFT JOIN pg_description o ON o.objoid = d.objid AND o.classoid = d.classid
+        LEFT JOIN pg_rewrite w ON d.classid = 'pg_class'::regclass AND w.ev_class = d.objid
+        LEFT JOIN pg_attrdef e ON d.classid = 'pg_class'::regclass AND e.adrelid = d.objid
+        WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space);
+END $$;
 
 CREATE OR REPLACE FUNCTION mem_sql.my_catalog_bytes() RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$ SELECT mem_sql.catalog_bytes_of(mem_sql.mine()) $$;
@@ -145,10 +176,12 @@ END $$;
 -- Notes that something was committed, and whether what lives is to be counted.
 CREATE OR REPLACE FUNCTION mem_sql.note(now_crowded boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    mine text := CASE WHEN session_user::text ~ '^mem_r_[0-9a-f]{40}$' THEN substr(session_user::text, 7) END;
 BEGIN
-    PERFORM FROM mem_sql.scopes WHERE hex = mem_sql.mine() AND written AND crowded IS NOT DISTINCT FROM coalesce(now_crowded, crowded);
+    PERFORM FROM mem_sql.scopes WHERE hex = mine AND written AND crowded IS NOT DISTINCT FROM coalesce(now_crowded, crowded);
     IF NOT FOUND THEN
-        UPDATE mem_sql.scopes SET written = true, crowded = coalesce(now_crowded, crowded) WHERE hex = mem_sql.mine();
+        UPDATE mem_sql.scopes SET written = true, crowded = coalesce(now_crowded, crowded) WHERE hex = mine;
     END IF;
 END $$;
 
@@ -241,7 +274,7 @@ BEGIN
         EXECUTE format('DROP SCHEMA IF EXISTS %I CASCADE', schema_name);
         known := NULL;
     END IF;
-    EXECUTE format('ALTER ROLE %I CONNECTION LIMIT %s PASSWORD %L', role_name, connections, verifier);
+    EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT %s PASSWORD %L VALID UNTIL ''infinity''', role_name, connections, verifier);
     -- An administrator that is no superuser ends a role's sessions and drops what it owns as one that has its rights. The
     -- role itself is a member of nothing.
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT pg_has_role(role_name, 'USAGE') THEN

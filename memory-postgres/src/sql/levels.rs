@@ -158,6 +158,8 @@ impl Engine {
             let said = say(&mut held.leased.session, &words, Instant::now() + COMMIT_PATIENCE).await;
             let done = match said {
                 Ok(heard) => match heard.fault {
+                    // A wait for a standby that was cancelled ends like a commit.
+                    None if commits && heard.warned => Err(fault::outcome_unknown()),
                     None => Ok(()),
                     // A deferred constraint: nothing was committed, and the transaction is over.
                     Some(refused) if commits => Err(fault::statement(&refused)),

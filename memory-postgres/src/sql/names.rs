@@ -18,6 +18,11 @@ impl Hex {
         Self(scope.digest().to_hex().chars().take(DIGITS).collect())
     }
 
+    /// Of a scope that the database knows by it.
+    pub(crate) fn known(hex: String) -> Self {
+        Self(hex)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -2,8 +2,9 @@
 //! is never closed.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Result, Scope};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -20,6 +21,10 @@ pub(crate) struct ScopeState {
     pub(crate) hex: Hex,
     /// The age of its database, where it is known.
     generation: Mutex<Option<i64>>,
+    /// The age of the database in which something was committed, as this process knows.
+    written: AtomicI64,
+    /// How much it held when that was counted last.
+    counted: Mutex<Option<Counted>>,
     /// Held while its schema and role are made.
     pub(crate) making: tokio::sync::Mutex<()>,
     /// Writers of this process wait here; those of others on the server.
@@ -28,13 +33,62 @@ pub(crate) struct ScopeState {
     running: Arc<Semaphore>,
 }
 
+/// Bytes of a scope's database, as a statement counted them.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    generation: i64,
+    bytes: u64,
+    at: Instant,
+    /// Statements since that did not count.
+    since: u32,
+}
+
+/// How far below its quota a database must be for a statement not to count: twice what one may exceed a quota by.
+const FAR: u64 = 128 << 20;
+/// For how long, and for how many statements of this process.
+const COUNTED_FOR: Duration = Duration::from_secs(1);
+const COUNTED_TIMES: u32 = 16;
+
 impl ScopeState {
+    /// Whether the next statement that writes need not count what there is: that was done just now, and the quota is far.
+    /// Statements that write much are watched all the same.
+    pub(crate) fn is_far_from(&self, quota: u64) -> bool {
+        let generation = self.generation();
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        match counted.as_mut() {
+            Some(one)
+                if Some(one.generation) == generation
+                    && one.bytes.saturating_add(FAR) <= quota
+                    && one.since < COUNTED_TIMES
+                    && one.at.elapsed() < COUNTED_FOR =>
+            {
+                one.since += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn note_bytes(&self, generation: i64, bytes: u64) {
+        let counted = Counted { generation, bytes, at: Instant::now(), since: 0 };
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+    }
+
     pub(crate) fn generation(&self) -> Option<i64> {
         *self.generation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_generation(&self, generation: Option<i64>) {
         *self.generation.lock().unwrap_or_else(PoisonError::into_inner) = generation;
+    }
+
+    /// Whether something is known to be committed in the database that is there now.
+    pub(crate) fn is_written(&self) -> bool {
+        self.generation().is_some_and(|generation| generation == self.written.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn note_written(&self, generation: i64) {
+        self.written.store(generation, Ordering::Release);
     }
 
     /// Forgets the age where it is still this one.
@@ -66,7 +120,7 @@ struct Resting {
 
 /// A place for a session that is to be opened, or one that rests.
 pub(crate) enum Place {
-    Resting(Leased),
+    Resting(Box<Leased>),
     Empty { budget: OwnedSemaphorePermit, turn: OwnedSemaphorePermit },
 }
 
@@ -112,6 +166,8 @@ impl Pool {
             scope: scope.clone(),
             hex: hex.clone(),
             generation: Mutex::default(),
+            written: AtomicI64::new(0),
+            counted: Mutex::default(),
             making: tokio::sync::Mutex::default(),
             writer: Arc::default(),
             running: Arc::new(Semaphore::new(self.per_scope)),
@@ -155,13 +211,13 @@ impl Pool {
                     // Of a database that was dropped since.
                     if Some(one.session.generation) == state.generation() {
                         let Resting { state, session, budget } = one;
-                        return Ok(Place::Resting(Leased {
+                        return Ok(Place::Resting(Box::new(Leased {
                             state,
                             session,
                             is_fresh: false,
                             budget,
                             _turn: turn,
-                        }));
+                        })));
                     }
                 }
                 if let Ok(budget) = Arc::clone(&self.budget).try_acquire_owned() {

@@ -130,6 +130,9 @@ impl Engine {
         if let Some(refused) = heard.fault {
             return Err(fault::statement(&refused));
         }
+        if heard.warned {
+            return Err(fault::outcome_unknown());
+        }
         let Progress { mut outcome, more_skipped, .. } = progress;
         if more_skipped > 0 {
             outcome.skipped.push(format!("{more_skipped} more"));

@@ -21,6 +21,8 @@ pub(crate) struct Found {
     /// The schema that pgvector is installed in; `None`: it is not.
     pub(crate) vector: Option<String>,
     pub(crate) is_superuser: bool,
+    /// It finds out by itself that a client is gone, also in the middle of a statement.
+    pub(crate) sees_clients_go: bool,
     pub(crate) exposures: Vec<Exposure>,
 }
 
@@ -57,7 +59,13 @@ pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
         )
         .await?;
     let row = rows.first().ok_or_else(|| Error::internal("the server did not say who asks"))?;
-    Ok(Found { vector: row.get(0), is_superuser: row.get(1), exposures: exposures(&connection).await? })
+    let (vector, is_superuser) = (row.get(0), row.get(1));
+    // Refused where the server's system cannot tell.
+    let sees = connection
+        .query("SELECT set_config('client_connection_check_interval', '1000', true)", &[], Effect::None)
+        .await;
+    let sees_clients_go = sees.is_ok();
+    Ok(Found { vector, is_superuser, sees_clients_go, exposures: exposures(&connection).await? })
 }
 
 /// How a database for agents' SQL is, to somebody who only looks.
@@ -70,6 +78,8 @@ pub(crate) struct Look {
     pub(crate) makes_schemas: bool,
     /// In the schema where the roles of scopes look for it.
     pub(crate) has_vector: bool,
+    /// Transactions that may be left prepared; 0, as it should be: none.
+    pub(crate) prepared_transactions: i64,
     pub(crate) exposures: Vec<Exposure>,
 }
 
@@ -83,7 +93,9 @@ pub(crate) async fn look(connections: &Connections) -> Result<Look> {
         known(&connection).await?.as_deref() == Some(digest(&version(&connection).await?).as_str());
     let rows = connection
         .query(
-            "SELECT rolsuper, rolsuper OR rolcreaterole, has_database_privilege(current_database(), 'CREATE'),              EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') FROM pg_roles WHERE rolname = current_user",
+            "SELECT rolsuper, rolsuper OR rolcreaterole, has_database_privilege(current_database(), 'CREATE'), \
+             EXISTS (SELECT FROM pg_extension WHERE extname = 'vector'), \
+             current_setting('max_prepared_transactions')::bigint FROM pg_roles WHERE rolname = current_user",
             &[],
             Effect::None,
         )
@@ -95,6 +107,7 @@ pub(crate) async fn look(connections: &Connections) -> Result<Look> {
         makes_roles: row.get(1),
         makes_schemas: row.get(2),
         has_vector: row.get(3),
+        prepared_transactions: row.get(4),
         exposures: exposures(&connection).await?,
     })
 }

@@ -1,26 +1,42 @@
 //! Running one statement: by itself, or in a transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
 use memory_core::{Error, ErrorKind, Result, Scope};
-use memory_validator::Mode;
+use memory_validator::{Mode, StatementKind};
 use tokio::time::{Instant, timeout_at};
 
 use super::engine::Engine;
 use super::fault;
 use super::pool::{Leased, ScopeState};
-use super::step::{self, Asked, Failed, Opening, Room, error_of, hear_closing};
-use super::talk::{Broken, Cancel, Talk, Why};
+use super::step::{self, Asked, Failed, Opening, Room, Start, error_of};
+use super::talk::{Broken, Cancel, Heard, Talk, Why};
 use super::transactions::{Ended, Guard, Held, Transaction};
 use super::values::{Sink, affected};
 use super::verdicts::Judged;
+pub(crate) use super::wire::FORGET;
 use super::wire::Lost;
 
 /// Times that a statement which has not run is tried on another session.
 const TRIES: u32 = 4;
-/// What leaves nothing of an agent's in a session.
-pub(crate) const FORGET: &str = "DISCARD ALL";
+/// What takes from a session what a statement of rows can have left there. Where the engine says that it was another kind
+/// of statement than it seemed, all is taken.
+struct Tails {
+    reads: &'static [&'static str],
+    writes: &'static [&'static str],
+}
+
+/// What an agent can call leaves nothing but where sequences stand.
+const OF_CLOSED: Tails = Tails { reads: &[], writes: &["DISCARD SEQUENCES"] };
+/// Functions that only the validator refuses could leave settings and locks too.
+const OF_OPEN: Tails = Tails {
+    reads: &["SELECT pg_catalog.pg_advisory_unlock_all()"],
+    writes: &["SELECT pg_catalog.pg_advisory_unlock_all()", "RESET ALL", "DISCARD SEQUENCES", "DISCARD TEMP"],
+};
+/// Of statements that define something all is taken.
+const OF_OTHERS: Tails = Tails { reads: &[], writes: &[] };
 
 /// What a call wants done.
 #[derive(Clone, Debug)]
@@ -75,6 +91,33 @@ impl Engine {
         ran
     }
 
+    /// What is sent behind the statement: by what the validator takes it for.
+    fn tails(&self, asked: &Asked) -> &'static Tails {
+        match (asked.comes_again, self.found.is_superuser) {
+            (true, true) => &OF_CLOSED,
+            (true, false) => &OF_OPEN,
+            (false, _) => &OF_OTHERS,
+        }
+    }
+
+    /// Lays a session to rest whose statement was answered. What the engine did decides whether the tail took all there was
+    /// to take.
+    async fn rest(&self, mut leased: Leased, asked: &Asked, heard: &Heard) {
+        if heard.status != b'I' {
+            leased.session.query("ROLLBACK");
+            leased.session.unread += 1;
+        }
+        if !(asked.comes_again && heard.status == b'I' && heard.done().is_some_and(is_of_rows)) {
+            leased.session.query(FORGET);
+            leased.session.unread += 1;
+            if leased.session.flush().await.is_err() {
+                self.pool.retire(leased);
+                return;
+            }
+        }
+        self.pool.rest(leased);
+    }
+
     /// The statement as it is sent.
     fn asked(&self, call: &Call) -> Result<Asked> {
         let Judged { kind, text, arguments } = &call.judged;
@@ -94,17 +137,27 @@ impl Engine {
             max_rows: call.options.max_rows,
             max_bytes: call.options.max_bytes,
             only_reads: !writes || kind.reads_only(),
+            comes_again: comes_again(*kind),
+            settles: writes,
         })
     }
 
     async fn run_alone(self: &Arc<Self>, call: &Call, cancel: &Arc<Cancel>) -> Result<Ran> {
-        let asked = self.asked(call)?;
+        let mut asked = self.asked(call)?;
         let state = self.pool.scope(&call.scope);
         let mut tries = 0;
         loop {
             let guard =
                 if call.mode == Mode::Exec { Some(self.lock(&state, call.deadline).await?) } else { None };
             let leased = self.session(&state, call.deadline).await?;
+            if cancel.why().is_some() {
+                self.pool.rest(leased);
+                return Err(fault::cancelled());
+            }
+            // Where there is nothing to count, and nothing to note.
+            asked.settles = !(asked.comes_again
+                && state.is_written()
+                && asked.room.and_then(|room| room.quota).is_none_or(|quota| state.is_far_from(quota)));
             let tried = match call.mode {
                 Mode::Exec => self.write_once(call, &asked, leased, cancel).await,
                 Mode::Query => self.read_once(call, &asked, leased, cancel).await,
@@ -134,34 +187,59 @@ impl Engine {
     }
 
     async fn read_once(&self, call: &Call, asked: &Asked, mut leased: Leased, cancel: &Cancel) -> Tried {
-        let generation = leased.session.generation;
-        let begin = format!("BEGIN READ ONLY; {}; SELECT mem_sql.look({generation})", limits(call.deadline));
-        let opening =
-            Opening { again: format!("ROLLBACK; {begin}"), first: begin, closing: &["ROLLBACK", FORGET] };
+        let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
+        // A session whose role is gone finds nothing of the scope's; what others share it would find in place of that.
+        let looks = !self.config.shared.is_empty();
+        let look = if looks { format!("; SELECT mem_sql.look({generation})") } else { String::new() };
+        let begin = match self.limits(call.deadline) {
+            None => format!("BEGIN READ ONLY{look}"),
+            Some(limits) => format!("BEGIN READ ONLY; {limits}{look}"),
+        };
+        let is_short = self.limits(call.deadline).is_none();
+        let tails = self.tails(asked);
+        let opening = Opening {
+            first: if is_short {
+                Start::Read(looks.then_some(generation))
+            } else {
+                Start::Words(begin.clone())
+            },
+            again: Start::Words(format!("ROLLBACK; {begin}")),
+            closing: &["ROLLBACK"],
+            tail: tails.reads,
+        };
         let mut talk = Talk::new(&mut leased.session, cancel, call.deadline);
         let done = step::run(&mut talk, &self.plans, &opening, asked).await;
-        match done {
-            Ok((heard, sink)) => {
-                let error = error_of(&heard, &sink, &talk, asked);
-                let is_sound = !talk.was_cancelled();
-                leased.session.unread += u32::try_from(opening.closing.len()).unwrap_or_default();
-                if is_sound {
-                    self.pool.rest(leased);
-                } else {
-                    self.pool.retire(leased);
-                }
-                Tried::Done(match error {
-                    Some(error) => Err(error),
-                    None => Ok(Ran { rows: Some(sink.rows().unwrap_or_default()), rows_affected: 0 }),
-                })
-            }
+        let (heard, sink) = match done {
+            Ok(done) => done,
             Err(Failed::Statement(error)) => {
                 let was_cancelled = talk.was_cancelled();
                 self.undo(leased, was_cancelled).await;
-                Tried::Done(Err(error))
+                return self.unless_dropped(&state, generation, error).await;
             }
-            Err(failed) => self.failed(failed, leased, cancel, asked),
+            Err(failed) => return self.failed(failed, leased, cancel, asked, false),
+        };
+        let error = error_of(&heard, &sink, &talk, asked);
+        if talk.was_cancelled() {
+            self.pool.retire(leased);
+        } else {
+            self.rest(leased, asked, &heard).await;
         }
+        match error {
+            Some(error) => self.unless_dropped(&state, generation, error).await,
+            None => Tried::Done(Ok(Ran { rows: Some(sink.rows().unwrap_or_default()), rows_affected: 0 })),
+        }
+    }
+
+    /// What a statement failed with; where that is since its database was dropped, here or by another replica or by hand, it
+    /// is tried on the one that is there now.
+    async fn unless_dropped(&self, state: &Arc<ScopeState>, generation: i64, error: Error) -> Tried {
+        let sqlstate = error.details().get("sqlstate").and_then(|state| state.as_str()).unwrap_or_default();
+        let is_about_names = matches!(sqlstate, "3F000" | "42501" | "42P01" | "42704" | "42883");
+        if is_about_names && matches!(self.admin.find(&state.hex).await, Ok(now) if now != Some(generation)) {
+            state.forget(generation);
+            return Tried::Stale(error);
+        }
+        Tried::Done(Err(error))
     }
 
     async fn write_once(
@@ -172,10 +250,19 @@ impl Engine {
         cancel: &Arc<Cancel>,
     ) -> Tried {
         let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
-        let begin = format!("BEGIN; {}; SELECT mem_sql.enter({generation})", limits(call.deadline));
-        let opening = Opening { again: format!("ROLLBACK; {begin}"), first: begin, closing: &[] };
+        let limits = self.limits(call.deadline);
+        let begin = match &limits {
+            None => format!("BEGIN; SELECT mem_sql.enter({generation})"),
+            Some(limits) => format!("BEGIN; {limits}; SELECT mem_sql.enter({generation})"),
+        };
+        let opening = Opening {
+            first: if limits.is_none() { Start::Write(generation) } else { Start::Words(begin.clone()) },
+            again: Start::Words(format!("ROLLBACK; {begin}")),
+            closing: &["COMMIT"],
+            tail: self.tails(asked).writes,
+        };
         let quota = asked.room.and_then(|room| room.quota);
-        let watching = quota.map(|quota| self.watch.over(leased.session.pid, quota, cancel));
+        let watching = quota.map(|quota| self.watch.over(&leased.session.pid, quota, cancel));
         let mut talk = Talk::new(&mut leased.session, cancel, call.deadline);
         let done = step::run(&mut talk, &self.plans, &opening, asked).await;
         drop(watching);
@@ -184,57 +271,47 @@ impl Engine {
             Err(Failed::Statement(error)) => {
                 let was_cancelled = talk.was_cancelled();
                 self.undo(leased, was_cancelled).await;
-                return Tried::Done(Err(error));
+                return self.unless_dropped(&state, generation, error).await;
             }
-            Err(failed) => return self.failed(failed, leased, cancel, asked),
+            Err(failed) => return self.failed(failed, leased, cancel, asked, true),
         };
-        let mut error = error_of(&heard, &sink, &talk, asked);
-        if error.is_none() && heard.status != b'T' && heard.fault.is_none() {
-            error = Some(fault::ends_transaction());
-        }
-        if error.is_none() && cancel.why().is_some() {
-            error = Some(fault::cancelled());
-        }
-        if let Some(error) = error {
-            let was_cancelled = talk.was_cancelled();
-            self.undo(leased, was_cancelled).await;
-            let about_schemas = |state: &str| matches!(state, "3F000" | "42501");
-            if heard.fault.as_ref().is_some_and(|fault| about_schemas(&fault.state))
-                && matches!(self.admin.find(&state.hex).await, Ok(None))
-            {
-                // The schema or the role was dropped by hand.
-                state.forget(generation);
-                return Tried::Stale(error);
-            }
-            return Tried::Done(Err(error));
-        }
-        // A cap cut a statement that only reads: its transaction is failed, and has nothing to commit.
-        let commit = if heard.fault.is_some() { "ROLLBACK" } else { "COMMIT" };
-        talk.session.query(commit);
-        talk.session.query(FORGET);
-        // From here on the statement is done, or nobody knows.
-        let mut talk = Talk::new(&mut leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);
-        let committed = async {
-            talk.send().await?;
-            talk.hear(&mut Sink::default()).await
-        }
-        .await;
-        let answer = match committed {
-            Ok(committed) => {
-                leased.session.unread += 1;
-                match committed.fault {
-                    Some(fault) => Err(fault::statement(&fault)),
-                    None if committed.tag.as_deref() == Some(commit) => Ok(()),
-                    None => Err(fault::ends_transaction()),
-                }
-            }
-            Err(_) => {
-                self.pool.retire(leased);
-                return Tried::Done(Err(fault::outcome_unknown()));
-            }
+        let is_committed = heard.fault.is_none() && heard.last.as_deref() == Some("COMMIT");
+        let answer = match error_of(&heard, &sink, &talk, asked) {
+            Some(error) => Err(error),
+            // A cap cut a statement that only reads: its transaction had failed, and had nothing to commit.
+            None if heard.fault.is_some() => Ok(()),
+            None if heard.tag.as_deref().is_some_and(ends_transactions) => Err(fault::ends_transaction()),
+            // A wait for a standby that was cancelled ends like a commit.
+            None if is_committed && !heard.warned => Ok(()),
+            None => Err(fault::outcome_unknown()),
         };
-        self.pool.rest(leased);
-        Tried::Done(answer.map(|()| ran(&heard.tag, sink)))
+        if is_committed && answer.is_ok() {
+            state.note_written(generation);
+            let bytes = heard.further.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+            if let Some(bytes) = bytes.and_then(|bytes| bytes.parse().ok()).filter(|_| quota.is_some()) {
+                state.note_bytes(generation, bytes);
+            }
+        }
+        if talk.was_cancelled() {
+            // A late request would end another statement.
+            self.pool.retire(leased);
+        } else {
+            self.rest(leased, asked, &heard).await;
+        }
+        match answer {
+            Ok(()) => Tried::Done(Ok(ran(&heard.tag, sink))),
+            Err(error) if heard.fault.is_some() => self.unless_dropped(&state, generation, error).await,
+            Err(error) => Tried::Done(Err(error)),
+        }
+    }
+
+    /// The server's own limits for what is left of the deadline; `None`: those that every session has are about that, and
+    /// the deadline itself is kept from here.
+    fn limits(&self, deadline: Instant) -> Option<String> {
+        let whole = Duration::from_millis(self.config.statement_timeout_ms);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let is_whole = left <= whole && left >= whole.mul_f64(0.9);
+        (!is_whole).then(|| limits(deadline))
     }
 
     /// Rolls back what a statement began, and lays its session to rest.
@@ -256,7 +333,7 @@ impl Engine {
     }
 
     /// What becomes of a statement that did not run, or whose session was lost.
-    fn failed(&self, failed: Failed, leased: Leased, cancel: &Cancel, asked: &Asked) -> Tried {
+    fn failed(&self, failed: Failed, leased: Leased, cancel: &Cancel, asked: &Asked, commits: bool) -> Tried {
         let (state, generation, is_fresh) =
             (Arc::clone(&leased.state), leased.session.generation, leased.is_fresh);
         let tried = match failed {
@@ -271,6 +348,11 @@ impl Engine {
                 }
             },
             Failed::Statement(error) => Tried::Done(Err(error)),
+            Failed::Broken(Broken::Late) if commits => {
+                leased.session.ask_to_end();
+                // Its commit was sent with it.
+                Tried::Done(Err(fault::outcome_unknown()))
+            }
             Failed::Broken(Broken::Late) => {
                 leased.session.ask_to_end();
                 Tried::Done(Err(match (cancel.why(), asked.room.and_then(|room| room.quota)) {
@@ -284,6 +366,8 @@ impl Engine {
                     matches!(&lost, Lost::Ended(state) if state == "57P01") && cancel.why().is_some();
                 match lost {
                     _ if ended_by_us => Tried::Done(Err(fault::cancelled())),
+                    // What the server ends it says before it commits; otherwise nobody knows.
+                    Lost::Broken(_) | Lost::Nonsense if commits => Tried::Done(Err(fault::outcome_unknown())),
                     // Nothing was committed: a session that was at rest may have ended long ago.
                     lost if !is_fresh || matches!(lost, Lost::Ended(_)) => {
                         state.forget(generation);
@@ -302,7 +386,7 @@ impl Engine {
         let asked = self.asked(call).map_err(|error| error.with_detail("transaction", "open"))?;
         let mut held = transaction.take(cancel)?;
         let quota = asked.room.and_then(|room| room.quota);
-        let watching = quota.map(|quota| self.watch.over(held.leased.session.pid, quota, cancel));
+        let watching = quota.map(|quota| self.watch.over(&held.leased.session.pid, quota, cancel));
         let ran = self.within_once(call, &asked, &mut held, cancel).await;
         drop(watching);
         let answer = match ran {
@@ -336,62 +420,45 @@ impl Engine {
         let reads = call.mode == Mode::Query;
         let limits = limits(call.deadline);
         let rest = if reads { "; SET TRANSACTION READ ONLY" } else { "" };
-        let first = format!("SAVEPOINT mem_q; {limits}{rest}");
         let opening = Opening {
-            again: format!("ROLLBACK TO SAVEPOINT mem_q; {limits}{rest}"),
-            first,
-            closing: if reads { &[UNDO] } else { &[] },
+            first: Start::Words(format!("SAVEPOINT mem_q; {limits}{rest}")),
+            again: Start::Words(format!("ROLLBACK TO SAVEPOINT mem_q; {limits}{rest}")),
+            closing: if reads {
+                &["ROLLBACK TO SAVEPOINT mem_q", "RELEASE SAVEPOINT mem_q"]
+            } else {
+                &["RELEASE SAVEPOINT mem_q"]
+            },
+            tail: &[],
         };
         let mut talk = Talk::new(&mut held.leased.session, cancel, call.deadline);
         let stepped = step::run(&mut talk, &self.plans, &opening, asked).await;
-        let (outcome, undo) = match stepped {
+        let (outcome, is_closed) = match stepped {
             Ok((heard, sink)) => {
-                let mut error = error_of(&heard, &sink, &talk, asked);
-                let is_failed = heard.fault.is_some();
+                let error = error_of(&heard, &sink, &talk, asked);
                 if !matches!(heard.status, b'T' | b'E') {
                     return Err(fault::ends_transaction());
                 }
-                if error.is_none() && cancel.why().is_some() && !reads {
-                    error = Some(fault::cancelled());
+                let is_closed = heard.fault.is_none() && heard.status == b'T';
+                match error {
+                    Some(error) => (Err(error), is_closed),
+                    None if reads => {
+                        let rows = Some(sink.rows().unwrap_or_default());
+                        (Ok(Ran { rows, rows_affected: 0 }), is_closed)
+                    }
+                    None => (Ok(ran(&heard.tag, sink)), is_closed),
                 }
-                let undo = error.is_some() || is_failed;
-                (
-                    match error {
-                        Some(error) => Err(error),
-                        None if reads => {
-                            Ok(Ran { rows: Some(sink.rows().unwrap_or_default()), rows_affected: 0 })
-                        }
-                        None => Ok(ran(&heard.tag, sink)),
-                    },
-                    undo,
-                )
             }
-            Err(Failed::Statement(error)) => {
-                if reads {
-                    // Its types could not be found: the closing was never sent.
-                    talk.session.query(UNDO);
-                    talk.send().await.map_err(|broken| lost_within(broken, cancel))?;
-                }
-                (Err(error), true)
-            }
+            Err(Failed::Statement(error)) => (Err(error), false),
             Err(Failed::Opening(_)) => return Err(Ended::ByTheEngine.told()),
             Err(Failed::Broken(broken)) => return Err(lost_within(broken, cancel)),
         };
-        if reads {
-            let closed = hear_closing(&mut talk, &opening).await;
-            match closed {
-                Ok(Some(heard)) if heard.fault.is_none() && heard.status == b'T' => return Ok(outcome),
-                Ok(_) => {}
-                Err(Failed::Broken(broken)) => return Err(lost_within(broken, cancel)),
-                Err(_) => return Err(Ended::ByTheEngine.told()),
-            }
+        if is_closed {
+            return Ok(outcome);
         }
-        let (mut outcome, mut words) =
-            (outcome, if undo || reads { UNDO } else { "RELEASE SAVEPOINT mem_q" });
         // A request to cancel the statement may reach this one.
         for _ in 0..4 {
             let mut talk = Talk::new(&mut held.leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);
-            talk.session.query(words);
+            talk.session.query(UNDO);
             let heard = async {
                 talk.send().await?;
                 talk.hear(&mut Sink::default()).await
@@ -400,10 +467,7 @@ impl Engine {
             .map_err(|broken| lost_within(broken, cancel))?;
             match heard.fault {
                 None if heard.status == b'T' => return Ok(outcome),
-                Some(fault) if matches!(fault.state.as_str(), "57014" | "25P02") => {
-                    outcome = outcome.and(Err(fault::cancelled()));
-                    words = UNDO;
-                }
+                Some(fault) if matches!(fault.state.as_str(), "57014" | "25P02") => {}
                 _ => break,
             }
         }
@@ -476,6 +540,34 @@ pub(crate) const COMMIT_PATIENCE: std::time::Duration = std::time::Duration::fro
 pub(crate) fn uncalled() -> &'static Cancel {
     static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::default);
     &NEVER
+}
+
+/// Kinds whose statements agents repeat, and that leave little in a session.
+fn comes_again(kind: StatementKind) -> bool {
+    use StatementKind::{Delete, Insert, Merge, Select, Update};
+    matches!(kind, Select | Insert | Update | Delete | Merge)
+}
+
+/// Whether the engine did what such statements do, by what it calls it.
+fn is_of_rows(tag: &str) -> bool {
+    let word = tag.split(' ').next().unwrap_or_default();
+    matches!(word, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "MERGE")
+}
+
+/// Whether the engine did what begins, ends or divides a transaction.
+fn ends_transactions(tag: &str) -> bool {
+    matches!(
+        tag,
+        "BEGIN"
+            | "COMMIT"
+            | "ROLLBACK"
+            | "START TRANSACTION"
+            | "PREPARE TRANSACTION"
+            | "SAVEPOINT"
+            | "RELEASE"
+            | "COMMIT PREPARED"
+            | "ROLLBACK PREPARED"
+    )
 }
 
 /// The server's own limits for what is left of the deadline.

@@ -56,12 +56,25 @@ pub(crate) struct Heard {
     pub(crate) fault: Option<Fault>,
     /// The first command tag: of what was asked first.
     pub(crate) tag: Option<String>,
+    /// The last one.
+    pub(crate) last: Option<String>,
     pub(crate) parameters: Vec<Oid>,
     pub(crate) copied: bool,
     /// More rows may follow what came.
     pub(crate) suspended: bool,
-    /// The rows of what was asked after the first command.
-    pub(crate) further: Option<String>,
+    /// The first value of what was asked after the first command.
+    pub(crate) further: Option<Vec<u8>>,
+    /// The server warned: of a commit, that it may not be where it should be.
+    pub(crate) warned: bool,
+    /// What went before the first command, of what was asked together with it, was done.
+    pub(crate) opened: bool,
+}
+
+impl Heard {
+    /// What the engine calls what it did; `None` where it did not end it.
+    pub(crate) fn done(&self) -> Option<&str> {
+        self.tag.as_deref().filter(|_| self.fault.is_none() && !self.suspended)
+    }
 }
 
 /// A session is lost.
@@ -83,6 +96,8 @@ pub(crate) struct Talk<'s> {
     pub(crate) session: &'s mut Session,
     pub(crate) cancel: &'s Cancel,
     pub(crate) deadline: Instant,
+    /// Commands of the runtime's own that go before the next that is heard.
+    pub(crate) leading: u32,
     stage: usize,
     next_stage: Instant,
 }
@@ -93,6 +108,7 @@ impl<'s> Talk<'s> {
             session,
             cancel,
             deadline,
+            leading: 0,
             stage: 0,
             next_stage: deadline + PATIENCE.first().copied().unwrap_or_default(),
         }
@@ -107,6 +123,16 @@ impl<'s> Talk<'s> {
         match tokio::time::timeout_at(self.deadline + Duration::from_secs(1), flush).await {
             Ok(done) => done?,
             Err(_) => return Err(Broken::Late),
+        }
+        if self.session.greets {
+            let mut sink = Sink::texts();
+            let heard = self.hear(&mut sink).await?;
+            self.session.greets = false;
+            if let Some(fault) = heard.fault {
+                return Err(Broken::Lost(Lost::Ended(fault.state)));
+            }
+            let pid = sink.into_texts().into_iter().flatten().next().and_then(|pid| pid.parse().ok());
+            self.session.pid.store(pid.unwrap_or_default(), Ordering::Release);
         }
         while self.session.unread > 0 {
             let heard = self.hear(&mut Sink::default()).await?;
@@ -123,7 +149,8 @@ impl<'s> Talk<'s> {
     /// # Errors
     /// The session is lost.
     pub(crate) async fn hear(&mut self, sink: &mut Sink) -> Result<Heard, Broken> {
-        let mut heard = Heard::default();
+        let mut leading = std::mem::take(&mut self.leading);
+        let mut heard = Heard { opened: leading == 0, ..Heard::default() };
         loop {
             let reply = tokio::select! {
                 biased;
@@ -143,12 +170,16 @@ impl<'s> Talk<'s> {
                     heard.status = status;
                     return Ok(heard);
                 }
-                Reply::Row(row) if heard.tag.is_none() => sink.push(&row),
-                Reply::Row(row) => heard.further = row.text(0).map(str::to_owned),
+                Reply::Done(_) if leading > 0 => {
+                    leading -= 1;
+                    heard.opened = leading == 0;
+                }
+                Reply::Row(row) if heard.opened && heard.tag.is_none() => sink.push(&row),
                 Reply::LongRow => sink.cut(),
                 Reply::Columns(columns) if heard.tag.is_none() => sink.describe(columns),
                 Reply::Parameters(parameters) => heard.parameters = parameters,
                 Reply::Done(tag) => {
+                    heard.last = Some(tag.clone());
                     heard.tag.get_or_insert(tag);
                 }
                 // No more was asked for than the cap and one.
@@ -168,7 +199,11 @@ impl<'s> Talk<'s> {
                     self.session.flush().await?;
                 }
                 Reply::Copy => heard.copied = true,
-                Reply::Columns(_) | Reply::Other => {}
+                Reply::Warning => heard.warned = true,
+                Reply::Row(row) if heard.opened => {
+                    heard.further = row.values().next().flatten().map(<[u8]>::to_vec);
+                }
+                Reply::Row(_) | Reply::Columns(_) | Reply::Parsed | Reply::Other => {}
             }
             let is_unwanted = sink.wants_no_more() || self.cancel.why().is_some();
             if is_unwanted && self.stage == 0 {

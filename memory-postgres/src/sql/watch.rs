@@ -1,9 +1,11 @@
 //! Looks at how much statements write while they run, and ends those that write more than there is room for.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use super::admin::Admin;
@@ -17,7 +19,10 @@ const TOLERANCE: u64 = 16 << 20;
 
 #[derive(Debug)]
 struct Watched {
+    /// The server's process, once it is known.
+    pid: Arc<AtomicI32>,
     quota: u64,
+    begun: Instant,
     /// What was there when it was first looked at.
     first: Option<u64>,
     cancel: Arc<Cancel>,
@@ -27,20 +32,21 @@ struct Watched {
 #[derive(Debug)]
 pub(crate) struct Watch {
     admin: Arc<Admin>,
-    watched: Mutex<HashMap<i32, Watched>>,
+    watched: Mutex<HashMap<u64, Watched>>,
+    count: AtomicU64,
     begun: tokio::sync::Notify,
-    looks: std::sync::atomic::AtomicBool,
+    looks: AtomicBool,
 }
 
 /// Ends the watch over a statement.
 pub(crate) struct Watching {
     watch: Arc<Watch>,
-    pid: i32,
+    number: u64,
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.watch.lock().remove(&self.pid);
+        self.watch.lock().remove(&self.number);
     }
 }
 
@@ -49,28 +55,45 @@ impl Watch {
         Arc::new(Self {
             admin,
             watched: Mutex::default(),
+            count: AtomicU64::new(0),
             begun: tokio::sync::Notify::new(),
-            looks: std::sync::atomic::AtomicBool::new(false),
+            looks: AtomicBool::new(false),
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<i32, Watched>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Watches what a process of the server writes, until the answer is dropped.
-    pub(crate) fn over(self: &Arc<Self>, pid: i32, quota: u64, cancel: &Arc<Cancel>) -> Watching {
-        self.lock().insert(pid, Watched { quota, first: None, cancel: Arc::clone(cancel) });
-        if !self.looks.swap(true, std::sync::atomic::Ordering::AcqRel) {
+    pub(crate) fn over(self: &Arc<Self>, pid: &Arc<AtomicI32>, quota: u64, cancel: &Arc<Cancel>) -> Watching {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let watched = Watched {
+            pid: Arc::clone(pid),
+            quota,
+            begun: Instant::now(),
+            first: None,
+            cancel: Arc::clone(cancel),
+        };
+        self.lock().insert(number, watched);
+        if !self.looks.swap(true, Ordering::AcqRel) {
             tokio::spawn(look(Arc::downgrade(self)));
         }
         self.begun.notify_one();
-        Watching { watch: Arc::clone(self), pid }
+        Watching { watch: Arc::clone(self), number }
     }
 
     /// Looks once.
     async fn round(&self) {
-        let processes: Vec<i32> = self.lock().keys().copied().collect();
+        // What is over within a period cannot have written much.
+        let lasts = |one: &&Watched| one.begun.elapsed() >= PERIOD;
+        let processes: Vec<i32> = self
+            .lock()
+            .values()
+            .filter(lasts)
+            .map(|one| one.pid.load(Ordering::Acquire))
+            .filter(|pid| *pid > 0)
+            .collect();
         if processes.is_empty() {
             return;
         }
@@ -89,7 +112,7 @@ impl Watch {
         for row in grown {
             let (pid, bytes): (i32, i64) = (row.get(0), row.get(1));
             let bytes = u64::try_from(bytes).unwrap_or_default();
-            if let Some(one) = watched.get_mut(&pid) {
+            for one in watched.values_mut().filter(|one| one.pid.load(Ordering::Acquire) == pid) {
                 let first = *one.first.get_or_insert(bytes);
                 if bytes > one.quota.max(first).saturating_add(TOLERANCE) {
                     one.cancel.call(Why::NoRoom);

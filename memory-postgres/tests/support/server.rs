@@ -188,6 +188,27 @@ impl Drop for Server {
     }
 }
 
+/// A primary that acknowledges what its standby has.
+pub(crate) async fn pair() -> Option<(Server, Server)> {
+    let programs = programs(PROGRAMS)?;
+    let mut primary = Server::new(&programs);
+    primary.start();
+    let mut standby = Server::standby_of(&primary, "standby");
+    standby.start();
+    let admin = super::connect(&primary.url("postgres")).await;
+    admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        if admin.query_one(synchronous, &[]).await.unwrap().get::<_, i64>(0) == 1 {
+            return Some((primary, standby));
+        }
+        assert!(Instant::now() < deadline, "no synchronous standby: {}", standby.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 fn children_of(parent: &str) -> Vec<String> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {

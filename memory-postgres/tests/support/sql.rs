@@ -51,6 +51,11 @@ impl Place {
         self.entries.config().with_sql(sql)
     }
 
+    /// What another process needs to open the same: the two URLs and the key's file, each after a space.
+    pub fn given(&self) -> String {
+        format!("{} {} {}", self.entries.url(), self.agents.url(), self.key.path().display())
+    }
+
     /// The URL of the database for agents.
     pub fn url(&self) -> String {
         self.agents.url()

@@ -23,6 +23,8 @@ use crate::error::{Effect, engine};
 pub(crate) struct Opened {
     pub(crate) session: Session,
     pub(crate) token: CancelToken,
+    /// The server takes no writes.
+    pub(crate) is_standby: bool,
 }
 
 /// Asks the server to cancel what a session runs.
@@ -68,9 +70,10 @@ async fn connect_to(address: &Address, tls: &Tls, host: usize) -> Result<Opened>
         None => bare.take().map(|stream| Box::new(stream) as Box<dyn Duplex>),
     };
     let token = client.cancel_token();
+    let is_standby = connection.parameter("in_hot_standby") == Some("on");
     drop((client, connection));
     let stream = stream.ok_or_else(|| Error::internal("a stream was lost while connecting"))?;
-    Ok(Opened { session: Session::new(stream), token })
+    Ok(Opened { session: Session::new(stream), token, is_standby })
 }
 
 fn unreachable(error: io::Error) -> Error {

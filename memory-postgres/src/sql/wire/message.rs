@@ -24,12 +24,6 @@ impl Row {
     pub(crate) fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.values.iter().map(|range| range.clone().and_then(|range| self.body.get(range)))
     }
-
-    /// The text of a value; `None` for NULL and for a column that is not there.
-    pub(crate) fn text(&self, at: usize) -> Option<&str> {
-        let range = self.values.get(at)?.clone()?;
-        std::str::from_utf8(self.body.get(range)?).ok()
-    }
 }
 
 /// An error that the server reports.
@@ -57,6 +51,10 @@ pub(crate) enum Reply {
     /// More rows may follow.
     Suspended,
     Fault(Box<Fault>),
+    /// A statement that was named is parsed.
+    Parsed,
+    /// The server warns of something.
+    Warning,
     /// The server waits for data to copy.
     CopyIn,
     /// The server sends data to copy.
@@ -76,6 +74,8 @@ pub(super) fn read(tag: u8, body: Bytes) -> Option<Reply> {
         b'I' => Reply::Done(String::new()),
         b's' => Reply::Suspended,
         b'E' => Reply::Fault(Box::new(fault(body)?)),
+        b'1' => Reply::Parsed,
+        b'N' if is_warning(body.clone()) => Reply::Warning,
         b'G' => Reply::CopyIn,
         b'H' | b'W' | b'd' | b'c' => Reply::Copy,
         _ => Reply::Other,
@@ -132,6 +132,17 @@ fn text(body: &mut Bytes) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
+fn is_warning(mut body: Bytes) -> bool {
+    while let Ok(field @ 1..) = body.try_get_u8() {
+        match text(&mut body) {
+            Some(severity) if field == b'V' => return severity == "WARNING",
+            Some(_) => {}
+            None => return false,
+        }
+    }
+    false
+}
+
 fn fault(mut body: Bytes) -> Option<Fault> {
     let mut fault = Fault::default();
     loop {
@@ -160,7 +171,6 @@ mod tests {
         let Some(Reply::Row(row)) = read(b'D', body) else { panic!("no row") };
         let values: Vec<_> = row.values().collect();
         assert_eq!(values, [Some(&b"ab"[..]), None, Some(&b""[..])]);
-        assert_eq!((row.text(0), row.text(1), row.text(9)), (Some("ab"), None, None));
     }
 
     #[test]
@@ -173,6 +183,17 @@ mod tests {
             assert!(read(tag, Bytes::from_static(b"")).is_none());
         }
         assert!(read(b'E', Bytes::from_static(b"C40001\0Mtold")).is_none());
+    }
+
+    #[test]
+    fn a_warning_is_told_from_a_notice() {
+        let read = |body: &'static [u8]| read(b'N', Bytes::from_static(body));
+        assert!(matches!(
+            read(b"SWARNUNG\0VWARNING\0C01000\0Mthe wait was cancelled\0\0"),
+            Some(Reply::Warning)
+        ));
+        assert!(matches!(read(b"SNOTICE\0VNOTICE\0C00000\0MWARNING\0\0"), Some(Reply::Other)));
+        assert!(matches!(read(b"VWARN"), Some(Reply::Other)));
     }
 
     #[test]

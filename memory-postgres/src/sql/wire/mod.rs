@@ -5,11 +5,13 @@
 
 mod connect;
 mod message;
+mod named;
 mod session;
 
 pub(crate) use connect::{Opened, cancel, connect};
 pub(crate) use message::{Column, Fault, Reply, Row};
-pub(crate) use session::{Ending, Lost, Session};
+pub(crate) use named::LONGEST as LONGEST_KEPT;
+pub(crate) use session::{Ending, FORGET, Lost, Session};
 
 /// A type's number in the catalogs.
 pub(crate) type Oid = u32;

@@ -2,19 +2,25 @@
 
 use std::fmt;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::Oid;
 use super::message::{Reply, read};
+use super::named::Named;
 
 /// Longest message that is no row.
 const LONGEST: usize = 16 << 20;
 /// Bytes of the buffers that are kept between two calls.
 const KEPT: usize = 256 << 10;
+
+/// What leaves nothing of an agent's in a session, nor the statements that the server keeps.
+pub(crate) const FORGET: &str = "DISCARD ALL";
 
 /// A stream of bytes both ways.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -44,12 +50,16 @@ pub(crate) struct Session {
     outgoing: BytesMut,
     /// Bytes of a long row that are still to be thrown away.
     skip: usize,
-    /// The server's process.
-    pub(crate) pid: i32,
+    /// The server's process; 0 until it has said so.
+    pub(crate) pid: Arc<AtomicI32>,
+    /// Who the session is was asked, and is not heard yet.
+    pub(crate) greets: bool,
     /// Answers that nobody waited for.
     pub(crate) unread: u32,
     /// The database's age of which it is.
     pub(crate) generation: i64,
+    /// Statements that the server has parsed and keeps.
+    pub(crate) named: Named,
     canceller: Option<Arc<Canceller>>,
 }
 
@@ -77,9 +87,11 @@ impl Session {
             incoming: BytesMut::with_capacity(8 << 10),
             outgoing: BytesMut::with_capacity(4 << 10),
             skip: 0,
-            pid: 0,
+            pid: Arc::default(),
+            greets: false,
             unread: 0,
             generation: 0,
+            named: Named::default(),
             canceller: None,
         }
     }
@@ -97,9 +109,15 @@ impl Session {
 
     /// Has the server end the session's process; does not wait for it.
     pub(crate) fn ask_to_end(&self) {
+        let pid = self.pid.load(Ordering::Acquire);
         if let Some(canceller) = self.canceller.clone() {
-            let pid = self.pid;
-            tokio::spawn(async move { canceller.end(pid).await });
+            tokio::spawn(async move {
+                if pid > 0 {
+                    canceller.end(pid).await;
+                } else {
+                    canceller.cancel().await;
+                }
+            });
         }
     }
 
@@ -117,16 +135,58 @@ impl Session {
     /// Statements of ours, in the simple protocol; answered by one `Ready`.
     pub(crate) fn query(&mut self, sql: &str) {
         self.message(b'Q', |out| text(out, sql));
+        self.named.sent_end();
+        if sql == FORGET {
+            self.named.forget();
+        }
     }
 
     /// One statement, whatever the text is: the extended protocol takes no second one.
     pub(crate) fn parse(&mut self, sql: &str, types: &[Oid]) {
+        self.parse_as("", sql, types);
+        self.named.sent_unnamed();
+    }
+
+    fn parse_as(&mut self, name: &str, sql: &str, types: &[Oid]) {
         self.message(b'P', |out| {
-            text(out, "");
+            text(out, name);
             text(out, sql);
             out.put_u16(u16::try_from(types.len()).unwrap_or(u16::MAX));
             types.iter().for_each(|oid| out.put_u32(*oid));
         });
+    }
+
+    /// Binds values to a statement that the server keeps; it is parsed where the server does not know it yet.
+    pub(crate) fn bind_kept(&mut self, sql: &Arc<str>, types: &[Oid], values: &[Option<Vec<u8>>]) {
+        let name = match self.named.find(sql, types) {
+            Some(name) => name,
+            None => {
+                let (name, gone) = self.named.enter(sql, types);
+                if let Some(gone) = gone {
+                    self.message(b'C', |out| {
+                        out.put_u8(b'S');
+                        text(out, &gone);
+                    });
+                }
+                self.parse_as(&name, sql, types);
+                name
+            }
+        };
+        self.bind_to(&name, values);
+    }
+
+    /// Runs a statement of the runtime's own that the server keeps.
+    pub(crate) fn own(&mut self, sql: &'static str, types: &[Oid], values: &[Option<Vec<u8>>]) {
+        let name = match self.named.find_own(sql) {
+            Some(name) => name,
+            None => {
+                let name = self.named.enter_own(sql);
+                self.parse_as(&name, sql, types);
+                name
+            }
+        };
+        self.bind_to(&name, values);
+        self.execute(0);
     }
 
     /// Asks for the types of the parameters and columns.
@@ -147,9 +207,13 @@ impl Session {
 
     /// Values as texts, answered as texts.
     pub(crate) fn bind(&mut self, values: &[Option<Vec<u8>>]) {
+        self.bind_to("", values);
+    }
+
+    fn bind_to(&mut self, statement: &str, values: &[Option<Vec<u8>>]) {
         self.message(b'B', |out| {
             text(out, "");
-            text(out, "");
+            text(out, statement);
             out.put_u16(0);
             out.put_u16(u16::try_from(values.len()).unwrap_or(u16::MAX));
             for value in values {
@@ -176,6 +240,7 @@ impl Session {
     /// Ends a chain of parse, bind and execute: answered by one `Ready`.
     pub(crate) fn sync(&mut self) {
         self.message(b'S', |_| ());
+        self.named.sent_end();
     }
 
     /// Refuses to send what the server waits for.
@@ -200,6 +265,32 @@ impl Session {
             self.outgoing = BytesMut::with_capacity(4 << 10);
         }
         Ok(())
+    }
+
+    /// Takes in what has come while nobody waited; whether the session can go on. What the server ended, or who went away,
+    /// is found out before anything is sent.
+    pub(crate) fn is_sound(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            self.incoming.reserve(8 << 10);
+            let reading = pin!(self.stream.read_buf(&mut self.incoming));
+            match reading.poll(&mut context) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => return false,
+            }
+        }
+        loop {
+            match self.take(0) {
+                Ok(None) => return true,
+                Ok(Some(Reply::Fault(_))) | Err(_) => return false,
+                Ok(Some(Reply::Ready(_))) => match self.unread.checked_sub(1) {
+                    Some(left) => self.unread = left,
+                    None => return false,
+                },
+                Ok(Some(_)) => {}
+            }
+        }
     }
 
     /// The next message. Rows longer than `longest` bytes are thrown away as they come. May be dropped and called anew.
@@ -249,7 +340,13 @@ impl Session {
         }
         self.incoming.advance(5);
         let body = self.incoming.split_to(body).freeze();
-        read(tag, body).map(Some).ok_or(Lost::Nonsense)
+        let reply = read(tag, body).ok_or(Lost::Nonsense)?;
+        match reply {
+            Reply::Parsed => self.named.parsed(),
+            Reply::Ready(_) => self.named.ended(),
+            _ => {}
+        }
+        Ok(Some(reply))
     }
 }
 
@@ -285,6 +382,20 @@ mod tests {
         assert!(matches!(session.next(1_000).await.unwrap(), Reply::Ready(b'T')));
         drop(send.await.unwrap());
         assert!(matches!(session.next(1_000).await, Err(Lost::Broken(_))));
+    }
+
+    #[tokio::test]
+    async fn what_came_at_rest_is_taken_in_and_an_end_is_seen() {
+        let (mut session, mut server) = pair();
+        session.unread = 1;
+        assert!(session.is_sound() && session.unread == 1);
+        server.write_all(b"C\x00\x00\x00\x0dROLLBACK\0Z\x00\x00\x00\x05I").await.unwrap();
+        assert!(session.is_sound() && session.unread == 0);
+        server.write_all(b"E\x00\x00\x00\x13VFATAL\0C57P01\0\0").await.unwrap();
+        assert!(!session.is_sound());
+        let (mut session, server) = pair();
+        drop(server);
+        assert!(!session.is_sound());
     }
 
     #[tokio::test]
