@@ -2,17 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-#[path = "../../memory-http/tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_core::{EmbedRole, Embedder as _, Error, ErrorKind, Retry};
 use memory_embed::memory_http::{EgressPolicy, HttpClient, RetryPolicy};
 use memory_embed::{Encoding, OpenAiEmbedder, OpenAiOptions};
+use memory_fakes::http::{Server, Step, builder, head, reply};
 use serde_json::{Value, json};
-use support::{Server, Step, builder, head, reply};
 
 const MIB: usize = 1024 * 1024;
 
@@ -30,7 +27,7 @@ async fn honest() -> Server {
                 json!({"object": "embedding", "embedding": [length, 1, 0], "index": index})
             })
             .collect();
-        support::json(&json!({"object": "list", "data": data, "model": asked["model"]}))
+        memory_fakes::http::json(&json!({"object": "list", "data": data, "model": asked["model"]}))
     })
     .await
 }
@@ -146,7 +143,9 @@ async fn many_texts_go_in_batches_by_count_and_by_bytes() {
 async fn a_batch_that_fails_fails_the_call() {
     let server = Server::start(|n, _| {
         if n == 0 {
-            support::json(&json!({"data": [{"embedding": [1, 0, 0], "index": 0}], "model": "all-minilm"}))
+            memory_fakes::http::json(
+                &json!({"data": [{"embedding": [1, 0, 0], "index": 0}], "model": "all-minilm"}),
+            )
         } else {
             reply(503, &[], b"")
         }
@@ -288,7 +287,7 @@ async fn refusals_say_what_to_change_and_repeat_nothing() {
 #[tokio::test]
 async fn a_service_that_is_busy_is_asked_again() {
     let busy = || reply(429, &[("Retry-After", "2")], b"");
-    let answer = support::json(&json!({"data": [{"embedding": [1, 0, 0]}]}));
+    let answer = memory_fakes::http::json(&json!({"data": [{"embedding": [1, 0, 0]}]}));
     let server = Server::script(vec![busy(), reply(503, &[], b""), answer]).await;
     let embedder = OpenAiEmbedder::new(
         {
@@ -357,7 +356,7 @@ async fn a_page_or_garbage_instead_of_vectors_is_a_typed_error() {
 async fn another_model_is_refused_unless_its_name_is_accepted() {
     let answer =
         json!({"data": [{"embedding": [1, 0, 0], "index": 0}], "model": "text-embedding-ada-002-v2"});
-    let server = Server::always(support::json(&answer)).await;
+    let server = Server::always(memory_fakes::http::json(&answer)).await;
     let mut options = options(&server);
     options.model = "text-embedding-ada-002".into();
     let error = OpenAiEmbedder::new(options.clone(), once(&server))
@@ -377,7 +376,8 @@ async fn another_model_is_refused_unless_its_name_is_accepted() {
 #[tokio::test]
 async fn it_opens_with_a_client_of_its_own() {
     let server = honest().await;
-    let (clock, ids) = (Arc::new(support::FixedClock), Arc::new(support::CountingIds::default()));
+    let (clock, ids) =
+        (Arc::new(memory_fakes::http::FixedClock), Arc::new(memory_fakes::http::CountingIds::default()));
     let mut options = options(&server);
     let embedder =
         OpenAiEmbedder::open(options.clone(), server.policy(), clock.clone(), ids.clone()).unwrap();

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests")]
 
-#[path = "../../memory-http/tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,9 +12,9 @@ use memory_core::{
 };
 use memory_embed::memory_http::{BreakerPolicy, RetryPolicy};
 use memory_embed::{OpenAiEmbedder, OpenAiOptions};
+use memory_fakes::http::{FixedClock, Server, Step, builder, head, reply};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 use serde_json::{Value, json};
-use support::{FixedClock, Server, Step, builder, head, reply};
 
 /// Fails with `steps` while it is told to, and else knows two directions: of cats, and of all else.
 async fn service(steps: Vec<Step>) -> (Server, Arc<AtomicBool>) {
@@ -38,7 +35,7 @@ async fn service(steps: Vec<Step>) -> (Server, Arc<AtomicBool>) {
             .enumerate()
             .map(|(index, text)| json!({"index": index, "embedding": direction(text.as_str().unwrap())}))
             .collect();
-        support::json(&json!({"object": "list", "model": "m", "data": data}))
+        memory_fakes::http::json(&json!({"object": "list", "model": "m", "data": data}))
     })
     .await;
     (server, broken)
@@ -68,10 +65,10 @@ async fn a_failing_service_costs_the_vector_and_never_the_write() {
     let cases = [
         ("hangs", vec![Step::Stall], ErrorKind::Timeout),
         ("drops the connection", vec![Step::Close], ErrorKind::Unavailable),
-        ("too few", support::json(&json!({"model": "m", "data": []})), ErrorKind::Unavailable),
+        ("too few", memory_fakes::http::json(&json!({"model": "m", "data": []})), ErrorKind::Unavailable),
         (
             "too many",
-            support::json(&json!({"data": [{"embedding": [1, 0, 0]}, {"embedding": [1, 0, 0]}]})),
+            memory_fakes::http::json(&json!({"data": [{"embedding": [1, 0, 0]}, {"embedding": [1, 0, 0]}]})),
             ErrorKind::Unavailable,
         ),
         ("NaN", vector("NaN, 0, 0"), ErrorKind::Unavailable),
@@ -79,7 +76,7 @@ async fn a_failing_service_costs_the_vector_and_never_the_write() {
         ("wrong size", vector("1, 0"), ErrorKind::DimensionMismatch),
         (
             "another model",
-            support::json(&json!({"model": "n", "data": [{"embedding": [1, 0, 0]}]})),
+            memory_fakes::http::json(&json!({"model": "n", "data": [{"embedding": [1, 0, 0]}]})),
             ErrorKind::Unavailable,
         ),
         ("429", reply(429, &[("Retry-After", "1")], b""), ErrorKind::RateLimited),

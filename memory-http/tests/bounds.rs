@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-mod support;
-
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use memory_core::ErrorKind;
+use memory_fakes::http::{Server, Step, builder, head, reply};
 use memory_http::{Call, CallKind, HttpClient, Limits, Method, RetryPolicy};
-use support::{Server, Step, builder, head, reply};
 
 const MIB: usize = 1024 * 1024;
 

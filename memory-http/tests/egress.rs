@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
 use memory_core::{ErrorKind, Secret};
+use memory_fakes::http::{Names, Server, builder, json, reply};
 use memory_http::{AddressClass, Call, CallKind, Credential, EgressPolicy, Method, Origin};
 use proptest::prelude::*;
-use support::{Names, Server, builder, json, reply};
 
 fn get(url: &str) -> Call {
     Call::new(Method::Get, url).unwrap()

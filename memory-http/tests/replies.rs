@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-mod support;
-
 use memory_core::{ErrorKind, Retry};
+use memory_fakes::http::{Server, builder, reply};
 use memory_http::{BreakerPolicy, Call, CallKind, HttpClient, Method, RetryPolicy};
 use serde::Deserialize;
-use support::{Server, builder, reply};
 
 fn once(server: &Server) -> HttpClient {
     builder(server.policy())

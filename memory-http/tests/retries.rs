@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::{ErrorKind, Retry};
+use memory_fakes::http::{Server, Step, TestTimer, builder, json, reply};
 use memory_http::{BreakerPolicy, Call, CallKind, HttpClient, Method, RetryPolicy};
-use support::{Server, Step, TestTimer, builder, json, reply};
 
 fn post(server: &Server, kind: CallKind) -> Call {
     Call::new(Method::Post, &server.url("/")).unwrap().kind(kind).json(&serde_json::json!({"n": 1})).unwrap()

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-mod support;
-
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use memory_core::ErrorKind;
+use memory_fakes::http::{Server, json};
 use memory_http::{Call, Credential, MAX_SECRET_BYTES, Method, Origin, SecretSource};
-use support::{Server, json};
 
 fn file(content: &[u8]) -> (tempfile::TempDir, SecretSource) {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +108,7 @@ async fn logs_have_origin_status_and_sizes_and_no_content() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let server = Server::script(vec![
-        support::reply(503, &[("X-Echo", "s3cret-header")], b"s3cret-reply"),
+        memory_fakes::http::reply(503, &[("X-Echo", "s3cret-header")], b"s3cret-reply"),
         json(&serde_json::json!({"text": "s3cret-reply"})),
     ])
     .await;

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-mod support;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::{ErrorKind, Retry};
+use memory_fakes::http::{Names, builder, read_request};
 use memory_http::{Call, EgressPolicy, HttpClientBuilder, Limits, Method, RetryPolicy};
 use rcgen::{CertificateParams, Issuer, KeyPair};
-use support::{Names, builder, read_request};
 use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -88,7 +86,7 @@ async fn a_root_that_the_operator_gives_is_trusted_for_the_names_it_signed() {
 
 #[tokio::test]
 async fn a_server_without_tls_is_not_spoken_to_in_clear() {
-    let server = support::Server::always(support::reply(200, &[], b"{}")).await;
+    let server = memory_fakes::http::Server::always(memory_fakes::http::reply(200, &[], b"{}")).await;
     let url = format!("https://{}/", server.address);
     let limits = Limits { connect_timeout: Duration::from_millis(300), ..Limits::default() };
     let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };

@@ -7,15 +7,14 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use memory_core::Checked;
+use memory_fakes::strangers::never_meet;
 use memory_http::Tenancy;
 use support::fake::Mem9;
-use support::strangers::never_meet;
 use support::{Asked, checked, options, provider, serve};
 
 #[tokio::test]
 async fn in_one_space() {
-    let mut fake = Mem9::default();
-    let server = serve(Arc::new(Mutex::new(move |asked: &Asked| fake.handle(asked)))).await;
+    let server = Mem9::default().start().await;
     never_meet(&checked(&server), 10_000, 4).await;
 }
 

@@ -12,7 +12,7 @@
 //! - `workers` (feature `sql-workers`): SQL in processes of its own.
 //!
 //! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by
-//! default) and `postgres`, and embedders, `embed-static` and `embed-openai`. Without features there is no database at
+//! default), `postgres`, `mem0` and `mem9`, and embedders, `embed-static` and `embed-openai`. Without features there is no database at
 //! all, and [`Registry::register`] takes yours.
 
 pub mod audit;
@@ -22,11 +22,17 @@ pub mod definitions;
 pub mod embedders;
 #[cfg(feature = "sqlite")]
 pub mod fallback;
+#[cfg(feature = "mem0")]
+pub mod mem0;
+#[cfg(feature = "mem9")]
+pub mod mem9;
 mod memory;
 pub mod policy;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod registry;
+#[cfg(any(feature = "mem0", feature = "mem9"))]
+mod remote;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod system;

@@ -22,6 +22,9 @@ pub struct OpenContext {
     pub ids: Arc<dyn IdGen>,
     /// What relative paths are relative to; `None`: the working directory.
     pub base_dir: Option<PathBuf>,
+    /// What services may be at besides public addresses by https, as `host:port`: these hosts may have private addresses
+    /// and be spoken to without TLS.
+    pub allowed_hosts: Vec<String>,
     /// What gives entries their vectors; `None`: nothing does.
     pub embedder: Option<Arc<dyn Embedder>>,
     clock_is_given: bool,
@@ -41,6 +44,7 @@ impl Default for OpenContext {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             base_dir: None,
+            allowed_hosts: Vec::new(),
             embedder: None,
             clock_is_given: false,
         }
@@ -57,13 +61,15 @@ pub trait Factory: Send + Sync + Debug {
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
 }
 
-/// Schemes that this project knows and a build may lack: scheme, cargo feature, whether this version has it.
-const KNOWN: &[(&str, &str, bool)] = &[
-    ("sqlite", "sqlite", true),
-    ("postgres", "postgres", true),
-    ("postgresql", "postgres", true),
-    ("mem0+https", "mem0", false),
-    ("mem9+https", "mem9", false),
+/// Schemes that this project knows and a build may lack: scheme, and the cargo feature that it needs.
+const KNOWN: &[(&str, &str)] = &[
+    ("sqlite", "sqlite"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("mem0+https", "mem0"),
+    ("mem0+http", "mem0"),
+    ("mem9+https", "mem9"),
+    ("mem9+http", "mem9"),
 ];
 
 /// Schemes and who opens them. [`Registry::default`] holds what the cargo features compiled in.
@@ -82,6 +88,14 @@ impl Default for Registry {
         #[cfg(feature = "postgres")]
         for scheme in ["postgres", "postgresql"] {
             registry.factories.insert(scheme.to_owned(), Arc::new(crate::postgres::PostgresFactory));
+        }
+        #[cfg(feature = "mem0")]
+        for scheme in ["mem0+https", "mem0+http"] {
+            registry.factories.insert(scheme.to_owned(), Arc::new(crate::mem0::Mem0Factory));
+        }
+        #[cfg(feature = "mem9")]
+        for scheme in ["mem9+https", "mem9+http"] {
+            registry.factories.insert(scheme.to_owned(), Arc::new(crate::mem9::Mem9Factory));
         }
         registry
     }
@@ -113,6 +127,14 @@ impl Registry {
     #[must_use]
     pub fn with_base_dir(mut self, base_dir: impl Into<PathBuf>) -> Self {
         self.context.base_dir = Some(base_dir.into());
+        self
+    }
+
+    /// Adds hosts that services may be at besides public addresses by https, as `localhost:8888`. They may have private
+    /// addresses and be spoken to without TLS.
+    #[must_use]
+    pub fn with_allowed_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.context.allowed_hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
@@ -194,22 +216,27 @@ impl Registry {
         } else {
             format!("those present: {}", present.join(", "))
         };
-        let message = match KNOWN.iter().find(|(known, ..)| *known == scheme) {
-            Some((_, feature, true)) => format!(
+        let message = match KNOWN.iter().find(|(known, _)| *known == scheme) {
+            Some((_, feature)) => format!(
                 "the scheme `{scheme}` needs the cargo feature `{feature}` of the crate `memory`, which this build lacks; {list}"
             ),
-            Some((_, _, false)) => format!(
-                "the scheme `{scheme}` is planned but not served by version {}; {list}",
-                env!("CARGO_PKG_VERSION")
-            ),
-            None => format!("no backend is registered for the scheme `{scheme}`; {list}"),
+            None => {
+                let absent = KNOWN.iter().filter(|(known, _)| !self.factories.contains_key(*known));
+                let absent: Vec<String> =
+                    absent.map(|(known, feature)| format!("{known} (feature `{feature}`)")).collect();
+                let absent = match absent.as_slice() {
+                    [] => String::new(),
+                    absent => format!("; cargo features of the crate `memory` add: {}", absent.join(", ")),
+                };
+                format!("no backend is registered for the scheme `{scheme}`; {list}{absent}")
+            }
         };
         Error::invalid(message).with_detail("scheme", scheme).with_detail("schemes", present)
     }
 }
 
-/// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the feature `postgres`
-/// `postgres://…`.
+/// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the features `postgres`,
+/// `mem0` and `mem9` also `postgres://…`, `mem0+https://…` and `mem9+https://…`.
 ///
 /// # Errors
 /// As [`Registry::open`].

@@ -54,12 +54,16 @@ async fn an_unknown_scheme_s_error_lists_those_present_and_says_what_is_missing(
     registry.register("other", Arc::new(InMemory)).unwrap();
     let error = registry.open("redis://app:hunter2@host/0").await.unwrap_err();
     assert!(error.to_string().contains("`redis`") && error.to_string().contains("other, test"), "{error}");
+    for feature in ["sqlite (feature `sqlite`)", "mem0+https (feature `mem0`)", "mem9+http (feature `mem9`)"]
+    {
+        assert!(error.to_string().contains(feature), "{error}");
+    }
     let error = registry.open("postgres://app:hunter2@db/x").await.unwrap_err();
     assert!(error.to_string().contains("cargo feature `postgres`"), "{error}");
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
     for known in ["mem0+https://api.example?key=hunter2", "mem9+https://hunter2@host"] {
         let error = registry.open(known).await.unwrap_err();
-        assert!(error.to_string().contains("not served by version"), "{error}");
+        assert!(error.to_string().contains("cargo feature `mem"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
     }
     for malformed in ["hunter2", "", "/var/lib/x.db", "host=db password=hunter2"] {

@@ -121,6 +121,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "memory",
+        arguments: &["--no-default-features", "--features", "mem0"],
+        must: &["memory-core", "memory-http", "memory-mem0"],
+        must_not: &["memory-mem9", "memory-sqlite", "rusqlite", "tokio-postgres", "openssl", "native-tls"],
+    },
+    Rule {
+        package: "memory",
+        arguments: &["--no-default-features", "--features", "mem9"],
+        must: &["memory-core", "memory-http", "memory-mem9"],
+        must_not: &["memory-mem0", "memory-sqlite", "rusqlite", "tokio-postgres", "openssl", "native-tls"],
+    },
+    Rule {
+        package: "memory",
         arguments: &["--no-default-features"],
         must: &["memory-core"],
         must_not: &[
@@ -128,6 +140,8 @@ const RULES: &[Rule] = &[
             "memory-validator",
             "rusqlite",
             "libsqlite3-sys",
+            "memory-mem0",
+            "memory-mem9",
             "tokio-postgres",
             "reqwest",
             "hyper",
@@ -159,7 +173,7 @@ const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-http"],
     &["memory-conformance", "memory-embed", "memory-mem0", "memory-mem9", "memory-postgres", "memory-sqlite"],
-    &["memory"],
+    &["memory", "memory-fakes"],
     &["memory-eval"],
     &["memory-server", "prime-stream"],
     &["xtask"],

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use memory_conformance::{Fixture, Harness, async_trait};
 use memory_core::{Provider, Result};
@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use super::http::{CountingIds, FixedClock, Server};
 use super::platform::Platform;
 use super::self_hosted::SelfHosted;
-use super::{Asked, options, provider, serve};
+use super::{options, provider};
 
 /// One server for every case, as a real one would be.
 pub struct Mem0Harness {
@@ -68,14 +68,8 @@ impl Mem0Harness {
         let flavour = self.flavour;
         let server = self.server.get_or_init(|| async move {
             match flavour {
-                Flavour::Platform => {
-                    let mut fake = Platform::default();
-                    serve(Arc::new(Mutex::new(move |asked: &Asked| fake.handle(asked)))).await
-                }
-                _ => {
-                    let mut fake = SelfHosted::default();
-                    serve(Arc::new(Mutex::new(move |asked: &Asked| fake.handle(asked)))).await
-                }
+                Flavour::Platform => Platform::default().start().await,
+                _ => SelfHosted::default().start().await,
             }
         });
         Ok(Box::new(provider(server.await, self.options())))

@@ -13,22 +13,15 @@
     reason = "each test file uses a part of it"
 )]
 
-pub mod asked;
 pub mod harness;
-#[path = "../../../memory-http/tests/support/mod.rs"]
-pub mod http;
-pub mod platform;
-pub mod self_hosted;
-pub mod strangers;
-pub mod unusable;
 
 use memory_core::Checked;
 use memory_mem0::{Mem0Options, Mem0Provider};
 
-pub use self::asked::{Answer, Asked, key_file, recorded, run_of, sent, serve};
-use self::http::{Server, builder};
+pub use memory_fakes::mem0::{KEY, platform, self_hosted};
+pub use memory_fakes::{Asked, http, key_file, recorded, run_of, sent, serve, unusable};
 
-pub const KEY: &str = "test-admin-key-0123456789";
+use self::http::{Server, builder};
 
 /// Options for a server of this address.
 pub fn options(mut options: Mem0Options, url: &str) -> Mem0Options {

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use memory_conformance::{Fixture, Harness, async_trait};
 use memory_core::{Provider, Result};
@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 
 use super::fake::Mem9;
 use super::http::{CountingIds, FixedClock, Server};
-use super::{Asked, options, provider, serve};
+use super::{options, provider};
 
 /// One server, and one space, for every case.
 pub struct Mem9Harness {
@@ -49,13 +49,7 @@ impl Mem9Harness {
         if let Some(real) = self.real() {
             return Ok(Box::new(real?));
         }
-        let server = self
-            .server
-            .get_or_init(|| async {
-                let mut fake = Mem9::default();
-                serve(Arc::new(Mutex::new(move |asked: &Asked| fake.handle(asked)))).await
-            })
-            .await;
+        let server = self.server.get_or_init(|| Mem9::default().start()).await;
         let mut named = options(&server.url(""));
         named.sync = self.sync;
         Ok(Box::new(provider(server, named)))

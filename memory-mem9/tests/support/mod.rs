@@ -12,25 +12,16 @@
     reason = "each test file uses a part of it"
 )]
 
-#[path = "../../../memory-mem0/tests/support/asked.rs"]
-pub mod asked;
-pub mod fake;
 pub mod harness;
-#[path = "../../../memory-http/tests/support/mod.rs"]
-pub mod http;
-#[path = "../../../memory-mem0/tests/support/strangers.rs"]
-pub mod strangers;
-#[path = "../../../memory-mem0/tests/support/unusable.rs"]
-pub mod unusable;
 
 use memory_core::Checked;
 use memory_http::Tenancy;
 use memory_mem9::{Mem9Options, Mem9Provider};
 
-pub use self::asked::{Answer, Asked, key_file, recorded, run_of, sent, serve};
-use self::http::{Server, builder};
+pub use memory_fakes::mem9::{self as fake, KEY};
+pub use memory_fakes::{Asked, http, key_file, recorded, run_of, sent, serve, unusable};
 
-pub const KEY: &str = "11111111-1111-4111-8111-111111111111";
+use self::http::{Server, builder};
 
 /// One key for all, so that `agent_id` alone keeps them apart.
 pub fn options(url: &str) -> Mem9Options {

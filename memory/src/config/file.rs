@@ -26,7 +26,7 @@ pub struct ConfigFile {
     pub backends: BTreeMap<String, BackendSection>,
     /// Embedders by name.
     pub embedders: BTreeMap<String, EmbedderSection>,
-    /// What embedders may reach.
+    /// What embedders and backends over HTTP may reach.
     pub egress: EgressSection,
     /// What agents leave out, and agents without a section.
     pub default: DefaultSection,

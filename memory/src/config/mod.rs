@@ -174,8 +174,9 @@ impl Config {
         registry.open_from(self.backend_url(name)?, self.base_dir()).await
     }
 
-    /// The registry with the embedder of a backend.
+    /// The registry with the embedder of a backend, and the hosts that `[egress]` lists.
     fn registry_for(&self, registry: &Registry, name: &str) -> Result<Registry> {
+        let registry = &registry.clone().with_allowed_hosts(&self.file.egress.allow);
         Ok(match self.embedder_of(name)? {
             Some(embedder) if registry.context().embedder.is_none() => {
                 registry.clone().with_embedder(self.open_embedder(registry, embedder)?)

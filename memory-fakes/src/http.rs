@@ -1,13 +1,5 @@
 //! A server that misbehaves on demand, and a clock, ids and a timer that tests steer.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "each test file uses a part of it"
-)]
-
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,10 +1,15 @@
 //! A mem9 of v1alpha2 as it was recorded (on PostgreSQL, with an embedder), holes and all.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Answer, Asked};
+use crate::asked::{Answer, Asked, serve};
+use crate::http::Server;
+
+/// The key of the space that is used.
+pub const KEY: &str = SPACES[0].0;
 
 /// The spaces there are: key, and whether it is suspended.
 const SPACES: [(&str, bool); 3] = [
@@ -110,6 +115,11 @@ impl Memory {
 }
 
 impl Mem9 {
+    /// Puts it behind HTTP.
+    pub async fn start(mut self) -> Server {
+        serve(Arc::new(Mutex::new(move |asked: &Asked| self.handle(asked)))).await
+    }
+
     pub fn handle(&mut self, asked: &Asked) -> Answer {
         let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
         let method = asked.method.as_str();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::http::{Step, head, reply};
+use crate::http::{Step, head, reply};
 
 fn said(text: &str) -> Vec<Step> {
     reply(200, &[("Content-Type", "application/json")], text.as_bytes())

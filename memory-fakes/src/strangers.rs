@@ -9,7 +9,7 @@ use memory_core::layer::{
 };
 use memory_core::{ErrorKind, Provider, RunContext, Scope, ScopeKind};
 
-use super::asked::run_of;
+use crate::asked::run_of;
 
 /// Ids that look like wildcards, filters, paths, each other.
 const IDS: [&str; 18] = [

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use memory_core::{RunContext, ScopeId, TenantId};
 use serde_json::Value;
 
-use super::http::{Request, Server, Step, reply};
+use crate::http::{Request, Server, Step, reply};
 
 /// A request, taken apart.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Asked, KEY};
+use super::KEY;
+use crate::asked::{Answer, Asked};
 
 #[derive(Clone, Debug)]
 struct Memory {
