@@ -79,7 +79,7 @@ impl<'a> EntryAnswer<'a> {
     /// The entry's text; where it alone exceeds `budget`, without value, metadata and text.
     pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Box<RawValue>> {
         let whole = raw(self)?;
-        if whole.get().len() < budget.limit {
+        if budget.could_ever_take(&whole) {
             return Ok(whole);
         }
         raw(&LargeEntry {
@@ -101,6 +101,11 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(max_answer_bytes: usize) -> Self {
         Self { limit: max_answer_bytes.saturating_sub(ENVELOPE_BYTES), used: 0 }
+    }
+
+    /// Whether a row would fit if it were the only one.
+    pub(super) fn could_ever_take(&self, row: &RawValue) -> bool {
+        row.get().len() < self.limit
     }
 
     /// Whether a row still fits; if so it counts.

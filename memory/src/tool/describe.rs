@@ -138,7 +138,8 @@ impl MemoryTool {
             | ToolOp::Update
             | ToolOp::BulkInsert => memory && capabilities.kv,
             ToolOp::Search => memory && (capabilities.lexical_search || capabilities.vector_search),
-            ToolOp::Add | ToolOp::Recall => memory && capabilities.memory_layer,
+            ToolOp::Add | ToolOp::Recall | ToolOp::Facts => memory && capabilities.memory_layer,
+            ToolOp::Event => memory && capabilities.layer_events,
             ToolOp::Forget => memory && capabilities.layer_forget,
             ToolOp::SqlExec | ToolOp::SqlQuery => sql,
             ToolOp::SqlBegin | ToolOp::SqlCommit | ToolOp::SqlRollback => {

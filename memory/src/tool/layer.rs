@@ -1,45 +1,83 @@
 //! The conversational operations.
 
-use memory_core::layer::{AddOptions, AddStatus, EventId, FactId, Forget as What, MemoryLayer, RecallQuery};
-use memory_core::limits::DEFAULT_TOP_K;
+use memory_core::layer::{
+    AddOptions, AddStatus, EventId, EventStatus, Fact, FactId, FactsQuery, Forget as What, MemoryLayer,
+    RecallQuery,
+};
+use memory_core::limits::{DEFAULT_PAGE, DEFAULT_TOP_K, MAX_PAGE};
 use memory_core::{Error, Result};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::MemoryTool;
-use super::answer::{Budget, text};
+use super::answer::{Budget, raw, text};
 use super::kv::check_count;
-use super::ops::{Add, Forget, Recall, ToolOp};
+use super::ops::{Add, Event, Forget, ListFacts, Recall, ToolOp};
+
+/// What became of words that were handed over.
+#[derive(Serialize)]
+struct Status<'a> {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ids: Option<Vec<Box<RawValue>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a EventId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+}
+
+impl<'a> Status<'a> {
+    fn plain(status: &'static str) -> Self {
+        Self { status, ids: None, event: None, reason: None, truncated: None }
+    }
+
+    fn done(ids: &'a [FactId], max_answer_bytes: usize) -> Result<Self> {
+        let kept = Budget::new(max_answer_bytes).fit(ids)?;
+        Ok(Self { truncated: Some(kept.len() < ids.len()), ids: Some(kept), ..Self::plain("done") })
+    }
+}
+
+/// A fact that alone would exceed the answer: without what makes it large.
+#[derive(Serialize)]
+struct LargeFact<'a> {
+    id: &'a FactId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    omitted_bytes: usize,
+}
 
 impl MemoryTool {
     fn layer(&self, op: ToolOp) -> Result<&dyn MemoryLayer> {
-        self.memory.layer().ok_or_else(|| self.unsupported(op))
+        match self.memory.layer() {
+            Some(layer) if self.serves(op, &self.memory.capabilities()) => Ok(layer),
+            _ => Err(self.unsupported(op)),
+        }
     }
 
     pub(super) async fn add(&self, op: Add) -> Result<String> {
-        #[derive(Serialize)]
-        struct Answer<'a> {
-            status: &'static str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            ids: Option<Vec<Box<RawValue>>>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            event: Option<&'a EventId>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            truncated: Option<bool>,
-        }
         let scope = self.memory_scope(op.scope)?;
         let mut options = AddOptions::default().with_metadata(op.metadata.unwrap_or_default());
         options.infer = op.infer.unwrap_or(true);
         let outcome = self.layer(ToolOp::Add)?.add(&self.run, &scope, &op.messages, options).await?;
-        let plain = |status| Answer { status, ids: None, event: None, truncated: None };
         text(&match &outcome.status {
-            AddStatus::Done(ids) => {
-                let kept = Budget::new(self.policy.max_answer_bytes).fit(ids)?;
-                Answer { truncated: Some(kept.len() < ids.len()), ids: Some(kept), ..plain("done") }
-            }
-            AddStatus::Pending(event) => Answer { event: event.as_ref(), ..plain("pending") },
+            AddStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
+            AddStatus::Pending(event) => Status { event: event.as_ref(), ..Status::plain("pending") },
             // A status of a newer contract is not known to be done.
-            _ => plain("unknown"),
+            _ => Status::plain("unknown"),
+        })
+    }
+
+    pub(super) async fn event(&self, op: Event) -> Result<String> {
+        let scope = self.memory_scope(op.scope)?;
+        let layer = self.layer(ToolOp::Event)?;
+        let status = layer.event(&self.run, &scope, &EventId::new(op.event)?).await?;
+        text(&match &status {
+            EventStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
+            EventStatus::Failed(reason) => Status { reason: Some(reason), ..Status::plain("failed") },
+            // A status of a newer contract is not known to be an end.
+            _ => Status::plain("pending"),
         })
     }
 
@@ -58,8 +96,34 @@ impl MemoryTool {
         let mut found = self.layer(ToolOp::Recall)?.recall(&self.run, &scope, query).await?;
         let more = found.len() > top_k || (top_k < asked && found.len() == top_k);
         found.truncate(top_k);
-        let facts = Budget::new(self.policy.max_answer_bytes).fit(&found)?;
+        let facts = self.fitting(&found)?;
         text(&Answer { truncated: more || facts.len() < found.len(), facts })
+    }
+
+    pub(super) async fn list_facts(&self, op: ListFacts) -> Result<String> {
+        #[derive(Serialize)]
+        struct Answer {
+            facts: Vec<Box<RawValue>>,
+            truncated: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            next: Option<String>,
+        }
+        let scope = self.memory_scope(op.scope)?;
+        let layer = self.layer(ToolOp::Facts)?;
+        let asked = op.limit.unwrap_or(DEFAULT_PAGE);
+        check_count("limit", asked, MAX_PAGE)?;
+        let mut query = FactsQuery::default();
+        (query.cursor, query.limit) = (op.cursor, asked.min(self.policy.max_rows));
+        loop {
+            let page = layer.facts(&self.run, &scope, query.clone()).await?;
+            let facts = self.fitting(&page.facts)?;
+            if facts.len() == page.facts.len() || query.limit == 1 {
+                return text(&Answer { facts, truncated: page.next.is_some(), next: page.next });
+            }
+            // Where a shorter page would go on only the layer knows, so it is asked for one. The first fact always
+            // fits, so this ends.
+            query.limit = facts.len().clamp(1, query.limit.saturating_sub(1).max(1));
+        }
     }
 
     pub(super) async fn forget(&self, op: Forget) -> Result<String> {
@@ -82,5 +146,22 @@ impl MemoryTool {
             truncated: not_found.len() < outcome.not_found.len(),
             not_found,
         })
+    }
+
+    /// As many leading facts as fit into an answer; one that alone would exceed it comes without its words.
+    fn fitting(&self, facts: &[Fact]) -> Result<Vec<Box<RawValue>>> {
+        let mut budget = Budget::new(self.policy.max_answer_bytes);
+        let mut kept = Vec::new();
+        for fact in facts {
+            let mut row = raw(fact)?;
+            if !budget.could_ever_take(&row) {
+                row = raw(&LargeFact { id: &fact.id, score: fact.score, omitted_bytes: fact.memory.len() })?;
+            }
+            if !budget.take(&row) {
+                break;
+            }
+            kept.push(row);
+        }
+        Ok(kept)
     }
 }

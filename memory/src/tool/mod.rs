@@ -10,12 +10,13 @@ mod ops;
 mod schema;
 mod sql;
 mod suggest;
+mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use memory_core::{Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
+use memory_core::{Capabilities, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
 use serde_json::Value;
 
 pub use answer::refusal;
@@ -120,13 +121,15 @@ impl MemoryTool {
     pub fn schema(&self) -> Value {
         let mut kinds = self.memory_kinds();
         kinds.extend(self.sql_kinds());
-        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds))
+        let capabilities = self.memory.capabilities();
+        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds), |op, field| takes(op, field, &capabilities))
     }
 
     /// [`tool_description`] for [`MemoryTool::ops`].
     #[must_use]
     pub fn description(&self) -> String {
-        describe_ops(&self.ops())
+        let capabilities = self.memory.capabilities();
+        describe_ops(&self.ops(), |op, field| takes(op, field, &capabilities))
     }
 
     /// Answers one call. Whatever comes in, one JSON object comes out: the operation's answer or
@@ -210,6 +213,8 @@ impl MemoryTool {
             ToolOp::BulkInsert => self.bulk_insert(call.read()?).await,
             ToolOp::Add => self.add(call.read()?).await,
             ToolOp::Recall => self.recall(call.read()?).await,
+            ToolOp::Facts => self.list_facts(call.read()?).await,
+            ToolOp::Event => self.event(call.read()?).await,
             ToolOp::Forget => self.forget(call.read()?).await,
             ToolOp::SqlExec => self.sql_exec(call.read()?).await,
             ToolOp::SqlQuery => self.sql_query(call.read()?).await,
@@ -219,10 +224,6 @@ impl MemoryTool {
             ToolOp::ListScopes => self.list_scopes(call.read()?).await,
             ToolOp::Describe => self.describe(call.read()?).await,
         }
-    }
-
-    fn unsupported(&self, op: ToolOp) -> Error {
-        Error::unsupported(op.as_str(), self.memory.name())
     }
 
     fn memory_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
@@ -272,10 +273,19 @@ impl MemoryTool {
 /// What a model is told about the tool: every operation in a line, with its fields.
 #[must_use]
 pub fn tool_description() -> String {
-    describe_ops(ToolOp::ALL)
+    describe_ops(ToolOp::ALL, |_, _| true)
 }
 
-fn describe_ops(ops: &[ToolOp]) -> String {
+/// Whether a field of an operation is any good with a backend that serves this.
+fn takes(op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
+    match (op, field) {
+        (ToolOp::Add, "infer") => capabilities.layer_verbatim,
+        (ToolOp::Add, "metadata") => capabilities.layer_metadata,
+        _ => true,
+    }
+}
+
+fn describe_ops(ops: &[ToolOp], takes: impl Fn(ToolOp, &str) -> bool) -> String {
     let mut text = String::from(
         "Memory that outlives this conversation. Send `op` and its fields (`?`: optional); `scope` says whose memory \
          (agent, user, run; default agent). A refusal is {\"error\":{\"code\",\"message\"}}.\n",
@@ -285,7 +295,7 @@ fn describe_ops(ops: &[ToolOp]) -> String {
         let fields: Vec<String> = schema::fields(*op)
             .iter()
             .enumerate()
-            .filter(|(_, name)| *name != "scope")
+            .filter(|(_, name)| *name != "scope" && takes(*op, name))
             .map(|(index, name)| if index < required { name.clone() } else { format!("{name}?") })
             .collect();
         let _ = writeln!(text, "- {}({}): {}", op.as_str(), fields.join(", "), op.summary());

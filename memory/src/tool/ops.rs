@@ -61,6 +61,10 @@ operations! {
     Add = "add": Add;
     /// Find remembered facts.
     Recall = "recall": Recall;
+    /// List remembered facts, a page at a time.
+    Facts = "facts": ListFacts;
+    /// Tell what became of an `add` that was pending.
+    Event = "event": Event;
     /// Forget facts, by `ids` or `all`.
     Forget = "forget": Forget;
     /// Run one SQL statement that may write.
@@ -144,7 +148,7 @@ pub(super) struct List {
     pub(super) prefix: Option<String>,
     /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
     pub(super) filter: Option<Filter>,
-    /// list: most entries of the page, default 100. update: elements that `push` keeps.
+    /// list, facts: most of the page, default 100. update: elements that `push` keeps.
     #[serde(default, deserialize_with = "whole")]
     pub(super) limit: Option<usize>,
     /// `next` of the page before.
@@ -210,7 +214,7 @@ pub(super) struct Update {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "serde_json::Value")]
     pub(super) push: Option<Json>,
-    /// list: most entries of the page, default 100. update: elements that `push` keeps.
+    /// list, facts: most of the page, default 100. update: elements that `push` keeps.
     #[serde(default, deserialize_with = "whole")]
     pub(super) limit: Option<usize>,
     /// Lifetime in seconds, above 0.
@@ -269,6 +273,27 @@ pub(super) struct Recall {
     pub(super) top_k: Option<usize>,
     /// Leave out hits with a lower score, 0 to 1.
     pub(super) threshold: Option<f64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListFacts {
+    /// Whose memory; default `agent`.
+    pub(super) scope: Option<ScopeKind>,
+    /// list, facts: most of the page, default 100. update: elements that `push` keeps.
+    #[serde(default, deserialize_with = "whole")]
+    pub(super) limit: Option<usize>,
+    /// `next` of the page before.
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Event {
+    /// Whose memory; default `agent`.
+    pub(super) scope: Option<ScopeKind>,
+    /// `event` of a pending `add`.
+    pub(super) event: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

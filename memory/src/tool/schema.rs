@@ -53,17 +53,21 @@ fn generate(op: ToolOp, inline: bool) -> Value {
 /// [`tool_description`](super::tool_description) and, exactly, by [`op_schema`].
 #[must_use]
 pub fn tool_schema() -> Value {
-    flat_schema(ToolOp::ALL, &ScopeKind::ALL)
+    flat_schema(ToolOp::ALL, &ScopeKind::ALL, |_, _| true)
 }
 
-/// The same for some of the operations and kinds of scope.
-pub(super) fn flat_schema(ops: &[ToolOp], kinds: &[ScopeKind]) -> Value {
+/// The same for some of the operations, of their fields and of the kinds of scope.
+pub(super) fn flat_schema(
+    ops: &[ToolOp],
+    kinds: &[ScopeKind],
+    takes: impl Fn(ToolOp, &str) -> bool,
+) -> Value {
     let mut properties = Map::new();
     let names: Vec<&str> = ops.iter().map(|op| op.as_str()).collect();
     properties.insert("op".to_owned(), json!({"type": "string", "enum": names}));
     for op in ops {
         for (name, field) in members(&generate(*op, true)) {
-            if name != "op" && !properties.contains_key(&name) {
+            if name != "op" && takes(*op, &name) && !properties.contains_key(&name) {
                 properties.insert(name, flat(&field));
             }
         }

@@ -44,6 +44,155 @@ async fn facts_are_added_recalled_and_forgotten() {
 }
 
 #[tokio::test]
+async fn pending_words_are_asked_about_by_their_event() {
+    let tool = tool_over(&Arc::default());
+    let say = |text: &str| format!(r#"{{"op":"add","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+    let event = ok(&tool, &say("Oslo is cold")).await["event"].clone();
+    let done = ok(&tool, &json!({"op": "event", "event": event}).to_string()).await;
+    assert_eq!(json!(done), json!({"status": "done", "ids": ["fact-1"], "truncated": false}));
+    let event = ok(&tool, &say("[fail]")).await["event"].clone();
+    let failed = ok(&tool, &json!({"op": "event", "event": event}).to_string()).await;
+    assert_eq!(json!(failed), json!({"status": "failed", "reason": "no words"}));
+    for unknown in ["event-9", "event-1/../event-2"] {
+        let input = json!({"op": "event", "event": unknown}).to_string();
+        assert_eq!(code(&tool, &input).await, "not_found");
+    }
+    let other = r#"{"op":"event","event":"event-1","scope":"user"}"#;
+    assert_eq!(code(&tool, other).await, "not_found", "an event belongs to its scope");
+    assert_eq!(code(&tool, r#"{"op":"event","event":"event-1","scope":"run"}"#).await, "scope_denied");
+    assert_eq!(code(&tool, r#"{"op":"event","event":"*"}"#).await, "invalid_argument");
+}
+
+#[tokio::test]
+async fn facts_are_listed_a_page_at_a_time_within_rows_and_bytes() {
+    let fake = Arc::<Fake>::default();
+    let tool = tool_over(&fake);
+    for n in 0..5 {
+        let words = format!("{n}{}", "x".repeat(n * 7_000));
+        let said = json!({"op": "add", "infer": false, "messages": [{"role": "user", "content": words}]});
+        ok(&tool, &said.to_string()).await;
+    }
+    let listed = |tool: MemoryTool| async move {
+        let (mut ids, mut pages, mut cursor) = (Vec::new(), Vec::new(), json!(null));
+        loop {
+            let page = ok(&tool, &json!({"op": "facts", "cursor": cursor}).to_string()).await;
+            assert_eq!(page["truncated"], page.contains_key("next"));
+            pages.push(page["facts"].as_array().unwrap().len());
+            ids.extend(page["facts"].as_array().unwrap().iter().map(|fact| fact["id"].clone()));
+            match page.get("next") {
+                Some(next) => cursor = next.clone(),
+                None => return (ids, pages),
+            }
+        }
+    };
+    let all: Vec<_> = (1..=5).map(|n| json!(format!("fact-{n}"))).collect();
+    assert_eq!(
+        listed(tool_over(&fake)).await,
+        (all.clone(), vec![3, 2]),
+        "three rows are the operator's cap"
+    );
+    // An answer has room for 12 KiB of facts: the first two, then one at a time, and the large ones without words.
+    let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]).with_max_answer_bytes(16 << 10);
+    let narrow = || MemoryTool::new(Memory::new(fake.clone()).unwrap(), policy.clone(), run(None)).unwrap();
+    let (ids, pages) = listed(narrow()).await;
+    assert_eq!(ids, all);
+    assert!(pages.len() > 1 && pages.iter().all(|count| *count > 0), "{pages:?}");
+    let last = ok(&narrow(), r#"{"op":"facts","cursor":"4"}"#).await;
+    assert_eq!(last["facts"], json!([{"id": "fact-5", "score": 0.5, "omitted_bytes": 28_001}]));
+    let recalled = ok(&narrow(), r#"{"op":"recall","query":"4x"}"#).await;
+    assert_eq!(recalled["facts"], last["facts"]);
+    for bad in
+        [r#"{"op":"facts","limit":0}"#, r#"{"op":"facts","cursor":""}"#, r#"{"op":"facts","cursor":"x"}"#]
+    {
+        assert_eq!(code(&tool, bad).await, "invalid_argument", "{bad}");
+    }
+    assert_eq!(code(&tool, r#"{"op":"facts","limit":1001}"#).await, "too_large");
+    assert_eq!(code(&tool, r#"{"op":"facts","scope":"run"}"#).await, "scope_denied");
+}
+
+#[tokio::test]
+async fn what_a_layer_does_not_do_is_neither_shown_nor_done() {
+    let bare = || Arc::new(Fake { bare: true, ..Fake::default() });
+    let schema = tool_over(&bare()).schema();
+    assert_eq!(
+        schema["properties"]["op"]["enum"],
+        json!(["add", "recall", "facts", "list_scopes", "describe"])
+    );
+    for field in ["infer", "metadata", "event", "ids", "key", "sql"] {
+        assert_eq!(schema["properties"].get(field), None, "{field}");
+    }
+    let description = tool_over(&bare()).description();
+    assert!(description.contains("- add(messages): "), "{description}");
+    let full = tool_over(&Arc::default());
+    assert!(full.description().contains("- add(messages, infer?, metadata?): "), "{}", full.description());
+    assert_eq!(full.schema()["properties"]["infer"]["type"], "boolean");
+
+    let tool = tool_over(&bare());
+    for (option, call) in [
+        ("infer", r#"{"op":"add","infer":false,"messages":[{"role":"user","content":"x"}]}"#),
+        ("metadata", r#"{"op":"add","metadata":{"a":1},"messages":[{"role":"user","content":"x"}]}"#),
+    ] {
+        let (code, _, details) = refused(&tool, call).await;
+        assert_eq!((code.as_str(), &details["option"]), ("capability_unsupported", &json!(option)));
+    }
+    for call in [r#"{"op":"event","event":"event-1"}"#, r#"{"op":"forget","all":true}"#] {
+        assert_eq!(code(&tool, call).await, "capability_unsupported", "{call}");
+    }
+    assert_eq!(ok(&tool, r#"{"op":"facts"}"#).await["facts"], json!([]));
+}
+
+#[tokio::test]
+async fn an_operation_of_the_other_facet_is_refused_with_the_one_to_use_instead() {
+    let tool = tool_over(&Arc::default());
+    for (call, instead) in [
+        (r#"{"op":"get","key":"k"}"#, "recall"),
+        (r#"{"op":"search","query":"k"}"#, "recall"),
+        (r#"{"op":"list"}"#, "facts"),
+        (r#"{"op":"set","key":"k","value":1}"#, "add"),
+        (r#"{"op":"incr","key":"k"}"#, "add"),
+        (r#"{"op":"update","key":"k","append":1}"#, "add"),
+        (r#"{"op":"bulk_insert","items":[{"key":"k","value":1}]}"#, "add"),
+        (r#"{"op":"delete","key":"k"}"#, "forget"),
+    ] {
+        let (code, message, details) = refused(&tool, call).await;
+        assert_eq!(
+            (code.as_str(), &details["instead"]),
+            ("capability_unsupported", &json!(instead)),
+            "{call}"
+        );
+        assert!(message.contains(&format!("`{instead}`")) && message.contains("sqlite"), "{message}");
+    }
+    for tool in super::tools(&Arc::new(memory_conformance::TestClock::new())).await {
+        for (call, instead) in [
+            (r#"{"op":"add","messages":[{"role":"user","content":"x"}]}"#, "set"),
+            (r#"{"op":"recall","query":"x"}"#, "search"),
+            (r#"{"op":"facts"}"#, "list"),
+            (r#"{"op":"forget","all":true}"#, "delete"),
+        ] {
+            let (code, message, details) = refused(&tool, call).await;
+            assert_eq!((code.as_str(), &details["instead"]), ("capability_unsupported", &json!(instead)));
+            assert!(message.contains("mem0"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_s_credentials_reach_the_backend_and_no_answer() {
+    let fake = Arc::<Fake>::default();
+    let mut run = run(None);
+    run.credentials.insert("mem0".to_owned(), memory::Secret::new("hunter2"));
+    let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]);
+    let tool = MemoryTool::new(Memory::new(fake.clone()).unwrap(), policy, run).unwrap();
+    ok(&tool, r#"{"op":"recall","query":"x"}"#).await;
+    assert_eq!(fake.last_credentials(), ["hunter2"]);
+    for answer in [tool.call(r#"{"op":"describe"}"#).await, tool.call(r#"{"op":"recall"}"#).await] {
+        assert!(!answer.contains("hunter2"), "{answer}");
+    }
+    let forged = r#"{"op":"recall","query":"x","credentials":{"mem0":"other"}}"#;
+    assert_eq!(code(&tool, forged).await, "invalid_argument");
+}
+
+#[tokio::test]
 async fn the_layer_s_inputs_are_checked() {
     let tool = tool_over(&Arc::default());
     for bad in [

@@ -20,6 +20,8 @@ use memory::{
 
 #[derive(Debug, Default)]
 pub(super) struct Fake {
+    /// Facts alone, and of them no more than a layer must serve.
+    pub(super) bare: bool,
     state: Mutex<State>,
 }
 
@@ -32,6 +34,7 @@ struct State {
     ran: Vec<(String, Option<TxId>)>,
     last_options: Option<StatementOptions>,
     last_run: Option<String>,
+    last_credentials: Vec<String>,
 }
 
 impl Fake {
@@ -50,6 +53,11 @@ impl Fake {
 
     pub(super) fn last_run(&self) -> String {
         self.state.lock().unwrap().last_run.clone().unwrap()
+    }
+
+    /// What the run brought along to the last `recall`.
+    pub(super) fn last_credentials(&self) -> Vec<String> {
+        self.state.lock().unwrap().last_credentials.clone()
     }
 
     /// As an idle reaper would.
@@ -95,7 +103,10 @@ impl Provider for Fake {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::none();
         capabilities.memory_layer = true;
-        capabilities.layer_sync = true;
+        if self.bare {
+            return capabilities;
+        }
+        capabilities.layer_events = true;
         capabilities.layer_forget = true;
         capabilities.layer_verbatim = true;
         capabilities.layer_metadata = true;
@@ -111,7 +122,7 @@ impl Provider for Fake {
     }
 
     fn sql(&self) -> Option<&dyn SqlFacet> {
-        Some(self)
+        (!self.bare).then_some(self)
     }
 
     async fn health(&self) -> Result<Health> {
@@ -150,8 +161,9 @@ impl MemoryLayer for Fake {
         }))
     }
 
-    async fn recall(&self, _: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
-        let state = self.state.lock().unwrap();
+    async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        let mut state = self.state.lock().unwrap();
+        state.last_credentials = run.credentials.values().map(|secret| secret.expose().to_owned()).collect();
         let words: Vec<&str> = query.text.split_whitespace().collect();
         let facts = state.facts.get(scope).into_iter().flatten();
         Ok(facts
@@ -162,8 +174,15 @@ impl MemoryLayer for Fake {
             .collect())
     }
 
-    async fn event(&self, _: &RunContext, _: &Scope, _: &EventId) -> Result<EventStatus> {
-        Err(Error::unsupported("event", "fake"))
+    /// An event has ended at once, as the fact of its number, or badly where the words say so.
+    async fn event(&self, _: &RunContext, scope: &Scope, id: &EventId) -> Result<EventStatus> {
+        let state = self.state.lock().unwrap();
+        let fact = id.as_str().replace("event", "fact");
+        match state.facts.get(scope).into_iter().flatten().find(|known| known.id.as_str() == fact) {
+            Some(known) if known.memory.contains("[fail]") => Ok(EventStatus::Failed("no words".to_owned())),
+            Some(known) => Ok(EventStatus::Done(vec![known.id.clone()])),
+            None => Err(Error::new(ErrorKind::NotFound, "this scope has no such event")),
+        }
     }
 
     async fn forget(&self, _: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
@@ -184,8 +203,14 @@ impl MemoryLayer for Fake {
         Ok(outcome)
     }
 
-    async fn facts(&self, _: &RunContext, _: &Scope, _: FactsQuery) -> Result<FactsPage> {
-        Ok(FactsPage::new(Vec::new(), None))
+    async fn facts(&self, _: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {
+        let state = self.state.lock().unwrap();
+        let seen: usize =
+            query.cursor.as_deref().unwrap_or("0").parse().map_err(|_| Error::invalid("cursor"))?;
+        let facts = state.facts.get(scope).cloned().unwrap_or_default();
+        let page: Vec<Fact> = facts.iter().skip(seen).take(query.limit).cloned().collect();
+        let behind = seen + page.len();
+        Ok(FactsPage::new(page, (behind < facts.len()).then(|| behind.to_string())))
     }
 }
 

@@ -1,0 +1,70 @@
+//! What is said of an operation that the backend does not serve: which one does its work here, or who serves it.
+
+use memory_core::{Error, ErrorKind, Retry};
+
+use super::{MemoryTool, ToolOp};
+
+/// Backends with entries and SQL.
+const STORES: &str = "sqlite or postgres";
+/// Backends with facts.
+const LAYERS: &str = "mem0 or mem9";
+
+impl MemoryTool {
+    /// The refusal of an operation that the backend does not serve.
+    pub(super) fn unsupported(&self, op: ToolOp) -> Error {
+        let capabilities = self.memory.capabilities();
+        let instead = instead(op).filter(|other| self.serves(*other, &capabilities));
+        let advice = match (op, instead) {
+            (ToolOp::Event, _) if capabilities.memory_layer => {
+                "nothing is pending by name here: look with `facts`".to_owned()
+            }
+            (ToolOp::Forget, _) if capabilities.memory_layer => "what it was told it keeps".to_owned(),
+            (_, Some(other)) if capabilities.memory_layer => format!(
+                "it keeps facts and no entries: use `{}` here, or have the operator bind a backend with entries, as {STORES}",
+                other.as_str()
+            ),
+            (_, Some(other)) => format!(
+                "it keeps entries and no facts: use `{}` here, or have the operator bind a backend with facts, as {LAYERS}",
+                other.as_str()
+            ),
+            (op, None) if is_sql(op) => {
+                format!("do without, or have the operator bind a backend with SQL, as {STORES}")
+            }
+            (_, None) => "see `describe` for what is served".to_owned(),
+        };
+        let name = self.memory.name();
+        let error = Error::new(
+            ErrorKind::Unsupported,
+            format!("provider `{name}` does not serve `{}`; {advice}", op.as_str()),
+        )
+        .with_retry(Retry::Never)
+        .with_detail("operation", op.as_str())
+        .with_detail("provider", name);
+        match instead {
+            Some(other) => error.with_detail("instead", other.as_str()),
+            None => error,
+        }
+    }
+}
+
+fn is_sql(op: ToolOp) -> bool {
+    matches!(
+        op,
+        ToolOp::SqlExec | ToolOp::SqlQuery | ToolOp::SqlBegin | ToolOp::SqlCommit | ToolOp::SqlRollback
+    )
+}
+
+/// The operation of the other facet that comes nearest.
+fn instead(op: ToolOp) -> Option<ToolOp> {
+    Some(match op {
+        ToolOp::Set | ToolOp::Update | ToolOp::Incr | ToolOp::BulkInsert => ToolOp::Add,
+        ToolOp::Get | ToolOp::Search => ToolOp::Recall,
+        ToolOp::List => ToolOp::Facts,
+        ToolOp::Delete => ToolOp::Forget,
+        ToolOp::Add => ToolOp::Set,
+        ToolOp::Recall => ToolOp::Search,
+        ToolOp::Facts => ToolOp::List,
+        ToolOp::Forget => ToolOp::Delete,
+        _ => return None,
+    })
+}
