@@ -39,6 +39,16 @@ enum Command {
     Update(commands::UpdateArgs),
     /// Find entries by words
     Search(commands::SearchArgs),
+    /// Hand over words to be remembered as facts, where the store makes facts of them
+    Add(commands::AddArgs),
+    /// Find remembered facts
+    Recall(commands::RecallArgs),
+    /// List remembered facts
+    Facts(commands::FactsArgs),
+    /// Tell what became of an `add` that was pending
+    Event(commands::EventArgs),
+    /// Forget facts, by id or all of the scope
+    Forget(commands::ForgetArgs),
     /// Run SQL on the scope's database, in the sandbox that agents get
     Sql(crate::sql::SqlArgs),
     /// List the tenant's scopes that hold something
@@ -133,6 +143,11 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Incr(args) => commands::incr(&context, &args, out).await,
         Command::Update(args) => commands::update(&context, args, out).await,
         Command::Search(args) => commands::search(&context, args, out).await,
+        Command::Add(args) => commands::add(&context, args, out).await,
+        Command::Recall(args) => commands::recall(&context, args, out).await,
+        Command::Facts(args) => commands::facts(&context, args, out).await,
+        Command::Event(args) => commands::event(&context, args, out).await,
+        Command::Forget(args) => commands::forget(&context, args, out).await,
         Command::Sql(args) => crate::sql::run(&context, args, out).await,
         Command::Scopes(args) => commands::scopes(&context, args, out).await,
         Command::Stats => commands::stats(&context, out).await,

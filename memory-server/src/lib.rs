@@ -9,6 +9,7 @@
 mod bench;
 mod cli;
 mod commands;
+mod credentials;
 mod demo;
 mod eval_cmd;
 mod failure;

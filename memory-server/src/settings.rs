@@ -16,6 +16,19 @@ pub(crate) struct Global {
     /// The store, as `sqlite:PATH` or `sqlite::memory:` [default: memory.toml's, else a file in the data folder]
     #[arg(long, global = true, value_name = "URL", env = "MEMORY_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
+    /// The store, by its name under [backends] of memory.toml
+    #[arg(long, global = true, value_name = "NAME", env = "MEMORY_BACKEND")]
+    pub(crate) backend: Option<String>,
+    /// Let a store's service be at this host although it has a private address or no https, as localhost:8888; may be
+    /// given again
+    #[arg(
+        long = "allow-host",
+        global = true,
+        value_name = "HOST:PORT",
+        env = "MEMORY_ALLOW_HOST",
+        value_delimiter = ','
+    )]
+    pub(crate) allow_hosts: Vec<String>,
     /// The configuration [default: MEMORY_CONFIG, ./memory.toml, ~/.config/memory/memory.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -82,8 +95,7 @@ pub(crate) struct Settings {
     pub(crate) config: Option<Config>,
     store: Store,
     pub(crate) store_origin: Origin,
-    /// What the command line or the environment names.
-    embedder: Option<String>,
+    global: Global,
     pub(crate) tenant: TenantId,
     pub(crate) tenant_origin: Origin,
     pub(crate) scope: Scope,
@@ -116,8 +128,8 @@ impl Settings {
                     (Scope::new(tenant.clone(), ScopeKind::User, ScopeId::new(DEFAULT_ID)?), Origin::Default)
                 }
             };
-        let embedder = global.embedder.clone().filter(|name| !name.is_empty());
-        Ok(Self { config, store, store_origin, embedder, tenant, tenant_origin, scope, scope_origin })
+        let global = global.clone();
+        Ok(Self { config, store, store_origin, global, tenant, tenant_origin, scope, scope_origin })
     }
 
     /// Whether the command line names the scope.
@@ -144,12 +156,15 @@ impl Settings {
         }
     }
 
-    /// What opens backends, with the embedder that the command line or the environment names.
+    /// What opens backends, with the embedder that the command line or the environment names, reaching what they and
+    /// `memory.toml` list.
     ///
     /// # Errors
     /// As [`registry`].
     pub(crate) fn registry(&self) -> Result<Registry> {
-        registry(self.embedder.as_deref(), || Ok(self.config.clone()))
+        let registry = registry(&self.global, || Ok(self.config.clone()))?;
+        let listed = self.config.iter().flat_map(|config| &config.file().egress.allow);
+        Ok(registry.with_allowed_hosts(listed))
     }
 
     /// The embedder of the store, as it was named, and where; `None`: its entries get no vectors.
@@ -157,8 +172,8 @@ impl Settings {
     /// # Errors
     /// `not_found` where the store is a name that `memory.toml` lacks.
     pub(crate) fn shown_embedder(&self) -> Result<Option<(String, Origin)>> {
-        if let Some(chosen) = &self.embedder {
-            return Ok(Some((chosen.clone(), Origin::CommandLine)));
+        if let Some(chosen) = self.global.embedder() {
+            return Ok(Some((chosen.to_owned(), Origin::CommandLine)));
         }
         Ok(match (&self.store, &self.config) {
             (Store::Named(name), Some(config)) => {
@@ -199,8 +214,24 @@ impl Settings {
 }
 
 fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
-    if let Some(url) = global.url.as_ref().filter(|url| !url.is_empty()) {
-        return Ok((Store::Url(url.clone()), Origin::CommandLine));
+    let (url, backend) = (named(global.url.as_deref()), named(global.backend.as_deref()));
+    match (url, backend, config) {
+        (Some(_), Some(_), _) => {
+            return Err(Error::invalid(
+                "--url (or MEMORY_URL) and --backend (or MEMORY_BACKEND) both name a store; give one",
+            ));
+        }
+        (Some(url), None, _) => return Ok((Store::Url(url.to_owned()), Origin::CommandLine)),
+        (None, Some(name), Some(config)) => {
+            config.backend_url(name)?;
+            return Ok((Store::Named(name.to_owned()), Origin::CommandLine));
+        }
+        (None, Some(_), None) => {
+            return Err(Error::invalid(
+                "--backend names a store under [backends] of memory.toml, and there is no memory.toml; write one with `memory config init`, or give --url",
+            ));
+        }
+        (None, None, _) => {}
     }
     if let Some(name) = config.and_then(Config::default_backend) {
         return Ok((Store::Named(name.to_owned()), Origin::Configuration));
@@ -221,17 +252,27 @@ fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
     Ok((Store::DataFile(folder.join("memory").join("memory.db")), Origin::Default))
 }
 
-/// What opens backends, with the embedder that was named: `static:FOLDER`, or a name under `[embedders]` of
-/// the configuration, which is read only then.
+/// What was named; an empty variable names nothing.
+fn named(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+impl Global {
+    /// The embedder that was named.
+    fn embedder(&self) -> Option<&str> {
+        named(self.embedder.as_deref())
+    }
+}
+
+/// What opens backends, at hosts that were listed and with the embedder that was named: `static:FOLDER`, or a name
+/// under `[embedders]` of the configuration, which is read only then.
 ///
 /// # Errors
 /// `invalid_argument` for a name without a `memory.toml`; as the configuration and the embedder fail.
-pub(crate) fn registry(
-    embedder: Option<&str>,
-    config: impl FnOnce() -> Result<Option<Config>>,
-) -> Result<Registry> {
-    let registry = Registry::default();
-    let Some(chosen) = embedder.filter(|name| !name.is_empty()) else { return Ok(registry) };
+pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<Config>>) -> Result<Registry> {
+    let listed = global.allow_hosts.iter().filter(|host| !host.is_empty());
+    let registry = Registry::default().with_allowed_hosts(listed);
+    let Some(chosen) = global.embedder() else { return Ok(registry) };
     let embedder = match chosen.strip_prefix("static:") {
         Some(folder) => memory::embedders::open_static(folder)?,
         None => config()?

@@ -81,6 +81,11 @@ mod tests {
             read("mem0+https://m.example?tenant_keys.acme=env:A&tenant_keys.umbrella=file:/u").unwrap();
         assert_eq!(options.tenant_keys.len(), 2);
         assert_eq!(options.tenant_keys["umbrella"].file, Some(PathBuf::from("/u")));
+        let options = read("mem0+https://m.example?tenant_key=env:MEM0_KEY_{tenant}").unwrap();
+        assert_eq!(options.tenant_key_env.as_deref(), Some("MEM0_KEY_{tenant}"));
+        let prefixed =
+            "mem0+https://m.example?tenancy=shared_key_with_prefix&prefix=p-{tenant}.&api_key=env:A";
+        assert_eq!(read(prefixed).unwrap().prefix.as_deref(), Some("p-{tenant}."));
     }
 
     #[test]
@@ -89,6 +94,7 @@ mod tests {
             "mem0+https://m.example?api_key=hunter2",
             "mem0+https://m.example?api_key=key:hunter2",
             "mem0+https://m.example?tenant_keys.acme=hunter2",
+            "mem0+https://m.example?tenant_key=hunter2",
             "mem0+https://m.example?timeout_ms=hunter2&api_key=env:A",
             "mem0+https://m.example?flavour=hunter2&api_key=env:A",
             "mem0+https://app:hunter2@m.example?api_key=env:A",
@@ -105,7 +111,7 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_is_named_with_those_there_are() {
-        for name in ["flavor", "base_url", "api_key_env", "tenant_keys", "preview"] {
+        for name in ["flavor", "base_url", "api_key_env", "tenant_keys", "tenant_key_env", "preview"] {
             let error = read(&format!("mem0+https://m.example?{name}=x")).unwrap_err().to_string();
             assert!(
                 error.contains(name) && error.contains("flavour") && error.contains("api_key,"),

@@ -12,6 +12,8 @@ use crate::url::BackendUrl;
 
 /// The parameter with the key of all tenants.
 const KEY: &str = "api_key";
+/// The parameter with the pattern of places of tenants' keys.
+const KEY_PATTERN: &str = "tenant_key";
 /// What parameters with the key of one tenant begin with.
 const TENANT_KEY: &str = "tenant_keys.";
 
@@ -29,7 +31,8 @@ pub(crate) enum Kind {
 
 /// Parameters that every service has.
 pub(crate) const COMMON: &[(&str, Kind)] = &[
-    ("tenancy", Kind::OneOf(&["shared_key", "key_per_tenant"])),
+    ("tenancy", Kind::OneOf(&["shared_key", "shared_key_with_prefix", "key_per_tenant"])),
+    ("prefix", Kind::Text),
     ("run_credential", Kind::Text),
     ("ca_file", Kind::File),
     ("timeout_ms", Kind::Number),
@@ -67,9 +70,9 @@ impl Remote {
         let base_dir = context.base_dir.as_deref();
         let mut tenants = Map::new();
         for (name, text) in url.parameters()? {
-            if name == KEY {
+            if name == KEY || name == KEY_PATTERN {
                 for (kind, place) in reference(&name, &text, base_dir)? {
-                    fields.insert(format!("{KEY}_{kind}"), place);
+                    fields.insert(format!("{name}_{kind}"), place);
                 }
             } else if let Some(tenant) = name.strip_prefix(TENANT_KEY) {
                 tenants.insert(tenant.to_owned(), Value::Object(reference(&name, &text, base_dir)?));
@@ -80,9 +83,11 @@ impl Remote {
                 fields.insert(name, value);
             }
         }
-        if !tenants.is_empty() {
-            // Keys of tenants say so by themselves. One key for all has to be asked for where that is not the default.
+        // Keys of tenants say so by themselves. One key for all has to be asked for where that is not the default.
+        if !tenants.is_empty() || fields.keys().any(|name| name.starts_with(KEY_PATTERN)) {
             fields.entry("tenancy").or_insert_with(|| json!("key_per_tenant"));
+        }
+        if !tenants.is_empty() {
             fields.insert("tenant_keys".to_owned(), Value::Object(tenants));
         }
         Ok(Self { service, host, fields })
@@ -192,7 +197,7 @@ fn value(service: &str, name: &str, text: &str, kind: Kind, base_dir: Option<&Pa
 }
 
 fn unknown(service: &str, own: &[(&str, Kind)], name: &str) -> Error {
-    let known: Vec<&str> = [KEY, "tenant_keys.TENANT"]
+    let known: Vec<&str> = [KEY, KEY_PATTERN, "tenant_keys.TENANT"]
         .into_iter()
         .chain(own.iter().chain(COMMON).map(|(name, _)| *name))
         .collect();

@@ -5,7 +5,9 @@ mod conformance;
 mod doors;
 mod entries;
 mod export;
+mod facts;
 mod import;
+mod layer;
 mod postgres;
 mod reading;
 mod reembed;
@@ -13,16 +15,23 @@ mod scopes;
 mod search;
 mod writing;
 
+use memory::system::RandomIds;
 use memory::{Config, Memory, Registry};
-use memory_core::{Backend, Error, Key, Result, Scope};
+use memory_core::{
+    Backend, Error, ErrorKind, IdGen as _, Key, MemoryLayer, Result, Retry, RunContext, Scope, ScopeId,
+    ScopeKind,
+};
 
+use crate::credentials::CredentialArgs;
 use crate::settings::{Global, Settings, registry};
 
 pub(crate) use config::{ConfigArgs, run as config};
 pub(crate) use conformance::{ConformanceArgs, run as conformance};
 pub(crate) use doors::{bench, eval};
 pub(crate) use export::{ExportArgs, run as export};
+pub(crate) use facts::{FactsArgs, ForgetArgs, RecallArgs, facts, forget, recall};
 pub(crate) use import::{ImportArgs, run as import};
+pub(crate) use layer::{AddArgs, EventArgs, add, event};
 pub(crate) use postgres::{PostgresArgs, run as postgres};
 pub(crate) use reading::{GetArgs, ListArgs, get, list};
 pub(crate) use reembed::{ReembedArgs, run as reembed};
@@ -69,12 +78,17 @@ impl Context {
     /// As [`settings::registry`](crate::settings::registry).
     pub(crate) fn registry(&self) -> Result<Registry> {
         let config = || Config::discover(self.global.config.as_deref());
-        registry(self.global.embedder.as_deref(), config)
+        registry(&self.global, config)
     }
 
     /// The URL of the command line or the environment.
     pub(crate) fn explicit_url(&self) -> Option<&str> {
         self.global.url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// The name of a backend on the command line or in the environment.
+    pub(crate) fn explicit_backend(&self) -> Option<&str> {
+        self.global.backend.as_deref().filter(|name| !name.is_empty())
     }
 
     /// Opens the store.
@@ -98,7 +112,58 @@ impl Opened {
     /// # Errors
     /// `capability_unsupported` where the store has none.
     pub(crate) fn backend(&self, operation: &str) -> Result<&dyn Backend> {
-        self.memory.backend().ok_or_else(|| Error::unsupported(operation, self.memory.name()))
+        self.memory.backend().ok_or_else(|| match self.memory.layer() {
+            Some(_) => self.unsupported(
+                operation,
+                "it keeps facts and no entries: use `memory add`, `recall`, `facts` and `forget`, or name another store",
+            ),
+            None => Error::unsupported(operation, self.memory.name()),
+        })
+    }
+
+    /// The conversational facet.
+    ///
+    /// # Errors
+    /// `capability_unsupported` where the store has none.
+    pub(crate) fn layer(&self, operation: &str) -> Result<&dyn MemoryLayer> {
+        self.memory.layer().ok_or_else(|| {
+            self.unsupported(
+                operation,
+                "it keeps entries and no facts: use `memory set`, `search`, `list` and `delete`, or name a store with facts, \
+                 as --backend NAME or --url 'mem0+https://…'",
+            )
+        })
+    }
+
+    fn unsupported(&self, operation: &str, advice: &str) -> Error {
+        let name = self.memory.name();
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("provider `{name}` does not serve `{operation}`; {advice}"),
+        )
+        .with_retry(Retry::Never)
+        .with_detail("operation", operation)
+        .with_detail("provider", name)
+    }
+
+    /// Who acts: whoever sits at the terminal, for the chosen scope.
+    ///
+    /// # Errors
+    /// As [`CredentialArgs::give`].
+    pub(crate) fn run(&self, credentials: &CredentialArgs) -> Result<RunContext> {
+        let scope = self.scope();
+        let here = || ScopeId::new(format!("cli-{:032x}", RandomIds.fresh()));
+        let (agent, run) = match scope.kind {
+            ScopeKind::Agent => (scope.id.clone(), here()?),
+            ScopeKind::Run => (ScopeId::new("cli")?, scope.id.clone()),
+            ScopeKind::User => (ScopeId::new("cli")?, here()?),
+        };
+        let mut context = RunContext::new(self.settings.tenant.clone(), agent, run);
+        if scope.kind == ScopeKind::User {
+            context = context.with_user(scope.id.clone());
+        }
+        credentials.give(&mut context)?;
+        Ok(context)
     }
 }
 

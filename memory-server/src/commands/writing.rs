@@ -108,7 +108,7 @@ fn tell(embedding: &Embedding) {
 }
 
 /// Reads text whole, up to a limit.
-fn read(what: &str, input: std::io::Result<impl std::io::Read>) -> Result<String, Failure> {
+pub(super) fn read(what: &str, input: std::io::Result<impl std::io::Read>) -> Result<String, Failure> {
     let failed = |error| Failure::File(format!("{what} cannot be read"), error);
     let mut bytes = Vec::new();
     input.map_err(failed)?.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -69,6 +69,15 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     if let Some(url) = global.url.as_ref().filter(|url| !url.is_empty()) {
         option("url", absolute_url(url)?);
     }
+    if let Some(backend) = global.backend.as_ref().filter(|name| !name.is_empty()) {
+        option("backend", backend.clone());
+    }
+    for host in global.allow_hosts.iter().filter(|host| !host.is_empty()) {
+        option("allow-host", host.clone());
+    }
+    for credential in args.credentials.as_given() {
+        option("credential", absolute_credential(credential)?);
+    }
     // Found from this folder, it would not be found from the client's.
     let config = Config::discover(global.config.as_deref())?;
     if let Some(config) = &config {
@@ -115,6 +124,14 @@ fn absolute_embedder(embedder: &str) -> Result<String> {
     match embedder.strip_prefix("static:") {
         Some(folder) => Ok(format!("static:{}", text(&absolute(folder.as_ref())?)?)),
         None => Ok(embedder.to_owned()),
+    }
+}
+
+/// A key's file by its absolute path; a variable as it is.
+fn absolute_credential(credential: &str) -> Result<String> {
+    match credential.split_once("=file:") {
+        Some((name, path)) => Ok(format!("{name}=file:{}", text(&absolute(path.as_ref())?)?)),
+        None => Ok(credential.to_owned()),
     }
 }
 

@@ -22,6 +22,9 @@ use super::transport::Share;
 /// What a client may show its model besides the tool's description.
 const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier work, \
     `search` it. Store what will matter later with `set`, one fact a key.";
+/// The same where there are facts and no entries.
+const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about people, preferences, decisions or \
+    earlier work, `recall` it. Hand over with `add` what was said that will matter later.";
 
 /// Serves the Memory tool of one connection.
 #[derive(Debug)]
@@ -34,6 +37,11 @@ impl MemoryServer {
     pub(super) fn new(sessions: Arc<Sessions>) -> Self {
         let definition = definition(sessions.default_tool());
         Self { sessions, definition }
+    }
+
+    fn instructions(&self) -> &'static str {
+        let capabilities = self.sessions.default_tool().memory().capabilities();
+        if capabilities.memory_layer && !capabilities.kv { INSTRUCTIONS_FOR_FACTS } else { INSTRUCTIONS }
     }
 }
 
@@ -51,7 +59,7 @@ impl rmcp::ServerHandler for MemoryServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("memory", env!("CARGO_PKG_VERSION")).with_title("Memory"))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(self.instructions())
     }
 
     async fn list_tools(

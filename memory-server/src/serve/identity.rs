@@ -61,7 +61,10 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
             warnings.extend(config.warnings());
             let own_backend = context.explicit_url().is_none() && config.backends().next().is_some();
             let memory = if own_backend {
-                let backend = config.agent(agent.as_str())?.backend;
+                let backend = match context.explicit_backend() {
+                    Some(name) => name.to_owned(),
+                    None => config.agent(agent.as_str())?.backend,
+                };
                 let memory = config.open_backend_with(&context.registry()?, &backend).await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
@@ -85,7 +88,8 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
             (context.settings()?.open().await?, policy, None)
         }
     };
-    let identity = Identity { tenant, agent, user, policy, trust_meta: args.trust_meta };
+    let credentials = args.credentials.clone();
+    let identity = Identity { tenant, agent, user, policy, trust_meta: args.trust_meta, credentials };
     Ok(Served { memory, identity, auditor, warnings })
 }
 

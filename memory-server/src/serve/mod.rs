@@ -27,6 +27,7 @@ use rmcp::service::ServerInitializeError;
 use tokio::sync::watch;
 
 use crate::commands::Context;
+use crate::credentials::CredentialArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::Out;
 
@@ -56,6 +57,8 @@ pub(crate) struct ServeArgs {
     /// Let the client's `_meta` name the user and the run of each call: for a host that serves several people
     #[arg(long)]
     trust_meta: bool,
+    #[command(flatten)]
+    credentials: CredentialArgs,
     /// Print what a client's configuration needs, and end
     #[arg(long, value_name = "CLIENT")]
     print_config: Option<Client>,

@@ -12,6 +12,8 @@ use memory::{IdGen, Memory, MemoryTool, Policy};
 use memory_core::{Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
 use rmcp::model::RequestMetaObject;
 
+use crate::credentials::CredentialArgs;
+
 /// Names in a call's `_meta` that a trusted host may set.
 pub(super) const META_USER: &str = "memory/user";
 pub(super) const META_RUN: &str = "memory/run";
@@ -27,6 +29,8 @@ pub(super) struct Identity {
     pub(super) user: Option<ScopeId>,
     pub(super) policy: Policy,
     pub(super) trust_meta: bool,
+    /// What its runs bring along to a service.
+    pub(super) credentials: CredentialArgs,
 }
 
 /// User and run that a host named.
@@ -135,6 +139,7 @@ fn tool(
     if let Some(user) = user {
         context = context.with_user(user);
     }
+    identity.credentials.give(&mut context)?;
     let tool = MemoryTool::new(memory.clone(), identity.policy.clone(), context)?;
     Ok(Arc::new(match auditor {
         Some(auditor) => tool.with_auditor(Arc::clone(auditor)),

@@ -13,9 +13,6 @@ use crate::failure::{Exit, Failure};
 /// `memory sql-worker`.
 #[derive(Args, Debug)]
 pub(crate) struct SqlWorkerArgs {
-    /// The store, by its name in memory.toml
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
     /// Most memory of this process, in bytes of address space
     #[arg(long, value_name = "BYTES")]
     memory_bytes: Option<u64>,
@@ -29,15 +26,7 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
     if let Some(bytes) = args.memory_bytes {
         limit_memory(bytes)?;
     }
-    let memory = match &args.backend {
-        Some(name) => {
-            let config = Config::discover(context.global().config.as_deref())?
-                .ok_or_else(|| Error::invalid("--backend names a store of memory.toml, and there is none"))?;
-            config.open_backend_with(&context.registry()?, name).await?
-        }
-        None => context.settings()?.open().await?,
-    };
-    serve(memory).await?;
+    serve(context.settings()?.open().await?).await?;
     Ok(Exit::Ok)
 }
 

@@ -15,11 +15,14 @@ mod conformance;
 mod conversations;
 mod demo;
 mod importing;
+mod layer;
 mod lists;
 mod output;
 mod records;
 mod refusals;
 mod search;
+#[path = "../support/service.rs"]
+mod service;
 mod shared_data;
 mod sql;
 mod values;

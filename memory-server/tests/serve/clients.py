@@ -1,6 +1,6 @@
 """What the Python package `mcp`, a client that people use, gets from `memory serve`.
 
-    python clients.py SCENARIO MODE BINARY FOLDER [MODEL]
+    python clients.py SCENARIO MODE BINARY FOLDER [MODEL [KEY]]
 
 MODE is `legacy` (a session by handshake) or a revision of the protocol without one. Each scenario works in FOLDER, which is
 empty, and ends with an exit code other than 0 where something was not as it must be.
@@ -19,6 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 
 SCENARIO, MODE, BINARY, FOLDER = sys.argv[1:5]
 MODEL = sys.argv[5] if len(sys.argv) > 5 else None
+KEY = sys.argv[6] if len(sys.argv) > 6 else None
 OPTIONS = ["--url", "sqlite:memory.db", "--agent", "claude", "--user", "ada"]
 PATIENCE = 60.0
 
@@ -39,6 +40,8 @@ OPS = [
 UNSERVED = [
     {"op": "add", "messages": [{"role": "user", "content": "I live in Oslo"}]},
     {"op": "recall", "query": "Oslo"},
+    {"op": "facts"},
+    {"op": "event", "event": "e"},
     {"op": "forget", "all": True},
     {"op": "sql_exec", "sql": "SELECT 1"},
     {"op": "sql_query", "sql": "SELECT 1"},
@@ -108,6 +111,30 @@ async def is_denied_a_scope():
         await ok(client, op="set", key="k", value=1)
         error = await refused(client, op="set", scope="user", key="k", value=1)
         assert error["code"] == "scope_denied" and error["details"]["allowed"] == ["agent"], error
+
+
+async def keeps_facts_with_mem0():
+    """MODEL is the address of a self-hosted mem0 here, and KEY its key."""
+    (Path(FOLDER) / "key").write_text(KEY)
+    backend = f'[backends.mem0]\nurl = "mem0+http://{MODEL}?api_key=file:key"\n[egress]\nallow = ["{MODEL}"]\n'
+    rules = '[default]\nagent = "claude"\nuser = "ada"\nmemory_scopes = ["agent", "user"]\n'
+    (Path(FOLDER) / "memory.toml").write_text(backend + rules)
+    async with connect([]) as client:
+        schema = (await client.list_tools()).tools[0].input_schema
+        assert {"add", "recall", "facts", "forget"} <= set(schema["properties"]["op"]["enum"]), schema
+        assert "set" not in schema["properties"]["op"]["enum"], schema
+        said = [{"role": "user", "content": "I live in Lisbon. I love green tea."}]
+        added = await ok(client, op="add", scope="user", messages=said, metadata={"day": 3})
+        assert added["status"] == "done" and len(added["ids"]) == 2, added
+    async with connect([]) as client:
+        facts = (await ok(client, op="recall", scope="user", query="where do I live"))["facts"]
+        assert "Lisbon" in facts[0]["memory"] and facts[0]["metadata"] == {"day": 3}, facts
+        assert (await ok(client, op="facts"))["facts"] == []
+        error = await refused(client, op="get", key="city")
+        assert error["code"] == "capability_unsupported" and error["details"]["instead"] == "recall", error
+        forgot = await ok(client, op="forget", scope="user", ids=[added["ids"][0], "no-such"])
+        assert forgot["forgotten"] == 1 and forgot["not_found"] == ["no-such"], forgot
+        assert (await ok(client, op="forget", scope="user", all=True))["forgotten"] == 1
 
 
 async def finds_by_words_what_an_earlier_connection_stored():

@@ -13,7 +13,10 @@ mod bad_input;
 mod client;
 mod configuration;
 mod identity;
+mod layer;
 mod life;
 mod protocol;
 mod real_clients;
+#[path = "../support/service.rs"]
+mod service;
 mod values;

@@ -69,6 +69,12 @@ fn python_finds_by_meaning_what_an_earlier_connection_stored() {
 }
 
 #[test]
+fn python_keeps_facts_with_mem0() {
+    let service = crate::service::Service::mem0();
+    python("keeps_facts_with_mem0", &[&service.address(), memory_fakes::mem0::KEY]);
+}
+
+#[test]
 fn python_shares_primes_by_sql() {
     python("shares_primes_by_sql", &[]);
 }
@@ -94,10 +100,14 @@ fn python_is_killed_in_mid_call() {
     python("is_killed_in_mid_call", &[]);
 }
 
+/// A database of its own.
+const FILE: [&str; 2] = ["--url", "sqlite:memory.db"];
+
 /// One call of the Inspector's command line; the result it prints.
-fn inspect(inspector: &str, place: &Place, question: &[&str]) -> Value {
+fn inspect(inspector: &str, place: &Place, options: &[&str], question: &[&str]) -> Value {
     let ran = Command::new("node")
-        .args([inspector, "--cli", env!("CARGO_BIN_EXE_memory"), "serve", "--url", "sqlite:memory.db"])
+        .args([inspector, "--cli", env!("CARGO_BIN_EXE_memory"), "serve"])
+        .args(options)
         .args(["--agent", "claude", "--user", "ada"])
         .args(question)
         .current_dir(place.path())
@@ -110,17 +120,37 @@ fn inspect(inspector: &str, place: &Place, question: &[&str]) -> Value {
 }
 
 #[test]
+fn the_inspector_keeps_facts_with_mem9() {
+    let Some(inspector) = given(INSPECTOR) else { return };
+    let service = crate::service::Service::mem9();
+    let parameters = "preview=true&tenancy=shared_key&api_key=file:keys/mem9";
+    let place = crate::layer::place_of(&service, "mem9", parameters);
+    let call = |arguments: &[&str]| {
+        let mut question = vec!["--method", "tools/call", "--tool-name", "memory"];
+        for argument in arguments {
+            question.extend(["--tool-arg", argument]);
+        }
+        inspect(&inspector, &place, &["--config", "memory.toml"], &question)
+    };
+    let said = r#"messages=[{"role":"user","content":"I love green tea."}]"#;
+    let added = call(&["op=add", said]);
+    assert_eq!(added["structuredContent"]["status"], "done", "{added}");
+    let found = call(&["op=recall", "query=green tea"]);
+    assert_eq!(found["structuredContent"]["facts"][0]["memory"], "I love green tea", "{found}");
+}
+
+#[test]
 fn the_inspector_lists_and_calls_the_tool() {
     let Some(inspector) = given(INSPECTOR) else { return };
     let place = Place::new();
-    let listed = inspect(&inspector, &place, &["--method", "tools/list"]);
+    let listed = inspect(&inspector, &place, &FILE, &["--method", "tools/list"]);
     assert_eq!(listed["tools"][0]["name"], "memory");
     let call = |arguments: &[&str]| {
         let mut question = vec!["--method", "tools/call", "--tool-name", "memory"];
         for argument in arguments {
             question.extend(["--tool-arg", argument]);
         }
-        inspect(&inspector, &place, &question)
+        inspect(&inspector, &place, &FILE, &question)
     };
     let stored = call(&["op=set", "key=food", "value=\"allergic to peanuts\""]);
     assert_eq!(stored["structuredContent"]["version"], 1, "{stored}");

@@ -1,0 +1,165 @@
+//! `recall`, `facts` and `forget`.
+
+use clap::Args;
+use memory_core::Error;
+use memory_core::layer::{Fact, FactId, FactsQuery, Forget, RecallQuery, ScoreKind};
+use serde::Serialize;
+
+use super::Context;
+use crate::credentials::CredentialArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::{Out, excerpt, printable};
+use crate::progress::note;
+
+/// How much of a fact a table shows, in characters.
+const SHOWN: usize = 100;
+
+/// Options of `recall`.
+#[derive(Args, Debug)]
+pub(crate) struct RecallArgs {
+    /// What to look for, in plain words
+    #[arg(required = true)]
+    query: Vec<String>,
+    /// Most facts
+    #[arg(long, short = 'k', value_name = "N", default_value_t = 10)]
+    top_k: usize,
+    /// Leave out facts that are less alike: 0 to 1
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    threshold: Option<f64>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// `memory recall`.
+pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Recalled {
+        facts: Vec<Fact>,
+    }
+    let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(args.top_k);
+    query.threshold = args.threshold;
+    let opened = context.open().await?;
+    let layer = opened.layer("recall")?;
+    let run = opened.run(&args.credentials)?;
+    let facts = layer.recall(&run, opened.scope(), query).await?;
+    if out.is_json() {
+        out.document(&Recalled { facts })?;
+        return Ok(Exit::Ok);
+    }
+    if facts.is_empty() {
+        out.line("nothing found")?;
+    }
+    for fact in &facts {
+        let score = fact.score.map_or_else(|| "    -".to_owned(), |score| format!("{score:.3}"));
+        let score = out.bold(&score);
+        out.styled(&format!("{score}  {}", printable(&excerpt(&fact.memory, usize::MAX), "")))?;
+        let kind = match fact.score_kind {
+            ScoreKind::Cosine => "cosine",
+            ScoreKind::Similarity => "similarity",
+            ScoreKind::Rank => "rank: orders this answer alone",
+            _ => "no score",
+        };
+        out.line(format!("       {}  ({kind})", fact.id))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Options of `facts`.
+#[derive(Args, Debug)]
+pub(crate) struct FactsArgs {
+    /// Most facts of a page: 1 to 1,000
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// Where the page begins, as the page before said
+    #[arg(long, conflicts_with = "all")]
+    cursor: Option<String>,
+    /// Every page; with --json one fact a line
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// `memory facts`.
+pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let layer = opened.layer("facts")?;
+    let run = opened.run(&args.credentials)?;
+    let mut query = FactsQuery::default();
+    (query.cursor, query.limit) = (args.cursor, args.limit);
+    loop {
+        let page = layer.facts(&run, opened.scope(), query.clone()).await?;
+        if out.is_json() && !args.all {
+            out.document(&page)?;
+            return Ok(Exit::Ok);
+        }
+        if out.is_json() {
+            for fact in &page.facts {
+                out.document(fact)?;
+            }
+        } else {
+            table(out, &page.facts)?;
+        }
+        // Whoever reads a long list sees each page as it comes.
+        out.flush()?;
+        match page.next {
+            Some(next) if args.all => query.cursor = Some(next),
+            Some(next) => {
+                note(&format!("more: --cursor {next}"));
+                return Ok(Exit::Ok);
+            }
+            None => return Ok(Exit::Ok),
+        }
+    }
+}
+
+fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {
+    let rows: Vec<[String; 3]> = facts
+        .iter()
+        .map(|fact| {
+            let created = fact.created_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+            [fact.id.to_string(), created, excerpt(&fact.memory, SHOWN)]
+        })
+        .collect();
+    out.table(["ID", "CREATED", "FACT"], &rows)
+}
+
+/// Options of `forget`.
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArgs {
+    /// Facts, by the ids that `recall` and `facts` give
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    ids: Vec<String>,
+    /// Every fact of the scope
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// `memory forget`.
+pub(crate) async fn forget(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let what = if args.all {
+        Forget::All
+    } else {
+        Forget::Ids(args.ids.into_iter().map(FactId::new).collect::<Result<_, Error>>()?)
+    };
+    let opened = context.open().await?;
+    let layer = opened.layer("forget")?;
+    let run = opened.run(&args.credentials)?;
+    let outcome = layer.forget(&run, opened.scope(), what).await?;
+    if out.is_json() {
+        out.document(&outcome)?;
+    } else {
+        match outcome.forgotten {
+            Some(forgotten) => out.line(format!("forgotten: {forgotten}"))?,
+            None => out.line("forgotten")?,
+        }
+        for id in &outcome.not_found {
+            out.line(format!("was not there: {id}"))?;
+        }
+    }
+    // As `delete` ends where nothing was there.
+    let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
+    Ok(if nothing { Exit::No } else { Exit::Ok })
+}
