@@ -60,7 +60,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Mem0Options> {
-        let context = OpenContext { base_dir: Some(PathBuf::from("/etc/memory")), ..OpenContext::default() };
+        let mut context = OpenContext::default();
+        context.base_dir = Some(PathBuf::from("/etc/memory"));
         config(&BackendUrl::parse(text)?, &context)
     }
 

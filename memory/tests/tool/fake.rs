@@ -21,7 +21,7 @@ use memory::{
 #[derive(Debug, Default)]
 pub(super) struct Fake {
     /// Facts alone, and of them no more than a layer must serve.
-    pub(super) bare: bool,
+    bare: bool,
     state: Mutex<State>,
 }
 
@@ -38,6 +38,10 @@ struct State {
 }
 
 impl Fake {
+    pub(super) fn bare() -> Self {
+        Self { bare: true, ..Self::default() }
+    }
+
     pub(super) fn ran(&self) -> Vec<(String, Option<String>)> {
         let state = self.state.lock().unwrap();
         state

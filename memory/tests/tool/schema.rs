@@ -54,7 +54,7 @@ fn the_schema_is_flat_and_small() {
 }
 
 /// Bytes of `tool_schema()`, all operations: under 900 tokens for a model.
-const SCHEMA_BYTES: usize = 3_450;
+const SCHEMA_BYTES: usize = 3_535;
 
 #[tokio::test]
 async fn the_parser_takes_exactly_the_fields_of_the_schema() {
