@@ -36,7 +36,7 @@ mod walk;
 pub use literals::without_literals;
 pub use placeholders::{Placeholder, placeholders};
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
-pub use validator::{STACK_BYTES, Stages, Validator};
+pub use validator::{SHORT_STACK_BYTES, STACK_BYTES, Stages, Validator};
 pub use verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind, Verdict};
 
 /// The tokens as the gate cuts them, for tests and fuzz targets.

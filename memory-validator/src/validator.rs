@@ -10,6 +10,13 @@ use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind, Verdict}
 /// Free stack that [`Validator::check_here`] needs, in bytes.
 pub const STACK_BYTES: usize = 16 << 20;
 
+/// Free stack that [`Validator::check_short`] needs, in bytes.
+pub const SHORT_STACK_BYTES: usize = 512 << 10;
+/// Longest text that it decides about, in bytes.
+const SHORT_BYTES: usize = 512;
+/// Most tokens of such a text: no tree that is made of it is higher.
+const SHORT_TOKENS: usize = 48;
+
 /// Which stages look. All of them, save where one is to be tried by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stages {
@@ -40,6 +47,19 @@ impl Validator {
     /// often and keep such a thread.
     pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Verdict {
         here(sql, dialect, mode, policy, Stages::ALL)
+    }
+
+    /// Decides about a short text on the caller's own stack, of which [`SHORT_STACK_BYTES`] must be free; `None`: it has
+    /// more than 512 bytes or 48 tokens, so that reading it may take more. The verdict is that of [`Validator::check`].
+    pub fn check_short(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Option<Verdict> {
+        if sql.len() > SHORT_BYTES {
+            return None;
+        }
+        let mut limits = policy.limits.clone();
+        limits.tokens = limits.tokens.min(SHORT_TOKENS);
+        // The text is cut without recursion.
+        gate::lex(sql, dialect, &limits).ok()?;
+        Some(here(sql, dialect, mode, policy, Stages::ALL))
     }
 
     /// Decides with some stages alone, to see what each one stops. The caps hold always: without them no parser is

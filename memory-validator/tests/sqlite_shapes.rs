@@ -9,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use memory_validator::{Dialect, Limits, Mode, Policy, Validator, Verdict};
+use memory_validator::{Dialect, Limits, Mode, Policy, SHORT_STACK_BYTES, Validator, Verdict};
 use support::shapes::{CHAINS, LISTS, NESTS, Shape};
 
 struct Counting;
@@ -96,6 +96,32 @@ fn chains_inside_nests_take_little_stack() {
             }
         }
     });
+}
+
+#[test]
+fn a_short_text_needs_no_thread_of_its_own_and_gets_the_same_verdict() {
+    let policy = Policy::new(Dialect::Sqlite);
+    let thread = std::thread::Builder::new().stack_size(SHORT_STACK_BYTES);
+    let decided = thread.spawn(move || {
+        let mut decided = 0;
+        for (name, make) in CHAINS.iter().chain(&NESTS).chain(&LISTS) {
+            for n in 0..48 {
+                let sql = make(n);
+                let Some(short) = Validator::check_short(&sql, Dialect::Sqlite, Mode::Exec, &policy) else {
+                    continue;
+                };
+                decided += 1;
+                assert_eq!(short, Validator::check(&sql, Dialect::Sqlite, Mode::Exec, &policy), "{name} {n}");
+            }
+        }
+        decided
+    });
+    assert!(decided.unwrap().join().unwrap() > 300);
+    for long in [format!("SELECT '{}'", "x".repeat(512)), format!("SELECT 1{}", "+1".repeat(24))] {
+        let policy = Policy::new(Dialect::Sqlite);
+        assert_eq!(Validator::check_short(&long, Dialect::Sqlite, Mode::Query, &policy), None);
+        assert!(matches!(check(&long), Verdict::Accepted(_)));
+    }
 }
 
 #[test]

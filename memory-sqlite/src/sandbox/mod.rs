@@ -19,6 +19,7 @@ mod remembered;
 mod run;
 mod runtime;
 mod settings;
+mod short;
 mod small;
 #[cfg(feature = "lab")]
 mod trial;
@@ -49,6 +50,7 @@ pub use trial::Trial;
 use crate::error::engine;
 pub(crate) use crate::file::Role;
 use authorizer::{Phase, Watch};
+use short::Short;
 use small::Seen;
 
 /// Where the database lives.
@@ -146,6 +148,8 @@ pub(crate) struct Sandbox {
     peak_bytes: u64,
     /// Statements seen once that may be kept when they come again.
     seen: HashMap<Box<str>, Seen>,
+    /// What is known for running short queries that are new.
+    short: Short,
     /// How often it was relaxed.
     relaxed: u8,
 }
@@ -224,6 +228,7 @@ impl Sandbox {
             rollback_words: Cell::new(None),
             peak_bytes: 0,
             seen: HashMap::new(),
+            short: Short::default(),
             relaxed: 0,
         };
         let modules = modules(&sandbox.conn, layers)?;
@@ -370,6 +375,16 @@ impl Sandbox {
         self.trusted(describe::tables).map_err(engine)
     }
 
+    /// Whether the agent has a virtual table so called. A full-text one may be called as a function; the engine refuses the
+    /// others.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn is_virtual(&self, name: &str) -> Result<bool> {
+        let name = name.to_ascii_lowercase();
+        self.trusted(|conn| describe::has_virtual_table(conn, &name)).map_err(engine)
+    }
+
     /// Most memory that the engine held for the last statement, also where it failed; in bytes.
     #[cfg(test)]
     pub(crate) fn last_peak_bytes(&self) -> u64 {
@@ -395,6 +410,7 @@ impl Sandbox {
     fn forget(&mut self) {
         self.conn.flush_prepared_statement_cache();
         self.seen.clear();
+        self.forget_tables();
     }
 
     /// Works with the runtime's rights: nothing that an agent wrote may be run so, save by the lab.

@@ -19,6 +19,16 @@ use crate::file::Role;
 /// Smallest room above the quota for statements that free some.
 const RESERVE_PAGES: u64 = 64;
 
+/// A statement that was compiled and may run.
+pub(super) struct Compiled<'conn> {
+    pub(super) program: rusqlite::Statement<'conn>,
+    /// Whether it may be kept.
+    pub(super) plain: bool,
+    pub(super) writes_rows: bool,
+    /// What it reads; `None`: some through a view.
+    pub(super) relations: Option<Vec<String>>,
+}
+
 impl Sandbox {
     /// Runs an agent's statement.
     ///
@@ -120,18 +130,44 @@ impl Sandbox {
             self.measured(statement, steps, began.elapsed());
             return Ok(ran);
         }
-        self.watch().begin(Phase::Compiling(statement.mode));
+        let Compiled { mut program, plain, writes_rows, relations } = self.compile(statement)?;
+        self.watch().enter(Phase::Running(statement.mode));
+        let ran = self.step(&mut program, statement, writes_rows)?;
+        let steps = program.get_status(StatementStatus::VmStep);
+        drop(program);
+        if natural && plain && statement.sql.len() <= KEPT_BYTES {
+            self.learn_tables(relations.as_deref(), steps);
+            self.keep(statement.sql, Seen::of(statement, relations));
+        }
+        Ok(ran)
+    }
+
+    /// Remembers a statement that may be kept when it comes again.
+    pub(super) fn keep(&mut self, sql: &str, seen: Seen) {
+        if self.seen.len() >= 4 * KEPT {
+            self.seen.clear();
+        }
+        self.seen.insert(sql.into(), seen);
+    }
+
+    /// Compiles a statement, and nothing that stands behind it.
+    fn compile(&self, statement: &Statement<'_>) -> Result<Compiled<'_>, Failed> {
+        self.compile_as(statement, Phase::Compiling(statement.mode))
+    }
+
+    /// As [`Sandbox::compile`], in this phase.
+    pub(super) fn compile_as(&self, statement: &Statement<'_>, phase: Phase) -> Result<Compiled<'_>, Failed> {
+        self.watch().begin(phase);
         let mut batch = Batch::new(&self.conn, statement.sql);
         let mut first = batch.next()?;
         if self.watch().needs_second_look() {
-            self.watch().begin_again(Phase::Compiling(statement.mode));
+            self.watch().begin_again(phase);
             batch = Batch::new(&self.conn, statement.sql);
             first = batch.next()?;
         }
         let finished = self.watch().finish();
-        let Some(mut compiled) = first else { return Err(refusal::empty().into()) };
+        let Some(program) = first else { return Err(refusal::empty().into()) };
         finished.map_err(|denied| refusal::denied(&denied))?;
-        // Whatever stands behind the first statement, nothing of it is compiled.
         let (plain, writes_rows, suspects, relations) = {
             let mut watch = self.watch();
             let suspects = watch.take_suspects();
@@ -144,19 +180,10 @@ impl Sandbox {
             return Err(refusal::several().into());
         }
         self.judge_suspects(&suspects)?;
-        if statement.mode == Mode::Exec && self.layers.config && !compiled.readonly() {
+        if statement.mode == Mode::Exec && self.layers.config && !program.readonly() {
             self.judge_rollback(statement)?;
         }
-        self.watch().enter(Phase::Running(statement.mode));
-        let ran = self.step(&mut compiled, statement, writes_rows)?;
-        drop(compiled);
-        if natural && plain && statement.sql.len() <= KEPT_BYTES {
-            if self.seen.len() >= 4 * KEPT {
-                self.seen.clear();
-            }
-            self.seen.insert(statement.sql.into(), Seen::of(statement, relations));
-        }
-        Ok(ran)
+        Ok(Compiled { program, plain, writes_rows, relations })
     }
 
     /// Refuses what touches the tables that a virtual table is made of.

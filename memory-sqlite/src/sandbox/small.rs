@@ -17,7 +17,7 @@ use super::{Alarm, Ran, STEPS, Sandbox, Statement, lock};
 use crate::file::Role;
 
 /// Most instructions, and time, of the last run on a thread.
-const MOST_STEPS: i32 = 500;
+pub(super) const MOST_STEPS: i32 = 500;
 const QUICK: Duration = Duration::from_micros(500);
 /// When a run is given up.
 const LONGEST: Duration = Duration::from_millis(1);
@@ -26,7 +26,7 @@ const LOOK_EVERY: i32 = 10;
 /// Longest value or row that is touched, in bytes: an instruction takes as long as the values that it works on.
 const VALUE_BYTES: i32 = 64 << 10;
 /// Memory of a run, in bytes.
-const HEAP_BYTES: usize = 1 << 20;
+pub(super) const HEAP_BYTES: usize = 1 << 20;
 /// Bytes of arguments.
 const ARGUMENT_BYTES: usize = 4 << 10;
 
@@ -48,6 +48,11 @@ impl Seen {
         let relations = relations.filter(|_| statement.mode == Mode::Query && !counts);
         Self { relations, are_tables: false, was_small: false }
     }
+
+    /// Of a query that was new and ran at once.
+    pub(super) fn small(relations: Vec<String>) -> Self {
+        Self { relations: Some(relations), are_tables: true, was_small: true }
+    }
 }
 
 impl Sandbox {
@@ -67,7 +72,7 @@ impl Sandbox {
         }
     }
 
-    fn is_table(&self, name: &str) -> bool {
+    pub(super) fn is_table(&self, name: &str) -> bool {
         let sql = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema \
                    WHERE type = 'table' AND rootpage > 0 AND lower(name) = lower(?1))";
         self.trusted(|conn| conn.prepare(sql)?.query_row([name], |row| row.get(0))).unwrap_or(false)
@@ -75,9 +80,11 @@ impl Sandbox {
 
     /// Runs a query here and now if it is known to be small; `None`: it is to be run as any other.
     pub(crate) fn run_small(&mut self, statement: &Statement<'_>) -> Option<Ran> {
-        let seen = self.seen.get(statement.sql)?;
-        let known = seen.are_tables && seen.was_small && self.role == Role::Reader;
-        if !known || argument_bytes(statement.args) > ARGUMENT_BYTES {
+        let known = match self.seen.get(statement.sql) {
+            Some(seen) => seen.are_tables && seen.was_small,
+            None => self.may_be_short(statement),
+        };
+        if !known || self.role != Role::Reader || argument_bytes(statement.args) > ARGUMENT_BYTES {
             return None;
         }
         let until = statement.deadline.min(Instant::now() + LONGEST);
@@ -98,6 +105,9 @@ impl Sandbox {
     }
 
     fn step_small(&mut self, statement: &Statement<'_>, until: Instant) -> Option<Ran> {
+        if !self.seen.contains_key(statement.sql) {
+            return self.step_short(statement, until);
+        }
         // Nothing may be compiled, not even the statement itself anew.
         self.watch().begin(Phase::Closed);
         let meter = Meter::begin(Some(HEAP_BYTES), Some((until, statement.cancel)));

@@ -53,8 +53,9 @@ pub struct SqlConfig {
     pub checkpoint_pages: u32,
     /// Memory for the decisions about texts of statements that come again. Default 4 MiB; 0: none.
     pub verdict_bytes: usize,
-    /// Whether a query that comes again, is compiled, and was over in some hundred steps may run on the caller's thread: at
-    /// most for a millisecond and a few instructions. Default true.
+    /// Whether a query may run on the caller's thread: one that comes again, is compiled, and was over in some hundred steps,
+    /// or a new one of at most 512 bytes and 48 tokens over tables that were read before; at most for a millisecond and a few
+    /// instructions. Default true.
     pub inline: bool,
     /// Dumps that may be under way at once: 1 to 64. Default 4.
     pub dumps: usize,

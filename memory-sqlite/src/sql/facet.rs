@@ -29,7 +29,7 @@ impl SqliteProvider {
         let args = if arguments::has_texts(args) {
             // What is refused costs no embedding.
             self.sql.wake()?;
-            self.sql.judge(sql, mode, deadline).await?;
+            self.sql.refuse(sql, mode, deadline).await?;
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
             arguments::embed(&self.store, self.embedder.as_ref(), args, role).await?
         } else {

@@ -231,7 +231,7 @@ impl Engine {
         kinds: &[StatementKind],
         cancel: &Cancel,
     ) -> Result<bool> {
-        let judged = self.verdicts.judge(sql, Mode::Exec, self.stages());
+        let judged = self.verdicts.judge_on(&restoring.conn.sandbox, sql, Mode::Exec, self.stages());
         let made = match judged {
             Ok(judged) if kinds.contains(&judged.kind) => self.run_restoring(restoring, sql, &[], cancel),
             Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text makes something else")),

@@ -12,7 +12,7 @@ use super::engine::{Engine, held_here};
 use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
 use super::running::Underway;
 use super::transactions::{Ended, Guard, Held, Transaction};
-use super::verdicts::Judged;
+use super::verdicts::{Judged, called};
 use crate::sandbox::{Cancel, Layers, Ran, Sandbox, Statement};
 
 /// The number of the savepoint that undoes one statement; those of transactions begin with 1.
@@ -53,13 +53,17 @@ impl Engine {
         }
     }
 
-    /// Decides about a text on a worker, where it is not known.
-    pub(crate) async fn judge(self: &Arc<Self>, sql: &str, mode: Mode, deadline: Instant) -> Result<Judged> {
-        if let Some(judged) = self.verdicts.known(sql, mode) {
-            return Ok(judged);
+    /// Refuses what can be refused without a connection, on a worker.
+    pub(crate) async fn refuse(self: &Arc<Self>, sql: &str, mode: Mode, deadline: Instant) -> Result<()> {
+        if self.verdicts.known(sql, mode).is_some() {
+            return Ok(());
         }
         let (engine, sql) = (Arc::clone(self), sql.to_owned());
-        self.workers.run(deadline, move || engine.verdicts.judge(&sql, mode, engine.stages())).await?
+        let judge = move || engine.verdicts.judge(&sql, mode, engine.stages());
+        match self.workers.run(deadline, judge).await? {
+            Err(error) if called(&error).is_none() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn read(self: &Arc<Self>, call: Arc<Call>, underway: Underway) -> Result<Ran> {
@@ -106,7 +110,9 @@ impl Engine {
         if !self.config.inline || self.layers() != Layers::ALL || self.stages() != Stages::ALL {
             return None;
         }
-        self.verdicts.known(&call.sql, call.mode)?;
+        if self.verdicts.known(&call.sql, call.mode).is_none() {
+            self.verdicts.judge_short(&call.sql, call.mode)?;
+        }
         let mut conn = self.pool.rested_reader(state)?;
         let statement = statement(call, false, cancel);
         let ran = catch_unwind(AssertUnwindSafe(|| conn.sandbox.run_small(&statement)));
@@ -121,17 +127,27 @@ impl Engine {
     }
 
     fn read_once(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Result<Ran> {
-        self.verdicts.judge(&call.sql, call.mode, self.stages())?;
+        // What is refused opens nothing, save where the schema may still allow it.
+        if let Err(error) = self.verdicts.judge(&call.sql, call.mode, self.stages())
+            && called(&error).is_none()
+        {
+            return Err(error);
+        }
         match self.pool.reader(state, self.layers(), call.deadline)? {
             Some(mut conn) => {
-                let ran = self.step(&mut conn.sandbox, call, false, cancel);
+                let ran = self.step_reading(&mut conn.sandbox, call, cancel);
                 if !conn.sandbox.in_transaction() {
                     self.pool.rest(conn);
                 }
                 ran
             }
-            None => self.step(&mut self.pool.empty(state, self.layers())?, call, false, cancel),
+            None => self.step_reading(&mut self.pool.empty(state, self.layers())?, call, cancel),
         }
+    }
+
+    fn step_reading(&self, sandbox: &mut Sandbox, call: &Call, cancel: &Cancel) -> Result<Ran> {
+        self.verdicts.judge_on(sandbox, &call.sql, call.mode, self.stages())?;
+        self.step(sandbox, call, false, cancel)
     }
 
     fn step(&self, sandbox: &mut Sandbox, call: &Call, frees: bool, cancel: &Cancel) -> Result<Ran> {
@@ -174,7 +190,7 @@ impl Engine {
             Ok(guard) => guard,
             Err(_) => {
                 // What is refused is refused at once.
-                self.judge(&call.sql, call.mode, call.deadline).await?;
+                self.refuse(&call.sql, call.mode, call.deadline).await?;
                 self.lock(&state, call.deadline).await?
             }
         };
@@ -212,17 +228,20 @@ impl Engine {
         guard: Guard,
         cancel: &Cancel,
     ) -> Tried<Guard> {
-        let judged = match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
-            Ok(judged) => judged,
-            Err(error) => return Tried::Done(Err(error)),
-        };
+        match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
+            Err(error) if called(&error).is_none() => return Tried::Done(Err(error)),
+            _ => {}
+        }
         let mut conn = match self.begin_write(state, call.deadline) {
             Ok(conn) => conn,
             Err(error) if is_busy(&error) => return Tried::Busy(guard),
             Err(error) => return Tried::Done(Err(error)),
         };
-        let ran = self.step_writing(&mut conn.sandbox, call, judged, cancel);
-        let done = ran.and_then(|ran| {
+        let judged = self.verdicts.judge_on(&conn.sandbox, &call.sql, call.mode, self.stages());
+        let ran = judged.and_then(|judged| {
+            self.step_writing(&mut conn.sandbox, call, judged, cancel).map(|ran| (ran, judged))
+        });
+        let done = ran.and_then(|(ran, judged)| {
             if conn.sandbox.in_transaction() {
                 self.mark_written(&mut conn, judged)?;
                 conn.sandbox.commit()?;
@@ -325,7 +344,9 @@ impl Engine {
     ) -> Result<Ran> {
         let open = |error: Error| error.with_detail("transaction", "open");
         let mut held = transaction.take(cancel)?;
-        let judged = match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
+        let judged =
+            self.verdicts.judge_on(&held.conn.sandbox, &call.sql, call.mode, self.stages());
+        let judged = match judged {
             Ok(judged) => judged,
             Err(error) => {
                 self.after(transaction, held);

@@ -3,9 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use memory_core::{Error, ErrorKind, Result};
-use memory_validator::{Accepted, Dialect, Mode, Policy, Refusal, Stages, StatementKind, Validator};
+use memory_validator::{Accepted, Dialect, Mode, Policy, Refusal, Stages, StatementKind, Validator, Verdict};
 
 use super::two_ages::TwoAges;
+use crate::sandbox::Sandbox;
+
+/// Full-text tables that one statement calls.
+const MOST_CALLED: usize = 16;
 
 /// What a text of a statement was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +51,53 @@ impl Verdicts {
         {
             return Ok(judged);
         }
-        let verdict = if stages == Stages::ALL {
-            Validator::check_here(sql, Dialect::Sqlite, mode, &self.policy)
-        } else {
-            Validator::check_stages(sql, Dialect::Sqlite, mode, &self.policy, stages)
-        };
+        let verdict = check(sql, mode, &self.policy, stages);
         let Accepted { kind, .. } = verdict.into_result().map_err(refused)?;
         let judged = Judged { kind };
         if stages == Stages::ALL {
-            let weight = sql.len() + 96;
-            self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).put(sql.into(), judged, weight);
+            self.remember(sql, mode, judged);
         }
         Ok(judged)
+    }
+
+    /// As [`Verdicts::judge`], where the text runs on this connection: the full-text tables of its database may be called
+    /// as functions, `FROM notes('word')`. What they are called may be the name of anything else tomorrow, so that is not
+    /// remembered.
+    ///
+    /// # Errors
+    /// As [`Verdicts::judge`], and what the engine has against reading the schema.
+    pub(crate) fn judge_on(&self, sandbox: &Sandbox, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+        let mut error = match self.judge(sql, mode, stages) {
+            Err(error) if called(&error).is_some() => error,
+            judged => return judged,
+        };
+        let mut policy = self.policy.clone();
+        // Each time round one more name is known.
+        for _ in 0..MOST_CALLED {
+            let Some(name) = called(&error) else { break };
+            if !sandbox.is_virtual(name)? {
+                break;
+            }
+            policy = policy.with_table_function(name);
+            match check(sql, mode, &policy, stages).into_result() {
+                Ok(Accepted { kind, .. }) => return Ok(Judged { kind }),
+                Err(refusal) => error = refused(refusal),
+            }
+        }
+        Err(error)
+    }
+
+    /// Decides about a short text on any stack; `None`: it is not short, or it is refused.
+    pub(crate) fn judge_short(&self, sql: &str, mode: Mode) -> Option<Judged> {
+        let verdict = Validator::check_short(sql, Dialect::Sqlite, mode, &self.policy)?;
+        let judged = Judged { kind: verdict.into_result().ok()?.kind };
+        self.remember(sql, mode, judged);
+        Some(judged)
+    }
+
+    fn remember(&self, sql: &str, mode: Mode, judged: Judged) {
+        let weight = sql.len() + 96;
+        self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).put(sql.into(), judged, weight);
     }
 
     fn of(&self, mode: Mode) -> &Mutex<TwoAges<Box<str>, Judged>> {
@@ -67,6 +106,21 @@ impl Verdicts {
             Mode::Query => &self.query,
         }
     }
+}
+
+fn check(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
+    if stages == Stages::ALL {
+        Validator::check_here(sql, Dialect::Sqlite, mode, policy)
+    } else {
+        Validator::check_stages(sql, Dialect::Sqlite, mode, policy, stages)
+    }
+}
+
+/// The name for which a text was refused, where that was called as a table function.
+pub(crate) fn called(error: &Error) -> Option<&str> {
+    let text = |name| error.details().get(name).and_then(serde_json::Value::as_str);
+    text("rule").filter(|rule| *rule == "table_function")?;
+    text("construct")?.strip_suffix('(')
 }
 
 fn refused(refusal: Refusal) -> Error {

@@ -71,6 +71,61 @@ fn a_query_that_came_before_and_was_small_runs_at_once_with_the_same_answer() {
 }
 
 #[test]
+fn a_short_query_that_is_new_runs_at_once_where_its_tables_are_known() {
+    let (room, mut reader) = room(
+        "CREATE TABLE t (a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 'x'), (2, 'y'); \
+         CREATE TABLE u (a); INSERT INTO u VALUES (1); CREATE VIEW v AS SELECT a FROM t; \
+         CREATE VIRTUAL TABLE ft USING fts5(a); CREATE VIEW w AS SELECT a FROM ft",
+    );
+    assert_eq!(here(&mut reader, "SELECT b FROM t WHERE a = 1", &[]), None);
+    on_a_thread(&mut reader, "SELECT b FROM t", &[]);
+    for a in 1..=2 {
+        let sql = format!("SELECT b FROM t WHERE a = {a}");
+        let found = here(&mut reader, &sql, &[]).unwrap();
+        assert_eq!(found, on_a_thread(&mut reader, &sql, &[]));
+    }
+    // Nothing else may be read, by whatever name, and a query that is in error is told elsewhere.
+    for sql in [
+        "SELECT a FROM u",
+        "SELECT t.b FROM t JOIN u USING (a)",
+        "SELECT a FROM v",
+        "SELECT a FROM w",
+        "SELECT t.b FROM t, v",
+        "SELECT a FROM ft",
+        "SELECT b FROM t WHERE a IN (SELECT rowid FROM ft)",
+        "SELECT value FROM json_each('[1]')",
+        "SELECT name FROM sqlite_schema",
+        "SELECT name FROM pragma_table_info('t')",
+        "SELECT count(b) FROM t",
+        "SELECT nothing FROM t",
+        "SELECT b FROM t; SELECT b FROM t",
+    ] {
+        assert_eq!(here(&mut reader, sql, &[]), None, "{sql}");
+    }
+    assert!(here(&mut reader, "SELECT b FROM t WHERE a = 3", &[]).is_some());
+    // A table that becomes another.
+    room.load("DROP TABLE t; CREATE VIEW t AS SELECT a, a AS b FROM ft");
+    assert_eq!(here(&mut reader, "SELECT b FROM t WHERE a = 4", &[]), None);
+    on_a_thread(&mut reader, "SELECT b FROM t WHERE a = 5", &[]);
+    assert_eq!(here(&mut reader, "SELECT b FROM t WHERE a = 6", &[]), None);
+}
+
+#[test]
+fn a_new_query_that_takes_long_is_left_to_a_thread_and_so_are_some_after_it() {
+    let (room, mut reader) = room("CREATE TABLE t (a)");
+    on_a_thread(&mut reader, "SELECT a FROM t", &[]);
+    assert!(here(&mut reader, "SELECT a FROM t WHERE a > 1", &[]).is_some());
+    room.load("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 200000) INSERT INTO t SELECT i FROM n");
+    assert_eq!(here(&mut reader, "SELECT sum(a) FROM t WHERE a > 2", &[]), None);
+    let mut left = 0;
+    for n in 0..4 {
+        on_a_thread(&mut reader, "SELECT a FROM t LIMIT 1", &[]);
+        left += usize::from(here(&mut reader, &format!("SELECT a FROM t LIMIT 1 + {n}"), &[]).is_none());
+    }
+    assert!((1..4).contains(&left), "{left}");
+}
+
+#[test]
 fn what_comes_to_a_bound_is_left_to_a_thread_which_answers() {
     let (room, mut reader) = room("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'x')");
     let all = "SELECT sum(a), max(length(b)) FROM t";
