@@ -104,7 +104,7 @@ fn a_short_text_needs_no_thread_of_its_own_and_gets_the_same_verdict() {
     let thread = std::thread::Builder::new().stack_size(SHORT_STACK_BYTES);
     let decided = thread.spawn(move || {
         let mut decided = 0;
-        for (name, make) in CHAINS.iter().chain(&NESTS).chain(&LISTS) {
+        for (name, make) in CHAINS.iter().chain(NESTS).chain(LISTS) {
             for n in 0..48 {
                 let sql = make(n);
                 let Some(short) = Validator::check_short(&sql, Dialect::Sqlite, Mode::Exec, &policy) else {
