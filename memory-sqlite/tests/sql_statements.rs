@@ -95,7 +95,10 @@ fn a_full_text_table_of_the_scope_may_be_called_as_a_function_and_nothing_else_m
     assert_eq!(sql.texts("SELECT n.text FROM notes('fox') AS n, main.other('fox')"), ["a brown fox"]);
     sql.exec("CREATE VIEW foxes AS SELECT text FROM \"notes\"('fox') ORDER BY rank");
     sql.exec("INSERT INTO plain SELECT text FROM notes('dog')");
-    assert_eq!(sql.texts("SELECT text FROM foxes UNION ALL SELECT text FROM plain"), ["a brown fox", "a dog"]);
+    assert_eq!(
+        sql.texts("SELECT text FROM foxes UNION ALL SELECT text FROM plain"),
+        ["a brown fox", "a dog"]
+    );
     for refused in [
         "SELECT * FROM plain('x')",
         "SELECT * FROM missing('x')",

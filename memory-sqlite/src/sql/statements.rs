@@ -344,8 +344,7 @@ impl Engine {
     ) -> Result<Ran> {
         let open = |error: Error| error.with_detail("transaction", "open");
         let mut held = transaction.take(cancel)?;
-        let judged =
-            self.verdicts.judge_on(&held.conn.sandbox, &call.sql, call.mode, self.stages());
+        let judged = self.verdicts.judge_on(&held.conn.sandbox, &call.sql, call.mode, self.stages());
         let judged = match judged {
             Ok(judged) => judged,
             Err(error) => {

@@ -66,7 +66,13 @@ impl Verdicts {
     ///
     /// # Errors
     /// As [`Verdicts::judge`], and what the engine has against reading the schema.
-    pub(crate) fn judge_on(&self, sandbox: &Sandbox, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+    pub(crate) fn judge_on(
+        &self,
+        sandbox: &Sandbox,
+        sql: &str,
+        mode: Mode,
+        stages: Stages,
+    ) -> Result<Judged> {
         let mut error = match self.judge(sql, mode, stages) {
             Err(error) if called(&error).is_some() => error,
             judged => return judged,

@@ -87,7 +87,10 @@ fn a_short_query_that_is_new_runs_at_once_where_its_tables_are_known() {
     // Nothing else may be read, by whatever name, and a query that is in error is told elsewhere.
     for sql in [
         "SELECT a FROM u",
+        "SELECT t.b FROM t JOIN u ON t.a = u.a",
+        "SELECT t.b FROM t, u",
         "SELECT t.b FROM t JOIN u USING (a)",
+        "SELECT t.b FROM t NATURAL JOIN ft",
         "SELECT a FROM v",
         "SELECT a FROM w",
         "SELECT t.b FROM t, v",
@@ -170,6 +173,8 @@ fn what_one_instruction_may_take_long_for_never_runs_at_once() {
         "SELECT count(*) FROM t",
         "SELECT a FROM v",
         "SELECT a FROM ft WHERE ft MATCH 'x'",
+        "SELECT t.a FROM t JOIN ft USING (a)",
+        "SELECT t.a FROM t NATURAL JOIN ft",
         "SELECT value FROM json_each('[1]')",
         "SELECT name FROM pragma_table_info('t')",
     ] {
