@@ -355,6 +355,7 @@ fn modules_and_their_options() {
         "CREATE VIRTUAL TABLE x USING FTS5(a, content=sqlite_schema)",
         "CREATE VIRTUAL TABLE x USING fts5(a, Content = \"_mem_meta\")",
         "CREATE VIRTUAL TABLE x USING fts5(a, con='_mem_meta')",
+        "CREATE VIRTUAL TABLE x USING fts5(a, content='main.sqlite_master')",
         "CREATE VIRTUAL TABLE x USING fts5(a, content/**/='_mem_meta')",
         "CREATE VIRTUAL TABLE x USING fts5(a, content='memory_entries')",
         "CREATE VIRTUAL TABLE x USING fts5(a, tokenize='mine')",

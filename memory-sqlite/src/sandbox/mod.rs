@@ -152,6 +152,9 @@ pub(crate) struct Sandbox {
     short: Short,
     /// How often it was relaxed.
     relaxed: u8,
+    /// Databases attached.
+    #[cfg(any(test, feature = "lab"))]
+    shared: usize,
 }
 
 impl fmt::Debug for Sandbox {
@@ -230,6 +233,8 @@ impl Sandbox {
             seen: HashMap::new(),
             short: Short::default(),
             relaxed: 0,
+            #[cfg(any(test, feature = "lab"))]
+            shared: shared.len(),
         };
         let modules = modules(&sandbox.conn, layers)?;
         sandbox.watch().set_modules(modules);
@@ -421,7 +426,10 @@ impl Sandbox {
     ) -> Result<T> {
         let none = None::<fn(rusqlite::hooks::AuthContext<'_>) -> rusqlite::hooks::Authorization>;
         self.conn.authorizer(none).map_err(engine)?;
+        settings::lift(&self.conn)?;
         let done = work(&self.conn);
+        settings::configure(&self.conn, self.layers)?;
+        settings::limit(&self.conn, &self.config, self.shared, self.layers)?;
         self.forget();
         self.arm().and(done)
     }

@@ -130,3 +130,28 @@ pub(super) fn limit(conn: &Connection, config: &SandboxConfig, shared: usize, la
     }
     Ok(())
 }
+
+/// Lifts what [`configure`] and [`limit`] hold an agent to, for what the operator loads.
+#[cfg(any(test, feature = "lab"))]
+pub(super) fn lift(conn: &Connection) -> Result<()> {
+    for (option, value) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, true),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, true),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, true),
+    ] {
+        conn.set_db_config(option, value).map_err(engine)?;
+    }
+    for limit in [
+        Limit::SQLITE_LIMIT_LENGTH,
+        Limit::SQLITE_LIMIT_SQL_LENGTH,
+        Limit::SQLITE_LIMIT_COLUMN,
+        Limit::SQLITE_LIMIT_COMPOUND_SELECT,
+        Limit::SQLITE_LIMIT_VDBE_OP,
+        Limit::SQLITE_LIMIT_TRIGGER_DEPTH,
+    ] {
+        // The engine takes the most that it was built for.
+        conn.set_limit(limit, i32::MAX).map_err(engine)?;
+    }
+    Ok(())
+}

@@ -64,7 +64,6 @@ impl Room {
 
     pub(super) fn try_load(&self, script: &str) -> Result<()> {
         self.writer().with_runtime_rights(|conn| {
-            conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DQS_DDL, true).unwrap();
             conn.execute_batch(script).map_err(|error| memory_core::Error::invalid(error.to_string()))
         })
     }
