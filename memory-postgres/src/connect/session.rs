@@ -110,6 +110,15 @@ impl Connection {
         }
     }
 
+    /// The rows of a statement whose text is put together for this call: it is planned for these very values, and not
+    /// kept.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub(crate) async fn query_once(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+        self.run(Effect::None, self.client.query_typed(sql, parameters)).await
+    }
+
     /// One row; `internal` where the statement gives none.
     ///
     /// # Errors

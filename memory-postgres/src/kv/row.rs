@@ -15,6 +15,9 @@ use crate::error::malformed;
 pub(crate) const COLUMNS: &str = "e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, \
      e.accesses, e.source, e.metadata::text, e.text, e.value";
 
+/// How many they are.
+pub(crate) const ENTRY_COLUMNS: usize = 12;
+
 /// An entry and what only this crate needs to know of it.
 #[derive(Debug)]
 pub(crate) struct StoredEntry {

@@ -23,7 +23,6 @@ pub(crate) struct Statements {
     pub(crate) vectors: String,
     pub(crate) stats: String,
     pub(crate) scopes: String,
-    pub(crate) other_dimensions: String,
     pub(crate) count_accesses: String,
     pub(crate) expired_spaces: String,
     pub(crate) sweep_space: String,
@@ -93,12 +92,6 @@ impl Statements {
                  WHERE s.tenant = $1 AND s.entries > 0 AND ($2::smallint IS NULL OR s.kind = $2) \
                  AND (s.kind, s.name) > ($3, $4)) c WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
             ),
-            other_dimensions: text(
-                "SELECT m.dimensions FROM @schema@.scope s JOIN @schema@.model m ON m.id = ANY (s.models) \
-                 WHERE {scope} AND s.vectors > 0 AND m.provider = $4 AND m.name = $5 AND m.dimensions <> $6 \
-                 AND EXISTS (SELECT FROM @schema@.vector v WHERE v.tenant = s.tenant AND v.space = s.space \
-                 AND v.model = m.id AND (v.expires_at IS NULL OR v.expires_at > coalesce($7, @schema@.now_ms()))) LIMIT 1",
-            ),
             count_accesses: function("count_accesses", 4, "f"),
             expired_spaces: text(
                 "SELECT DISTINCT d.tenant, d.space FROM (SELECT e.tenant, e.space FROM @schema@.entry e \
@@ -141,7 +134,11 @@ impl Statements {
                 "SELECT s.space, s.entries - x.entries, s.tokens - x.tokens, s.vectors, t.now, m.id, \
                  EXISTS (SELECT FROM pg_catalog.pg_class r JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid \
                  WHERE r.relname = 'vector_near_' || s.space || '_' || m.id \
-                 AND r.relnamespace = '@schema@'::pg_catalog.regnamespace AND i.indisvalid) \
+                 AND r.relnamespace = '@schema@'::pg_catalog.regnamespace AND i.indisvalid), \
+                 CASE WHEN s.vectors > 0 THEN (SELECT o.dimensions FROM @schema@.model o WHERE o.id = ANY (s.models) \
+                 AND o.provider = $5 AND o.name = $6 AND o.dimensions <> $7 AND EXISTS (SELECT FROM @schema@.vector v \
+                 WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = o.id \
+                 AND (v.expires_at IS NULL OR v.expires_at > t.now)) LIMIT 1) END \
                  FROM @schema@.scope s \
                  LEFT JOIN @schema@.model m ON m.provider = $5 AND m.name = $6 AND m.dimensions = $7 CROSS JOIN LATERAL (SELECT coalesce($4, \
                  floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint) AS now OFFSET 0) t \

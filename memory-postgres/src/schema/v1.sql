@@ -523,7 +523,6 @@ DECLARE
     q @schema@.written;
     r record;
     x record;
-    total bigint;
 BEGIN
     now := coalesce(p_now, @schema@.now_ms());
     at := 0;
@@ -543,34 +542,39 @@ BEGIN
         q.bytes_before := s.bytes - x.bytes;
     END IF;
     q.outcome := 3;
-    IF p_simple AND now + (SELECT coalesce(max(t), 0) FROM unnest(p_ttls) t) <= 253402207200000
-        AND (s.entries = 0 OR NOT EXISTS (
-            SELECT FROM @schema@.entry e WHERE e.tenant = s.tenant AND e.space = s.space AND e.key = ANY (p_keys)
-        ))
-    THEN
-        total := (SELECT sum(t) FROM unnest(p_sizes) t);
-        q.entries_after := q.entries_before + cardinality(p_keys);
-        q.bytes_after := q.bytes_before + total;
-        IF q.entries_after > p_max_entries OR q.bytes_after > p_max_bytes THEN
-            w := q;
+    IF p_simple AND now + (SELECT coalesce(max(t), 0) FROM unnest(p_ttls) t) <= 253402207200000 THEN
+        -- As if all were new, which the key says.
+        BEGIN
+            INSERT INTO @schema@.entry
+            SELECT s.tenant, s.space, i.key, s.version + i.at, s.version + i.at, now, now,
+                CASE WHEN i.ttl > 0 THEN now + i.ttl END, 0, i.size, i.tokens, p_lexicon,
+                i.marks::bigint[], i.counts::integer[], i.source, i.metadata::jsonb, i.text, i.value
+            FROM unnest(
+                p_keys, p_values, p_metadata, p_sources, p_texts, p_sizes, p_tokens, p_marks, p_counts, p_ttls
+            ) WITH ORDINALITY i (key, value, metadata, source, text, size, tokens, marks, counts, ttl, at);
+            SELECT sum(i.size)::bigint AS bytes, sum(i.tokens)::bigint AS tokens, count(*) FILTER (WHERE i.ttl > 0) AS expiring INTO x
+            FROM unnest(p_sizes, p_tokens, p_ttls) i (size, tokens, ttl);
+            q.entries_after := q.entries_before + cardinality(p_keys);
+            q.bytes_after := q.bytes_before + x.bytes;
+            IF q.entries_after > p_max_entries OR q.bytes_after > p_max_bytes THEN
+                RAISE EXCEPTION 'refused' USING ERRCODE = 'MEM01';
+            END IF;
+            w.outcome := 0;
+            w.version := s.version;
+            s.version := s.version + cardinality(p_keys);
+            s.entries := s.entries + cardinality(p_keys);
+            s.bytes := s.bytes + x.bytes;
+            s.tokens := s.tokens + x.tokens;
+            s.expiring := s.expiring + x.expiring;
+            PERFORM @schema@.keep_scope(s);
             RETURN;
-        END IF;
-        INSERT INTO @schema@.entry
-        SELECT s.tenant, s.space, i.key, s.version + i.at, s.version + i.at, now, now,
-            CASE WHEN i.ttl > 0 THEN now + i.ttl END, 0, i.size, i.tokens, p_lexicon,
-            i.marks::bigint[], i.counts::integer[], i.source, i.metadata::jsonb, i.text, i.value
-        FROM unnest(
-            p_keys, p_values, p_metadata, p_sources, p_texts, p_sizes, p_tokens, p_marks, p_counts, p_ttls
-        ) WITH ORDINALITY i (key, value, metadata, source, text, size, tokens, marks, counts, ttl, at);
-        w.outcome := 0;
-        w.version := s.version;
-        s.version := s.version + cardinality(p_keys);
-        s.entries := s.entries + cardinality(p_keys);
-        s.bytes := s.bytes + total;
-        s.tokens := s.tokens + (SELECT sum(t) FROM unnest(p_tokens) t);
-        s.expiring := s.expiring + (SELECT count(*) FROM unnest(p_ttls) t WHERE t > 0);
-        PERFORM @schema@.keep_scope(s);
-        RETURN;
+        EXCEPTION
+            WHEN unique_violation THEN
+                NULL;
+            WHEN SQLSTATE 'MEM01' THEN
+                w := q;
+                RETURN;
+        END;
     END IF;
     n.lexicon := p_lexicon;
     BEGIN

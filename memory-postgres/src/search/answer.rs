@@ -6,8 +6,7 @@ use memory_core::rank::{Candidate, Kept, Ranked, dedup, rank};
 use memory_core::{Dedup, DedupPolicy, Hit, Key, Result, SearchQuery, SearchResults, Source, Timestamp};
 use tokio_postgres::types::Type;
 
-use super::{Match, Searched};
-use crate::connect::Transaction;
+use super::{Match, Reading, Searched};
 use crate::kv::row::{self, StoredEntry, column, time, unsigned};
 use crate::kv::target::{Target, Value};
 use crate::store::Store;
@@ -23,15 +22,21 @@ struct Summary {
 /// The last part of a search.
 pub(super) struct Answer<'a> {
     pub(super) store: &'a Store,
-    pub(super) snapshot: &'a Transaction<'a>,
+    pub(super) reading: Reading<'a>,
     pub(super) target: &'a Target,
     pub(super) searched: Searched,
     pub(super) query: &'a SearchQuery,
 }
 
 impl Answer<'_> {
-    /// The hits among the matches. `None`: near-duplicates have used up all there are, and more may be had.
-    pub(super) async fn of(&self, matches: Vec<Match>, more: bool) -> Result<Option<SearchResults>> {
+    /// The hits among the matches, of which some entries were read already. `None`: near-duplicates have used up all there
+    /// are, and more may be had.
+    pub(super) async fn of(
+        &self,
+        matches: Vec<Match>,
+        more: bool,
+        entries: HashMap<Key, StoredEntry>,
+    ) -> Result<Option<SearchResults>> {
         let query = self.query;
         let summaries = match query.rank.is_similarity_only() {
             // Similarity alone orders.
@@ -52,7 +57,7 @@ impl Answer<'_> {
         if more && query.dedup.is_some() && kept.len() + folded >= ranked.len() {
             return Ok(None);
         }
-        let mut results = SearchResults::new(self.hits(&matches, kept).await?, query.mode);
+        let mut results = SearchResults::new(self.hits(&matches, kept, entries).await?, query.mode);
         results.duplicates = duplicates;
         Ok(Some(results))
     }
@@ -80,7 +85,7 @@ impl Answer<'_> {
         let tenant = self.target.tenant();
         let values: [Value<'_>; 3] =
             [(&tenant, Type::TEXT), (&self.searched.space, Type::INT8), (&keys, Type::TEXT_ARRAY)];
-        let rows = self.snapshot.query(&self.store.statements.summaries_of, &values).await?;
+        let rows = self.reading.query(&self.store.statements.summaries_of, &values).await?;
         let counts = self.store.accesses.look();
         let summaries = rows.iter().map(|found| {
             let key =
@@ -111,7 +116,7 @@ impl Answer<'_> {
             (&model, Type::INT4),
             (&keys, Type::TEXT_ARRAY),
         ];
-        let rows = self.snapshot.query(&self.store.statements.vectors_of, &values).await?;
+        let rows = self.reading.query(&self.store.statements.vectors_of, &values).await?;
         let vectors = rows.iter().map(|row| {
             let key = Key::new(column::<&str>(row, 0, "key")?).map_err(|_| crate::error::malformed("key"))?;
             Ok((key, column(row, 2, "vector")?))
@@ -120,24 +125,42 @@ impl Answer<'_> {
     }
 
     /// Reads the hits, and counts them once all are there.
-    async fn hits(&self, matches: &[Match], kept: Vec<Kept>) -> Result<Vec<Hit>> {
-        let key_of = |index: usize| matches.get(index).map(|found| found.key.as_str());
-        let keys: Vec<&str> = kept.iter().filter_map(|kept| key_of(kept.ranked.index)).collect();
-        if keys.is_empty() {
-            return Ok(Vec::new());
+    async fn hits(
+        &self,
+        matches: &[Match],
+        kept: Vec<Kept>,
+        mut entries: HashMap<Key, StoredEntry>,
+    ) -> Result<Vec<Hit>> {
+        let lacking = kept.iter().filter_map(|kept| matches.get(kept.ranked.index).map(|found| &found.key));
+        let keys: Vec<&str> = lacking.filter(|key| !entries.contains_key(*key)).map(Key::as_str).collect();
+        if !keys.is_empty() {
+            entries.extend(self.entries(&keys).await?);
         }
+        let mut hits = Vec::with_capacity(kept.len());
+        self.fill(matches, kept, entries, &mut hits);
+        Ok(hits)
+    }
+
+    async fn entries(&self, keys: &[&str]) -> Result<HashMap<Key, StoredEntry>> {
         let tenant = self.target.tenant();
         let values: [Value<'_>; 3] =
             [(&tenant, Type::TEXT), (&self.searched.space, Type::INT8), (&keys, Type::TEXT_ARRAY)];
-        let rows = self.snapshot.query(&self.store.statements.entries_of, &values).await?;
-        let mut entries: HashMap<Key, StoredEntry> = rows
-            .iter()
-            .map(|found| {
-                let stored = row::read(found)?;
-                Ok((stored.entry.key.clone(), stored))
-            })
-            .collect::<Result<_>>()?;
-        let mut hits = Vec::with_capacity(kept.len());
+        let rows = self.reading.query(&self.store.statements.entries_of, &values).await?;
+        let entries = rows.iter().map(|found| {
+            let stored = row::read(found)?;
+            Ok((stored.entry.key.clone(), stored))
+        });
+        entries.collect()
+    }
+
+    /// Hits in their order; each that is handed out is counted.
+    fn fill(
+        &self,
+        matches: &[Match],
+        kept: Vec<Kept>,
+        mut entries: HashMap<Key, StoredEntry>,
+        hits: &mut Vec<Hit>,
+    ) {
         for kept in kept {
             let Some(found) = matches.get(kept.ranked.index) else { continue };
             let Some(stored) = entries.remove(&found.key) else { continue };
@@ -152,6 +175,5 @@ impl Answer<'_> {
                 merged.filter_map(|index| matches.get(index).map(|found| found.key.clone())).collect();
             hits.push(hit);
         }
-        Ok(hits)
     }
 }

@@ -6,19 +6,22 @@ pub(crate) mod index;
 mod vectors;
 mod words;
 
+use std::collections::HashMap;
+
 use memory_core::embed::ask;
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
 use memory_core::{
     EmbedRole, Embedder, EmbeddingModel, Key, Result, SearchMode, SearchQuery, SearchResults, Timestamp,
 };
-use tokio_postgres::IsolationLevel;
 use tokio_postgres::types::Type;
+use tokio_postgres::{IsolationLevel, Row};
 
 use self::answer::Answer;
 use self::vectors::Near;
 use self::words::Words;
-use crate::connect::Transaction;
+use crate::connect::{Connection, Transaction};
 use crate::error::Effect;
+use crate::kv::embed::MAX_VECTOR;
 use crate::kv::outcome::dimension_mismatch;
 use crate::kv::row::{column, time, unsigned};
 use crate::kv::target::{ModelValues, Target, Value};
@@ -62,41 +65,84 @@ pub(crate) async fn search(
         (SearchMode::Auto, Some(_)) => SearchMode::Hybrid,
         (mode, Some(_)) => mode,
     };
-    let numbers = match embedder.filter(|_| query.mode != SearchMode::Lexical) {
+    let model = embedder.map(Embedder::model);
+    let by_vectors = embedder.filter(|_| query.mode != SearchMode::Lexical);
+    let (numbers, found) = match by_vectors {
         Some(embedder) => {
-            check_dimensions(store, target, embedder.model()).await?;
-            ask(embedder, &[&query.text], EmbedRole::Query).await?.into_iter().next()
+            let connection = store.connections.read().await?;
+            let reading = Reading::Connection(&connection);
+            let search = Search { store, reading, target, query: &query, model };
+            // EMB-2, before a query is embedded in vain.
+            let (found, other) = search.looked_at().await?;
+            if let Some(other) = other {
+                return Err(dimension_mismatch(Some(i64::from(other)), Some(embedder.model())));
+            }
+            drop(connection);
+            (ask(embedder, &[&query.text], EmbedRole::Query).await?.into_iter().next(), found)
         }
-        None => None,
+        None => (None, None),
     };
     let mut connection = store.connections.take().await?;
+    if let (Some(numbers), Some(found)) = (&numbers, found)
+        && is_simple(&query, &found)
+        && numbers.len() <= MAX_VECTOR
+    {
+        // All in one statement, which is a snapshot of its own.
+        let reading = Reading::Connection(&connection);
+        return Search { store, reading, target, query: &query, model }.simple(found, numbers).await;
+    }
     let snapshot = connection.transaction(IsolationLevel::RepeatableRead, true).await?;
-    let search =
-        Search { store, snapshot: &snapshot, target, query: &query, model: embedder.map(Embedder::model) };
-    let results = search.run(numbers.as_deref()).await;
+    let reading = Reading::Snapshot(&snapshot);
+    let results = Search { store, reading, target, query: &query, model }.run(numbers.as_deref()).await;
     snapshot.rollback().await;
     results
 }
 
-/// EMB-2, before a query is embedded in vain.
-async fn check_dimensions(store: &Store, target: &Target, model: &EmbeddingModel) -> Result<()> {
-    let (texts, model_values) = (target.texts(), ModelValues::from(Some(model)));
-    let now = store.time.parameter();
-    let [tenant, kind, name] = target.values(&texts);
-    let [provider, model_name, dimensions] = model_values.values();
-    let values: [Value<'_>; 7] = [tenant, kind, name, provider, model_name, dimensions, (&now, Type::INT8)];
-    let connection = store.connections.read().await?;
-    let rows = connection.query(&store.statements.other_dimensions, &values, Effect::None).await?;
-    match rows.first() {
-        Some(row) => Err(dimension_mismatch(Some(i64::from(column::<i32>(row, 0, "model")?)), Some(model))),
-        None => Ok(()),
+/// Whether the nearest are the hits, whatever else is known of them, and are found by comparing.
+fn is_simple(query: &SearchQuery, found: &Searched) -> bool {
+    query.mode == SearchMode::Vector
+        && query.dedup.is_none()
+        && is_by_similarity(query)
+        && !found.indexed
+        && found.model.is_some()
+}
+
+/// Where a search reads: in a snapshot that its statements share, or where each has its own.
+#[derive(Clone, Copy)]
+enum Reading<'a> {
+    Snapshot(&'a Transaction<'a>),
+    Connection(&'a Connection),
+}
+
+impl Reading<'_> {
+    async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.query(sql, values).await,
+            Self::Connection(connection) => connection.query(sql, values, Effect::None).await,
+        }
+    }
+
+    /// Planned for these very values, and not kept.
+    async fn query_once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.query_once(sql, values).await,
+            Self::Connection(connection) => connection.query_once(sql, values).await,
+        }
+    }
+
+    /// Settings for what follows; where each statement stands alone there is nothing to set them for.
+    async fn set(&self, settings: &str) -> Result<()> {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.batch(settings).await,
+            Self::Connection(_) => Ok(()),
+        }
     }
 }
 
 /// One search.
 struct Search<'a> {
     store: &'a Store,
-    snapshot: &'a Transaction<'a>,
+    reading: Reading<'a>,
     target: &'a Target,
     query: &'a SearchQuery,
     model: Option<&'a EmbeddingModel>,
@@ -131,24 +177,25 @@ impl Search<'_> {
             let matches = self.matches(&searched, &words, nearest, numbers, limit).await?;
             let more = limit < most && matches.len() >= limit;
             let answer =
-                Answer { store: self.store, snapshot: self.snapshot, target: self.target, searched, query };
-            if let Some(results) = answer.of(matches, more).await? {
+                Answer { store: self.store, reading: self.reading, target: self.target, searched, query };
+            if let Some(results) = answer.of(matches, more, HashMap::new()).await? {
                 return Ok(results);
             }
             limit = most;
         }
     }
 
-    async fn searched(&self) -> Result<Option<Searched>> {
+    /// The scope, and its vectors of the same model in another length, if it has any.
+    async fn looked_at(&self) -> Result<(Option<Searched>, Option<i32>)> {
         let (texts, model) = (self.target.texts(), ModelValues::from(self.model));
         let now = self.store.time.parameter();
         let [tenant, kind, name] = self.target.values(&texts);
         let [provider, model_name, dimensions] = model.values();
         let values: [Value<'_>; 7] =
             [tenant, kind, name, (&now, Type::INT8), provider, model_name, dimensions];
-        let rows = self.snapshot.query(&self.store.statements.searched, &values).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        Ok(Some(Searched {
+        let rows = self.reading.query(&self.store.statements.searched, &values).await?;
+        let Some(row) = rows.first() else { return Ok((None, None)) };
+        let searched = Searched {
             space: column(row, 0, "space")?,
             entries: unsigned(row, 1, "counter")?,
             tokens: unsigned(row, 2, "counter")?,
@@ -156,7 +203,28 @@ impl Search<'_> {
             now: time(column(row, 4, "time")?)?,
             model: column(row, 5, "model")?,
             indexed: column(row, 6, "index")?,
-        }))
+        };
+        Ok((Some(searched), column(row, 7, "model")?))
+    }
+
+    async fn searched(&self) -> Result<Option<Searched>> {
+        Ok(self.looked_at().await?.0)
+    }
+
+    /// The nearest are the hits: both come with one statement.
+    async fn simple(&self, searched: Searched, numbers: &[f32]) -> Result<SearchResults> {
+        let (Some(model), query) = (searched.model, self.query) else {
+            return Ok(SearchResults::new(Vec::new(), self.query.mode));
+        };
+        let (nearest, entries) = self.with_entries(&searched, model, numbers, query.top_k).await?;
+        let matches = nearest
+            .into_iter()
+            .map(|near| Match { key: near.key.clone(), lexical: None, near: Some(near) })
+            .collect();
+        let answer =
+            Answer { store: self.store, reading: self.reading, target: self.target, searched, query };
+        let results = answer.of(matches, false, entries).await?;
+        Ok(results.unwrap_or_else(|| SearchResults::new(Vec::new(), query.mode)))
     }
 
     /// The best by words together with the nearest, each with both its similarities.
@@ -183,7 +251,7 @@ impl Search<'_> {
                 let keys: Vec<&str> = rest.iter().map(|(key, _)| key.as_str()).collect();
                 self.near_of(searched, model, numbers, &keys).await?
             }
-            _ => std::collections::HashMap::new(),
+            _ => HashMap::new(),
         };
         matches.extend(rest.into_iter().map(|(key, score)| Match {
             key: key.clone(),

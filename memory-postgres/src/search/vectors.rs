@@ -16,7 +16,7 @@ use super::{Search, Searched};
 use crate::error::malformed;
 use crate::kv::embed::{MAX_VECTOR, comparable};
 use crate::kv::marks::required;
-use crate::kv::row::{column, signed, unsigned};
+use crate::kv::row::{self, COLUMNS, ENTRY_COLUMNS, StoredEntry, column, signed, unsigned};
 use crate::kv::target::Value;
 use crate::statement::Values;
 
@@ -27,6 +27,9 @@ const MARGIN: usize = 16;
 const MAX_BY_INDEX: usize = HYBRID_POOL;
 /// Vectors that are read at once where the engine cannot compare them.
 const WIDE_PAGE: i64 = 64;
+
+/// Longest entry that is read along with its vector, whether it will be a hit or not.
+const MAX_READ_ALONG: i32 = 16 << 10;
 
 /// An entry with its similarity.
 #[derive(Clone, Debug)]
@@ -41,10 +44,15 @@ pub(super) struct Near {
 impl Near {
     /// Reads a row of key, version and numbers.
     fn read(row: &Row, query: &[f32]) -> Result<Self> {
-        let numbers: Vec<f32> = column(row, 2, "vector")?;
+        Self::read_from(row, 0, query)
+    }
+
+    /// The same from a column on.
+    fn read_from(row: &Row, first: usize, query: &[f32]) -> Result<Self> {
+        let numbers: Vec<f32> = column(row, first + 2, "vector")?;
         Ok(Self {
-            key: Key::new(column::<&str>(row, 0, "key")?).map_err(|_| malformed("key"))?,
-            version: unsigned(row, 1, "version")?,
+            key: Key::new(column::<&str>(row, first, "key")?).map_err(|_| malformed("key"))?,
+            version: unsigned(row, first + 1, "version")?,
             cosine: cosine(&numbers, query),
             numbers,
         })
@@ -102,7 +110,8 @@ impl Search<'_> {
         }
         let dimensions = i32::try_from(query.len()).unwrap_or(i32::MAX);
         let mut values = Values::default();
-        let candidates = self.candidates(searched, model, &mut values);
+        let now = searched.now.as_millis().to_string();
+        let candidates = self.candidates(searched, model, &now, &mut values);
         let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
         let wanted = limit + MARGIN;
         let (expression, _) = indexed(dimensions);
@@ -124,12 +133,12 @@ impl Search<'_> {
         );
         let parameters = values.parameters();
         let ((), rows) =
-            tokio::try_join!(self.snapshot.batch(&settings), self.snapshot.query_once(&sql, &parameters))?;
+            tokio::try_join!(self.reading.set(&settings), self.reading.query_once(&sql, &parameters))?;
         let mut found = rows.iter().map(|row| Near::read(row, query)).collect::<Result<Vec<_>>>()?;
         // Of those that point away the key decides, which a graph does not know.
         let away = self.query.mode == SearchMode::Vector && found.iter().any(|near| near.cosine <= 0.0);
         if found.len() < wanted || away {
-            self.snapshot.batch("SET LOCAL enable_sort = on").await?;
+            self.reading.set("SET LOCAL enable_sort = on").await?;
             return Ok(None);
         }
         self.order(&mut found, limit);
@@ -144,22 +153,65 @@ impl Search<'_> {
         limit: usize,
     ) -> Result<Vec<Near>> {
         let mut values = Values::default();
-        let candidates = self.candidates(searched, model, &mut values);
+        let now = searched.now.as_millis().to_string();
+        let candidates = self.candidates(searched, model, &now, &mut values);
+        let (distance, wanted) = self.compared(query, limit, &mut values);
+        let sql = self.store.named(&format!(
+            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+             ORDER BY {distance}, v.key LIMIT {wanted}"
+        ));
+        let rows = self.reading.query_once(&sql, &values.parameters()).await?;
+        rows.iter().map(|row| Near::read(row, query)).collect()
+    }
+
+    /// The distance to a vector `v`, and how many of the nearest are asked for.
+    fn compared(&self, query: &[f32], limit: usize, values: &mut Values) -> (String, String) {
         let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
         let wanted =
             u64::try_from(limit.saturating_add(MARGIN).saturating_add(limit / 8)).unwrap_or(u64::MAX);
-        let wanted = values.int8(signed(wanted));
         let distance = format!("v.embedding OPERATOR(@vector@.<=>) {direction}::@vector@.vector");
         let distance = match self.query.mode {
             SearchMode::Vector => format!("least({distance}, 1)"),
             _ => distance,
         };
+        (distance, values.int8(signed(wanted)))
+    }
+
+    /// The nearest and their entries, but for long ones, in one statement: of the scope as it is by then.
+    pub(super) async fn with_entries(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<(Vec<Near>, HashMap<Key, StoredEntry>)> {
+        let mut values = Values::default();
+        let now = values.int8(self.store.time.parameter());
+        let now = format!("coalesce({now}, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint)");
+        let candidates = self.candidates(searched, model, &now, &mut values);
+        let (distance, wanted) = self.compared(query, limit, &mut values);
+        let (tenant, kind) = (values.text(self.target.tenant()), values.int2(self.target.kind()));
+        let name = values.text(self.target.scope.id.as_str());
+        let (space, longest) = (values.int8(searched.space), values.int4(MAX_READ_ALONG));
         let sql = self.store.named(&format!(
-            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
-             ORDER BY {distance}, v.key LIMIT {wanted}"
+            "SELECT {COLUMNS}, n.key, n.version, n.numbers FROM (SELECT v.key, v.version, {distance} AS distance, \
+             coalesce(v.exact, v.embedding::real[]) AS numbers FROM {candidates} \
+             AND EXISTS (SELECT FROM @schema@.scope s WHERE s.tenant = {tenant} AND s.kind = {kind} AND s.name = {name} \
+             AND s.space = {space}) ORDER BY {distance}, v.key LIMIT {wanted}) n \
+             LEFT JOIN @schema@.entry e ON e.tenant = {tenant} AND e.space = {space} AND e.key = n.key \
+             AND e.size <= {longest} ORDER BY n.distance, n.key"
         ));
-        let rows = self.snapshot.query_once(&sql, &values.parameters()).await?;
-        rows.iter().map(|row| Near::read(row, query)).collect()
+        let rows = self.reading.query_once(&sql, &values.parameters()).await?;
+        let (mut found, mut entries) = (Vec::new(), HashMap::new());
+        for row in &rows {
+            let near = Near::read_from(row, ENTRY_COLUMNS, query)?;
+            if column::<Option<&str>>(row, 2, "key")?.is_some() {
+                entries.insert(near.key.clone(), row::read(row)?);
+            }
+            found.push(near);
+        }
+        self.order(&mut found, limit);
+        Ok((found, entries))
     }
 
     /// Of vectors that pgvector does not take: reads them all, a page at a time.
@@ -174,13 +226,14 @@ impl Search<'_> {
         let mut after = String::new();
         loop {
             let mut values = Values::default();
-            let candidates = self.candidates(searched, model, &mut values);
+            let now = searched.now.as_millis().to_string();
+            let candidates = self.candidates(searched, model, &now, &mut values);
             let (from, page) = (values.text(after.as_str()), values.int8(WIDE_PAGE));
             let sql = self.store.named(&format!(
                 "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
                  AND v.key > {from} ORDER BY v.key LIMIT {page}"
             ));
-            let rows = self.snapshot.query_once(&sql, &values.parameters()).await?;
+            let rows = self.reading.query_once(&sql, &values.parameters()).await?;
             let Some(last) = rows.last() else { return Ok(found) };
             after = column(last, 0, "key")?;
             for row in &rows {
@@ -191,9 +244,9 @@ impl Search<'_> {
     }
 
     /// From where the vectors `v` come that may be hits, and under which conditions.
-    fn candidates(&self, searched: &Searched, model: i32, values: &mut Values) -> String {
+    fn candidates(&self, searched: &Searched, model: i32, now: &str, values: &mut Values) -> String {
         let (tenant, space) = (values.text(self.target.tenant()), values.int8(searched.space));
-        let (model, now) = (values.int4(model), values.int8(searched.now.as_millis()));
+        let model = values.int4(model);
         let mut from = String::from("@schema@.vector v");
         let mut conditions = format!(
             "v.tenant = {tenant} AND v.space = {space} AND v.model = {model} \
@@ -237,7 +290,7 @@ impl Search<'_> {
             (&model, Type::INT4),
             (&keys, Type::TEXT_ARRAY),
         ];
-        let rows = self.snapshot.query(&self.store.statements.vectors_of, &values).await?;
+        let rows = self.reading.query(&self.store.statements.vectors_of, &values).await?;
         let near = rows.iter().map(|row| {
             let near = Near::read(row, query)?;
             Ok((near.key.as_str().to_owned(), near))

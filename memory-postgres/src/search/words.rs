@@ -70,7 +70,7 @@ impl Search<'_> {
              WHERE {scope} AND e.tenant = s.tenant AND e.space = s.space AND (e.expires_at IS NULL OR e.expires_at > \
              coalesce({now}, floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint))"
         ));
-        for row in self.snapshot.query_once(&sql, &values.parameters()).await? {
+        for row in self.reading.query_once(&sql, &values.parameters()).await? {
             let at = usize::try_from(column::<i32>(&row, 0, "word")?).map_err(|_| malformed("word"))?;
             let having = found.having.get_mut(at).ok_or_else(|| malformed("word"))?;
             *having += 1;
