@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use memory_core::{Error, ErrorKind, Expect, Key, Result, Retry, Scope, TenantId, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use serde::Serialize;
 
 use super::record::Record;
@@ -125,12 +125,13 @@ impl Journal {
     /// where it cannot be written.
     pub(super) fn open(path: &Path, fingerprint: &str) -> Result<Self> {
         let journal = Self::connect(path, false)?;
-        let _turn = journal.turn()?;
-        let connection = journal.lock();
-        let known = about(&connection, "fingerprint")?;
-        if known.as_deref() != Some(fingerprint) {
-            let rows: i64 =
-                connection.query_row("SELECT count(*) FROM waiting", [], |row| row.get(0)).map_err(failed)?;
+        let mut connection = journal.lock();
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        if about(&transaction, "fingerprint")?.as_deref() != Some(fingerprint) {
+            let rows: i64 = transaction
+                .query_row("SELECT count(*) FROM waiting", [], |row| row.get(0))
+                .map_err(failed)?;
             if rows > 0 {
                 return Err(Error::new(
                     ErrorKind::Conflict,
@@ -142,8 +143,9 @@ impl Journal {
                 )
                 .with_retry(Retry::Never));
             }
-            set_about(&connection, "fingerprint", fingerprint)?;
+            set_about(&transaction, "fingerprint", fingerprint)?;
         }
+        transaction.commit().map_err(failed)?;
         drop(connection);
         Ok(journal)
     }
@@ -201,6 +203,26 @@ impl Journal {
     /// # Errors
     /// `unavailable` where none of them ends in time.
     pub(super) fn turn(&self) -> Result<Turn> {
+        let started = Instant::now();
+        loop {
+            if let Some(turn) = self.try_turn()? {
+                return Ok(turn);
+            }
+            if started.elapsed() >= PATIENCE {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "another process has been writing to the journal for long; try again",
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The turn, where no other process has it.
+    ///
+    /// # Errors
+    /// `unavailable` where the lock cannot be used.
+    pub(super) fn try_turn(&self) -> Result<Option<Turn>> {
         let mut path = self.path.clone().into_os_string();
         path.push(".lock");
         let path = PathBuf::from(path);
@@ -209,21 +231,10 @@ impl Journal {
             Error::new(ErrorKind::Unavailable, "the lock of the journal cannot be used").with_source(error)
         };
         let file = File::options().write(true).open(&path).map_err(unusable)?;
-        let started = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Turn { _file: file }),
-                Err(std::fs::TryLockError::WouldBlock) if started.elapsed() < PATIENCE => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(std::fs::TryLockError::WouldBlock) => {
-                    return Err(Error::new(
-                        ErrorKind::Unavailable,
-                        "another process has been writing to the journal for long; try again",
-                    ));
-                }
-                Err(std::fs::TryLockError::Error(error)) => return Err(unusable(error)),
-            }
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Turn { _file: file })),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => Err(unusable(error)),
         }
     }
 

@@ -23,7 +23,8 @@ enum Stays {
 }
 
 impl Stores {
-    /// Replays what waits, of one scope or of all. Where the primary fails, the rest waits on.
+    /// Replays what waits, of one scope or of all, unless another does so now. Where the primary fails, the rest waits
+    /// on.
     ///
     /// # Errors
     /// As the journal, and the fallback for a write that was not acknowledged.
@@ -31,8 +32,8 @@ impl Stores {
         if scope.is_none() && journal.counts()?.waiting == 0 {
             return Ok(());
         }
-        let _turn = self.turn.lock().await;
-        let _processes = journal.turn()?;
+        let Some(_turn) = self.turn.try_lock() else { return Ok(()) };
+        let Some(_processes) = journal.try_turn()? else { return Ok(()) };
         self.finish_intended(journal).await?;
         for _ in 0..MAX_WRITES {
             let Some(row) = journal.oldest(scope)? else { break };

@@ -200,6 +200,21 @@ async fn a_write_that_was_not_acknowledged_is_finished_before_the_next() {
 }
 
 #[tokio::test]
+async fn while_another_process_replays_a_read_does_not_wait_for_it() {
+    let stand = Stand::journaling();
+    stand.down();
+    stand.set("k", "1").await.unwrap();
+    stand.up();
+    let lock =
+        std::fs::File::options().write(true).open(stand.folder.path().join("journal.db.lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(stand.get("k").await, (Some("1".into()), Some("spare".into())));
+    stand.again();
+    drop(lock);
+    assert_eq!(stand.get("k").await, (Some("1".into()), None));
+}
+
+#[tokio::test]
 async fn a_full_journal_refuses_and_goes_on_when_there_is_room() {
     let stand = Stand::of(|file, mut options| {
         options.max_waiting = 2;

@@ -9,6 +9,7 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod config;
 mod journal;
 mod kill;
 mod layer;
