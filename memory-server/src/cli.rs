@@ -70,7 +70,9 @@ enum Command {
     Demo(crate::demo::DemoArgs),
     /// Say what the store serves, within which limits, and whether it is well
     Describe,
-    /// Show the effective configuration, or write a commented memory.toml
+    /// Define backends while programs run, or look at one: create, fork, list, show, retire, test, journal
+    Backend(commands::BackendArgs),
+    /// Show the effective configuration, check it, or write a commented memory.toml
     Config(commands::ConfigArgs),
     /// Set up a PostgreSQL database, or say what is wrong with it
     Postgres(commands::PostgresArgs),
@@ -104,7 +106,18 @@ fn run() -> Exit {
     }
     let mut out = Out::standard(json);
     let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime.block_on(dispatch(cli, &mut out)),
+        Ok(runtime) => {
+            let (result, who) =
+                runtime.block_on(memory::fallback::observe(Box::pin(dispatch(cli, &mut out))));
+            if let Some(who) = who
+                && !json
+            {
+                note(&format!(
+                    "memory: the store could not be reached, so its fallback `{who}` answered: what is there may differ"
+                ));
+            }
+            result
+        }
         Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
     };
     let result = result.and_then(|exit| out.flush().map(|()| exit));
@@ -159,7 +172,8 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::SqlWorker(args) => crate::serve::sql_worker(&context, &args).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
         Command::Describe => commands::describe(&context, out).await,
-        Command::Config(args) => commands::config(&context, &args, out),
+        Command::Backend(args) => commands::backend(&context, &args, out).await,
+        Command::Config(args) => commands::config(&context, &args, out).await,
         Command::Conformance(args) => commands::conformance(&context, args, out).await,
         Command::Eval(args) => commands::eval(&context, &args, out).await,
         Command::Bench(args) => commands::bench(&args, out),

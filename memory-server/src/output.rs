@@ -34,9 +34,20 @@ impl Out {
         self.json
     }
 
-    /// Writes a JSON document in one line.
+    /// Writes a JSON document in one line; an object says in `fallback` which store answered in the place of another.
     pub(crate) fn document<T: Serialize + ?Sized>(&mut self, document: &T) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.writer, document).map_err(|error| Failure::Output(error.into()))?;
+        let Some(who) = memory::fallback::fell_back() else {
+            serde_json::to_writer(&mut self.writer, document)
+                .map_err(|error| Failure::Output(error.into()))?;
+            return self.bytes(b"\n");
+        };
+        let text = serde_json::to_string(document).map_err(|error| Failure::Output(error.into()))?;
+        let who = serde_json::to_string(&who).map_err(|error| Failure::Output(error.into()))?;
+        match text.strip_suffix('}') {
+            Some("{") => self.bytes(format!("{{\"fallback\":{who}}}").as_bytes())?,
+            Some(members) => self.bytes(format!("{members},\"fallback\":{who}}}").as_bytes())?,
+            None => self.bytes(text.as_bytes())?,
+        }
         self.bytes(b"\n")
     }
 

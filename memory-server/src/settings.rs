@@ -144,7 +144,9 @@ impl Settings {
     pub(crate) async fn open(&self) -> Result<Memory> {
         let registry = self.registry()?;
         match (&self.store, &self.config) {
-            (Store::Named(name), Some(config)) => config.open_backend_with(&registry, name).await,
+            (Store::Named(name), Some(config)) => {
+                config.open_backend_for(&registry, &self.tenant, name).await
+            }
             (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
             (Store::Url(url), _) => registry.open(url).await,
             (Store::DataFile(file), _) => {
@@ -176,7 +178,7 @@ impl Settings {
             return Ok(Some((chosen.to_owned(), Origin::CommandLine)));
         }
         Ok(match (&self.store, &self.config) {
-            (Store::Named(name), Some(config)) => {
+            (Store::Named(name), Some(config)) if config.file().backends.contains_key(name) => {
                 config.embedder_of(name)?.map(|name| (name.to_owned(), Origin::Configuration))
             }
             _ => None,
@@ -206,7 +208,10 @@ impl Settings {
     pub(crate) fn shown_url(&self) -> Result<String> {
         match (&self.store, &self.config) {
             (Store::Url(url), _) => Ok(BackendUrl::parse(url)?.to_string()),
-            (Store::Named(name), Some(config)) => Ok(config.backend_url(name)?.to_string()),
+            (Store::Named(name), Some(config)) => match config.file().backends.get(name) {
+                Some(section) => Ok(section.url.to_string()),
+                None => Ok(format!("the definition {name}")),
+            },
             (Store::Named(name), None) => Ok(name.clone()),
             (Store::DataFile(file), _) => Ok(format!("sqlite:{}", file.display())),
         }
@@ -223,7 +228,7 @@ fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
         }
         (Some(url), None, _) => return Ok((Store::Url(url.to_owned()), Origin::CommandLine)),
         (None, Some(name), Some(config)) => {
-            config.backend_url(name)?;
+            config.check_backend_name(name)?;
             return Ok((Store::Named(name.to_owned()), Origin::CommandLine));
         }
         (None, Some(_), None) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use memory_core::Scope;
@@ -31,6 +32,16 @@ enum Action {
         #[arg(default_value = "memory.toml")]
         file: PathBuf,
     },
+    /// Look for what is wrong: unknown keys, references to what is not there, servers that do not answer, and on
+    /// PostgreSQL what stays visible to a scope's role. Opens nothing that writes
+    Check {
+        /// How long each server may take
+        #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+        timeout: u64,
+        /// Ask no server
+        #[arg(long)]
+        offline: bool,
+    },
 }
 
 #[derive(Serialize)]
@@ -54,8 +65,11 @@ struct Shown {
 }
 
 /// `memory config`.
-pub(crate) fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> Result<Exit, Failure> {
     match &args.action {
+        Some(Action::Check { timeout, offline }) => {
+            super::config_check::run(context, Duration::from_secs(*timeout), *offline, out).await
+        }
         Some(Action::Init { file }) => init(file, out),
         None => show(&context.settings()?, out),
     }

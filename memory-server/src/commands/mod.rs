@@ -1,6 +1,8 @@
 //! One function a command.
 
+mod backend;
 mod config;
+mod config_check;
 mod conformance;
 mod doors;
 mod entries;
@@ -25,6 +27,7 @@ use memory_core::{
 use crate::credentials::CredentialArgs;
 use crate::settings::{Global, Settings, registry};
 
+pub(crate) use backend::{BackendArgs, run as backend};
 pub(crate) use config::{ConfigArgs, run as config};
 pub(crate) use conformance::{ConformanceArgs, run as conformance};
 pub(crate) use doors::{bench, eval};

@@ -65,7 +65,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
                     Some(name) => name.to_owned(),
                     None => config.agent(agent.as_str())?.backend,
                 };
-                let memory = config.open_backend_with(&context.registry()?, &backend).await?;
+                let memory = config.open_backend_for(&context.registry()?, &tenant, &backend).await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
                 with_workers(context.settings()?.open().await?, config, context, None)?

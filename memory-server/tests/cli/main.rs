@@ -9,6 +9,7 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod backends;
 mod command;
 mod config;
 mod conformance;

@@ -66,7 +66,7 @@ impl Config {
             std::iter::once(("[default]".to_owned(), self.file.default.backend.as_ref())).chain(of_agents)
         {
             if let Some(backend) = backend {
-                note(self.may_be_backend(backend).map_err(|error| {
+                note(self.check_backend_name(backend).map_err(|error| {
                     Error::invalid(format!("{place} binds to a backend that is not under [backends]"))
                         .with_source(error)
                 }));

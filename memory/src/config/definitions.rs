@@ -49,8 +49,11 @@ impl Config {
         self.open_defined(registry, tenant, name).await
     }
 
-    /// Whether a name can be that of a backend: one of `[backends]`, or of a definition.
-    pub(super) fn may_be_backend(&self, name: &str) -> Result<()> {
+    /// Whether a name can be that of a backend: one of `[backends]`, or, where there are definitions, of one of those.
+    ///
+    /// # Errors
+    /// `not_found`, listing the names there are; `invalid_argument` for what cannot be a definition's name.
+    pub fn check_backend_name(&self, name: &str) -> Result<()> {
         #[cfg(feature = "sqlite")]
         if self.file().definitions.is_some() && !self.file().backends.contains_key(name) {
             return crate::definitions::DefinitionRef::parse(name).map(drop);
