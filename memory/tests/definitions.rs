@@ -41,8 +41,9 @@ fn what_is_listed_may_be_named() {
         "sqlite::memory:",
         "postgres://app@db.example/memory?password_env=TEAM_DB&sslmode=verify-full",
         "postgres://app@DB.example:5432/memory?password_env=ONE",
-        "mem0+https://mem0.example:8443/base?flavour=self_hosted&api_key_file=agents/key",
-        "mem0+https://mem0.example:8443?tenancy=key_per_tenant&tenant_key_env=TEAM_{tenant}",
+        "mem0+https://mem0.example:8443/base?flavour=self_hosted&api_key=file:agents/key",
+        "mem0+https://mem0.example:8443?tenancy=key_per_tenant&tenant_key=env:TEAM_{tenant}",
+        "mem0+https://mem0.example:8443?tenancy=key_per_tenant&tenant_keys.acme=env:ONE",
     ] {
         config
             .check_definition("notes", &Definition::new(url))
@@ -91,7 +92,11 @@ fn all_else_is_forbidden_and_nothing_of_it_is_shown() {
         "mem0+https://mem0.example:8443@evil.example/hunter2",
         "mem0+https://evil.example#@mem0.example:8443/hunter2",
         "mem0+https://mem0.example:8443?api_key=hunter2",
-        "mem0+https://mem0.example:8443?api_key_file=/hunter2",
+        "mem0+https://mem0.example:8443?api_key=env:HUNTER2",
+        "mem0+https://mem0.example:8443?api_key=file:/hunter2",
+        "mem0+https://mem0.example:8443?api_key=file:agents/../hunter2",
+        "mem0+https://mem0.example:8443?tenant_keys.acme=hunter2",
+        "mem0+https://mem0.example:8443?ca_file=/hunter2",
         "mem0+http://mem0.example:8443/hunter2",
         "redis://hunter2",
     ] {
@@ -214,7 +219,7 @@ async fn a_definition_is_opened_for_its_tenant_while_it_is_allowed() {
     let definition = Definition::new("sqlite:agents/notes.db?durability=normal");
     config.check_definition("notes", &definition).unwrap();
     config.definition_store(clock.clone()).unwrap().create(&acme, "notes", &definition).unwrap();
-    assert!(folder.path().join("main.definitions.db").is_file());
+    assert!(folder.path().join("memory.definitions.db").is_file());
     let registry = Registry::default();
     let memory = config.open_backend_for(&registry, &acme, "notes").await.unwrap();
     assert_eq!(memory.name(), "sqlite");

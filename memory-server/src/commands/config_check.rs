@@ -166,13 +166,18 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
         if value.contains('{') {
             continue;
         }
-        let there = if name.ends_with("_env") {
-            std::env::var_os(&value).is_some_and(|value| !value.is_empty())
-        } else if name.ends_with("_file") || name.starts_with("sql.shared.") {
-            config.base_dir().unwrap_or_default().join(&value).is_file()
-        } else {
-            continue;
+        let (variable, file) = match (value.strip_prefix("env:"), value.strip_prefix("file:")) {
+            (Some(variable), _) => (Some(variable), None),
+            (None, Some(file)) => (None, Some(file)),
+            (None, None) if name.ends_with("_env") => (Some(value.as_str()), None),
+            (None, None) if name.ends_with("_file") || name.starts_with("sql.shared.") => {
+                (None, Some(value.as_str()))
+            }
+            (None, None) => continue,
         };
+        let there = variable
+            .is_some_and(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+            || file.is_some_and(|file| config.base_dir().unwrap_or_default().join(file).is_file());
         if there {
             checked.note(place, "reference", Status::Ok, format!("what `{name}` names is there"));
         } else {

@@ -18,7 +18,10 @@ fn user() -> User {
 fn a_definition_is_made_forked_listed_shown_and_retired() {
     let user = user();
     let made = user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
-    assert_eq!((&made["name"], &made["version"], &made["tenant"]), (&json!("notes"), &json!(1), &json!("acme")));
+    assert_eq!(
+        (&made["name"], &made["version"], &made["tenant"]),
+        (&json!("notes"), &json!(1), &json!("acme"))
+    );
     assert_eq!(made["id"].as_str().unwrap().len(), 64);
     assert_eq!(made["definition"], json!({"url": "sqlite:agents/notes.db"}));
     assert_eq!(user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]), made);
@@ -52,7 +55,7 @@ fn a_definition_is_made_forked_listed_shown_and_retired() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let file = std::fs::metadata(user.home().join("main.definitions.db")).unwrap();
+        let file = std::fs::metadata(user.home().join("memory.definitions.db")).unwrap();
         assert_eq!(file.permissions().mode() & 0o077, 0);
     }
 }
@@ -89,12 +92,12 @@ fn without_the_operators_word_nothing_can_be_defined() {
     assert!(!user.home().join("notes.db").exists());
 }
 
-/// A primary that cannot be opened, for a folder stands where its file should be.
+/// A primary that cannot be reached: nothing listens there.
 fn outage(user: &User, writes: &str) {
     user.file(
         "memory.toml",
         format!(
-            "[backends.main]\nurl = \"postgres://nobody@127.0.0.1:1/none?connect_timeout_ms=300\"\nfallback = \"spare\"\n\
+            "[backends.main]\nurl = \"postgres://nobody@127.0.0.1:1/none?connect_timeout_ms=300&wait_timeout_ms=300\"\nfallback = \"spare\"\n\
              fallback_writes = \"{writes}\"\n[backends.spare]\nurl = \"sqlite:spare.db\"\n[default]\nbackend = \"main\"\n"
         ),
     );
@@ -135,7 +138,8 @@ fn fallbacks_in_a_circle_or_a_chain_are_refused_when_they_are_read() {
     let user = User::new();
     for (a, b, c) in [("b", "a", ""), ("b", "c", ""), ("a", "", ""), ("none", "", "")] {
         let backend = |name: &str, fallback: &str| {
-            let fallback = if fallback.is_empty() { String::new() } else { format!("fallback = \"{fallback}\"\n") };
+            let fallback =
+                if fallback.is_empty() { String::new() } else { format!("fallback = \"{fallback}\"\n") };
             format!("[backends.{name}]\nurl = \"sqlite:{name}.db\"\n{fallback}")
         };
         user.file("memory.toml", [backend("a", a), backend("b", b), backend("c", c)].concat());
@@ -171,7 +175,10 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
     assert!(findings.iter().any(|found| found["line"] == 3), "{findings:#?}");
     assert!(!user.home().join("main.db").exists());
 
-    user.file("memory.toml", "[backends.main]\nurl = \"sqlite:main.db\"\n[default]\nmemory_scopes = [\"agent\"]\n");
+    user.file(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:main.db\"\n[default]\nmemory_scopes = [\"agent\"]\n",
+    );
     let checked = user.json(&["config", "check"]);
     assert_eq!(checked["status"], "ok", "{checked}");
     assert!(!user.home().join("main.db").exists());
@@ -186,10 +193,17 @@ fn config_check_tells_what_stays_visible_on_postgresql() {
         return;
     };
     let user = User::new();
-    user.file("memory.toml", format!("[backends.main]\nurl = {url:?}\n[default]\nmemory_scopes = [\"agent\"]\n"));
+    user.file(
+        "memory.toml",
+        format!("[backends.main]\nurl = {url:?}\n[default]\nmemory_scopes = [\"agent\"]\n"),
+    );
     let checked = user.run(&["config", "check", "--json"]).document();
-    let checks: Vec<&str> =
-        checked["findings"].as_array().unwrap().iter().map(|found| found["check"].as_str().unwrap()).collect();
+    let checks: Vec<&str> = checked["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["check"].as_str().unwrap())
+        .collect();
     assert!(checks.contains(&"version"), "{checked}");
     assert!(checked["exposures"]["main"].is_array(), "{checked}");
 }

@@ -14,8 +14,8 @@ use crate::registry::Registry;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DefinitionsSection {
-    /// Where they are kept; relative to the folder of `memory.toml`. Default: beside the database of the default backend,
-    /// where that is a file, as `NAME.definitions.db`; else `memory.definitions.db` in the folder of `memory.toml`.
+    /// Where they are kept; relative to the folder of `memory.toml`. Default: `memory.definitions.db` in it, whatever
+    /// backends there are: it must be found again.
     pub file: Option<PathBuf>,
     /// Schemes of URLs.
     pub schemes: Vec<String>,
@@ -104,21 +104,8 @@ mod stored {
         /// As [`Config::definitions`].
         pub fn definitions_file(&self) -> Result<PathBuf> {
             let folder = self.origin().parent().unwrap_or_else(|| Path::new(""));
-            if let Some(file) = &self.definitions()?.file {
-                return Ok(folder.join(file));
-            }
-            let database = self
-                .default_backend()
-                .and_then(|name| self.file().backends.get(name))
-                .filter(|section| section.url.scheme() == "sqlite")
-                .and_then(|section| section.url.decoded_path().ok())
-                .filter(|path| path != ":memory:");
-            Ok(match database {
-                Some(path) => {
-                    folder.join(path.strip_prefix("//").unwrap_or(&path)).with_extension("definitions.db")
-                }
-                None => folder.join("memory.definitions.db"),
-            })
+            let named = self.definitions()?.file.as_deref();
+            Ok(folder.join(named.unwrap_or_else(|| Path::new("memory.definitions.db"))))
         }
 
         /// Opens the file of definitions, which is made where it is not there.

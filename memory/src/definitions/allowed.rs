@@ -131,16 +131,18 @@ impl Allowed<'_> {
     }
 
     fn check_parameter(&self, name: &str, value: &str) -> Result<()> {
+        let is_key = matches!(name, "api_key" | "tenant_key") || name.starts_with("tenant_keys.");
+        if is_key {
+            return match (value.strip_prefix("env:"), value.strip_prefix("file:")) {
+                (Some(variable), _) => self.check_variable(name, variable),
+                (None, Some(path)) => self.check_path(path),
+                (None, None) => Err(Error::invalid(format!(
+                    "`{name}` is given by reference, as {name}=env:NAME or {name}=file:PATH; a definition holds no key"
+                ))),
+            };
+        }
         if name.ends_with("_env") {
-            let allowed = |pattern: &String| match pattern.strip_suffix('*') {
-                Some(start) => value.starts_with(start),
-                None => pattern == value,
-            };
-            return if self.section.env.iter().any(allowed) {
-                Ok(())
-            } else {
-                Err(denied("env", &format!("the variable that `{name}` names")))
-            };
+            return self.check_variable(name, value);
         }
         if name.ends_with("_file") || name.starts_with("sql.shared.") || PATHS.contains(&name) {
             return self.check_path(value);
@@ -160,6 +162,18 @@ impl Allowed<'_> {
             ),
         )
         .with_detail("parameter", name))
+    }
+
+    fn check_variable(&self, name: &str, variable: &str) -> Result<()> {
+        let allowed = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(start) => variable.starts_with(start),
+            None => pattern == variable,
+        };
+        if self.section.env.iter().any(allowed) {
+            Ok(())
+        } else {
+            Err(denied("env", &format!("the variable that `{name}` names")))
+        }
     }
 
     /// Whether a file lies in one of the allowed folders, whatever links lead there.
