@@ -80,6 +80,15 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
                 }
             },
         ),
+        // The Platform's own client takes both for other things than their numbers say.
+        (413, _) if flavour == Flavour::Platform => Error::new(
+            ErrorKind::QuotaExceeded,
+            "the mem0 Platform takes no more: the account's quota is used up, or too much was sent at once; look at its dashboard",
+        ),
+        (403, _) if flavour == Flavour::Platform => Error::new(
+            ErrorKind::Forbidden,
+            "the mem0 Platform does not let this key do that, or holds back a new account; look at its dashboard",
+        ),
         _ => return Some(plain),
     };
     let error = error.with_detail("status", reply.status());

@@ -167,3 +167,18 @@ async fn what_no_server_should_see_stays_here() {
         assert_eq!(server.count(), 0, "something went out");
     }
 }
+
+#[tokio::test]
+async fn the_platform_s_refusals_say_what_they_mean_there() {
+    for (status, kind) in
+        [(413, ErrorKind::QuotaExceeded), (403, ErrorKind::Forbidden), (401, ErrorKind::Unauthenticated)]
+    {
+        let server = Server::always(support::http::reply(status, &[], b"{\"detail\":\"Lisbon\"}")).await;
+        let said = [Message::new(Role::User, "I live in Lisbon")];
+        let memory = provider(&server, Mem0Options::platform());
+        let error = memory.add(&run_of("acme"), &scope(), &said, AddOptions::default()).await.unwrap_err();
+        assert_eq!((error.kind(), &error.details()["status"]), (kind, &json!(status)), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("Lisbon"), "{error:?}");
+        assert_eq!(server.count(), 1, "{status}: it is not sent again");
+    }
+}

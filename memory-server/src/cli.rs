@@ -195,6 +195,51 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// A line of a shell, cut into words: what stands in quotes is one.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for character in line.chars() {
+            match (quote, character) {
+                (Some(open), c) if c == open => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(character);
+                    word.get_or_insert_default();
+                }
+                (None, '#') if word.is_none() => break,
+                (None, ' ') => words.extend(word.take()),
+                (_, c) => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    #[test]
+    fn what_the_pages_of_services_show_can_be_typed_and_configured() {
+        for page in [include_str!("../../docs/mem0.md"), include_str!("../../docs/mem9.md")] {
+            let block =
+                |kind: &str| page.split(kind).nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+            let config = memory::Config::parse(block("```toml\n"), "memory.toml").unwrap();
+            let mut typed = 0;
+            for line in block("```sh\n").lines().filter(|line| line.starts_with("memory ")) {
+                let cli = Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+                if let Some(name) = &cli.global.backend {
+                    assert!(config.backend_url(name).is_ok(), "{line}");
+                }
+                typed += 1;
+            }
+            assert!(typed >= 5, "{typed} commands");
+            for name in config.backends() {
+                let url = config.backend_url(name).unwrap();
+                let context = memory::OpenContext::default();
+                match url.scheme() {
+                    "mem0+https" | "mem0+http" => drop(memory::mem0::config(url, &context).unwrap()),
+                    _ => drop(memory::mem9::config(url, &context).unwrap()),
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_command_is_on_the_page() {
         let page = include_str!("../../docs/cli.md");

@@ -84,6 +84,10 @@ mod tests {
         assert_eq!(options.tenant_keys["umbrella"].file, Some(PathBuf::from("/u")));
         let options = read("mem0+https://m.example?tenant_key=env:MEM0_KEY_{tenant}").unwrap();
         assert_eq!(options.tenant_key_env.as_deref(), Some("MEM0_KEY_{tenant}"));
+        let options = read("mem0+https://m.example?api_key_file=keys/mem0").unwrap();
+        assert_eq!(options.api_key_file, Some(PathBuf::from("/etc/memory/keys/mem0")));
+        let twice = read("mem0+https://m.example?api_key=env:A&api_key_env=B").unwrap_err().to_string();
+        assert!(twice.contains("in two ways"), "{twice}");
         let prefixed =
             "mem0+https://m.example?tenancy=shared_key_with_prefix&prefix=p-{tenant}.&api_key=env:A";
         assert_eq!(read(prefixed).unwrap().prefix.as_deref(), Some("p-{tenant}."));
@@ -112,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_is_named_with_those_there_are() {
-        for name in ["flavor", "base_url", "api_key_env", "tenant_keys", "tenant_key_env", "preview"] {
+        for name in ["flavor", "base_url", "api_keys", "tenant_keys", "preview"] {
             let error = read(&format!("mem0+https://m.example?{name}=x")).unwrap_err().to_string();
             assert!(
                 error.contains(name) && error.contains("flavour") && error.contains("api_key,"),

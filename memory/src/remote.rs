@@ -32,6 +32,10 @@ pub(crate) enum Kind {
 /// Parameters that every service has.
 pub(crate) const COMMON: &[(&str, Kind)] = &[
     ("tenancy", Kind::OneOf(&["shared_key", "shared_key_with_prefix", "key_per_tenant"])),
+    ("api_key_env", Kind::Text),
+    ("api_key_file", Kind::File),
+    ("tenant_key_env", Kind::Text),
+    ("tenant_key_file", Kind::File),
     ("prefix", Kind::Text),
     ("run_credential", Kind::Text),
     ("ca_file", Kind::File),
@@ -72,7 +76,7 @@ impl Remote {
         for (name, text) in url.parameters()? {
             if name == KEY || name == KEY_PATTERN {
                 for (kind, place) in reference(&name, &text, base_dir)? {
-                    fields.insert(format!("{name}_{kind}"), place);
+                    put(service, &mut fields, format!("{name}_{kind}"), place)?;
                 }
             } else if let Some(tenant) = name.strip_prefix(TENANT_KEY) {
                 tenants.insert(tenant.to_owned(), Value::Object(reference(&name, &text, base_dir)?));
@@ -80,7 +84,7 @@ impl Remote {
                 let known = own.iter().chain(COMMON).find(|(known, _)| *known == name);
                 let Some((_, kind)) = known else { return Err(unknown(service, own, &name)) };
                 let value = value(service, &name, &text, *kind, base_dir)?;
-                fields.insert(name, value);
+                put(service, &mut fields, name, value)?;
             }
         }
         // Keys of tenants say so by themselves. One key for all has to be asked for where that is not the default.
@@ -128,6 +132,16 @@ pub(crate) fn with_advice(error: Error) -> Error {
         .iter()
         .fold(advised, |advised, (name, value)| advised.with_detail(name, value.clone()))
         .with_source(error)
+}
+
+/// Sets a field that nothing has set: `api_key=env:NAME` and `api_key_env=NAME` are one.
+fn put(service: &str, fields: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
+    if fields.contains_key(&name) {
+        return Err(Error::invalid(format!("the {service} URL says `{name}` in two ways; keep one"))
+            .with_detail("parameter", name));
+    }
+    fields.insert(name, value);
+    Ok(())
 }
 
 fn base_url(service: &str, url: &BackendUrl) -> Result<(Endpoint, String)> {

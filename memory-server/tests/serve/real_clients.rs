@@ -130,7 +130,7 @@ fn the_inspector_keeps_facts_with_mem9() {
         for argument in arguments {
             question.extend(["--tool-arg", argument]);
         }
-        inspect(&inspector, &place, &["--config", "memory.toml"], &question)
+        inspect(&inspector, &place, &["--backend", "mem9"], &question)
     };
     let said = r#"messages=[{"role":"user","content":"I love green tea."}]"#;
     let added = call(&["op=add", said]);
