@@ -12,6 +12,7 @@ mod entries;
 mod entries_table;
 mod functions;
 pub(crate) mod heap;
+mod hook;
 #[cfg_attr(not(feature = "lab"), allow(dead_code, unreachable_pub))]
 mod layers;
 mod refusal;
@@ -245,13 +246,8 @@ impl Sandbox {
 
     /// From here on the authorizer sees every statement.
     fn arm(&mut self) -> Result<()> {
-        let watch = Arc::clone(&self.watch);
-        lock(&watch).begin(Phase::Closed);
-        self.conn
-            .authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
-                lock(&watch).authorize(&context)
-            }))
-            .map_err(engine)?;
+        self.watch().begin(Phase::Closed);
+        hook::install(&self.conn, &self.watch).map_err(engine)?;
         let alarm = Arc::clone(&self.alarm);
         let handler = move || lock(&alarm).rings();
         // Where there is no deadline, who gave the statement up still ends it.

@@ -52,6 +52,19 @@ fn text_that_is_not_utf_8_is_told() {
 }
 
 #[test]
+fn a_name_that_is_not_utf_8_is_nothings_name() {
+    let room = Room::new();
+    room.load("CREATE TABLE t (a)");
+    for table in ["x'ff'", "x'74ff'", "x'f09f98'"] {
+        let rows =
+            room.query(&format!("SELECT name FROM pragma_table_info(CAST({table} AS TEXT))"), &[]).unwrap();
+        assert!(rows.rows.is_empty(), "{table}: {rows:?}");
+    }
+    let rows = room.query("SELECT name FROM pragma_table_info(CAST(x'74' AS TEXT))", &[]).unwrap();
+    assert_eq!(rows.rows, [[SqlValue::Text("a".into())]]);
+}
+
+#[test]
 fn arguments_go_by_position_however_they_are_written() {
     let room = Room::new();
     let args = [SqlValue::Int(1), SqlValue::Int(2)];
