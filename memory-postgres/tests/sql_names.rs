@@ -117,6 +117,42 @@ async fn no_catalog_shows_what_others_have() {
     }
 }
 
+/// The engine computes what is cast from a constant as it plans, by functions that it calls no other way.
+#[tokio::test(flavor = "multi_thread")]
+async fn constants_are_cast_as_columns_are() {
+    for variable in [support::SERVER, support::PLAIN_SERVER] {
+        let Some(place) = sql::Place::made(variable).await else { continue };
+        let (provider, mine, _) = neighbours(place.config()).await;
+        lab::load_script(&provider, &mine, "CREATE TYPE mood AS ENUM ('ok')").await.unwrap();
+        for cast in [
+            "1::text",
+            "'n' || 1.5::text",
+            "2::int8::varchar(3)",
+            "'7'::text::int",
+            "'1.5'::text::numeric(4, 1)",
+            "true::text",
+            "'true'::text::bool",
+            "date '2024-01-01'::text",
+            "'2024-01-01'::text::timestamptz",
+            "interval '1 day'::text",
+            "ARRAY[1, 2]::text",
+            "'{1,2}'::text::int[]",
+            "'[1,2]'::text::jsonb",
+            "'{}'::jsonb::text",
+            "int4range(1, 2)::text",
+            "ROW(1, 'a')::text",
+            "'ok'::mood::text",
+            "'ok'::text::mood",
+            "B'101'::text",
+            "'00000000-0000-0000-0000-000000000000'::text::uuid",
+            "point(1, 2)::text",
+        ] {
+            let answer = ask(&provider, &mine, &format!("SELECT {cast}")).await;
+            assert!(answer.is_ok(), "{cast}: {answer:?}");
+        }
+    }
+}
+
 /// What a statement sets is gone before the next one, whoever sends it.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_a_statement_sets_survives() {

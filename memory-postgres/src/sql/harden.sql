@@ -36,7 +36,13 @@ BEGIN
       AND (p.proname = ANY ($allowed)
            OR p.oid IN (SELECT oprcode FROM pg_operator)
            OR p.oid IN (SELECT castfunc FROM pg_cast WHERE casttarget::regtype::text NOT LIKE 'reg%'
-                        AND castsource::regtype::text NOT LIKE 'reg%'));
+                        AND castsource::regtype::text NOT LIKE 'reg%')
+           -- A constant is cast to text and back by these, where a column is not: `1::text`. Those of `reg…` and of
+           -- access lists would tell names.
+           OR p.oid IN (SELECT unnest(ARRAY[typinput, typoutput]::oid[]) FROM pg_type
+                        WHERE typnamespace = 'pg_catalog'::regnamespace
+                          AND (typtype IN ('b', 'r', 'm') OR typname IN ('record', 'anyenum'))
+                          AND typname NOT LIKE 'reg%' AND typname NOT LIKE 'pg\_%' AND typname <> 'aclitem'));
     REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA pg_catalog, information_schema FROM PUBLIC;
     SELECT string_agg(f::regprocedure::text, ', ') INTO list FROM unnest(functions) f;
     EXECUTE 'GRANT EXECUTE ON FUNCTION ' || list || ' TO PUBLIC';
