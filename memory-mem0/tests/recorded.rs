@@ -386,7 +386,7 @@ async fn the_platform_is_asked_as_its_own_sdk_asks() {
         ("error_401", 401, ErrorKind::Unauthenticated),
         ("error_403", 403, ErrorKind::Forbidden),
         ("error_404", 404, ErrorKind::NotFound),
-        ("error_413", 413, ErrorKind::TooLarge),
+        ("error_413", 413, ErrorKind::QuotaExceeded),
         ("error_429", 429, ErrorKind::RateLimited),
         ("error_500", 500, ErrorKind::Unavailable),
         ("error_400", 400, ErrorKind::InvalidArgument),

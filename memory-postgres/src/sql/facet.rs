@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::arguments;
 use super::engine::Engine;
 use super::levels::End;
+use super::names::Hex;
 use super::statements::{Call, Ran};
 use crate::provider::PostgresProvider;
 
@@ -40,7 +41,8 @@ impl PostgresProvider {
             Some(_) => error.with_detail("transaction", "open"),
             None => error,
         };
-        let judged = engine.verdicts.judge(sql, mode, engine.stages()).await.map_err(open)?;
+        let own = Hex::of(scope).schema();
+        let judged = engine.verdicts.judge_in(&own, sql, mode, engine.stages()).await.map_err(open)?;
         // What is refused costs no embedding.
         let args = if arguments::has_texts(args) {
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };

@@ -248,7 +248,8 @@ impl Engine {
         sql: &str,
         kinds: &[StatementKind],
     ) -> Result<bool> {
-        let done = match self.verdicts.judge(sql, Mode::Exec, self.stages()).await {
+        let own = leased.state.hex.schema();
+        let done = match self.verdicts.judge_in(&own, sql, Mode::Exec, self.stages()).await {
             Ok(judged) if kinds.contains(&judged.kind) && judged.arguments == 0 => {
                 self.attempt(leased, &judged.text).await
             }

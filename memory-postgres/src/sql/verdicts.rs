@@ -43,23 +43,32 @@ impl Verdicts {
         }
     }
 
+    /// Decides about a text of this scope's, whose own schema it may name. Where it does, that is true of this scope alone
+    /// and not remembered.
+    ///
+    /// # Errors
+    /// As [`Verdicts::judge`].
+    pub(crate) async fn judge_in(&self, own: &str, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+        match self.judge(sql, mode, stages).await {
+            Err(_) if sql.contains(own) => {
+                let policy = Policy::clone(&self.policy).with_schema(own);
+                decided(sql, mode, Arc::new(policy), stages).await
+            }
+            judged => judged,
+        }
+    }
+
     /// Decides about a text.
     ///
     /// # Errors
     /// `statement_refused`, `read_only`, `too_large`.
-    pub(crate) async fn judge(&self, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+    async fn judge(&self, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
         if stages == Stages::ALL
             && let Some(judged) = self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).get(sql)
         {
             return Ok(judged);
         }
-        let (policy, text) = (Arc::clone(&self.policy), sql.to_owned());
-        // A parser needs a large stack and may take its time.
-        let work = tokio::task::spawn_blocking(move || decide(&text, mode, &policy, stages));
-        let judged = work.await.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the statement could not be read now; try again")
-                .with_source(error)
-        })??;
+        let judged = decided(sql, mode, Arc::clone(&self.policy), stages).await?;
         if stages == Stages::ALL {
             let weight = sql.len() * 2 + 160;
             self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).put(
@@ -70,6 +79,16 @@ impl Verdicts {
         }
         Ok(judged)
     }
+}
+
+/// Decides elsewhere: a parser needs a large stack and may take its time.
+async fn decided(sql: &str, mode: Mode, policy: Arc<Policy>, stages: Stages) -> Result<Judged> {
+    let text = sql.to_owned();
+    let work = tokio::task::spawn_blocking(move || decide(&text, mode, &policy, stages));
+    work.await.map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "the statement could not be read now; try again")
+            .with_source(error)
+    })?
 }
 
 /// What agents may use.

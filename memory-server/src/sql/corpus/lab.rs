@@ -181,6 +181,14 @@ impl Lab {
         options: StatementOptions,
     ) -> (Result<Answer>, u64) {
         lab::forget_peak();
+        // Corpora of PostgreSQL call the scope's own schema `s_a`.
+        let named = match &self.store {
+            Store::Sqlite(_) => None,
+            Store::Postgres(_) => {
+                Some(sql.replace("s_a.", &format!("{}.", memory_postgres::lab::names_of(scope).1)))
+            }
+        };
+        let sql = named.as_deref().unwrap_or(sql);
         let answer = match op {
             Op::Exec => self.facet.exec(run, scope, sql, args, options).await.map(Answer::Done),
             Op::Query => self.facet.query(run, scope, sql, args, options).await.map(Answer::Rows),
