@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use memory_sqlite::lab::{Layers, Trial};
-use memory_validator::{Dialect, Mode, Policy, Validator, Verdict};
+use memory_validator::{Dialect, Mode, Policy, StatementKind, Validator, Verdict};
 
 use crate::generate::Choices;
 
@@ -68,7 +68,10 @@ fn try_one(sql: &str, mode: Mode) {
         let layer = error.details().get("layer").and_then(|layer| layer.as_str()).unwrap_or_default();
         if layer == "authorizer" || layer == "readonly" {
             let construct = error.details().get("construct").and_then(|name| name.as_str()).unwrap_or_default();
-            let unnamed = construct.starts_with("_mem_") && !sql.contains("_mem_");
+            let named = accepted.relations.iter().any(|relation| relation.name.eq_ignore_ascii_case(construct));
+            let unnamed = construct.starts_with("_mem_")
+                && !named
+                && (accepted.kind == StatementKind::Analyze || !sql.contains("_mem_"));
             assert!(unnamed || names_a_part(construct), "accepted ({mode:?}), then {layer}: {error}: {sql}");
         }
     });
