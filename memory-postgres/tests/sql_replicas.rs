@@ -72,6 +72,18 @@ async fn be_killed(role: &str, given: &str) {
     }
 }
 
+/// Waits until the server runs the long statement.
+async fn is_at_work(place: &sql::Place) {
+    const WORKING: &str = "SELECT 1 FROM pg_stat_activity \
+         WHERE datname = current_database() AND state = 'active' AND query LIKE 'INSERT INTO t SELECT g FROM%'";
+    let client = place.client().await;
+    let begun = Instant::now();
+    while client.query(WORKING, &[]).await.unwrap().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the statement never began");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_killed_in_a_transaction_leaves_nothing_and_nobody_waiting() {
     if let Some((role, given)) = child::role() {
@@ -85,16 +97,18 @@ async fn a_replica_killed_in_a_transaction_leaves_nothing_and_nobody_waiting() {
     for (round, role) in ["between", "within", "alone", "between", "within", "alone"].into_iter().enumerate()
     {
         let given = given.clone();
-        tokio::task::spawn_blocking(move || {
+        let mut replica = tokio::task::spawn_blocking(move || {
             let test = "a_replica_killed_in_a_transaction_leaves_nothing_and_nobody_waiting";
             let mut replica = Child::start(test, role, &given);
             while replica.line().as_deref() != Some("begun") {}
-            // Far enough that the server is at work on it.
-            std::thread::sleep(Duration::from_millis(100));
-            replica.kill();
+            replica
         })
         .await
         .unwrap();
+        if role != "between" {
+            is_at_work(&place).await;
+        }
+        tokio::task::spawn_blocking(move || replica.kill()).await.unwrap();
         let begun = Instant::now();
         exec(&provider, "INSERT INTO t VALUES (-1)", StatementOptions::default()).await;
         let waited = begun.elapsed();

@@ -89,7 +89,8 @@ impl Hosts {
             Error::new(
                 ErrorKind::Unavailable,
                 format!(
-                    "none of the {count} PostgreSQL hosts takes writes: there is no primary now; try again"
+                    "none of the {count} PostgreSQL hosts takes writes: there is no primary now; try again (one of them: {})",
+                    refusal.message()
                 ),
             )
             .with_retry(refusal.retry())

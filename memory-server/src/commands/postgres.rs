@@ -30,6 +30,9 @@ enum Action {
         /// The role as whom programs connect, which is given what they need
         #[arg(long, value_name = "NAME")]
         role: Option<String>,
+        /// Also give the roles of agents' SQL the passwords of the key that is configured now, so that an older key opens none
+        #[arg(long, requires = "apply")]
+        rekey: bool,
         /// Print it without pgvector
         #[arg(long, conflicts_with = "apply")]
         no_vector: bool,
@@ -43,10 +46,18 @@ enum Action {
 pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -> Result<Exit, Failure> {
     let config = config(context)?;
     match &args.action {
-        Action::Provision { apply: true, role, .. } => {
+        Action::Provision { apply: true, role, rekey, .. } => {
             let provisioned = operator::provision(&config, role.as_deref()).await?;
+            let rekeyed = if *rekey { Some(operator::rekey(&config).await?) } else { None };
             if out.is_json() {
-                out.document(&provisioned)?;
+                #[derive(Serialize)]
+                struct Done {
+                    #[serde(flatten)]
+                    provisioned: operator::Provisioned,
+                    #[serde(skip_serializing_if = "Option::is_none")]
+                    rekeyed: Option<u64>,
+                }
+                out.document(&Done { provisioned, rekeyed })?;
             } else {
                 let meaning = if provisioned.vector { "with" } else { "without" };
                 out.line(format!(
@@ -58,6 +69,9 @@ pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -
                 }
                 if provisioned.sql {
                     out.line("the database for agents' SQL is set up")?;
+                }
+                if let Some(roles) = rekeyed {
+                    out.line(format!("{roles} roles have the passwords of the key that is configured now"))?;
                 }
             }
             Ok(Exit::Ok)

@@ -19,6 +19,7 @@ mod importing;
 mod layer;
 mod lists;
 mod output;
+mod postgres;
 mod records;
 mod refusals;
 mod search;

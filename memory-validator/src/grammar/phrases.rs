@@ -143,6 +143,12 @@ impl Reading<'_, '_> {
         let Some(token) = self.lexed.at(at) else { return 1 };
         match token.kind {
             Kind::Operator if self.lexed.text(token) == "<+>" => self.put(at, 1, "<->"),
+            Kind::Operator
+                if self.is_root(at) && at + 1 < self.ends && self.lexed.is(at + 1, Kind::Number) =>
+            {
+                self.put(at, 1, "+")
+            }
+            Kind::Number if self.is_of_another_base(at) => self.put(at, 1, "0"),
             Kind::Open if self.lexed.text(token) == "[" => self.subscripts(at),
             Kind::Word => {
                 let word = self.lexed.text(token).to_ascii_lowercase();
@@ -158,6 +164,7 @@ impl Reading<'_, '_> {
         let named = self.after_kind(at, &[Kind::Open, Kind::Comma, Kind::Dot]);
         let phrase = match word {
             // Reserved: no name without quotes, and no part of `FETCH FIRST 3 ROWS ONLY` behind these.
+            "as" if self.defines_columns(at) => return self.put(at, 1, "_r"),
             "only"
                 if self
                     .after(at, &["from", "join", "update", "table", "truncate", "on", "into", "using"])
@@ -199,6 +206,32 @@ impl Reading<'_, '_> {
             _ => return 0,
         };
         self.words(at, phrase).map_or(0, |length| self.put(at, length, ""))
+    }
+
+    /// `|/4`, `||/4`: the square root and the cube root.
+    fn is_root(&self, at: usize) -> bool {
+        self.lexed.at(at).is_some_and(|token| matches!(self.lexed.text(token), "|/" | "||/"))
+    }
+
+    /// `0x1F`, `0o17`, `0b1`: nothing is decided by how large a number is.
+    fn is_of_another_base(&self, at: usize) -> bool {
+        self.lexed.at(at).is_some_and(|token| {
+            matches!(
+                self.lexed.text(token).as_bytes(),
+                [b'0', b'x' | b'X' | b'o' | b'O' | b'b' | b'B', _, ..]
+            )
+        })
+    }
+
+    /// `f() AS (a int, b text)`: columns and their types without a name, which a common table expression or a table made
+    /// from a query, `(a) AS (SELECT …)`, is not.
+    fn defines_columns(&self, at: usize) -> bool {
+        self.after_kind(at, &[Kind::Close])
+            && self.mark(at + 1, "(")
+            && self.name(at + 2)
+            && self.name(at + 3)
+            && !self
+                .one_of(at + 2, &["select", "with", "values", "table", "insert", "update", "delete", "merge"])
     }
 
     /// `ONLY t`, `ONLY (s.t)`.
@@ -300,6 +333,12 @@ mod tests {
             ("SELECT * FROM ONLY a x, ONLY b", "SELECT * FROM a x, b"),
             ("SELECT * FROM ONLY (s.a) x JOIN ONLY (b) ON 1", "SELECT * FROM s.a x JOIN b ON 1"),
             ("SELECT a <+> b", "SELECT a <-> b"),
+            ("SELECT |/4, ||/27.0", "SELECT + 4, + 27.0"),
+            ("SELECT 0x1F, 0B1_0, 10", "SELECT 0 , 0 , 10"),
+            (
+                "SELECT * FROM json_to_record($1) AS (a int, \"b\" text)",
+                "SELECT * FROM json_to_record($1) _r (a int, \"b\" text)",
+            ),
             (
                 "SELECT * FROM ROWS FROM (f(1), g(2)) AS r(a, b)",
                 "SELECT * FROM unnest (f(1), g(2)) AS r(a, b)",
@@ -328,6 +367,9 @@ mod tests {
             "SELECT x[f(1)] = 2, y[1]",
             "UPDATE a SET x[pg_sleep(1)] = 2",
             "SELECT search depth FROM t",
+            "WITH a(x) AS (SELECT y FROM t) SELECT 1",
+            "WITH a(x) AS (VALUES (1)) TABLE a",
+            "SELECT a || 4, |/ x",
             "WITH a AS (SELECT 1) CYCLE a SET b TO f(1) DEFAULT 0 USING p SELECT 1",
             "SELECT 'FROM ONLY a', \"only\" FROM b -- FROM ONLY c",
         ] {

@@ -1,6 +1,6 @@
 //! What a good programmer writes by hand: raw rusqlite on a thread of its own, asked over a channel.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -9,7 +9,7 @@ use memory_sqlite::lab::engine_bytes;
 use rusqlite::{Connection, OpenFlags};
 
 use super::super::measure::Slice;
-use super::{HOT, Places, ROWS, SELECT, Work, analytic, insert};
+use super::{HANDLES, HOT, Places, ROWS, SELECT, Work, analytic, insert};
 
 /// Calls between two looks at the clock.
 const STRIDE: usize = 8;
@@ -35,6 +35,7 @@ impl Floor {
                 let mut worker = Worker {
                     files,
                     open: HashMap::new(),
+                    recent: VecDeque::new(),
                     analytic: analytic().into(),
                     insert: insert().into(),
                 };
@@ -82,6 +83,8 @@ struct Worker {
     files: Vec<PathBuf>,
     /// Connections that stay open: of scopes that are asked for again.
     open: HashMap<usize, Connection>,
+    /// Connections that were opened last: they stay open as long as the product's would.
+    recent: VecDeque<Connection>,
     analytic: std::sync::Arc<str>,
     insert: std::sync::Arc<str>,
 }
@@ -106,7 +109,12 @@ impl Worker {
             Work::Skewed if place < HOT => read(&mut *self.kept(place)?.prepare_cached(SELECT)?, [id]),
             Work::Miss | Work::Skewed => {
                 let connection = open(self.file(place)?)?;
-                read(&mut connection.prepare(SELECT)?, [id])
+                read(&mut connection.prepare(SELECT)?, [id])?;
+                self.recent.push_back(connection);
+                while self.recent.len() + self.open.len() > HANDLES {
+                    drop(self.recent.pop_front());
+                }
+                Ok(())
             }
         }
     }
