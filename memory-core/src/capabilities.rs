@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drift::DriftPolicy;
 use crate::limits::{DEFAULT_MAX_TOP_K, DEFAULT_MAX_VALUE_BYTES, MAX_KEY_BYTES};
 
 /// When a write becomes visible to reads.
@@ -71,6 +72,9 @@ pub struct Capabilities {
     pub compare_and_set: bool,
     /// Serves [`Quota`](crate::Quota) inside the write's own transaction.
     pub quotas: bool,
+    /// Drift policies served besides `off`, the loosest first; empty: none. Serves `drift_state` where not empty.
+    #[serde(default)]
+    pub drift: Vec<DriftPolicy>,
     /// Serves [`MemoryLayer`](crate::MemoryLayer).
     pub memory_layer: bool,
     /// What `add` stored is recallable when it returns.
@@ -123,6 +127,7 @@ impl Capabilities {
             stats: false,
             compare_and_set: false,
             quotas: false,
+            drift: Vec::new(),
             memory_layer: false,
             layer_sync: false,
             layer_events: false,
@@ -153,6 +158,8 @@ impl Capabilities {
             (self.stats && !self.kv, "stats without kv"),
             (self.compare_and_set && !self.kv, "compare_and_set without kv"),
             (self.quotas && !self.kv, "quotas without kv"),
+            (!self.drift.is_empty() && !self.kv, "drift without kv"),
+            (self.drift.contains(&DriftPolicy::Off), "drift lists `off`, which is no check"),
             (self.layer_sync && !self.memory_layer, "layer_sync without memory_layer"),
             (self.layer_events && !self.memory_layer, "layer_events without memory_layer"),
             (self.layer_forget && !self.memory_layer, "layer_forget without memory_layer"),

@@ -11,6 +11,7 @@ use crate::backend::{
     SetOutcome, UpdateOptions, UpdateOutcome,
 };
 use crate::capabilities::Capabilities;
+use crate::drift::{DriftCheck, DriftPolicy, DriftState};
 use crate::entry::{Entry, Expect, Quota, size_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interposed::Op;
@@ -148,6 +149,16 @@ impl<P: Provider> Checked<P> {
         Ok(())
     }
 
+    fn check_drift(&self, drift: &DriftCheck, op: Op) -> Result<()> {
+        let served = &self.capabilities.drift;
+        let fits = match drift.policy() {
+            Some(DriftPolicy::Off) => true,
+            Some(policy) => served.contains(&policy),
+            None => !served.is_empty(),
+        };
+        if fits { Ok(()) } else { Err(self.unsupported(op).with_detail("option", "drift")) }
+    }
+
     fn check_set(&self, key: &Key, value: &Json, options: &SetOptions, op: Op) -> Result<()> {
         self.check_key(key)?;
         self.check_value(value)?;
@@ -163,6 +174,7 @@ impl<P: Provider> Checked<P> {
         options.ttl.check()?;
         self.check_expect(options.expect, op)?;
         self.check_quota(options.quota, op)?;
+        self.check_drift(&options.drift, op)?;
         if options.embed == Embed::Always && !self.capabilities.vector_search {
             return Err(self.vector_unsupported(op));
         }
@@ -351,6 +363,7 @@ impl<P: Provider> Backend for Checked<P> {
         let kv = self.kv(Op::Delete)?;
         self.check_key(key)?;
         self.check_expect(options.expect, Op::Delete)?;
+        self.check_drift(&options.drift, Op::Delete)?;
         kv.delete(scope, key, options).await
     }
 
@@ -378,6 +391,7 @@ impl<P: Provider> Backend for Checked<P> {
         self.check_key(key)?;
         options.ttl.check()?;
         self.check_quota(options.quota, Op::Increment)?;
+        self.check_drift(&options.drift, Op::Increment)?;
         kv.increment(scope, key, delta, options).await
     }
 
@@ -400,6 +414,7 @@ impl<P: Provider> Backend for Checked<P> {
         }
         options.ttl.check()?;
         self.check_quota(options.quota, Op::Update)?;
+        self.check_drift(&options.drift, Op::Update)?;
         kv.update(scope, key, reducer, options).await
     }
 
@@ -414,6 +429,7 @@ impl<P: Provider> Backend for Checked<P> {
             return Err(Error::too_large("bulk_insert", items.len(), MAX_BULK_ITEMS, "entries"));
         }
         self.check_quota(options.quota, Op::BulkInsert)?;
+        self.check_drift(&options.drift, Op::BulkInsert)?;
         let mut bytes = 0_u64;
         for (index, item) in items.iter().enumerate() {
             self.check_set(&item.key, &item.value, &item.options, Op::BulkInsert)
@@ -460,6 +476,12 @@ impl<P: Provider> Backend for Checked<P> {
             cursor.scope(tenant)?;
         }
         kv.scopes(tenant, query).await
+    }
+
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        let kv = self.kv(Op::DriftState)?;
+        self.require(!self.capabilities.drift.is_empty(), Op::DriftState)?;
+        kv.drift_state(scope).await
     }
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {

@@ -28,7 +28,7 @@ pub enum ErrorKind {
     NotFound,
     /// A precondition did not hold; `details.current_version` tells what is stored now.
     Conflict,
-    /// The store changed behind this caller's back.
+    /// Somebody else changed what this caller last saw; `details.reason` says how.
     DriftDetected,
     /// The stored value has another JSON type than the operation needs.
     WrongType,
@@ -196,7 +196,7 @@ impl Error {
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         let retry = match kind {
-            ErrorKind::Conflict | ErrorKind::DriftDetected | ErrorKind::TransactionLost => Retry::Now,
+            ErrorKind::Conflict | ErrorKind::TransactionLost => Retry::Now,
             ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::TransactionLimit => {
                 Retry::After(Duration::from_millis(100))
             }

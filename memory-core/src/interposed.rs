@@ -12,6 +12,7 @@ use crate::backend::{
     UpdateOutcome,
 };
 use crate::capabilities::Capabilities;
+use crate::drift::DriftState;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::json::Json;
@@ -109,6 +110,8 @@ operations! {
     Reembed = "reembed" { scope: Scope, options: ReembedOptions } -> ReembedOutcome;
     /// [`Backend::scopes`].
     Scopes = "scopes" { tenant: TenantId, query: ScopesQuery } -> ScopePage;
+    /// [`Backend::drift_state`].
+    DriftState = "drift_state" { scope: Scope } -> DriftState;
     /// [`Backend::drop_scope`].
     DropScope = "drop_scope" { scope: Scope } -> DropOutcome;
     /// [`Backend::export_scope`].
@@ -186,6 +189,7 @@ impl Request {
             | Self::Search { scope, .. }
             | Self::Stats { scope }
             | Self::Reembed { scope, .. }
+            | Self::DriftState { scope }
             | Self::DropScope { scope }
             | Self::ExportScope { scope }
             | Self::ImportScope { scope, .. }
@@ -267,6 +271,7 @@ impl<'a> Next<'a> {
             Request::Stats { scope } => Reply::Stats(kv()?.stats(&scope).await?),
             Request::Reembed { scope, options } => Reply::Reembed(kv()?.reembed(&scope, options).await?),
             Request::Scopes { tenant, query } => Reply::Scopes(kv()?.scopes(&tenant, query).await?),
+            Request::DriftState { scope } => Reply::DriftState(kv()?.drift_state(&scope).await?),
             Request::DropScope { scope } => Reply::DropScope(kv()?.drop_scope(&scope).await?),
             Request::ExportScope { scope } => Reply::ExportScope(kv()?.export_scope(&scope).await?),
             Request::ImportScope { scope, records, options } => {
@@ -487,6 +492,10 @@ impl<P: Provider, H: Hook> Backend for Interposed<P, H> {
 
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
         call!(self, Scopes { tenant: tenant.clone(), query })
+    }
+
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        call!(self, DriftState { scope: scope.clone() })
     }
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {

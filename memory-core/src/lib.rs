@@ -21,6 +21,7 @@ pub mod backend;
 pub mod capabilities;
 pub mod checked;
 pub mod cursor;
+pub mod drift;
 pub mod embed;
 pub mod entry;
 pub mod error;
@@ -48,6 +49,7 @@ pub use backend::{
 pub use capabilities::{Capabilities, Consistency, EmbeddingOwner, SqlDialect};
 pub use checked::Checked;
 pub use cursor::Cursor;
+pub use drift::{DriftCheck, DriftPolicy, DriftState, DriftToken};
 pub use embed::{EmbedRole, Embedder, EmbeddingModel};
 pub use entry::{Entry, Expect, Metadata, Quota, Scalar, Source, Ttl};
 pub use error::{Error, ErrorKind, Result, Retry};

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_core::Stream;
 
+use crate::drift::DriftState;
 use crate::entry::Entry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::reduce::Reducer;
 use crate::scope::{Key, Scope, TenantId};
@@ -62,7 +63,7 @@ pub trait Backend: Send + Sync + Debug {
     /// for `Embed::Always`.
     ///
     /// # Behavior
-    /// - SET-1 to SET-8, VER-1 to VER-8, TTL-1 to TTL-8, QUO-1 to QUO-6, EMB-1 to EMB-10.
+    /// - SET-1 to SET-8, VER-1 to VER-8, DRF-1 to DRF-16, TTL-1 to TTL-8, QUO-1 to QUO-6, EMB-1 to EMB-10.
     ///
     /// # Errors
     /// `conflict`, `too_large`, `quota_exceeded`, `invalid_argument`, `embedder_not_configured`,
@@ -170,6 +171,18 @@ pub trait Backend: Send + Sync + Debug {
     /// As [`Backend::list`].
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage>;
 
+    /// The scope's token, as of now. Requires `Capabilities::drift`.
+    ///
+    /// # Behavior
+    /// - DRF-10 to DRF-13.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`; `capability_unsupported` unless a backend that serves drift checks says otherwise.
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        let _ = scope;
+        Err(Error::unsupported("drift_state", "this one"))
+    }
+
     /// Deletes every entry of a scope, at once. Requires `Capabilities::kv`.
     ///
     /// # Behavior
@@ -242,6 +255,9 @@ macro_rules! forward_backend {
             }
             async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
                 (**self).scopes(tenant, query).await
+            }
+            async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+                (**self).drift_state(scope).await
             }
             async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
                 (**self).drop_scope(scope).await

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drift::{DriftChange, DriftCheck};
 use crate::entry::{Expect, Metadata, Quota, Source, Ttl};
 use crate::json::Json;
 use crate::scope::Key;
@@ -53,6 +54,8 @@ pub struct SetOptions {
     pub embed: Embed,
     /// Limits of the scope, checked in the write's own transaction.
     pub quota: Quota,
+    /// What the caller last saw, compared in the write's own transaction; not where `expect` is another than `Any`.
+    pub drift: DriftCheck,
 }
 
 impl SetOptions {
@@ -104,6 +107,13 @@ impl SetOptions {
         self.quota = quota;
         self
     }
+
+    /// Sets what the caller last saw.
+    #[must_use]
+    pub fn with_drift(mut self, drift: DriftCheck) -> Self {
+        self.drift = drift;
+        self
+    }
 }
 
 /// What [`Backend::set`](super::Backend::set) did.
@@ -121,13 +131,16 @@ pub struct SetOutcome {
     pub expires_at: Option<Timestamp>,
     /// What became of the embedding.
     pub embedding: Embedding,
+    /// The scope's token before and after, where the options asked for it.
+    #[serde(skip)]
+    pub drift: Option<DriftChange>,
 }
 
 impl SetOutcome {
     /// A write of `version` without embedding.
     #[must_use]
     pub fn new(version: u64, created: bool, written: bool, expires_at: Option<Timestamp>) -> Self {
-        Self { version, created, written, expires_at, embedding: Embedding::Skipped }
+        Self { version, created, written, expires_at, embedding: Embedding::Skipped, drift: None }
     }
 }
 
@@ -137,13 +150,22 @@ impl SetOutcome {
 pub struct DeleteOptions {
     /// Precondition.
     pub expect: Expect,
+    /// As for [`SetOptions`].
+    pub drift: DriftCheck,
 }
 
 impl DeleteOptions {
     /// A delete with a precondition.
     #[must_use]
     pub const fn expecting(expect: Expect) -> Self {
-        Self { expect }
+        Self { expect, drift: DriftCheck::Off }
+    }
+
+    /// Sets what the caller last saw.
+    #[must_use]
+    pub const fn with_drift(mut self, drift: DriftCheck) -> Self {
+        self.drift = drift;
+        self
     }
 }
 
@@ -153,13 +175,16 @@ impl DeleteOptions {
 pub struct DeleteOutcome {
     /// Whether a live entry was there and is gone.
     pub deleted: bool,
+    /// The scope's token before and after, where the options asked for it.
+    #[serde(skip)]
+    pub drift: Option<DriftChange>,
 }
 
 impl DeleteOutcome {
     /// An outcome.
     #[must_use]
     pub const fn new(deleted: bool) -> Self {
-        Self { deleted }
+        Self { deleted, drift: None }
     }
 }
 
@@ -171,6 +196,8 @@ pub struct UpdateOptions {
     pub ttl: Ttl,
     /// Limits of the scope, checked in the write's own transaction.
     pub quota: Quota,
+    /// Whether the outcome tells the scope's tokens; nothing is compared, since nothing is overwritten unread.
+    pub drift: DriftCheck,
 }
 
 impl UpdateOptions {
@@ -187,6 +214,13 @@ impl UpdateOptions {
         self.quota = quota;
         self
     }
+
+    /// Sets whether the outcome tells the scope's tokens.
+    #[must_use]
+    pub const fn with_drift(mut self, drift: DriftCheck) -> Self {
+        self.drift = drift;
+        self
+    }
 }
 
 /// What [`Backend::increment`](super::Backend::increment) did.
@@ -199,13 +233,16 @@ pub struct IncrementOutcome {
     pub version: u64,
     /// The expiry stored now.
     pub expires_at: Option<Timestamp>,
+    /// The scope's token before and after, where the options asked for it.
+    #[serde(skip)]
+    pub drift: Option<DriftChange>,
 }
 
 impl IncrementOutcome {
     /// An outcome.
     #[must_use]
     pub const fn new(value: i64, version: u64, expires_at: Option<Timestamp>) -> Self {
-        Self { value, version, expires_at }
+        Self { value, version, expires_at, drift: None }
     }
 }
 
@@ -225,13 +262,24 @@ pub struct UpdateOutcome {
     pub expires_at: Option<Timestamp>,
     /// What became of the embedding.
     pub embedding: Embedding,
+    /// The scope's token before and after, where the options asked for it.
+    #[serde(skip)]
+    pub drift: Option<DriftChange>,
 }
 
 impl UpdateOutcome {
     /// An outcome without appending, dropping or embedding.
     #[must_use]
     pub fn new(value: Json, version: u64, expires_at: Option<Timestamp>) -> Self {
-        Self { value, version, appended: None, dropped: 0, expires_at, embedding: Embedding::Skipped }
+        Self {
+            value,
+            version,
+            appended: None,
+            dropped: 0,
+            expires_at,
+            embedding: Embedding::Skipped,
+            drift: None,
+        }
     }
 }
 
@@ -260,9 +308,18 @@ impl NewEntry {
 pub struct BulkOptions {
     /// Limits of the scope, checked in the write's own transaction.
     pub quota: Quota,
+    /// The scope's token, compared once before the items; what was seen of each entry is in the item's own options.
+    pub drift: DriftCheck,
 }
 
 impl BulkOptions {
+    /// Sets the scope's token that was seen.
+    #[must_use]
+    pub const fn with_drift(mut self, drift: DriftCheck) -> Self {
+        self.drift = drift;
+        self
+    }
+
     /// Sets the quota.
     #[must_use]
     pub const fn with_quota(mut self, quota: Quota) -> Self {
