@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use crate::background::Signal;
 use crate::config::SqliteConfig;
+use crate::drift::Watch;
 use crate::row::{self, StoredEntry, Unreadable, signed};
 use crate::search::cache::{Change, IndexCache, What};
 pub(crate) use crate::space::{Content, History, Old, Space, Target};
@@ -30,6 +31,7 @@ pub(crate) struct Context {
     pub(crate) matrices: Arc<vector::cache::MatrixCache>,
     pub(crate) accesses: Arc<AccessCounts>,
     pub(crate) signal: Arc<Signal>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 /// Why an operation did not do what it was asked.
@@ -126,29 +128,53 @@ impl<'c> Batch<'c> {
             return Ok(*space);
         }
         let space = self
-            .statement("SELECT space, entries, bytes, expiring, version, floor, changes, vectors FROM scope WHERE digest = ?1")?
+            .statement(
+                "SELECT space, entries, bytes, expiring, version, floor, changes, vectors, generation, nonce, recount \
+                 FROM scope WHERE digest = ?1",
+            )?
             .query_row([digest.as_bytes()], |row| {
-                let mut numbers = [0_i64; 8];
+                let mut numbers = [0_i64; 11];
                 for (at, number) in numbers.iter_mut().enumerate() {
                     *number = row.get(at)?;
                 }
                 Ok(numbers)
             })
             .optional()?;
-        let space = match space {
-            None => Space::default(),
-            Some([id, entries, bytes, expiring, version, floor, changes, vectors]) => Space {
-                id,
-                entries: row::unsigned(entries, "counter")?,
-                bytes: row::unsigned(bytes, "counter")?,
-                expiring: row::unsigned(expiring, "counter")?,
-                vectors: row::unsigned(vectors, "counter")?,
-                version: row::unsigned(version, "counter")?,
-                floor: row::unsigned(floor, "counter")?,
-                changes,
-                dirty: false,
-            },
+        let (mut space, recount) = match space {
+            None => (Space::default(), 0),
+            Some(numbers) => {
+                let [
+                    id,
+                    entries,
+                    bytes,
+                    expiring,
+                    version,
+                    floor,
+                    changes,
+                    vectors,
+                    generation,
+                    nonce,
+                    recount,
+                ] = numbers;
+                let space = Space {
+                    id,
+                    entries: row::unsigned(entries, "counter")?,
+                    bytes: row::unsigned(bytes, "counter")?,
+                    expiring: row::unsigned(expiring, "counter")?,
+                    vectors: row::unsigned(vectors, "counter")?,
+                    version: row::unsigned(version, "counter")?,
+                    floor: row::unsigned(floor, "counter")?,
+                    changes,
+                    generation: row::unsigned(generation, "counter")?,
+                    nonce,
+                    dirty: false,
+                };
+                (space, recount)
+            }
         };
+        if recount != 0 {
+            self.recount(&mut space)?;
+        }
         self.spaces.insert(*digest, space);
         Ok(space)
     }
@@ -230,6 +256,7 @@ impl<'c> Batch<'c> {
             None => Vec::new(),
         };
         space.changes += 1;
+        space.drift(&self.context.watch);
         let born = history.born.unwrap_or(space.changes);
         let Content { value, metadata, source, text, size } = content;
         let length = key.as_str().len()
@@ -319,6 +346,7 @@ impl<'c> Batch<'c> {
         }
         let gone = self.remove_vectors(space, key.as_str())?;
         space.changes += 1;
+        space.drift(&self.context.watch);
         space.floor = space.floor.max(old.version);
         space.entries = space.entries.saturating_sub(1);
         space.bytes = space.bytes.saturating_sub(old.size);
@@ -488,19 +516,20 @@ impl<'c> Batch<'c> {
             }
             self.connection
                 .prepare_cached(
-                    "UPDATE scope SET space = ?2, entries = ?3, bytes = ?4, expiring = ?5, version = ?6, floor = ?7, \
-                     changes = ?8, vectors = ?9 WHERE digest = ?1",
+                    "UPDATE scope SET entries = ?2, bytes = ?3, expiring = ?4, version = ?5, floor = ?6, changes = ?7, \
+                     vectors = ?8, generation = ?9, nonce = ?10, recount = 0 WHERE digest = ?1",
                 )?
                 .execute(params![
                     digest.as_bytes(),
-                    space.id,
                     signed(space.entries),
                     signed(space.bytes),
                     signed(space.expiring),
                     signed(space.version),
                     signed(space.floor),
                     space.changes,
-                    signed(space.vectors)
+                    signed(space.vectors),
+                    signed(space.generation),
+                    space.nonce
                 ])?;
             space.dirty = false;
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::reduce::Reducer;
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole, Embedder, Embedding,
-    Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key,
-    ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopeDigest,
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, EmbedRole, Embedder,
+    Embedding, Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json,
+    Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopeDigest,
     ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
     TenantId, UpdateOptions, UpdateOutcome,
 };
@@ -104,7 +104,7 @@ impl Backend for SqliteProvider {
         let key = key.clone();
         self.store
             .writer
-            .submit(Cost::entry(0), move |batch| write::delete(batch, &target, &key, options.expect))
+            .submit(Cost::entry(0), move |batch| write::delete(batch, &target, &key, options))
             .await
     }
 
@@ -200,7 +200,7 @@ impl Backend for SqliteProvider {
                 .writer
                 .submit(Cost::slow(bytes), move |batch| {
                     let model = embedder.as_deref().map(Embedder::model);
-                    write::bulk_insert(batch, &target, &drafts, options.quota, model)
+                    write::bulk_insert(batch, &target, &drafts, options, model)
                 })
                 .await?
         };
@@ -284,6 +284,18 @@ impl Backend for SqliteProvider {
             .workers
             .run(move |connection| read::scopes(connection, &tenant, &query, now).map_err(Error::from))
             .await
+    }
+
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        let digest = scope.digest();
+        let watch = &self.store.watch;
+        match self.store.inline(|connection| watch.state(connection, &digest).map(Step::Done))? {
+            Some(state) => Ok(state),
+            None => {
+                let watch = Arc::clone(watch);
+                self.store.worker(move |connection| watch.state(connection, &digest).map(Step::Done)).await
+            }
+        }
     }
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {

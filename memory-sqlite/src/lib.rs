@@ -16,6 +16,7 @@ mod batch;
 mod block;
 mod checkpoint;
 mod config;
+mod drift;
 mod error;
 mod file;
 mod kv;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Health, HealthStatus, Provider, Result, Scope,
-    ScopeId, ScopeKind, SqlDialect, SqlFacet, TenantId,
+    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, Health, HealthStatus, Provider,
+    Result, Scope, ScopeId, ScopeKind, SqlDialect, SqlFacet, TenantId,
 };
 
 use crate::config::SqliteConfig;
@@ -143,6 +143,7 @@ impl Provider for SqliteProvider {
         capabilities.stats = true;
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
+        capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
         if self.embedder.is_some() {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;

@@ -261,16 +261,21 @@ pub(crate) fn stats(
 ) -> Result<Step<ScopeStats>, Unreadable> {
     let snapshot = connection.unchecked_transaction()?;
     let found = snapshot
-        .prepare_cached("SELECT space, entries, bytes, expiring, vectors FROM scope WHERE digest = ?1")?
+        .prepare_cached(
+            "SELECT space, entries, bytes, expiring, vectors, recount FROM scope WHERE digest = ?1",
+        )?
         .query_row([digest.as_bytes()], |row| {
             let counter = |at| row.get::<_, i64>(at);
-            Ok((counter(0)?, counter(1)?, counter(2)?, counter(3)?, counter(4)?))
+            Ok((counter(0)?, counter(1)?, counter(2)?, counter(3)?, counter(4)?, counter(5)?))
         })
         .optional()?;
     let mut stats = ScopeStats::default();
-    if let Some((space, entries, bytes, expiring, vectors)) = found {
-        if allowance == Allowance::Inline && (expiring > 1_000 || vectors > 1_000) {
+    if let Some((space, mut entries, mut bytes, mut expiring, vectors, recount)) = found {
+        if allowance == Allowance::Inline && (expiring > 1_000 || vectors > 1_000 || recount != 0) {
             return Ok(Step::TooMuch);
+        }
+        if recount != 0 {
+            (entries, bytes, expiring) = counted(&snapshot, space)?;
         }
         let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
         stats.entries = unsigned(entries - expired, "counter")?;
@@ -300,6 +305,15 @@ fn expired(
         .query_row(params![space, now.as_millis()], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
+/// Rows, bytes and rows that expire, of a scope that another program changed and none of ours has written since.
+fn counted(connection: &Connection, space: i64) -> rusqlite::Result<(i64, i64, i64)> {
+    connection
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(size), 0), count(expires_at) FROM entry WHERE space = ?1",
+        )?
+        .query_row([space], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+}
+
 /// SCO-1 to SCO-3.
 pub(crate) fn scopes(
     connection: &Connection,
@@ -317,8 +331,8 @@ pub(crate) fn scopes(
     let (low, high) = query.kind.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
     let snapshot = connection.unchecked_transaction()?;
     let mut statement = snapshot.prepare_cached(
-        "SELECT kind, name, space, entries, bytes, expiring FROM scope \
-         WHERE tenant = ?1 AND (kind, name) > (?2, ?3) AND kind BETWEEN ?4 AND ?5 AND entries > 0 ORDER BY kind, name",
+        "SELECT kind, name, space, entries, bytes, expiring, recount FROM scope \
+         WHERE tenant = ?1 AND (kind, name) > (?2, ?3) AND kind BETWEEN ?4 AND ?5 AND (entries > 0 OR recount <> 0) ORDER BY kind, name",
     )?;
     let mut rows = statement.query(params![tenant.as_str(), after_kind, after_id, low, high])?;
     let mut scopes: Vec<ScopeInfo> = Vec::new();
@@ -330,8 +344,11 @@ pub(crate) fn scopes(
             _ => return Err(malformed("scope").into()),
         };
         let id = ScopeId::new(row.get::<_, String>(1)?).map_err(|_| malformed("scope"))?;
-        let (space, entries, bytes, expiring): (i64, i64, i64, i64) =
+        let (space, mut entries, mut bytes, mut expiring): (i64, i64, i64, i64) =
             (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+        if row.get::<_, i64>(6)? != 0 {
+            (entries, bytes, expiring) = counted(&snapshot, space)?;
+        }
         let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
         let entries = unsigned(entries - expired, "counter")?;
         if entries == 0 {

@@ -9,10 +9,10 @@ use crate::error::{engine, foreign};
 pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
 
 /// What this version writes. A file with a higher `user_version` is refused.
-pub(crate) const USER_VERSION: i32 = 2;
+pub(crate) const USER_VERSION: i32 = 3;
 
 /// Entry `i` takes a file from `user_version` i to i + 1. A released one never changes.
-const MIGRATIONS: [&str; 2] = [V1, V2];
+const MIGRATIONS: [&str; 3] = [V1, V2, V3];
 
 const V1: &str = "
 CREATE TABLE sequence (
@@ -93,6 +93,72 @@ CREATE INDEX vector_model ON vector (space, model);
 ALTER TABLE scope ADD COLUMN vectors INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// What other programs change is noticed. Our own connections run no triggers: they do the same in their statements.
+///
+/// A trigger's own UPDATE of `entry` names only `version`, and one of `scope` none of the columns that `scope_moved` is
+/// about, so that they end also where a program has recursive triggers on.
+const V3: &str = "
+CREATE TABLE database (
+    id BLOB PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+INSERT INTO database (id) VALUES (randomblob(16));
+
+ALTER TABLE scope ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE scope ADD COLUMN nonce INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE scope ADD COLUMN recount INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX scope_space ON scope (space);
+UPDATE scope SET generation = 1, nonce = random();
+
+CREATE TRIGGER entry_inserted AFTER INSERT ON entry BEGIN
+    UPDATE scope SET generation = generation + 1, nonce = random(), changes = changes + 1, recount = 1,
+        version = version + 1 WHERE space = NEW.space;
+    UPDATE entry SET version = (SELECT version FROM scope WHERE space = NEW.space)
+        WHERE space = NEW.space AND key = NEW.key AND EXISTS (SELECT 1 FROM scope WHERE space = NEW.space);
+END;
+
+CREATE TRIGGER entry_updated AFTER UPDATE OF space, key, born, created_at, updated_at, expires_at, size, body, source,
+    metadata, text, value ON entry BEGIN
+    UPDATE scope SET generation = generation + 1, nonce = random(), changes = changes + 1, recount = 1,
+        version = version + 1 WHERE space = NEW.space OR space = OLD.space;
+    UPDATE entry SET version = (SELECT version FROM scope WHERE space = NEW.space)
+        WHERE space = NEW.space AND key = NEW.key AND EXISTS (SELECT 1 FROM scope WHERE space = NEW.space);
+END;
+
+CREATE TRIGGER entry_renumbered AFTER UPDATE OF version ON entry BEGIN
+    UPDATE scope SET generation = generation + 1, nonce = random(), changes = changes + 1, recount = 1
+        WHERE space = NEW.space;
+    UPDATE scope SET version = version + 1 WHERE space = NEW.space AND version <> NEW.version;
+    UPDATE entry SET version = (SELECT version FROM scope WHERE space = NEW.space)
+        WHERE space = NEW.space AND key = NEW.key
+        AND version <> (SELECT version FROM scope WHERE space = NEW.space);
+END;
+
+CREATE TRIGGER entry_deleted AFTER DELETE ON entry BEGIN
+    UPDATE scope SET generation = generation + 1, nonce = random(), changes = changes + 1, recount = 1,
+        floor = version WHERE space = OLD.space;
+END;
+
+CREATE TRIGGER body_updated AFTER UPDATE ON body BEGIN
+    UPDATE entry SET body = body WHERE body = NEW.id OR body = OLD.id;
+END;
+
+CREATE TRIGGER body_deleted AFTER DELETE ON body BEGIN
+    UPDATE entry SET body = body WHERE body = OLD.id;
+END;
+
+CREATE TRIGGER scope_inserted AFTER INSERT ON scope BEGIN
+    UPDATE scope SET generation = max(generation, 0) + 1, nonce = random(), recount = 1 WHERE digest = NEW.digest;
+END;
+
+CREATE TRIGGER scope_moved AFTER UPDATE OF digest, space, tenant, kind, name ON scope BEGIN
+    UPDATE scope SET generation = generation + 1, nonce = random(), changes = changes + 1, recount = 1
+        WHERE digest = NEW.digest;
+END;
+";
+
+const UNEXPECTED: &str = "the tables of the database are not those this program creates; restore the file from a copy. \
+     The file was not touched";
+
 /// Whose file this is, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
@@ -167,7 +233,11 @@ fn migrate_locked(conn: &Connection) -> Result<()> {
         Identity::Ours(version) => usize::try_from(version).unwrap_or(0),
     };
     for sql in MIGRATIONS.iter().skip(from) {
-        conn.execute_batch(sql).map_err(engine)?;
+        conn.execute_batch(sql).map_err(|error| match error {
+            // The statements are right, so the file has not what a file of its version has.
+            rusqlite::Error::SqlInputError { .. } => foreign(UNEXPECTED).with_source(error),
+            error => engine(error),
+        })?;
     }
     // Before the commit: a file that is not as we would have made it stays as it was.
     verify(conn)?;
@@ -187,14 +257,20 @@ pub(crate) fn verify(conn: &Connection) -> Result<()> {
     for sql in MIGRATIONS {
         pristine.execute_batch(sql).map_err(engine)?;
     }
-    if objects(conn)? == objects(&pristine)? {
-        Ok(())
-    } else {
-        Err(foreign(
-            "the tables of the database are not those this program creates; restore the file from a copy. \
-             The file was not touched",
-        ))
-    }
+    if objects(conn)? == objects(&pristine)? { Ok(()) } else { Err(foreign(UNEXPECTED)) }
+}
+
+/// Whether every trigger of this version is there as it was made, and no other.
+pub(crate) fn has_triggers(conn: &Connection) -> rusqlite::Result<bool> {
+    let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")?;
+    let found = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    let mut made: Vec<&str> = V3
+        .split("\n\n")
+        .map(|part| part.trim().trim_end_matches(';'))
+        .filter(|part| part.starts_with("CREATE TRIGGER "))
+        .collect();
+    made.sort_unstable();
+    Ok(found == made)
 }
 
 fn objects(conn: &Connection) -> Result<Vec<(String, String, Option<String>)>> {

@@ -32,6 +32,10 @@ pub(crate) struct Space {
     pub(crate) floor: u64,
     /// Counts everything that a reader could notice.
     pub(crate) changes: i64,
+    /// Counts every change of an entry; 0: there was none.
+    pub(crate) generation: u64,
+    /// Another one with every generation.
+    pub(crate) nonce: i64,
     /// Whether it is to be written.
     pub(crate) dirty: bool,
 }

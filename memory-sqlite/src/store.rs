@@ -13,6 +13,7 @@ use crate::background::{Schedule, Signal};
 use crate::batch::Context;
 use crate::checkpoint::Checkpointer;
 use crate::config::SqliteConfig;
+use crate::drift::Watch;
 use crate::error::{engine, overloaded};
 use crate::file::{self, FileId, Location, Role};
 use crate::readers::{Desk, Readers, Workers};
@@ -39,6 +40,7 @@ pub(crate) struct Store {
     pub(crate) indexes: Arc<IndexCache>,
     pub(crate) matrices: Arc<MatrixCache>,
     pub(crate) signal: Arc<Signal>,
+    pub(crate) watch: Arc<Watch>,
     location: Location,
     file_id: Option<FileId>,
     exports: AtomicUsize,
@@ -67,6 +69,11 @@ impl Store {
         let indexes = Arc::new(IndexCache::new(config.search_index_bytes));
         let matrices = Arc::new(MatrixCache::new(config.vector_index_bytes));
         let signal = Arc::new(Signal::new(config.checkpoint_pages));
+        let opened = match &location {
+            Location::Memory => None,
+            Location::File(path) => FileId::of(path).map(|id| (path.clone(), id)),
+        };
+        let watch = Arc::new(Watch::new(&connection, opened)?);
         let context = Context {
             clock: Arc::clone(&clock),
             config: config.clone(),
@@ -74,6 +81,7 @@ impl Store {
             matrices: Arc::clone(&matrices),
             accesses: Arc::clone(&accesses),
             signal: Arc::clone(&signal),
+            watch: Arc::clone(&watch),
         };
         let in_memory = matches!(location, Location::Memory);
         let writer = Arc::new(Writer::new(connection, in_memory, context)?);
@@ -111,6 +119,7 @@ impl Store {
             indexes,
             matrices,
             signal,
+            watch,
             location,
             file_id,
             exports: AtomicUsize::new(0),

@@ -1,17 +1,18 @@
 //! The operations that write, as they run inside a transaction. Each checks first and writes then.
 
+use memory_core::drift::{ContentDigest, DriftChange, DriftReason};
 use memory_core::entry::{Expect, Quota, Ttl, size_bytes};
 use memory_core::json::Json;
 use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::reduce::{Reducer, reduce};
 use memory_core::{
-    DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, IncrementOutcome, Key, NewEntry, Scope,
-    SetOptions, SetOutcome, Timestamp, UpdateOptions, UpdateOutcome,
+    BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error,
+    IncrementOutcome, Key, NewEntry, Scope, SetOptions, SetOutcome, Timestamp, UpdateOptions, UpdateOutcome,
 };
 use rusqlite::params;
 
 use crate::batch::{Batch, Content, Fault, History, Old, Space, Target};
-use crate::row::encode_metadata;
+use crate::row::{StoredEntry, encode_metadata};
 
 /// A set, with everything computed that needs no transaction.
 #[derive(Debug)]
@@ -59,6 +60,12 @@ impl Draft {
         }
     }
 
+    /// What the entry says once it is stored.
+    fn digest(&self, expires_at: Option<Timestamp>) -> ContentDigest {
+        let SetOptions { metadata, source, text, .. } = &self.options;
+        ContentDigest::of(&self.value, metadata, source.as_ref(), text.as_deref(), expires_at)
+    }
+
     /// Whether the entry is what this set would make of it.
     fn is_stored(&self, entry: &Entry) -> bool {
         let lifetime = match self.options.ttl {
@@ -92,7 +99,7 @@ pub(crate) fn set(
     if let Some(model) = model.filter(|_| draft.embed() != Embed::Never) {
         check_model(batch, target, model)?;
     }
-    set_within(batch, target, draft, draft.options.quota)
+    set_within(batch, target, draft, draft.options.quota, None)
 }
 
 /// EMB-2.
@@ -106,27 +113,58 @@ fn set_within(
     target: &Target,
     draft: &Draft,
     quota: Quota,
+    scope_drift: Option<DriftReason>,
 ) -> Result<SetOutcome, Fault> {
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
     let mut old = batch.old(&space, &draft.key)?;
     let live = old.filter(|old| old.is_live(now));
-    if let Err(conflict) = check_expect(batch, &space, &draft.key, draft.options.expect, live.as_ref()) {
-        // The retry of a set whose reply was lost.
-        if let (Fault::Refused(_), Some(live)) = (&conflict, live)
-            && let Some(stored) = batch.entry(&space, &draft.key)?
+    let before = batch.token(&space);
+    let check = &draft.options.drift;
+    let mut lost = false;
+    let allowed =
+        check_expect(batch, &space, &draft.key, draft.options.expect, live.as_ref()).and_then(|()| {
+            let drifted = match (draft.options.expect, scope_drift) {
+                (Expect::Any, None) => {
+                    batch.drifted(&target.digest, &space, Some(&draft.key), live.as_ref(), check, now)?
+                }
+                (Expect::Any, found) => found,
+                // It is safe by itself.
+                _ => None,
+            };
+            lost = drifted.is_some_and(DriftReason::is_of_the_store);
+            drifted.map_or(Ok(()), |reason| Err(reason.refusal(before).into()))
+        });
+    if let Err(refused) = allowed {
+        // The retry of a set whose reply was lost; or somebody else wrote the same.
+        if let (Fault::Refused(_), Some(live)) = (&refused, live)
+            && !lost
+            && let Some(stored) = readable(batch.entry(&space, &draft.key))?
             && draft.is_stored(&stored.entry)
         {
-            return Ok(SetOutcome::new(live.version, false, false, live.expires_at));
+            let mut outcome = SetOutcome::new(live.version, false, false, live.expires_at);
+            outcome.drift =
+                batch.told(check, before, &space, || Some(ContentDigest::of_entry(&stored.entry)));
+            return Ok(outcome);
         }
-        return Err(conflict);
+        return Err(refused);
     }
     let expires_at = draft.options.ttl.expiry(now, live.and_then(|live| live.expires_at))?;
     batch.allow(target, &mut space, &draft.key, quota, &mut old, draft.size, now)?;
     let history = follow(&space, live.as_ref(), now, expires_at)?;
     batch.put(target, &mut space, &draft.key, old.as_ref(), draft.content(), history)?;
     batch.keep(&target.digest, space);
-    Ok(SetOutcome::new(history.version, live.is_none(), true, expires_at))
+    let mut outcome = SetOutcome::new(history.version, live.is_none(), true, expires_at);
+    outcome.drift = batch.told(check, before, &space, || Some(draft.digest(expires_at)));
+    Ok(outcome)
+}
+
+/// An entry, unless what is stored is none: another program may have written anything.
+fn readable(read: Result<Option<StoredEntry>, Fault>) -> Result<Option<StoredEntry>, Fault> {
+    match read {
+        Err(Fault::Refused(_)) => Ok(None),
+        read => read,
+    }
 }
 
 /// The history of a row that is written at `now` over a live one, or anew.
@@ -182,17 +220,33 @@ pub(crate) fn delete(
     batch: &mut Batch<'_>,
     target: &Target,
     key: &Key,
-    expect: Expect,
+    options: DeleteOptions,
 ) -> Result<DeleteOutcome, Fault> {
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
+    let before = batch.token(&space);
+    let check = &options.drift;
     let Some(old) = batch.old(&space, key)?.filter(|old| old.is_live(now)) else {
-        return Ok(DeleteOutcome::new(false));
+        let found = batch.drifted(&target.digest, &space, Some(key), None, check, now)?;
+        if let Some(reason) = found.filter(|reason| reason.is_of_the_store()) {
+            return Err(reason.refusal(before).into());
+        }
+        // It is gone, as was wanted.
+        let mut outcome = DeleteOutcome::new(false);
+        outcome.drift = batch.told(check, before, &space, || None);
+        return Ok(outcome);
     };
-    check_expect(batch, &space, key, expect, Some(&old))?;
+    check_expect(batch, &space, key, options.expect, Some(&old))?;
+    if options.expect == Expect::Any
+        && let Some(reason) = batch.drifted(&target.digest, &space, Some(key), Some(&old), check, now)?
+    {
+        return Err(reason.refusal(before).into());
+    }
     batch.remove(target, &mut space, key, &old)?;
     batch.keep(&target.digest, space);
-    Ok(DeleteOutcome::new(true))
+    let mut outcome = DeleteOutcome::new(true);
+    outcome.drift = batch.told(check, before, &space, || None);
+    Ok(outcome)
 }
 
 /// INC. With an embedder's model, also what is to be embedded.
@@ -205,8 +259,14 @@ pub(crate) fn increment(
     model: Option<&EmbeddingModel>,
 ) -> Result<(IncrementOutcome, Option<String>), Fault> {
     let mut value = 0_i64;
-    let Modified { version, expires_at, text } = modify(batch, target, key, options, model, |stored| {
-        let before = match stored {
+    let Modified { version, expires_at, text, drift } = modify(
+        batch,
+        target,
+        key,
+        options,
+        model,
+        |stored| {
+            let before = match stored {
             None => 0,
             Some(stored) => stored.as_i64_exact().ok_or_else(|| {
                 Error::new(
@@ -215,12 +275,15 @@ pub(crate) fn increment(
                 )
             })?,
         };
-        value = before.checked_add(delta).ok_or_else(|| {
-            Error::invalid("the sum does not fit 64 bits; nothing was changed; use a smaller delta")
-        })?;
-        Ok(Json::from(value))
-    })?;
-    Ok((IncrementOutcome::new(value, version, expires_at), text))
+            value = before.checked_add(delta).ok_or_else(|| {
+                Error::invalid("the sum does not fit 64 bits; nothing was changed; use a smaller delta")
+            })?;
+            Ok(Json::from(value))
+        },
+    )?;
+    let mut outcome = IncrementOutcome::new(value, version, expires_at);
+    outcome.drift = drift;
+    Ok((outcome, text))
 }
 
 /// UPD. With an embedder's model, also what is to be embedded.
@@ -234,19 +297,21 @@ pub(crate) fn update(
 ) -> Result<(UpdateOutcome, Option<String>), Fault> {
     let limit = batch.context().config.max_value_bytes;
     let mut reduced = None;
-    let Modified { version, expires_at, text } = modify(batch, target, key, options, model, |stored| {
-        let result = reduce(stored, reducer)?;
-        if result.value.len_bytes() > limit {
-            return Err(Error::too_large("value", result.value.len_bytes(), limit, "bytes"));
-        }
-        let value = result.value.clone();
-        reduced = Some(result);
-        Ok(value)
-    })?;
+    let Modified { version, expires_at, text, drift } =
+        modify(batch, target, key, options, model, |stored| {
+            let result = reduce(stored, reducer)?;
+            if result.value.len_bytes() > limit {
+                return Err(Error::too_large("value", result.value.len_bytes(), limit, "bytes"));
+            }
+            let value = result.value.clone();
+            reduced = Some(result);
+            Ok(value)
+        })?;
     let reduced = reduced.ok_or_else(crate::error::lost)?;
     let mut outcome = UpdateOutcome::new(reduced.value, version, expires_at);
     outcome.appended = reduced.appended;
     outcome.dropped = reduced.dropped;
+    outcome.drift = drift;
     Ok((outcome, text))
 }
 
@@ -256,6 +321,7 @@ struct Modified {
     expires_at: Option<Timestamp>,
     /// What is to be embedded, where a model was given.
     text: Option<String>,
+    drift: Option<DriftChange>,
 }
 
 /// Replaces the value by what `change` makes of it, and keeps the rest.
@@ -272,6 +338,7 @@ fn modify(
     }
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
+    let before = batch.token(&space);
     let mut old = batch.old(&space, key)?;
     let live = old.filter(|old| old.is_live(now));
     let stored = match live {
@@ -301,7 +368,11 @@ fn modify(
     batch.put(target, &mut space, key, old.as_ref(), content, history)?;
     batch.keep(&target.digest, space);
     let text = model.map(|_| stored.search_text().into_owned());
-    Ok(Modified { version: history.version, expires_at, text })
+    let drift = batch.told(&options.drift, before, &space, || {
+        let Entry { value, metadata, source, text, .. } = &stored;
+        Some(ContentDigest::of(value, metadata, source.as_ref(), text.as_deref(), expires_at))
+    });
+    Ok(Modified { version: history.version, expires_at, text, drift })
 }
 
 /// BLK.
@@ -309,7 +380,7 @@ pub(crate) fn bulk_insert(
     batch: &mut Batch<'_>,
     target: &Target,
     drafts: &[Draft],
-    quota: Quota,
+    options: BulkOptions,
     model: Option<&EmbeddingModel>,
 ) -> Result<Vec<SetOutcome>, Fault> {
     if let Some(model) = model
@@ -319,6 +390,11 @@ pub(crate) fn bulk_insert(
     }
     batch.whole(&target.digest, |batch| {
         let now = batch.now();
+        let scope_drift = {
+            let space = batch.space(&target.digest)?;
+            batch.drifted(&target.digest, &space, None, None, &options.drift, now)?
+        };
+        let quota = options.quota;
         let before = match quota.is_unlimited() {
             true => (0, 0),
             false => {
@@ -328,8 +404,8 @@ pub(crate) fn bulk_insert(
         };
         let mut outcomes = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
-            let outcome =
-                set_within(batch, target, draft, Quota::default()).map_err(|fault| at_index(fault, index))?;
+            let outcome = set_within(batch, target, draft, Quota::default(), scope_drift)
+                .map_err(|fault| at_index(fault, index))?;
             outcomes.push(outcome);
         }
         if !quota.is_unlimited() {
@@ -362,7 +438,12 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
     let Scope { kind, .. } = &target.scope;
     if kind.is_durable() {
         if space.entries > 0 {
-            space.id = batch.fresh_space()?;
+            let fresh = batch.fresh_space()?;
+            batch
+                .statement("UPDATE scope SET space = ?2 WHERE digest = ?1")?
+                .execute(params![target.digest.as_bytes(), fresh])?;
+            space.id = fresh;
+            space.drift(&batch.context().watch);
         }
         (space.entries, space.bytes, space.expiring, space.vectors) = (0, 0, 0, 0);
         space.floor = space.version;
