@@ -6,6 +6,7 @@
 //! - `definitions` (feature `sqlite`): backends that are defined at run time;
 //! - `fallback` (feature `sqlite`): a store in the place of one that cannot be reached;
 //! - [`audit`]: a record of every operation;
+//! - [`drift`]: writes that would destroy what somebody else changed are refused;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
 //! - [`system`]: the real clock and ids;
@@ -19,6 +20,7 @@ pub mod audit;
 pub mod config;
 #[cfg(feature = "sqlite")]
 pub mod definitions;
+pub mod drift;
 pub mod embedders;
 #[cfg(feature = "sqlite")]
 pub mod fallback;

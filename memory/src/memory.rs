@@ -1,5 +1,6 @@
 //! An opened backend.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use memory_core::{
 pub struct Memory {
     provider: Arc<Checked<Arc<dyn Provider>>>,
     embedding_model: Option<EmbeddingModel>,
+    drift_backups: Option<PathBuf>,
 }
 
 impl Memory {
@@ -24,13 +26,27 @@ impl Memory {
     /// # Errors
     /// `internal` where the provider contradicts itself ([`Checked::new`]).
     pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
-        Ok(Self { provider: Arc::new(Checked::new(provider)?), embedding_model: None })
+        Ok(Self { provider: Arc::new(Checked::new(provider)?), embedding_model: None, drift_backups: None })
     }
 
     /// Notes the model that the provider was given.
     pub(crate) fn with_embedding_model(mut self, model: EmbeddingModel) -> Self {
         self.embedding_model = Some(model);
         self
+    }
+
+    /// Names the folder in which a scope is saved before a write to it is refused for drift. A SQLite store has one
+    /// beside its file, `FILE.drift`; others have none unless they are given one.
+    #[must_use]
+    pub fn with_drift_backups(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.drift_backups = Some(folder.into());
+        self
+    }
+
+    /// The folder in which scopes are saved; `None`: they are not.
+    #[must_use]
+    pub fn drift_backups(&self) -> Option<&Path> {
+        self.drift_backups.as_deref()
     }
 
     /// The model of the embedder this was opened with; `None`: without one, or the provider has its own.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use memory_core::limits::{MAX_PAGE, MAX_PAGE_BYTES};
 use memory_core::sql::DEFAULT_MAX_ROWS;
-use memory_core::{Quota, ScopeKind};
+use memory_core::{DriftPolicy, Quota, ScopeKind};
 use serde::Serialize;
 
 /// Default cap of one call's input, in bytes.
@@ -35,6 +35,8 @@ pub struct Policy {
     pub quota: Quota,
     /// How many bytes the database of each of its scopes may hold; `None`: the provider's own limit.
     pub sql_max_bytes: Option<u64>,
+    /// What writes are refused for; `None`: `row` where the backend serves it, else `off`.
+    pub drift: Option<DriftPolicy>,
     /// Most entries, hits, facts or rows of one answer: 1 to 10,000.
     pub max_rows: usize,
     /// Most bytes of one answer: 16 KiB to 64 MiB.
@@ -50,6 +52,7 @@ impl Default for Policy {
             sql_scopes: BTreeSet::new(),
             quota: Quota::default(),
             sql_max_bytes: None,
+            drift: None,
             max_rows: DEFAULT_MAX_ANSWER_ROWS,
             max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES,
             max_input_bytes: DEFAULT_MAX_INPUT_BYTES,
@@ -92,6 +95,14 @@ impl Policy {
         self
     }
 
+    /// Sets what writes are refused for. A backend that does not serve it is refused by
+    /// [`MemoryTool::new`](crate::MemoryTool::new).
+    #[must_use]
+    pub fn with_drift(mut self, drift: DriftPolicy) -> Self {
+        self.drift = Some(drift);
+        self
+    }
+
     /// Caps the rows of an answer; clamped into 1 to 10,000.
     #[must_use]
     pub fn with_max_rows(mut self, rows: usize) -> Self {
@@ -130,6 +141,8 @@ impl Policy {
                 max_bytes: tighter(self.quota.max_bytes, other.quota.max_bytes),
             },
             sql_max_bytes: tighter(self.sql_max_bytes, other.sql_max_bytes),
+            // The later, the stricter; and what is said goes before what is not.
+            drift: self.drift.max(other.drift),
             max_rows: self.max_rows.min(other.max_rows),
             max_answer_bytes: self.max_answer_bytes.min(other.max_answer_bytes),
             max_input_bytes: self.max_input_bytes.min(other.max_input_bytes),
@@ -160,18 +173,21 @@ mod tests {
             .with_memory_scopes([ScopeKind::Agent, ScopeKind::User])
             .with_sql_scopes([ScopeKind::Agent])
             .with_quota(Quota { max_entries: Some(10), max_bytes: None })
+            .with_drift(DriftPolicy::Row)
             .with_max_rows(50);
         let b = Policy::default()
             .with_memory_scopes(ScopeKind::ALL)
             .with_quota(Quota { max_entries: Some(20), max_bytes: Some(5) })
             .with_sql_max_bytes(7)
+            .with_drift(DriftPolicy::Strict)
             .with_max_answer_bytes(20_000);
         let both = a.narrow(&b);
         assert_eq!(both, b.narrow(&a));
         assert_eq!(both.memory_scopes, a.memory_scopes);
         assert!(both.sql_scopes.is_empty());
         assert_eq!(both.quota, Quota { max_entries: Some(10), max_bytes: Some(5) });
-        assert_eq!(both.sql_max_bytes, Some(7));
+        assert_eq!((both.sql_max_bytes, both.drift), (Some(7), Some(DriftPolicy::Strict)));
+        assert_eq!(a.narrow(&Policy::default()).drift, Some(DriftPolicy::Row));
         assert_eq!((both.max_rows, both.max_answer_bytes), (50, 20_000));
     }
 }

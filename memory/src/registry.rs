@@ -196,6 +196,11 @@ impl Registry {
         let mut context = self.context.clone();
         context.base_dir = base_dir.or(context.base_dir);
         let memory = Memory::new(factory.open(url, &context).await?)?;
+        #[cfg(feature = "sqlite")]
+        let memory = match crate::sqlite::drift_folder(url, context.base_dir.as_deref()) {
+            Some(folder) => memory.with_drift_backups(folder),
+            None => memory,
+        };
         match context.embedder {
             None => Ok(memory),
             // Writes would be acknowledged without the vectors that the operator asked for.

@@ -43,6 +43,16 @@ pub fn open(url: &BackendUrl, context: &OpenContext) -> Result<SqliteProvider> {
     })
 }
 
+/// The folder beside a database in which its scopes are saved when writes are refused for drift.
+pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<PathBuf> {
+    if url.scheme() != "sqlite" {
+        return None;
+    }
+    let mut name = based(base, path(url).ok()??).into_os_string();
+    name.push(".drift");
+    Some(PathBuf::from(name))
+}
+
 fn based(base: Option<&Path>, path: PathBuf) -> PathBuf {
     match base {
         Some(base) => base.join(path),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use memory_core::sql::DEFAULT_MAX_ROWS;
-use memory_core::{Error, Quota, Result, ScopeId, ScopeKind, TenantId};
+use memory_core::{DriftPolicy, Error, Quota, Result, ScopeId, ScopeKind, TenantId};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::audit::AuditSection;
@@ -146,6 +146,8 @@ pub struct DefaultSection {
     pub quota: Option<Quota>,
     /// How many bytes each scope's database may hold.
     pub sql_max_bytes: Option<u64>,
+    /// What writes are refused for: `off`, `row` or `strict`.
+    pub drift: Option<DriftPolicy>,
     /// Most rows of one answer.
     pub max_rows: Option<usize>,
     /// Most bytes of one answer.
@@ -167,6 +169,8 @@ pub struct AgentSection {
     pub quota: Option<Quota>,
     /// How many bytes the database of each of its scopes may hold.
     pub sql_max_bytes: Option<u64>,
+    /// What its writes are refused for: `off`, `row` or `strict`.
+    pub drift: Option<DriftPolicy>,
     /// Most rows of one answer.
     pub max_rows: Option<usize>,
     /// Most bytes of one answer.
@@ -182,6 +186,8 @@ pub struct LimitsSection {
     pub quota: Quota,
     /// Most bytes that any scope's database may hold.
     pub sql_max_bytes: Option<u64>,
+    /// What every write is refused for at least: `off`, `row` or `strict`.
+    pub drift: Option<DriftPolicy>,
     /// Most rows of one answer.
     pub max_rows: usize,
     /// Most bytes of one answer.
@@ -195,6 +201,7 @@ impl Default for LimitsSection {
         Self {
             quota: Quota::default(),
             sql_max_bytes: None,
+            drift: None,
             max_rows: DEFAULT_MAX_ANSWER_ROWS,
             max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES,
             max_input_bytes: DEFAULT_MAX_INPUT_BYTES,
@@ -226,6 +233,7 @@ pub(super) struct Rules {
     pub(super) sql_scopes: Option<BTreeSet<ScopeKind>>,
     quota: Option<Quota>,
     sql_max_bytes: Option<u64>,
+    drift: Option<DriftPolicy>,
     max_rows: Option<usize>,
     max_answer_bytes: Option<usize>,
 }
@@ -239,6 +247,7 @@ macro_rules! rules_of {
                     sql_scopes: self.sql_scopes.clone(),
                     quota: self.quota,
                     sql_max_bytes: self.sql_max_bytes,
+                    drift: self.drift,
                     max_rows: self.max_rows,
                     max_answer_bytes: self.max_answer_bytes,
                 }
@@ -258,6 +267,7 @@ impl Rules {
             sql_scopes: self.sql_scopes.or_else(|| other.sql_scopes.clone()),
             quota: complete(self.quota, other.quota),
             sql_max_bytes: self.sql_max_bytes.or(other.sql_max_bytes),
+            drift: self.drift.or(other.drift),
             max_rows: self.max_rows.or(other.max_rows),
             max_answer_bytes: self.max_answer_bytes.or(other.max_answer_bytes),
         }
@@ -270,6 +280,7 @@ impl Rules {
             sql_scopes: self.sql_scopes.unwrap_or_default(),
             quota: self.quota.unwrap_or_default(),
             sql_max_bytes: self.sql_max_bytes,
+            drift: self.drift,
             max_rows: self.max_rows.unwrap_or(ceiling.max_rows),
             max_answer_bytes: self.max_answer_bytes.unwrap_or(ceiling.max_answer_bytes),
             max_input_bytes: ceiling.max_input_bytes,
@@ -280,6 +291,13 @@ impl Rules {
     pub(super) fn check(&self, place: &str, limits: &LimitsSection) -> Result<()> {
         check_range(place, "max_rows", self.max_rows, 1, DEFAULT_MAX_ROWS)?;
         check_range(place, "max_answer_bytes", self.max_answer_bytes, MIN_ANSWER_BYTES, MAX_ANSWER_BYTES)?;
+        if let (Some(own), Some(least)) = (self.drift, limits.drift)
+            && own < least
+        {
+            return Err(Error::invalid(format!(
+                "`drift` under {place} is `{own}`, looser than the `{least}` under [limits]; make it as strict, or loosen that"
+            )));
+        }
         let quota = self.quota.unwrap_or_default();
         for (name, own, limit) in [
             ("max_rows", wide(self.max_rows), wide(Some(limits.max_rows))),

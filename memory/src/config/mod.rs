@@ -242,6 +242,7 @@ impl Config {
             sql_scopes: if self.file.sql.enabled { ScopeKind::ALL.into() } else { BTreeSet::new() },
             quota: limits.quota,
             sql_max_bytes: limits.sql_max_bytes,
+            drift: limits.drift,
             max_rows: limits.max_rows,
             max_answer_bytes: limits.max_answer_bytes,
             max_input_bytes: limits.max_input_bytes,

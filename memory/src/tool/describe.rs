@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memory_core::{Capabilities, Quota, Result, ScopeKind, SqlDialect};
+use memory_core::{Capabilities, DriftPolicy, Quota, Result, ScopeKind, SqlDialect};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -76,6 +76,7 @@ impl MemoryTool {
             quota: Quota,
             #[serde(skip_serializing_if = "Option::is_none")]
             sql_max_bytes: Option<u64>,
+            drift: DriftPolicy,
         }
         let capabilities = self.memory.capabilities();
         let mut truncated = false;
@@ -102,6 +103,7 @@ impl MemoryTool {
                 max_rows: self.policy.max_rows,
                 quota: self.policy.quota,
                 sql_max_bytes: self.policy.sql_max_bytes,
+                drift: self.drift.policy(),
             },
             sql_dialect: capabilities.sql_dialect,
             capabilities: &capabilities,

@@ -13,10 +13,13 @@ use serde_json::value::RawValue;
 use super::MemoryTool;
 use super::answer::{Budget, EntryAnswer, capped, text};
 use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
+use crate::drift::Guarded;
 
 impl MemoryTool {
-    fn kv(&self, op: ToolOp) -> Result<&dyn Backend> {
-        self.memory.backend().ok_or_else(|| self.unsupported(op))
+    /// The entries as this run has seen them.
+    fn kv(&self, op: ToolOp) -> Result<Guarded<'_>> {
+        let backend = self.memory.backend().ok_or_else(|| self.unsupported(op))?;
+        Ok(self.drift.guard(backend))
     }
 
     pub(super) async fn get(&self, op: Get) -> Result<String> {

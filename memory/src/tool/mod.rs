@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use memory_core::{Capabilities, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
+use memory_core::{Capabilities, DriftPolicy, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
 use serde_json::Value;
 
 pub use answer::refusal;
@@ -24,6 +24,7 @@ pub use ops::ToolOp;
 pub use schema::{op_schema, tool_schema};
 
 use crate::audit::{Auditor, Facts};
+use crate::drift::{Backups, DriftSession};
 use crate::memory::Memory;
 use crate::policy::Policy;
 use input::Call;
@@ -60,6 +61,7 @@ pub struct MemoryTool {
     memory: Memory,
     policy: Policy,
     run: RunContext,
+    drift: DriftSession,
     open_transactions: Mutex<BTreeMap<ScopeKind, sql::OpenTransaction>>,
     auditor: Option<Arc<Auditor>>,
 }
@@ -69,16 +71,18 @@ impl MemoryTool {
     ///
     /// # Errors
     /// `capability_unsupported` where the policy has a quota and the backend serves key/value but no
-    /// quotas: it would not hold.
+    /// quotas: it would not hold; likewise for a drift policy that the backend does not serve.
     pub fn new(memory: Memory, policy: Policy, run: RunContext) -> Result<Self> {
         let capabilities = memory.capabilities();
         if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
             return Err(Error::unsupported("quota", memory.name()).with_detail("option", "quota"));
         }
+        let drift = session(&memory, &policy, &capabilities)?;
         Ok(Self {
             memory,
             policy: policy.in_range(),
             run,
+            drift,
             open_transactions: Mutex::default(),
             auditor: None,
         })
@@ -95,6 +99,12 @@ impl MemoryTool {
     #[must_use]
     pub fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    /// What this run has seen, against which its writes are checked.
+    #[must_use]
+    pub fn drift(&self) -> &DriftSession {
+        &self.drift
     }
 
     /// The rules.
@@ -268,6 +278,24 @@ impl MemoryTool {
     fn usable(&self, allowed: &BTreeSet<ScopeKind>) -> BTreeSet<ScopeKind> {
         allowed.iter().copied().filter(|kind| self.run.scope(*kind).is_some()).collect()
     }
+}
+
+/// What a run has seen: nothing yet.
+fn session(memory: &Memory, policy: &Policy, capabilities: &Capabilities) -> Result<DriftSession> {
+    let drift = match policy.drift {
+        Some(DriftPolicy::Off) => DriftPolicy::Off,
+        Some(asked) if capabilities.drift.contains(&asked) => asked,
+        Some(_) if capabilities.kv => {
+            return Err(Error::unsupported("drift", memory.name()).with_detail("option", "drift"));
+        }
+        None if capabilities.drift.contains(&DriftPolicy::Row) => DriftPolicy::Row,
+        _ => DriftPolicy::Off,
+    };
+    let session = DriftSession::new(drift);
+    Ok(match memory.drift_backups() {
+        Some(folder) => session.with_backups(Arc::new(Backups::new(folder))),
+        None => session,
+    })
 }
 
 /// What a model is told about the tool: every operation in a line, with its fields.

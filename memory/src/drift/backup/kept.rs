@@ -1,0 +1,178 @@
+//! What is kept of a scope's backups.
+
+use std::fs;
+use std::io::{self, BufRead as _, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use memory_core::{DriftToken, Result, Timestamp};
+
+use super::file::{Folder, TEMPORARY, open_plain, private_file};
+use super::read::{Header, header_of};
+use super::{BackupInfo, BackupLimits, broken};
+
+/// Longest first line of a backup.
+pub(super) const HEADER: u64 = 16 << 10;
+/// Most files of a folder that are looked at.
+const FILES: usize = 10_000;
+/// A temporary file of this age belongs to nobody.
+const STALE: Duration = Duration::from_secs(86_400);
+
+/// A name as [`Folder::publish`] gives it: the second, and which of that second.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    seconds: u64,
+    number: u64,
+    path: PathBuf,
+}
+
+fn name_of(path: PathBuf) -> Option<Name> {
+    let stem = path.file_name()?.to_str()?.strip_prefix("memory.bak.")?.strip_suffix(".json")?;
+    let (seconds, number) = match stem.split_once('-') {
+        Some((seconds, number)) => (seconds, number.parse().ok()?),
+        None => (stem, 1),
+    };
+    Some(Name { seconds: seconds.parse().ok()?, number, path })
+}
+
+/// The newest first.
+fn names(folder: &Folder) -> Result<Vec<Name>> {
+    let failed = broken("the folder of backups cannot be read");
+    let mut names = Vec::new();
+    for found in fs::read_dir(folder.path()).map_err(&failed)?.take(FILES) {
+        names.extend(name_of(found.map_err(&failed)?.path()));
+    }
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names)
+}
+
+fn header(path: &Path) -> io::Result<Header> {
+    let mut line = String::new();
+    io::BufReader::new(open_plain(path)?.take(HEADER)).read_line(&mut line)?;
+    header_of(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no backup"))
+}
+
+/// The database beside a backup, where there is one.
+pub(super) fn database_of(path: &Path) -> PathBuf {
+    path.with_extension("db")
+}
+
+fn marker_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".resolved");
+    PathBuf::from(name)
+}
+
+fn bytes_of(path: &Path) -> u64 {
+    let of = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.len());
+    of(path) + of(&database_of(path))
+}
+
+/// The backup of this drift.
+pub(super) fn of_drift(folder: &Folder, actual: DriftToken) -> Result<Option<PathBuf>> {
+    let of_it = |name: &Name| header(&name.path).is_ok_and(|header| header.generation_actual == Some(actual));
+    Ok(names(folder)?.into_iter().find(of_it).map(|name| name.path))
+}
+
+/// Every backup that reads as one, the newest first.
+pub(super) fn list(folder: &Folder) -> Result<Vec<BackupInfo>> {
+    let info = |name: Name| {
+        let header = header(&name.path).ok()?;
+        Some(BackupInfo {
+            bytes: bytes_of(&name.path),
+            resolved: marker_of(&name.path).exists(),
+            timestamp: header.timestamp,
+            generation_observed: header.generation_observed,
+            generation_actual: header.generation_actual,
+            path: name.path,
+        })
+    };
+    Ok(names(folder)?.into_iter().filter_map(info).collect())
+}
+
+/// Notes that the drift was cleared.
+pub(super) fn resolve(path: &Path) -> Result<()> {
+    // It may have been removed, or noted, by another process.
+    if !path.exists() {
+        return Ok(());
+    }
+    match private_file(&marker_of(path)) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(broken("a backup cannot be marked")(error)),
+    }
+}
+
+/// Removes what is over the limits: never the newest, the one just `saved`, or one whose drift is not cleared.
+pub(super) fn retain(folder: &Folder, saved: &Path, limits: BackupLimits, now: Timestamp) -> Result<()> {
+    let now_seconds = u64::try_from(now.as_millis() / 1_000).unwrap_or(0);
+    let (mut count, mut bytes) = (0, 0_u64);
+    for (index, name) in names(folder)?.into_iter().enumerate() {
+        count += 1;
+        bytes = bytes.saturating_add(bytes_of(&name.path));
+        let over = count > limits.count
+            || bytes > limits.bytes
+            || now_seconds.saturating_sub(name.seconds) > limits.age_seconds;
+        let marker = marker_of(&name.path);
+        if over && index > 0 && name.path != saved && marker.exists() {
+            remove(&name.path).map_err(broken("an old backup cannot be removed"))?;
+            bytes = bytes.saturating_sub(bytes_of(&name.path));
+            count -= 1;
+        }
+    }
+    remove_stale(folder, now_seconds);
+    Ok(())
+}
+
+/// The marker goes last, so that what is left halfway is removed the next time.
+fn remove(path: &Path) -> io::Result<()> {
+    for file in [database_of(path), path.to_owned(), marker_of(path)] {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What processes that were killed have left.
+fn remove_stale(folder: &Folder, now_seconds: u64) {
+    let Ok(files) = fs::read_dir(folder.path()) else { return };
+    for found in files.take(FILES).flatten() {
+        let is_temporary = found.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let modified = found.metadata().and_then(|found| found.modified()).ok();
+        let age = modified
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+            .map(|at| Duration::from_secs(now_seconds.saturating_sub(at.as_secs())));
+        if is_temporary && age.is_some_and(|age| age > STALE) {
+            drop(fs::remove_file(found.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_order_by_the_second_and_then_by_number() {
+        let mut names: Vec<Name> = [
+            "memory.bak.9.json",
+            "memory.bak.10-10.json",
+            "memory.bak.10.json",
+            "memory.bak.10-9.json",
+            "memory.bak.10.db",
+            "memory.bak.x.json",
+            "acknowledged",
+        ]
+        .iter()
+        .filter_map(|name| name_of(PathBuf::from(name)))
+        .collect();
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        let found: Vec<&str> = names.iter().filter_map(|name| name.path.to_str()).collect();
+        assert_eq!(
+            found,
+            ["memory.bak.10-10.json", "memory.bak.10-9.json", "memory.bak.10.json", "memory.bak.9.json"]
+        );
+    }
+}

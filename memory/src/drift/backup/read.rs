@@ -1,0 +1,258 @@
+//! A backup read, compared and put back. What is read is somebody else's until its sums are right.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::Path;
+
+use memory_core::{
+    Backend, DeleteOptions, DriftToken, Entry, Error, ErrorKind, ImportOptions, ImportOutcome, Key,
+    ListQuery, OnExisting, Record, Result, Retry, Scope, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::file::open_plain;
+use super::write::hex;
+use super::{FORMAT, broken};
+
+/// Longest backup that is read.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// What a backup begins with.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Header {
+    format: String,
+    pub(super) timestamp: Timestamp,
+    pub(super) generation_observed: Option<DriftToken>,
+    pub(super) generation_actual: Option<DriftToken>,
+    generation_snapshot: DriftToken,
+    scope: Scope,
+    database: Option<String>,
+}
+
+/// Reads the first line of a backup.
+pub(super) fn header_of(line: &str) -> Option<Header> {
+    let whole = format!("{}]}}", line.trim_end());
+    serde_json::from_str::<Header>(&whole).ok().filter(|header| header.format == FORMAT)
+}
+
+/// A backup whose sums are right.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Backup {
+    /// When it was made.
+    pub timestamp: Timestamp,
+    /// The token that the session had seen.
+    pub generation_observed: Option<DriftToken>,
+    /// The token that the refused write found.
+    pub generation_actual: Option<DriftToken>,
+    /// The token just before the entries were read.
+    pub generation_snapshot: DriftToken,
+    /// Whose entries they are.
+    pub scope: Scope,
+    /// The entries.
+    pub records: Vec<Record>,
+}
+
+/// How a scope differs from a backup of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Keys whose entries say something else.
+    pub changed: Vec<Key>,
+    /// Keys of the backup that are gone.
+    pub vanished: Vec<Key>,
+    /// Keys that the backup does not have.
+    pub appeared: Vec<Key>,
+}
+
+/// What putting a backup back did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Restored {
+    /// What became of its records.
+    #[serde(flatten)]
+    pub imported: ImportOutcome,
+    /// Entries that the backup does not have and that were deleted.
+    pub deleted: u64,
+}
+
+impl Backup {
+    /// Reads a backup and checks its sums. Of a database beside it, a copy is opened.
+    ///
+    /// # Errors
+    /// `corrupt` for what is no backup or was changed; `too_large` over 1 GiB; as the file system has it.
+    pub async fn load(path: &Path) -> Result<Self> {
+        let failed = broken("the backup cannot be read");
+        let mut file = open_plain(path).map_err(&failed)?;
+        let bytes = file.metadata().map_err(&failed)?.len();
+        if bytes > MAX_BYTES {
+            let whole = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+            return Err(Error::too_large("backup", whole(bytes), whole(MAX_BYTES), "bytes"));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|_| damaged("it is not UTF-8"))?;
+        let (first, _) = text.split_once('\n').ok_or_else(|| damaged("it has no first line"))?;
+        let header = header_of(first).ok_or_else(|| damaged("its first line is not one of a backup"))?;
+        let rest: Rest<'_> = serde_json::from_str(&text).map_err(|_| damaged("it is not JSON to its end"))?;
+        let records = match &header.database {
+            None => {
+                let inner = rest.entries.get();
+                let inner = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+                // The line break before the closing bracket is not one of the entries'.
+                let inner = inner.map(|inner| inner.strip_suffix('\n').unwrap_or(inner));
+                let mut hash = Sha256::new();
+                hash.update(inner.ok_or_else(|| damaged("its entries are no list"))?.as_bytes());
+                if hex(hash) != rest.sha256 {
+                    return Err(damaged("its entries do not have its sum"));
+                }
+                serde_json::from_str::<Vec<Record>>(rest.entries.get())
+                    .map_err(|_| damaged("an entry is malformed"))?
+            }
+            Some(name) => database(path, name, &header.scope, &rest.sha256).await?,
+        };
+        if u64::try_from(records.len()).ok() != Some(rest.count) {
+            return Err(damaged("it has another number of entries than it says"));
+        }
+        let Header { timestamp, generation_observed, generation_actual, generation_snapshot, scope, .. } =
+            header;
+        Ok(Self { timestamp, generation_observed, generation_actual, generation_snapshot, scope, records })
+    }
+
+    /// Compares it with what the scope holds now.
+    ///
+    /// # Errors
+    /// As listing fails.
+    pub async fn difference(&self, backend: &dyn Backend) -> Result<Difference> {
+        let mut difference = Difference::default();
+        let mut saved: BTreeMap<&Key, &Entry> =
+            self.records.iter().map(|record| (&record.entry.key, &record.entry)).collect();
+        let mut cursor = None;
+        loop {
+            let page = backend.list(&self.scope, ListQuery::default().with_cursor(cursor)).await?;
+            for entry in page.entries {
+                match saved.remove(&entry.key) {
+                    None => difference.appeared.push(entry.key),
+                    Some(before) if !says_the_same(before, &entry) => difference.changed.push(entry.key),
+                    Some(_) => {}
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                difference.vanished = saved.into_keys().cloned().collect();
+                return Ok(difference);
+            }
+        }
+    }
+
+    /// Makes the scope hold what the backup holds: its entries replace those that differ, and others are deleted. Each is
+    /// an ordinary write, a few in a transaction; where it fails midway, doing it again ends it.
+    ///
+    /// # Errors
+    /// As the writes fail.
+    pub async fn restore(self, backend: &dyn Backend) -> Result<Restored> {
+        let difference = self.difference(backend).await?;
+        let wanted: BTreeSet<Key> = difference.changed.into_iter().chain(difference.vanished).collect();
+        let records: Vec<Result<Record>> =
+            self.records.into_iter().filter(|record| wanted.contains(&record.entry.key)).map(Ok).collect();
+        let options = ImportOptions::default().with_on_existing(OnExisting::Replace);
+        let imported =
+            backend.import_scope(&self.scope, Box::pin(Records(records.into_iter())), options).await?;
+        let mut restored = Restored { imported, deleted: 0 };
+        for key in difference.appeared {
+            let deleted = backend.delete(&self.scope, &key, DeleteOptions::default()).await?.deleted;
+            restored.deleted += u64::from(deleted);
+        }
+        Ok(restored)
+    }
+}
+
+/// What follows the first line.
+#[derive(Deserialize)]
+struct Rest<'a> {
+    #[serde(borrow)]
+    entries: &'a RawValue,
+    count: u64,
+    sha256: String,
+}
+
+/// Records in memory as a stream.
+struct Records(std::vec::IntoIter<Result<Record>>);
+
+impl memory_core::Stream for Records {
+    type Item = Result<Record>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(self.0.next())
+    }
+}
+
+fn says_the_same(one: &Entry, other: &Entry) -> bool {
+    use memory_core::drift::ContentDigest;
+    ContentDigest::of_entry(one) == ContentDigest::of_entry(other)
+}
+
+fn damaged(why: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the file is no whole backup of a scope: {why}; take another one"))
+        .with_retry(Retry::Never)
+}
+
+/// The entries of the database beside a backup.
+#[cfg(feature = "sqlite")]
+async fn database(path: &Path, name: &str, scope: &Scope, sum: &str) -> Result<Vec<Record>> {
+    use memory_core::Backend as _;
+    let beside = super::kept::database_of(path);
+    if beside.file_name().and_then(|beside| beside.to_str()) != Some(name) {
+        return Err(damaged("it names a database that is not its own"));
+    }
+    let failed = broken("the database of a backup cannot be read");
+    let copy = Copied::of(&beside).map_err(&failed)?;
+    let mut hash = Sha256::new();
+    let mut file = std::fs::File::open(&copy.0).map_err(&failed)?;
+    std::io::copy(&mut file, &mut super::write::Hashing(&mut hash)).map_err(&failed)?;
+    drop(file);
+    if hex(hash) != sum {
+        return Err(damaged("its database does not have its sum"));
+    }
+    let provider = super::database::open(&copy.0)?;
+    let mut stream = provider.export_scope(scope).await?;
+    let mut records = Vec::new();
+    while let Some(record) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
+        records.push(record?);
+    }
+    provider.close().await?;
+    Ok(records)
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn database(_: &Path, _: &str, _: &Scope, _: &str) -> Result<Vec<Record>> {
+    Err(Error::unsupported("a backup as a database", "this build without the feature `sqlite`"))
+}
+
+/// A copy of a file in its folder, removed when dropped.
+#[cfg(feature = "sqlite")]
+struct Copied(std::path::PathBuf);
+
+#[cfg(feature = "sqlite")]
+impl Copied {
+    fn of(path: &Path) -> std::io::Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}{}", super::file::TEMPORARY, std::process::id()));
+        let mut source = open_plain(path)?;
+        let copied = Self(name.into());
+        let mut target = super::file::private_file(&copied.0)?;
+        std::io::copy(&mut source, &mut target)?;
+        Ok(copied)
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl Drop for Copied {
+    fn drop(&mut self) {
+        super::database::remove(&self.0);
+    }
+}

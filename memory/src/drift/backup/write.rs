@@ -1,0 +1,145 @@
+//! A scope as JSON, streamed.
+
+use std::fs::{self, File};
+use std::future::poll_fn;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use memory_core::{Backend, DriftToken, Error, Record, Result, Scope, Timestamp};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::super::aside::aside;
+use super::file::Folder;
+use super::{FORMAT, Occasion, broken};
+
+/// The first line, without what closes it.
+#[derive(Serialize)]
+struct Header<'a> {
+    format: &'a str,
+    timestamp: Timestamp,
+    generation_observed: Option<DriftToken>,
+    generation_actual: Option<DriftToken>,
+    generation_snapshot: DriftToken,
+    scope: &'a Scope,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    database: Option<&'a str>,
+}
+
+/// Removes a temporary file that did not get its name.
+struct Unfinished(Option<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            drop(fs::remove_file(path));
+        }
+    }
+}
+
+/// Writes a scope's entries.
+pub(super) async fn write(
+    backend: &dyn Backend,
+    scope: &Scope,
+    folder: &Folder,
+    occasion: &Occasion,
+) -> Result<PathBuf> {
+    let failed = broken("a backup cannot be written");
+    let (path, file) = folder.open_temporary()?;
+    let mut unfinished = Unfinished(Some(path.clone()));
+    let mut out = BufWriter::with_capacity(64 << 10, file);
+    out.write_all(header(scope, occasion, None)?.as_bytes()).map_err(&failed)?;
+    let mut records = backend.export_scope(scope).await?;
+    let (mut hash, mut count) = (Sha256::new(), 0_u64);
+    while let Some(record) = poll_fn(|context| records.as_mut().poll_next(context)).await {
+        let mut line = if count == 0 { String::from("\n") } else { String::from(",\n") };
+        line.push_str(&json::<Record>(&record?)?);
+        hash.update(line.as_bytes());
+        out.write_all(line.as_bytes()).map_err(&failed)?;
+        count += 1;
+    }
+    out.write_all(footer(count, &hex(hash)).as_bytes()).map_err(&failed)?;
+    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    unfinished.0 = None;
+    let (folder, at) = (folder.clone(), occasion.timestamp);
+    aside(move || {
+        let _unfinished = Unfinished(Some(path.clone()));
+        file.sync_all().map_err(broken("a backup cannot be synced"))?;
+        folder.publish(at, &[(&path, "json")], |_| Ok(()))
+    })
+    .await
+}
+
+/// Writes the text beside a database, and gives both their names.
+#[cfg(feature = "sqlite")]
+pub(super) fn publish_database(
+    scope: &Scope,
+    folder: &Folder,
+    occasion: &Occasion,
+    database: &Path,
+    count: u64,
+) -> Result<PathBuf> {
+    let failed = broken("a backup cannot be written");
+    let mut hash = Sha256::new();
+    std::io::copy(&mut File::open(database).map_err(&failed)?, &mut Hashing(&mut hash)).map_err(&failed)?;
+    let sum = hex(hash);
+    let path = folder.temporary();
+    let _unfinished = (Unfinished(Some(path.clone())), Unfinished(Some(database.to_owned())));
+    folder.publish(occasion.timestamp, &[(database, "db"), (&path, "json")], |stem| {
+        drop(fs::remove_file(&path));
+        let mut file = super::file::private_file(&path).map_err(&failed)?;
+        let text = header(scope, occasion, Some(&format!("{stem}.db")))? + &footer(count, &sum);
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(&failed)
+    })
+}
+
+fn header(scope: &Scope, occasion: &Occasion, database: Option<&str>) -> Result<String> {
+    let Occasion { timestamp, observed, actual, snapshot } = *occasion;
+    let mut line = json(&Header {
+        format: FORMAT,
+        timestamp,
+        generation_observed: observed,
+        generation_actual: actual,
+        generation_snapshot: snapshot,
+        scope,
+        database,
+    })?;
+    line.pop();
+    line.push_str(",\"entries\":[");
+    Ok(line)
+}
+
+fn footer(count: u64, sha256: &str) -> String {
+    format!("\n],\"count\":{count},\"sha256\":\"{sha256}\"}}\n")
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::internal("a backup could not be written as JSON").with_source(error))
+}
+
+/// Hexadecimal digits of a sum.
+pub(super) fn hex(hash: Sha256) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(64);
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A sum as something to write to.
+#[cfg(feature = "sqlite")]
+pub(super) struct Hashing<'a>(pub(super) &'a mut Sha256);
+
+#[cfg(feature = "sqlite")]
+impl Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

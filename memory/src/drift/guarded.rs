@@ -1,0 +1,362 @@
+//! A backend as a session works with it: reads teach, writes carry what was seen.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use memory_core::drift::{DriftChange, Seen};
+use memory_core::{
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftCheck, DriftPolicy, DriftState, DriftToken,
+    DropOutcome, Entry, Error, ErrorKind, Expect, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome,
+    Json, Key, ListQuery, NewEntry, Page, RecordStream, Reducer, ReembedOptions, ReembedOutcome, Result,
+    Scope, ScopeDigest, ScopePage, ScopeStats, ScopesQuery, SearchQuery, SearchResults, SetOptions,
+    SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
+};
+
+use super::DriftSession;
+use super::turns::Turn;
+
+/// Keys asked for at a time.
+pub(super) const CHUNK: usize = 256;
+/// Times that `ack` looks again at a scope that others write.
+const LOOKS: usize = 8;
+
+/// A backend as one session works with it.
+///
+/// With the policy `off` it is the backend itself. `drop_scope` and `import_scope` are not guarded: the session forgets
+/// what it knew of the scope.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarded<'a> {
+    pub(super) session: &'a DriftSession,
+    pub(super) backend: &'a dyn Backend,
+}
+
+impl<'a> Guarded<'a> {
+    pub(super) fn new(session: &'a DriftSession, backend: &'a dyn Backend) -> Self {
+        Self { session, backend }
+    }
+
+    fn is_off(&self) -> bool {
+        self.session.policy == DriftPolicy::Off
+    }
+
+    /// Learns the scope's token before anything of it is read, so that what changes later is noticed. Returns when the
+    /// call begins.
+    async fn begin(&self, scope: &Scope, digest: ScopeDigest) -> Result<u64> {
+        if !self.session.views().knows(&digest) {
+            let state = self.backend.drift_state(scope).await?;
+            self.session.views().meet(digest, state);
+        }
+        Ok(self.session.views().tick())
+    }
+
+    fn learn<'e>(
+        &self,
+        digest: ScopeDigest,
+        started: u64,
+        read: impl IntoIterator<Item = (&'e Key, Option<&'e Entry>)>,
+    ) {
+        let mut cleared = BTreeSet::new();
+        {
+            let mut views = self.session.views();
+            for (key, entry) in read {
+                cleared.extend(views.read(digest, key, Seen::of(entry), started));
+            }
+        }
+        self.clear(cleared);
+    }
+
+    fn clear(&self, cleared: impl IntoIterator<Item = std::path::PathBuf>) {
+        let Some(backups) = &self.session.backups else { return };
+        cleared.into_iter().for_each(|path| backups.resolve(&path));
+    }
+
+    /// Waits for the session's own writes of the same keys.
+    async fn turn(&self, digest: ScopeDigest, keys: &[Key]) -> Turn<'a> {
+        let places = match self.session.policy {
+            DriftPolicy::Strict => vec![(digest, None)],
+            _ => keys.iter().map(|key| (digest, Some(key.clone()))).collect(),
+        };
+        self.session.turns.take(places).await
+    }
+
+    /// Takes up what was acknowledged outside of this process, where a write was refused before.
+    async fn look_for_ack(&self, scope: &Scope, digest: ScopeDigest) -> Result<()> {
+        if !self.session.views().is_unresolved(&digest) {
+            return Ok(());
+        }
+        let Some(token) = self.session.backups.as_ref().and_then(|backups| backups.acknowledged(&digest))
+        else {
+            return Ok(());
+        };
+        match self.ack(scope, token).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
+            done => done,
+        }
+    }
+
+    fn check(&self, digest: &ScopeDigest, key: &Key, expect: Expect) -> DriftCheck {
+        if expect != Expect::Any {
+            return DriftCheck::Observe;
+        }
+        let mut views = self.session.views();
+        let seen = views.seen(digest, key);
+        match (self.session.policy, seen, views.token(digest)) {
+            (DriftPolicy::Row, Some(seen), _) => DriftCheck::Row(seen),
+            (DriftPolicy::Strict, seen, Some(token)) => DriftCheck::Strict(token, seen),
+            _ => DriftCheck::Observe,
+        }
+    }
+
+    fn wrote(&self, digest: ScopeDigest, key: &Key, seen: Seen, change: Option<DriftChange>) {
+        let cleared = self.session.views().wrote(digest, key, seen, change);
+        self.clear(cleared);
+    }
+
+    /// Takes the scope as it is for seen, and every entry of it that the session remembers.
+    ///
+    /// # Errors
+    /// `conflict` where the scope is not at `token`: look again at what it holds. As reading fails.
+    pub async fn ack(&self, scope: &Scope, token: DriftToken) -> Result<()> {
+        let digest = scope.digest();
+        for _ in 0..LOOKS {
+            let state = self.backend.drift_state(scope).await?;
+            if state.token != token {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "the scope is not in the state of that token any more; read it again and acknowledge its token of now",
+                )
+                .with_detail("actual", state.token.to_string()));
+            }
+            let known: Vec<Key> = {
+                let views = self.session.views();
+                views.all(&digest, usize::MAX).into_iter().map(|(key, _)| key).collect()
+            };
+            let mut entries = Vec::with_capacity(known.len());
+            for keys in known.chunks(CHUNK) {
+                let found = self.backend.get_many(scope, keys, GetOptions::uncounted()).await?;
+                entries.extend(keys.iter().cloned().zip(found.iter().map(|entry| Seen::of(entry.as_ref()))));
+            }
+            if self.backend.drift_state(scope).await? == state {
+                let cleared = self.session.views().acknowledged(digest, state, entries);
+                self.clear(cleared);
+                return Ok(());
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "the scope is written all the time; acknowledge it later"))
+    }
+}
+
+/// What an outcome says that is stored now.
+fn stored(version: u64, expires_at: Option<Timestamp>, change: Option<DriftChange>) -> Seen {
+    Seen::Entry { version, expires_at, digest: change.and_then(|change| change.digest) }
+}
+
+#[async_trait]
+impl Backend for Guarded<'_> {
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        if self.is_off() {
+            return self.backend.get(scope, key, options).await;
+        }
+        let digest = scope.digest();
+        let started = self.begin(scope, digest).await?;
+        let entry = self.backend.get(scope, key, options).await?;
+        self.learn(digest, started, [(key, entry.as_ref())]);
+        Ok(entry)
+    }
+
+    async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
+        if self.is_off() {
+            return self.backend.get_many(scope, keys, options).await;
+        }
+        let digest = scope.digest();
+        let started = self.begin(scope, digest).await?;
+        let entries = self.backend.get_many(scope, keys, options).await?;
+        self.learn(digest, started, keys.iter().zip(entries.iter().map(Option::as_ref)));
+        Ok(entries)
+    }
+
+    async fn set(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        value: Json,
+        mut options: SetOptions,
+    ) -> Result<SetOutcome> {
+        if self.is_off() {
+            return self.backend.set(scope, key, value, options).await;
+        }
+        let digest = scope.digest();
+        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        self.begin(scope, digest).await?;
+        self.look_for_ack(scope, digest).await?;
+        options.drift = self.check(&digest, key, options.expect);
+        match self.backend.set(scope, key, value, options).await {
+            Ok(outcome) => {
+                let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
+                self.wrote(digest, key, seen, outcome.drift);
+                Ok(outcome)
+            }
+            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
+        }
+    }
+
+    async fn delete(&self, scope: &Scope, key: &Key, mut options: DeleteOptions) -> Result<DeleteOutcome> {
+        if self.is_off() {
+            return self.backend.delete(scope, key, options).await;
+        }
+        let digest = scope.digest();
+        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        self.begin(scope, digest).await?;
+        self.look_for_ack(scope, digest).await?;
+        options.drift = self.check(&digest, key, options.expect);
+        match self.backend.delete(scope, key, options).await {
+            Ok(outcome) => {
+                self.wrote(digest, key, Seen::Absent, outcome.drift);
+                Ok(outcome)
+            }
+            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
+        }
+    }
+
+    async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
+        if self.is_off() {
+            return self.backend.list(scope, query).await;
+        }
+        let digest = scope.digest();
+        let started = self.begin(scope, digest).await?;
+        let page = self.backend.list(scope, query).await?;
+        self.learn(digest, started, page.entries.iter().map(|entry| (&entry.key, Some(entry))));
+        Ok(page)
+    }
+
+    async fn increment(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        delta: i64,
+        options: UpdateOptions,
+    ) -> Result<IncrementOutcome> {
+        if self.is_off() {
+            return self.backend.increment(scope, key, delta, options).await;
+        }
+        let digest = scope.digest();
+        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        self.begin(scope, digest).await?;
+        let options = options.with_drift(DriftCheck::Observe);
+        let outcome = self.backend.increment(scope, key, delta, options).await?;
+        self.wrote(digest, key, stored(outcome.version, outcome.expires_at, outcome.drift), outcome.drift);
+        Ok(outcome)
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        reducer: Reducer,
+        options: UpdateOptions,
+    ) -> Result<UpdateOutcome> {
+        if self.is_off() {
+            return self.backend.update(scope, key, reducer, options).await;
+        }
+        let digest = scope.digest();
+        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        self.begin(scope, digest).await?;
+        let options = options.with_drift(DriftCheck::Observe);
+        let outcome = self.backend.update(scope, key, reducer, options).await?;
+        self.wrote(digest, key, stored(outcome.version, outcome.expires_at, outcome.drift), outcome.drift);
+        Ok(outcome)
+    }
+
+    async fn bulk_insert(
+        &self,
+        scope: &Scope,
+        mut items: Vec<NewEntry>,
+        mut options: BulkOptions,
+    ) -> Result<Vec<SetOutcome>> {
+        if self.is_off() || items.is_empty() {
+            return self.backend.bulk_insert(scope, items, options).await;
+        }
+        let digest = scope.digest();
+        let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
+        let _turn = self.turn(digest, &keys).await;
+        self.begin(scope, digest).await?;
+        self.look_for_ack(scope, digest).await?;
+        if let (DriftPolicy::Strict, Some(token)) = (self.session.policy, self.session.views().token(&digest))
+        {
+            options.drift = DriftCheck::Strict(token, None);
+        }
+        let mut named = BTreeSet::new();
+        for item in &mut items {
+            // A later item of the same key sees the earlier one, which is this session's own.
+            item.options.drift = if named.insert(item.key.clone()) {
+                match self.check(&digest, &item.key, item.options.expect) {
+                    // The scope is compared once, before the items move it.
+                    DriftCheck::Strict(_, Some(seen)) => DriftCheck::Row(seen),
+                    DriftCheck::Strict(_, None) => DriftCheck::Observe,
+                    check => check,
+                }
+            } else {
+                DriftCheck::Observe
+            };
+        }
+        match self.backend.bulk_insert(scope, items, options).await {
+            Ok(outcomes) => {
+                for (key, outcome) in keys.iter().zip(&outcomes) {
+                    let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
+                    self.wrote(digest, key, seen, outcome.drift);
+                }
+                Ok(outcomes)
+            }
+            Err(error) => Err(self.refused(scope, digest, &keys, error).await),
+        }
+    }
+
+    async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
+        if self.is_off() {
+            return self.backend.search(scope, query).await;
+        }
+        let digest = scope.digest();
+        let started = self.begin(scope, digest).await?;
+        let results = self.backend.search(scope, query).await?;
+        self.learn(digest, started, results.hits.iter().map(|hit| (&hit.entry.key, Some(&hit.entry))));
+        Ok(results)
+    }
+
+    async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
+        self.backend.stats(scope).await
+    }
+
+    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
+        self.backend.reembed(scope, options).await
+    }
+
+    async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
+        self.backend.scopes(tenant, query).await
+    }
+
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        self.backend.drift_state(scope).await
+    }
+
+    async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
+        let outcome = self.backend.drop_scope(scope).await?;
+        self.session.views().forget(&scope.digest());
+        Ok(outcome)
+    }
+
+    async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
+        self.backend.export_scope(scope).await
+    }
+
+    async fn import_scope(
+        &self,
+        scope: &Scope,
+        records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        let imported = self.backend.import_scope(scope, records, options).await;
+        // Also where it failed: records before the bad one are stored.
+        self.session.views().forget(&scope.digest());
+        imported
+    }
+}

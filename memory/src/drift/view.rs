@@ -1,0 +1,274 @@
+//! What a session remembers: of each scope a token, of each entry what was last seen; within a number of entries.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use memory_core::drift::{DriftChange, Seen};
+use memory_core::{DriftState, DriftToken, Key, ScopeDigest};
+
+/// What is remembered of one entry.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    seen: Seen,
+    /// When it was last used; its place in the order.
+    used: u64,
+    /// When an own write taught it; 0: a read did.
+    written: u64,
+}
+
+/// A refusal whose reasons were not read yet.
+#[derive(Debug)]
+pub(super) struct Unresolved {
+    /// The scope's token when it was refused.
+    pub(super) actual: Option<DriftToken>,
+    /// Entries that are to be read.
+    pub(super) pending: BTreeSet<Key>,
+    /// Whether those are all that drifted, so that reading them clears the whole scope.
+    pub(super) complete: bool,
+    /// Where the scope was saved.
+    pub(super) backup: Option<PathBuf>,
+}
+
+/// What is remembered of one scope.
+#[derive(Debug, Default)]
+struct View {
+    token: Option<DriftToken>,
+    /// The highest version given in the scope at that token.
+    version: u64,
+    keys: HashMap<Key, Known>,
+    unresolved: Option<Unresolved>,
+}
+
+/// All that a session remembers.
+#[derive(Debug)]
+pub(super) struct Views {
+    scopes: HashMap<ScopeDigest, View>,
+    /// Entries by when they were last used.
+    order: BTreeMap<u64, (ScopeDigest, Key)>,
+    capacity: usize,
+    tick: u64,
+    forgotten: u64,
+}
+
+impl Views {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { scopes: HashMap::new(), order: BTreeMap::new(), capacity, tick: 0, forgotten: 0 }
+    }
+
+    /// A moment later than all before.
+    pub(super) fn tick(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+
+    pub(super) fn knows(&self, digest: &ScopeDigest) -> bool {
+        self.scopes.get(digest).is_some_and(|view| view.token.is_some())
+    }
+
+    /// The scope as it is when the session first meets it.
+    pub(super) fn meet(&mut self, digest: ScopeDigest, state: DriftState) {
+        let view = self.scopes.entry(digest).or_default();
+        if view.token.is_none() {
+            (view.token, view.version) = (Some(state.token), state.version);
+        }
+    }
+
+    pub(super) fn token(&self, digest: &ScopeDigest) -> Option<DriftToken> {
+        self.scopes.get(digest)?.token
+    }
+
+    pub(super) fn version(&self, digest: &ScopeDigest) -> u64 {
+        self.scopes.get(digest).map_or(0, |view| view.version)
+    }
+
+    pub(super) fn entries(&self, digest: &ScopeDigest) -> usize {
+        self.scopes.get(digest).map_or(0, |view| view.keys.len())
+    }
+
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    pub(super) fn is_unresolved(&self, digest: &ScopeDigest) -> bool {
+        self.scopes.get(digest).is_some_and(|view| view.unresolved.is_some())
+    }
+
+    /// What was last seen of an entry; looking is using.
+    pub(super) fn seen(&mut self, digest: &ScopeDigest, key: &Key) -> Option<Seen> {
+        let tick = self.tick();
+        let known = self.scopes.get_mut(digest)?.keys.get_mut(key)?;
+        if let Some(place) = self.order.remove(&known.used) {
+            self.order.insert(tick, place);
+        }
+        known.used = tick;
+        Some(known.seen)
+    }
+
+    /// What is remembered of a scope's entries, the last used first, at most so many.
+    pub(super) fn all(&self, digest: &ScopeDigest, most: usize) -> Vec<(Key, Seen)> {
+        let Some(view) = self.scopes.get(digest) else { return Vec::new() };
+        let mut all: Vec<_> = view.keys.iter().collect();
+        all.sort_unstable_by_key(|(_, known)| std::cmp::Reverse(known.used));
+        all.into_iter().take(most).map(|(key, known)| (key.clone(), known.seen)).collect()
+    }
+
+    /// A read that began at `started` saw this. Returns the backup of a drift that is cleared by it.
+    pub(super) fn read(
+        &mut self,
+        digest: ScopeDigest,
+        key: &Key,
+        seen: Seen,
+        started: u64,
+    ) -> Option<PathBuf> {
+        let view = self.scopes.entry(digest).or_default();
+        if view.keys.get(key).is_some_and(|known| known.written > started) {
+            // It may have seen what was there before an own write that has ended since.
+            return None;
+        }
+        self.put(digest, key, seen, 0);
+        self.resolve(&digest, key)
+    }
+
+    /// An own write stored this. Returns as [`read`](Self::read) does.
+    pub(super) fn wrote(
+        &mut self,
+        digest: ScopeDigest,
+        key: &Key,
+        seen: Seen,
+        change: Option<DriftChange>,
+    ) -> Option<PathBuf> {
+        let tick = self.tick();
+        self.put(digest, key, seen, tick);
+        self.advance(digest, change);
+        self.resolve(&digest, key)
+    }
+
+    /// An entry is known as it is now.
+    fn resolve(&mut self, digest: &ScopeDigest, key: &Key) -> Option<PathBuf> {
+        let view = self.scopes.get_mut(digest)?;
+        let unresolved = view.unresolved.as_mut()?;
+        unresolved.pending.remove(key);
+        if !unresolved.pending.is_empty() || !unresolved.complete {
+            return None;
+        }
+        let resolved = view.unresolved.take()?;
+        view.token = resolved.actual.or(view.token);
+        resolved.backup
+    }
+
+    /// An own write took the scope from one token to the next. Where it was not at the token last seen, somebody else
+    /// came between, and that stays to be noticed.
+    fn advance(&mut self, digest: ScopeDigest, change: Option<DriftChange>) {
+        let Some(change) = change else { return };
+        let view = self.scopes.entry(digest).or_default();
+        if view.token == Some(change.before) {
+            view.token = Some(change.after);
+        }
+        if let Some(unresolved) = &mut view.unresolved
+            && unresolved.actual == Some(change.before)
+        {
+            unresolved.actual = Some(change.after);
+        }
+    }
+
+    fn put(&mut self, digest: ScopeDigest, key: &Key, seen: Seen, written: u64) {
+        let used = self.tick();
+        let view = self.scopes.entry(digest).or_default();
+        if let Some(before) = view.keys.insert(key.clone(), Known { seen, used, written }) {
+            self.order.remove(&before.used);
+        }
+        self.order.insert(used, (digest, key.clone()));
+        while self.order.len() > self.capacity {
+            let Some((_, (digest, key))) = self.order.pop_first() else { break };
+            if let Some(view) = self.scopes.get_mut(&digest) {
+                view.keys.remove(&key);
+            }
+            if self.forgotten == 0 {
+                tracing::warn!(
+                    entries = self.capacity,
+                    "a session remembers no more entries: those longest unused are not guarded against drift any more"
+                );
+            }
+            self.forgotten += 1;
+        }
+    }
+
+    /// A write was refused. Returns the backup of an earlier refusal, which this one goes beyond.
+    pub(super) fn refused(&mut self, digest: ScopeDigest, unresolved: Unresolved) -> Option<PathBuf> {
+        let view = self.scopes.entry(digest).or_default();
+        let before = view.unresolved.replace(unresolved);
+        let now = view.unresolved.as_mut()?;
+        let before = before?;
+        // What the refusal before named and was not read is still to be read.
+        if now.complete {
+            now.complete = before.complete;
+            now.pending.extend(before.pending);
+        }
+        before.backup.filter(|path| Some(path) != now.backup.as_ref())
+    }
+
+    /// The scope was acknowledged to be at this state, with its entries as they are. Returns the backup of the drift.
+    pub(super) fn acknowledged(
+        &mut self,
+        digest: ScopeDigest,
+        state: DriftState,
+        entries: Vec<(Key, Seen)>,
+    ) -> Option<PathBuf> {
+        for (key, seen) in entries {
+            self.put(digest, &key, seen, 0);
+        }
+        let view = self.scopes.entry(digest).or_default();
+        (view.token, view.version) = (Some(state.token), state.version);
+        view.unresolved.take()?.backup
+    }
+
+    /// What was seen of a scope is no longer so.
+    pub(super) fn forget(&mut self, digest: &ScopeDigest) {
+        let Some(view) = self.scopes.remove(digest) else { return };
+        for known in view.keys.values() {
+            self.order.remove(&known.used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory_core::Scope;
+
+    fn entry(version: u64) -> Seen {
+        Seen::Entry { version, expires_at: None, digest: None }
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(name).unwrap()
+    }
+
+    #[test]
+    fn the_entry_longest_unused_is_forgotten_and_counted() {
+        let digest = Scope::agent("t", "a").unwrap().digest();
+        let mut views = Views::new(2);
+        views.read(digest, &key("a"), entry(1), 1);
+        views.read(digest, &key("b"), entry(2), 1);
+        assert_eq!(views.seen(&digest, &key("a")), Some(entry(1)));
+        views.read(digest, &key("c"), entry(3), 1);
+        assert_eq!(views.seen(&digest, &key("b")), None);
+        assert_eq!(views.seen(&digest, &key("a")), Some(entry(1)));
+        assert_eq!((views.entries(&digest), views.forgotten(), views.order.len()), (2, 1, 2));
+        views.forget(&digest);
+        assert_eq!((views.entries(&digest), views.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_read_that_began_before_an_own_write_does_not_take_it_back() {
+        let digest = Scope::agent("t", "a").unwrap().digest();
+        let mut views = Views::new(10);
+        let started = views.tick();
+        views.wrote(digest, &key("a"), entry(2), None);
+        views.read(digest, &key("a"), entry(1), started);
+        assert_eq!(views.seen(&digest, &key("a")), Some(entry(2)));
+        let later = views.tick();
+        views.read(digest, &key("a"), entry(3), later);
+        assert_eq!(views.seen(&digest, &key("a")), Some(entry(3)));
+    }
+}

@@ -1,0 +1,20 @@
+//! The drift guard on SQLite, scenario by scenario: `docs/spec/drift.md` has the sentences. A name's number is that of
+//! the list of what such guards are known to get wrong; 30, what only PostgreSQL does, is with that backend.
+#![cfg(feature = "sqlite")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+#![allow(missing_docs)]
+
+mod backups;
+mod foreign;
+mod own;
+mod races;
+mod sessions;
+mod strict;
+mod support;
+mod tool;

@@ -1,0 +1,135 @@
+//! What a session and its store do themselves is no drift; what cannot be read is no absence.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memory::{
+    Backend as _, BulkOptions, DriftPolicy, ErrorKind, Expect, GetOptions, NewEntry, SetOptions, Ttl,
+};
+use memory_sqlite::{SqliteConfig, SqliteProvider};
+
+use crate::support::{BOTH, Fixture, Hands, json, key};
+
+#[tokio::test]
+async fn scenario_06_own_writes_are_clean_however_many() {
+    for policy in BOTH {
+        let fixture = Fixture::new().await;
+        let session = fixture.session(policy);
+        let hands = Hands::of(&session, &fixture);
+        let items = (0..50).map(|n| NewEntry::new(key(&format!("k{n}")), json("1"))).collect();
+        hands.0.bulk_insert(hands.1, items, BulkOptions::default()).await.unwrap();
+        for n in 0..50 {
+            hands.set(&format!("k{n}"), "2").await.unwrap();
+        }
+        assert!(hands.delete("k7").await.unwrap());
+        hands.set("k7", "3").await.unwrap();
+        hands.0.increment(hands.1, &key("n"), 1, Default::default()).await.unwrap();
+        hands.set("n", "5").await.unwrap();
+        hands.set("k8", "3").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn scenario_07_an_own_write_that_was_rolled_back_leaves_no_trace() {
+    for policy in BOTH {
+        let fixture = Fixture::new().await;
+        let session = fixture.session(policy);
+        let hands = Hands::of(&session, &fixture);
+        hands.set("k", "1").await.unwrap();
+        let mut last = NewEntry::new(key("k"), json("3"));
+        last.options = SetOptions::default().with_expect(Expect::Absent);
+        let items = vec![NewEntry::new(key("a"), json("2")), NewEntry::new(key("k"), json("2")), last];
+        let refused = hands.0.bulk_insert(hands.1, items, BulkOptions::default()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        hands.set("k", "4").await.unwrap();
+        assert!(hands.read("a").await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn scenario_08_a_commit_that_failed_leaves_what_was_seen() {
+    for policy in BOTH {
+        let fixture = Fixture::new().await;
+        let session = fixture.session(policy);
+        let hands = Hands::of(&session, &fixture);
+        hands.set("k", "1").await.unwrap();
+        let observed = session.status(&fixture.scope).observed;
+        let foreign = fixture.foreign();
+        foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
+        assert_eq!(hands.set("k", "2").await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(session.status(&fixture.scope).observed, observed);
+        foreign.execute_batch("ROLLBACK").unwrap();
+        hands.set("k", "3").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn scenario_31_housekeeping_is_nobodys_change() {
+    for policy in BOTH {
+        let fixture = Fixture::new().await;
+        let mut config = SqliteConfig::default();
+        config.sweep_interval_ms = 0;
+        let clock = Arc::clone(&fixture.clock);
+        let provider = SqliteProvider::open(&fixture.path, config, clock).unwrap();
+        let session = fixture.session(policy);
+        let hands = Hands(session.guard(&provider), &fixture.scope);
+        let brief = SetOptions::default().with_ttl(Ttl::After(std::time::Duration::from_secs(1)));
+        for n in 0..300 {
+            hands.0.set(hands.1, &key(&format!("b{n}")), json("1"), brief.clone()).await.unwrap();
+        }
+        hands.set("k", "1").await.unwrap();
+        fixture.clock.advance(2);
+        for _ in 0..3 {
+            hands.0.get(hands.1, &key("k"), GetOptions::default()).await.unwrap();
+        }
+        assert_eq!(provider.sweep().await.unwrap(), 300);
+        provider.flush().await.unwrap();
+        hands.set("k", "2").await.unwrap();
+    }
+}
+
+fn released(version: u32) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../memory-sqlite/tests/fixtures/v{version}.db"))
+}
+
+#[tokio::test]
+async fn scenario_27_a_file_of_an_earlier_format_gets_its_tokens_and_its_first_write_is_clean() {
+    for version in [1, 2] {
+        for policy in BOTH {
+            let fixture = Fixture::new().await;
+            let path = fixture.folder.path().join("old.db");
+            if std::fs::copy(released(version), &path).is_err() {
+                println!("skipped: the files of earlier formats are not here");
+                return;
+            }
+            let memory = crate::support::open(&path, &fixture.clock).await;
+            let session = fixture.session(policy);
+            let hands = Hands(session.guard(memory.backend().unwrap()), &fixture.scope);
+            assert!(hands.read("number").await.is_some());
+            let token = session.status(&fixture.scope).observed.unwrap();
+            assert_eq!(token.generation.unwrap().get(), 1);
+            hands.set("number", "1").await.unwrap();
+            let foreign = rusqlite::Connection::open(&path).unwrap();
+            foreign.execute_batch("UPDATE entry SET value = '9' WHERE key = 'number'").unwrap();
+            assert_eq!(hands.set("number", "2").await.unwrap_err().kind(), ErrorKind::DriftDetected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn scenario_28_what_cannot_be_read_is_an_error_and_no_absence() {
+    let fixture = Fixture::new().await;
+    let session = fixture.session(DriftPolicy::Row);
+    let hands = Hands::of(&session, &fixture);
+    hands.set("k", "1").await.unwrap();
+    fixture.foreign_runs("UPDATE entry SET value = 'no JSON'");
+    let unread = hands.0.get(hands.1, &key("k"), GetOptions::default()).await.unwrap_err();
+    assert_eq!(unread.kind(), ErrorKind::Corrupt);
+    // It is still guarded by what was seen of it before.
+    let refused = hands.set("k", "2").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DriftDetected);
+    assert!(refused.details()["drift_backup"].is_null(), "what cannot be read cannot be saved");
+    let stored: String =
+        fixture.foreign().query_row("SELECT value FROM entry", [], |row| row.get(0)).unwrap();
+    assert_eq!(stored, "no JSON");
+}

@@ -1,0 +1,96 @@
+//! `strict`: any change by somebody else.
+
+use memory::{Backend as _, BackendExt as _, DriftPolicy};
+
+use crate::support::{Fixture, Hands, key, reason, text};
+
+#[tokio::test]
+async fn scenario_01_an_entry_that_somebody_else_added_refuses_and_is_saved() {
+    let fixture = Fixture::new().await;
+    let session = fixture.session(DriftPolicy::Strict);
+    let hands = Hands::of(&session, &fixture);
+    hands.set("mine", "1").await.unwrap();
+    fixture.other_sets("theirs", "\"secret plan\"").await;
+    let refused = hands.set("mine", "2").await.unwrap_err();
+    assert_eq!(text(&refused, "reason"), "scope_changed");
+    assert_eq!(text(&refused, "policy"), "strict");
+    assert_eq!(refused.details()["changed"], serde_json::json!(["theirs"]));
+    assert_eq!(refused.details()["changed_truncated"], false);
+    assert_ne!(text(&refused, "observed"), text(&refused, "actual"));
+    assert_eq!(fixture.value("mine").await.unwrap(), "1", "nothing was written");
+
+    let path = text(&refused, "drift_backup");
+    let backup = memory::drift::backup::Backup::load(path.as_ref()).await.unwrap();
+    assert_eq!(backup.scope, fixture.scope);
+    assert_eq!(backup.generation_observed.unwrap().to_string(), text(&refused, "observed"));
+    assert_eq!(backup.generation_actual.unwrap().to_string(), text(&refused, "actual"));
+    assert_eq!(backup.generation_actual, Some(backup.generation_snapshot));
+    let saved: Vec<(&str, &str)> = backup
+        .records
+        .iter()
+        .map(|record| (record.entry.key.as_str(), record.entry.value.as_str()))
+        .collect();
+    assert_eq!(saved, [("mine", "1"), ("theirs", "\"secret plan\"")]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["count"], 2);
+    assert_eq!(document["timestamp"], "2027-01-15T08:00:00.000Z");
+}
+
+#[tokio::test]
+async fn reading_what_was_named_clears_it_and_reading_less_does_not() {
+    let fixture = Fixture::new().await;
+    let session = fixture.session(DriftPolicy::Strict);
+    let hands = Hands::of(&session, &fixture);
+    hands.set("mine", "1").await.unwrap();
+    fixture.other_sets("one", "1").await;
+    fixture.other_sets("two", "1").await;
+    let refused = hands.set("mine", "2").await.unwrap_err();
+    assert_eq!(refused.details()["changed"], serde_json::json!(["one", "two"]));
+    hands.read("mine").await;
+    hands.read("one").await;
+    reason(hands.set("mine", "2").await);
+    hands.read("one").await;
+    hands.read("two").await;
+    hands.set("mine", "2").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deletion_that_nobody_can_name_is_cleared_by_acknowledging_alone() {
+    let fixture = Fixture::new().await;
+    fixture.other_sets("theirs", "1").await;
+    let session = fixture.session(DriftPolicy::Strict);
+    let hands = Hands::of(&session, &fixture);
+    hands.set("mine", "1").await.unwrap();
+    fixture.other_deletes("theirs").await;
+    let refused = hands.set("mine", "2").await.unwrap_err();
+    assert_eq!(refused.details()["changed"], serde_json::json!([]));
+    hands.read("mine").await;
+    hands.read("theirs").await;
+    reason(hands.set("mine", "2").await);
+    let token = hands.0.drift_state(hands.1).await.unwrap().token;
+    hands.0.ack(hands.1, token).await.unwrap();
+    hands.set("mine", "2").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_scope_that_was_dropped_refuses() {
+    let fixture = Fixture::new().await;
+    let session = fixture.session(DriftPolicy::Strict);
+    let hands = Hands::of(&session, &fixture);
+    hands.set("k", "1").await.unwrap();
+    fixture.backend().drop_scope(&fixture.scope).await.unwrap();
+    assert_eq!(reason(hands.set("k", "2").await), "scope_changed");
+}
+
+#[tokio::test]
+async fn a_scope_never_written_has_no_generation_and_its_first_write_is_clean() {
+    let fixture = Fixture::new().await;
+    let session = fixture.session(DriftPolicy::Strict);
+    let hands = Hands::of(&session, &fixture);
+    assert!(hands.read("k").await.is_none());
+    assert_eq!(session.status(&fixture.scope).observed.unwrap().generation, None);
+    hands.set("k", "1").await.unwrap();
+    assert_eq!(session.status(&fixture.scope).observed.unwrap().generation.unwrap().get(), 1);
+    assert_eq!(fixture.backend().value(&fixture.scope, &key("k")).await.unwrap().unwrap().as_str(), "1");
+}
