@@ -177,6 +177,12 @@ async fn nothing_that_a_statement_sets_survives() {
     ask(&provider, &mine, "PREPARE p AS SELECT 1").await.unwrap();
     assert!(ask(&provider, &mine, "EXECUTE p").await.is_err());
     ask(&provider, &mine, "LISTEN c").await.unwrap();
+    ask(&provider, &mine, "CREATE SEQUENCE s").await.unwrap();
+    for asks in ["SELECT currval('s')", "SELECT LastVal()", "SELECT U&\"\\006castval\"()"] {
+        ask(&provider, &mine, "SELECT nextval('s')").await.unwrap();
+        let answer = ask(&provider, &mine, asks).await;
+        assert!(answer.is_err(), "{asks}: {answer:?}");
+    }
     // A role may change its own password; the next session mends it.
     ask(&provider, &mine, "ALTER ROLE CURRENT_USER PASSWORD 'mine-now'").await.unwrap();
     assert!(ask(&provider, &mine, "SELECT n FROM own").await.unwrap().contains("[[1]]"));

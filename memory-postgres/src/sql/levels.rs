@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::engine::Engine;
 use super::fault;
 use super::pool::ScopeState;
-use super::statements::{COMMIT_PATIENCE, FORGET, detached, limits, uncalled};
+use super::statements::{COMMIT_PATIENCE, FORGET, detached, uncalled};
 use super::talk::{Broken, Cancel, Heard, Talk};
 use super::transactions::{Ended, Held, Transaction};
 use super::values::Sink;
@@ -68,12 +68,18 @@ impl Engine {
             loop {
                 let mut leased = engine.session(&state, deadline).await?;
                 let generation = leased.session.generation;
-                let words = format!("BEGIN; {}; SELECT mem_sql.enter({generation})", limits(deadline));
+                let limits = engine.limits(deadline);
+                let is_limited = limits.is_some();
+                let limits = limits.map(|limits| format!("{limits}; ")).unwrap_or_default();
+                let words = format!("BEGIN; {limits}SELECT mem_sql.enter({generation})");
                 let refused = match say(&mut leased.session, &words, deadline).await {
                     Ok(heard) => match heard.fault {
                         None => {
-                            let transaction =
-                                engine.transactions.enter(Held { leased, guard }, root_run, permit);
+                            let transaction = engine.transactions.enter(
+                                Held { leased, guard, is_limited },
+                                root_run,
+                                permit,
+                            );
                             return Ok(Begun { engine, transaction: Some(transaction) });
                         }
                         Some(refused) if matches!(refused.state.as_str(), "55P03" | "57014") => {
@@ -183,7 +189,7 @@ impl Engine {
                 }
                 Err(error) => {
                     engine.transactions.end(&transaction, Ended::ByTheEngine);
-                    let Held { leased, guard } = held;
+                    let Held { leased, guard, .. } = held;
                     engine.pool.retire(leased);
                     drop(guard);
                     Err(error.with_detail("transaction", "lost"))
@@ -197,7 +203,7 @@ impl Engine {
 
     /// Lays a session to rest whose transaction is over.
     async fn forget_and_rest(&self, held: Held) {
-        let Held { mut leased, guard } = held;
+        let Held { mut leased, guard, .. } = held;
         leased.session.query(FORGET);
         match leased.session.flush().await {
             Ok(()) => {

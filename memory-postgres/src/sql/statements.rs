@@ -17,7 +17,7 @@ use super::transactions::{Ended, Guard, Held, Transaction};
 use super::values::{Sink, affected};
 use super::verdicts::Judged;
 pub(crate) use super::wire::FORGET;
-use super::wire::Lost;
+use super::wire::{Lost, Session};
 
 /// Times that a statement which has not run is tried on another session.
 const TRIES: u32 = 4;
@@ -28,8 +28,10 @@ struct Tails {
     writes: &'static [&'static str],
 }
 
-/// What an agent can call leaves nothing but where sequences stand.
-const OF_CLOSED: Tails = Tails { reads: &[], writes: &["DISCARD SEQUENCES"] };
+/// What an agent can call leaves nothing but where sequences stand, which is taken before a statement that asks for it.
+const OF_CLOSED: Tails = Tails { reads: &[], writes: &[] };
+/// Takes from a session where sequences stand.
+const FORGET_PLACES: &str = "DISCARD SEQUENCES";
 /// Functions that only the validator refuses could leave settings and locks too.
 const OF_OPEN: Tails = Tails {
     reads: &["SELECT pg_catalog.pg_advisory_unlock_all()"],
@@ -100,6 +102,16 @@ impl Engine {
         }
     }
 
+    /// Takes from a session what an earlier statement left and this one could see.
+    fn clear(&self, session: &mut Session, call: &Call) {
+        if session.moved && call.judged.asks_places {
+            session.query(FORGET_PLACES);
+            session.unread += 1;
+            session.moved = false;
+        }
+        session.moved |= call.mode == Mode::Exec;
+    }
+
     /// Lays a session to rest whose statement was answered. What the engine did decides whether the tail took all there was
     /// to take.
     async fn rest(&self, mut leased: Leased, asked: &Asked, heard: &Heard) {
@@ -120,7 +132,7 @@ impl Engine {
 
     /// The statement as it is sent.
     fn asked(&self, call: &Call) -> Result<Asked> {
-        let Judged { kind, text, arguments } = &call.judged;
+        let Judged { kind, text, arguments, .. } = &call.judged;
         if *arguments != call.args.len() {
             return Err(Error::invalid(format!(
                 "the statement takes {arguments} arguments, and {} were given",
@@ -188,6 +200,7 @@ impl Engine {
 
     async fn read_once(&self, call: &Call, asked: &Asked, mut leased: Leased, cancel: &Cancel) -> Tried {
         let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
+        self.clear(&mut leased.session, call);
         // A session whose role is gone finds nothing of the scope's; what others share it would find in place of that.
         let looks = !self.config.shared.is_empty();
         let look = if looks { format!("; SELECT mem_sql.look({generation})") } else { String::new() };
@@ -250,6 +263,7 @@ impl Engine {
         cancel: &Arc<Cancel>,
     ) -> Tried {
         let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
+        self.clear(&mut leased.session, call);
         let limits = self.limits(call.deadline);
         let begin = match &limits {
             None => format!("BEGIN; SELECT mem_sql.enter({generation})"),
@@ -307,7 +321,7 @@ impl Engine {
 
     /// The server's own limits for what is left of the deadline; `None`: those that every session has are about that, and
     /// the deadline itself is kept from here.
-    fn limits(&self, deadline: Instant) -> Option<String> {
+    pub(crate) fn limits(&self, deadline: Instant) -> Option<String> {
         let whole = Duration::from_millis(self.config.statement_timeout_ms);
         let left = deadline.saturating_duration_since(Instant::now());
         let is_whole = left <= whole && left >= whole.mul_f64(0.9);
@@ -396,7 +410,7 @@ impl Engine {
             }
             Err(error) => {
                 drop(self.transactions.end(&transaction, Ended::ByTheEngine));
-                let Held { leased, guard } = held;
+                let Held { leased, guard, .. } = held;
                 leased.session.ask_to_end();
                 self.pool.retire(leased);
                 drop(guard);
@@ -418,11 +432,20 @@ impl Engine {
     ) -> Result<Result<Ran>> {
         const UNDO: &str = "ROLLBACK TO SAVEPOINT mem_q; RELEASE SAVEPOINT mem_q";
         let reads = call.mode == Mode::Query;
-        let limits = limits(call.deadline);
+        // Limits of a statement's own stay for those that follow.
+        let limits = if held.is_limited { Some(limits(call.deadline)) } else { self.limits(call.deadline) };
+        held.is_limited = limits.is_some();
+        let limits = limits.map(|limits| format!("; {limits}"));
         let rest = if reads { "; SET TRANSACTION READ ONLY" } else { "" };
         let opening = Opening {
-            first: Start::Words(format!("SAVEPOINT mem_q; {limits}{rest}")),
-            again: Start::Words(format!("ROLLBACK TO SAVEPOINT mem_q; {limits}{rest}")),
+            first: match &limits {
+                Some(limits) => Start::Words(format!("SAVEPOINT mem_q{limits}{rest}")),
+                None => Start::Within { reads },
+            },
+            again: Start::Words(format!(
+                "ROLLBACK TO SAVEPOINT mem_q{}{rest}",
+                limits.as_deref().unwrap_or_default()
+            )),
             closing: if reads {
                 &["ROLLBACK TO SAVEPOINT mem_q", "RELEASE SAVEPOINT mem_q"]
             } else {
@@ -508,7 +531,7 @@ impl Engine {
     pub(crate) fn roll_back(self: &Arc<Self>, held: Held) {
         let engine = Arc::clone(self);
         let undone = async move {
-            let Held { mut leased, guard } = held;
+            let Held { mut leased, guard, .. } = held;
             leased.session.query("ROLLBACK");
             leased.session.query(FORGET);
             let mut talk = Talk::new(&mut leased.session, uncalled(), Instant::now() + COMMIT_PATIENCE);

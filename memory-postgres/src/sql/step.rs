@@ -58,6 +58,8 @@ pub(crate) enum Start {
     Read(Option<i64>),
     /// One that writes to the database of this age.
     Write(i64),
+    /// A savepoint in a transaction.
+    Within { reads: bool },
 }
 
 /// What is around a statement.
@@ -232,6 +234,13 @@ fn begin(session: &mut Session, start: &Start) -> Begun {
                 session.own("SELECT mem_sql.look($1)", &[INT8], &[Some(age.to_string().into_bytes())]);
             }
             Begun { apart: false, leading: 1 + u32::from(age.is_some()) }
+        }
+        Start::Within { reads } => {
+            session.own("SAVEPOINT mem_q", &[], &[]);
+            if *reads {
+                session.own("SET TRANSACTION READ ONLY", &[], &[]);
+            }
+            Begun { apart: false, leading: 1 + u32::from(*reads) }
         }
         Start::Write(age) => {
             session.own("BEGIN", &[], &[]);

@@ -152,18 +152,21 @@ impl<'s> Talk<'s> {
         let mut leading = std::mem::take(&mut self.leading);
         let mut heard = Heard { opened: leading == 0, ..Heard::default() };
         loop {
-            let reply = tokio::select! {
-                biased;
-                reply = self.session.next(sink.longest()) => reply?,
-                () = self.cancel.called.notified(), if self.stage == 0 => {
-                    self.next_stage = Instant::now();
-                    self.escalate().await?;
-                    continue;
-                }
-                () = sleep_until(self.next_stage) => {
-                    self.escalate().await?;
-                    continue;
-                }
+            let reply = match self.session.take(sink.longest())? {
+                Some(reply) => reply,
+                None => tokio::select! {
+                    biased;
+                    reply = self.session.next(sink.longest()) => reply?,
+                    () = self.cancel.called.notified(), if self.stage == 0 => {
+                        self.next_stage = Instant::now();
+                        self.escalate().await?;
+                        continue;
+                    }
+                    () = sleep_until(self.next_stage) => {
+                        self.escalate().await?;
+                        continue;
+                    }
+                },
             };
             match reply {
                 Reply::Ready(status) => {

@@ -63,6 +63,8 @@ impl Ended {
 pub(crate) struct Held {
     pub(crate) leased: Leased,
     pub(crate) guard: Guard,
+    /// The session's own limits of time were lowered for a statement.
+    pub(crate) is_limited: bool,
 }
 
 #[derive(Debug)]

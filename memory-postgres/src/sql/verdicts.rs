@@ -17,6 +17,8 @@ pub(crate) struct Judged {
     pub(crate) text: Arc<str>,
     /// How many arguments it takes.
     pub(crate) arguments: usize,
+    /// Whether it asks where a sequence stands in this session.
+    pub(crate) asks_places: bool,
 }
 
 type Known = Mutex<TwoAges<Box<str>, Judged>>;
@@ -99,11 +101,19 @@ pub(crate) fn policy() -> Policy {
 fn decide(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Result<Judged> {
     let (text, arguments) = numbered(sql, policy)?;
     if !(stages.gate || stages.grammar || stages.walk) {
-        return Ok(Judged { kind: StatementKind::Select, text: text.into(), arguments });
+        let asks_places = asks_places(&text);
+        return Ok(Judged { kind: StatementKind::Select, text: text.into(), arguments, asks_places });
     }
     let verdict = Validator::check_stages(&text, Dialect::Postgres, mode, policy, stages);
     let Accepted { kind, .. } = verdict.into_result().map_err(refused)?;
-    Ok(Judged { kind, text: text.into(), arguments })
+    let asks_places = asks_places(&text);
+    Ok(Judged { kind, text: text.into(), arguments, asks_places })
+}
+
+/// Whether a text has `currval` or `lastval` in it, wherever; an escape in a quoted name could spell them too.
+fn asks_places(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("val") && (text.contains("currval") || text.contains("lastval")) || text.contains("u&\"")
 }
 
 /// Numbers the places for arguments.
@@ -152,5 +162,14 @@ mod tests {
         let due = "SELECT $1,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=$2 AND b = $3";
         assert_eq!(text(sql), (due.to_owned(), 3));
         assert_eq!(text("SELECT 1"), ("SELECT 1".to_owned(), 0));
+    }
+
+    #[test]
+    fn what_asks_where_a_sequence_stands_is_known() {
+        for sql in ["SELECT lastval()", "INSERT INTO t VALUES (CurrVal('s'))", "SELECT U&\"\\006castval\"()"]
+        {
+            assert!(asks_places(sql), "{sql}");
+        }
+        assert!(!asks_places("INSERT INTO t VALUES (nextval('s'), 'interval')"));
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Session {
     pub(crate) greets: bool,
     /// Answers that nobody waited for.
     pub(crate) unread: u32,
+    /// Where its sequences stand may be an earlier statement's doing.
+    pub(crate) moved: bool,
     /// The database's age of which it is.
     pub(crate) generation: i64,
     /// Statements that the server has parsed and keeps.
@@ -90,6 +92,7 @@ impl Session {
             pid: Arc::default(),
             greets: false,
             unread: 0,
+            moved: false,
             generation: 0,
             named: Named::default(),
             canceller: None,
@@ -138,6 +141,7 @@ impl Session {
         self.named.sent_end();
         if sql == FORGET {
             self.named.forget();
+            self.moved = false;
         }
     }
 
@@ -312,8 +316,11 @@ impl Session {
         }
     }
 
-    /// A message that is wholly there.
-    fn take(&mut self, longest: usize) -> Result<Option<Reply>, Lost> {
+    /// A message that is wholly there. Rows longer than `longest` bytes are thrown away.
+    ///
+    /// # Errors
+    /// The server says nonsense.
+    pub(crate) fn take(&mut self, longest: usize) -> Result<Option<Reply>, Lost> {
         if self.skip > 0 {
             let gone = self.skip.min(self.incoming.len());
             self.incoming.advance(gone);
