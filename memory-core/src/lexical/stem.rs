@@ -81,15 +81,50 @@ fn irregular(word: &str) -> Option<&'static str> {
     if !(2..=10).contains(&word.len()) {
         return None;
     }
-    let at = IRREGULAR.binary_search_by(|(form, _)| (*form).cmp(word)).ok()?;
+    let at = IRREGULAR_FORMS.binary_search(&packed(word)).ok()?;
     IRREGULAR.get(at).map(|&(_, base)| base)
 }
 
 /// Whether an unstemmed token is an English function word: it says how a question is put, not what it is
 /// about.
 pub(super) fn is_function_word(token: &str) -> bool {
-    token.len() <= 10 && FUNCTION_WORDS.binary_search(&token).is_ok()
+    token.len() <= 10 && PACKED_FUNCTION_WORDS.binary_search(&packed(token)).is_ok()
 }
+
+/// A word of at most fifteen bytes as a number, its length last, in the order of the words: a search compares numbers, not
+/// texts.
+const fn packed(word: &str) -> u128 {
+    let mut rest = word.as_bytes();
+    let (mut number, mut room) = (rest.len() as u128, 16_u32);
+    while let ([first, others @ ..], 2..) = (rest, room) {
+        room -= 1;
+        number |= (*first as u128) << (8 * room);
+        rest = others;
+    }
+    number
+}
+
+#[allow(clippy::indexing_slicing, reason = "the compiler runs it, and refuses what is out of bounds")]
+static IRREGULAR_FORMS: [u128; IRREGULAR.len()] = {
+    let mut forms = [0; IRREGULAR.len()];
+    let mut at = 0;
+    while at < forms.len() {
+        forms[at] = packed(IRREGULAR[at].0);
+        at += 1;
+    }
+    forms
+};
+
+#[allow(clippy::indexing_slicing, reason = "the compiler runs it, and refuses what is out of bounds")]
+static PACKED_FUNCTION_WORDS: [u128; FUNCTION_WORDS.len()] = {
+    let mut words = [0; FUNCTION_WORDS.len()];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = packed(FUNCTION_WORDS[at]);
+        at += 1;
+    }
+    words
+};
 
 /// Irregular verbs and plurals in common use, without forms that are as common as names or other words
 /// (`rose`).
@@ -195,5 +230,14 @@ mod tests {
         assert!(FUNCTION_WORDS.is_sorted_by(|a, b| a < b));
         assert!(IRREGULAR.iter().all(|(form, _)| (2..=10).contains(&form.len())));
         assert!(FUNCTION_WORDS.iter().all(|word| word.len() <= 10));
+    }
+
+    #[test]
+    fn every_word_of_the_tables_is_found_and_none_beside_them() {
+        assert!(IRREGULAR.iter().all(|(form, base)| irregular(form) == Some(base)));
+        assert!(FUNCTION_WORDS.iter().all(|word| is_function_word(word)));
+        for word in ["", "\0", "am\0", "amm", "zz", "é", "wrotes"] {
+            assert!(irregular(word).is_none() && !is_function_word(word), "{word:?}");
+        }
     }
 }
