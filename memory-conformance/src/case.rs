@@ -26,6 +26,10 @@ pub enum Need {
     Quotas,
     /// `Capabilities::stats`
     Stats,
+    /// `Capabilities::atomic_import`
+    AtomicImport,
+    /// `Capabilities::tenants`
+    Tenants,
     /// `Capabilities::sql`
     Sql,
     /// `Capabilities::sql_transactions`
@@ -50,13 +54,15 @@ pub enum Need {
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Kv,
         Self::Lexical,
         Self::Vector,
         Self::Cas,
         Self::Quotas,
         Self::Stats,
+        Self::AtomicImport,
+        Self::Tenants,
         Self::Sql,
         Self::SqlTransactions,
         Self::SqlEntries,
@@ -79,6 +85,8 @@ impl Need {
             Self::Cas => capabilities.compare_and_set,
             Self::Quotas => capabilities.quotas,
             Self::Stats => capabilities.stats,
+            Self::AtomicImport => capabilities.atomic_import,
+            Self::Tenants => capabilities.tenants,
             Self::Sql => capabilities.sql,
             Self::SqlTransactions => capabilities.sql_transactions,
             Self::SqlEntries => capabilities.sql_entries,
@@ -110,11 +118,13 @@ impl Need {
         )
     }
 
-    /// Whether a level waits for it: vectors, SQL and the conversational layer are served or not, and no level
-    /// asks for them.
+    /// Whether a level waits for it: vectors, what operators need, SQL and the conversational layer are served or not,
+    /// and no level asks for them.
     #[must_use]
     pub(crate) const fn holds_a_level_back(self) -> bool {
-        !matches!(self, Self::Vector) && !self.is_sql() && !self.is_layer()
+        !matches!(self, Self::Vector | Self::AtomicImport | Self::Tenants)
+            && !self.is_sql()
+            && !self.is_layer()
     }
 }
 

@@ -6,9 +6,9 @@ mod sql;
 use std::fmt::Debug;
 
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, Embed, ErrorKind, Expect, GetOptions, ImportOptions, ListQuery,
-    NewEntry, Quota, Record, Reducer, ReembedOptions, Result, ScopesQuery, SearchMode, SearchQuery,
-    SetOptions, UpdateOptions,
+    Atomicity, Backend, BulkOptions, DeleteOptions, Embed, ErrorKind, Expect, GetOptions, ImportOptions,
+    ListQuery, NewEntry, Quota, Record, Reducer, ReembedOptions, Result, ScopesQuery, SearchMode,
+    SearchQuery, SetOptions, UpdateOptions,
 };
 
 use crate::case::Need;
@@ -24,6 +24,10 @@ pub(crate) async fn prove(cx: &Cx, need: Need) -> CaseResult {
         check!(cx.raw().backend().is_none(), "`kv` is not advertised, yet the provider hands the facet out");
     }
     let refuser = Refuser { need, cx };
+    if need == Need::Tenants {
+        refuser.expect("through Checked", "tenants", cx.provider().tenants(None, 10).await)?;
+        return refuser.expect("asked directly", "tenants", cx.raw().tenants(None, 10).await);
+    }
     if need.is_sql() {
         return sql::prove(&refuser).await;
     }
@@ -73,9 +77,21 @@ impl Refuser<'_> {
             Need::Cas => self.cas(kv, door).await,
             Need::Quotas => self.quotas(kv, door).await,
             Need::Stats => self.expect(door, "stats", kv.stats(&self.cx.scope()?).await),
+            Need::AtomicImport => self.atomic_import(kv, door).await,
             // Of the other facets.
             _ => Ok(()),
         }
+    }
+
+    async fn atomic_import(&self, kv: &dyn Backend, door: &str) -> CaseResult {
+        let scope = self.cx.scope()?;
+        for atomicity in [Atomicity::Scope, Atomicity::Replacement] {
+            let record = Record::from(memory_core::Entry::new(key("k")?, json("1")?, 1, self.cx.now()));
+            let options = ImportOptions::default().with_atomicity(atomicity);
+            let import = kv.import_scope(&scope, stream::records(vec![Ok(record)]), options).await;
+            self.expect(door, "import_scope", import)?;
+        }
+        self.nothing_stored(&scope, door).await
     }
 
     async fn kv(&self, kv: &dyn Backend, door: &str) -> CaseResult {

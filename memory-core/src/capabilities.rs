@@ -75,6 +75,12 @@ pub struct Capabilities {
     /// Drift policies served besides `off`, the loosest first; empty: none. Serves `drift_state` where not empty.
     #[serde(default)]
     pub drift: Vec<DriftPolicy>,
+    /// Serves [`Atomicity`](crate::Atomicity) other than `Record`: imports of a scope, whole or not at all.
+    #[serde(default)]
+    pub atomic_import: bool,
+    /// Serves [`Provider::tenants`](crate::Provider::tenants).
+    #[serde(default)]
+    pub tenants: bool,
     /// Serves [`MemoryLayer`](crate::MemoryLayer).
     pub memory_layer: bool,
     /// What `add` stored is recallable when it returns.
@@ -128,6 +134,8 @@ impl Capabilities {
             compare_and_set: false,
             quotas: false,
             drift: Vec::new(),
+            atomic_import: false,
+            tenants: false,
             memory_layer: false,
             layer_sync: false,
             layer_events: false,
@@ -160,6 +168,8 @@ impl Capabilities {
             (self.quotas && !self.kv, "quotas without kv"),
             (!self.drift.is_empty() && !self.kv, "drift without kv"),
             (self.drift.contains(&DriftPolicy::Off), "drift lists `off`, which is no check"),
+            (self.atomic_import && !self.kv, "atomic_import without kv"),
+            (self.tenants && !(self.kv || self.sql), "tenants without kv and sql"),
             (self.layer_sync && !self.memory_layer, "layer_sync without memory_layer"),
             (self.layer_events && !self.memory_layer, "layer_events without memory_layer"),
             (self.layer_forget && !self.memory_layer, "layer_forget without memory_layer"),

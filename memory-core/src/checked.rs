@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 
 use crate::backend::{
-    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, GetOptions, ImportOptions,
-    ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, RecordStream, RecordVector, ReembedOptions,
-    ReembedOutcome, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions,
-    SetOutcome, UpdateOptions, UpdateOutcome,
+    Atomicity, Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, GetOptions,
+    ImportOptions, ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, RecordStream, RecordVector,
+    ReembedOptions, ReembedOutcome, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery,
+    SearchResults, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
 };
 use crate::capabilities::Capabilities;
 use crate::drift::{DriftCheck, DriftPolicy, DriftState};
@@ -334,6 +334,12 @@ impl<P: Provider> Provider for Checked<P> {
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         self.inner.end_run(tenant, root_run).await
     }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        self.require(self.capabilities.tenants, Op::Tenants)?;
+        check_limit("limit", limit, MAX_PAGE)?;
+        self.inner.tenants(after, limit).await
+    }
 }
 
 #[async_trait]
@@ -500,6 +506,9 @@ impl<P: Provider> Backend for Checked<P> {
     ) -> Result<ImportOutcome> {
         let kv = self.kv(Op::ImportScope)?;
         self.check_quota(options.quota, Op::ImportScope)?;
+        if options.atomicity != Atomicity::Record && !self.capabilities.atomic_import {
+            return Err(self.unsupported(Op::ImportScope).with_detail("option", "atomicity"));
+        }
         let limits = RecordLimits {
             max_key_bytes: self.capabilities.max_key_bytes,
             max_value_bytes: self.capabilities.max_value_bytes,
@@ -537,6 +546,18 @@ impl futures_core::Stream for CheckedRecords {
             Ok(record)
         }))
     }
+}
+
+/// Checks a record as an import through [`Checked`] does, for who reads records before anything is written.
+///
+/// # Errors
+/// `invalid_argument`, `too_large`.
+pub fn check_record(
+    record: &crate::backend::Record,
+    max_key_bytes: usize,
+    max_value_bytes: usize,
+) -> Result<()> {
+    RecordLimits { max_key_bytes, max_value_bytes }.check(record)
 }
 
 impl RecordLimits {

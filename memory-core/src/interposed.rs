@@ -86,6 +86,8 @@ operations! {
     Health = "health" {} -> Health;
     /// [`Provider::end_run`].
     EndRun = "end_run" { tenant: TenantId, root_run: ScopeId } -> ();
+    /// [`Provider::tenants`].
+    Tenants = "tenants" { after: Option<TenantId>, limit: usize } -> Vec<TenantId>;
     /// [`Backend::get`].
     Get = "get" { scope: Scope, key: Key, options: GetOptions } -> Option<Entry>;
     /// [`Backend::get_many`].
@@ -173,11 +175,15 @@ impl Debug for Reply {
 }
 
 impl Request {
-    /// The scope it names; `None` for `health`, `end_run`, `scopes`, `sql_scopes`.
+    /// The scope it names; `None` for `health`, `end_run`, `tenants`, `scopes`, `sql_scopes`.
     #[must_use]
     pub fn scope(&self) -> Option<&Scope> {
         match self {
-            Self::Health {} | Self::EndRun { .. } | Self::Scopes { .. } | Self::SqlScopes { .. } => None,
+            Self::Health {}
+            | Self::EndRun { .. }
+            | Self::Tenants { .. }
+            | Self::Scopes { .. }
+            | Self::SqlScopes { .. } => None,
             Self::Get { scope, .. }
             | Self::GetMany { scope, .. }
             | Self::Set { scope, .. }
@@ -246,6 +252,9 @@ impl<'a> Next<'a> {
             Request::Health {} => Reply::Health(provider.health().await?),
             Request::EndRun { tenant, root_run } => {
                 Reply::EndRun(provider.end_run(&tenant, &root_run).await?)
+            }
+            Request::Tenants { after, limit } => {
+                Reply::Tenants(provider.tenants(after.as_ref(), limit).await?)
             }
             Request::Get { scope, key, options } => Reply::Get(kv()?.get(&scope, &key, options).await?),
             Request::GetMany { scope, keys, options } => {
@@ -424,6 +433,10 @@ impl<P: Provider, H: Hook> Provider for Interposed<P, H> {
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         call!(self, EndRun { tenant: tenant.clone(), root_run: root_run.clone() })
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        call!(self, Tenants { after: after.cloned(), limit })
     }
 }
 

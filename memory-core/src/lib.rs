@@ -40,7 +40,7 @@ pub mod time;
 
 pub use async_trait::async_trait;
 pub use backend::{
-    Backend, BackendExt, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Embedding,
+    Atomicity, Backend, BackendExt, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Embedding,
     GetOptions, Hit, ImportOptions, ImportOutcome, IncrementOutcome, ListQuery, ModelStats, NewEntry,
     OnExisting, Page, Record, RecordStream, RecordVector, ReembedOptions, ReembedOutcome, ScopeInfo,
     ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::capabilities::Capabilities;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layer::MemoryLayer;
 use crate::scope::{ScopeId, TenantId};
 use crate::sql::SqlFacet;
@@ -82,6 +82,20 @@ pub trait Provider: Send + Sync + Debug {
     /// # Errors
     /// `unavailable`, `outcome_unknown`: call again.
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()>;
+
+    /// Lists the tenants that ever stored something in the key/value or SQL facet, by the bytes of their ids: at most
+    /// `limit` (1 to 1,000) that come after `after`. For operators: what an agent is told never comes from here.
+    /// Requires `Capabilities::tenants`.
+    ///
+    /// # Behavior
+    /// - SCO-6, SCO-7.
+    ///
+    /// # Errors
+    /// `capability_unsupported` where it is not advertised; `unavailable`, `corrupt`.
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        let _ = (after, limit);
+        Err(Error::unsupported("tenants", self.name()))
+    }
 }
 
 macro_rules! forward_provider {
@@ -108,6 +122,9 @@ macro_rules! forward_provider {
             }
             async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
                 (**self).end_run(tenant, root_run).await
+            }
+            async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+                (**self).tenants(after, limit).await
             }
         }
     )*};

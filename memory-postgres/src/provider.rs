@@ -1,5 +1,6 @@
 //! The provider: opening, closing, capabilities, health.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::config::PostgresConfig;
 use crate::error::Effect;
+use crate::kv;
 use crate::kv::embed::Timed;
 use crate::kv::sweep;
 use crate::search::index;
@@ -160,6 +162,8 @@ impl Provider for PostgresProvider {
         capabilities.stats = true;
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
+        capabilities.atomic_import = true;
+        capabilities.tenants = true;
         if self.embedder.is_some() && self.store.vector.is_some() {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
@@ -202,5 +206,14 @@ impl Provider for PostgresProvider {
         let of_entries =
             self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop);
         of_sql.and(of_entries)
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        let mut tenants: BTreeSet<TenantId> =
+            kv::read::tenants(&self.store, after, limit).await?.into_iter().collect();
+        if let Some(engine) = &self.sql {
+            tenants.extend(engine.tenants(after, limit).await?);
+        }
+        Ok(tenants.into_iter().take(limit).collect())
     }
 }

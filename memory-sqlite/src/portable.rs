@@ -1,11 +1,13 @@
 //! Export and import of a scope.
 
+mod whole;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::{
-    Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream, RecordVector,
-    Result, ScopeDigest, Timestamp,
+    Atomicity, Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Record, RecordStream,
+    RecordVector, Result, ScopeDigest, Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -131,8 +133,20 @@ fn record_bytes(record: &Record) -> usize {
     usize::try_from(record.entry.size_bytes()).unwrap_or(usize::MAX).saturating_add(vectors)
 }
 
-/// Stores a stream, a few records in a transaction.
+/// Stores a stream: a few records in a transaction, or all of them.
 pub(crate) async fn import(
+    store: &Store,
+    target: Target,
+    records: RecordStream,
+    options: ImportOptions,
+) -> Result<ImportOutcome> {
+    match options.atomicity {
+        Atomicity::Record => import_in_steps(store, target, records, options).await,
+        _ => whole::import(store, target, records, options).await,
+    }
+}
+
+async fn import_in_steps(
     store: &Store,
     target: Target,
     mut records: RecordStream,
@@ -150,10 +164,7 @@ pub(crate) async fn import(
                 .writer
                 .submit(Cost::slow(bytes), move |batch| import_step(batch, &target, &step, options))
                 .await?;
-            outcome.created += stored.outcome.created;
-            outcome.replaced += stored.outcome.replaced;
-            outcome.skipped += stored.outcome.skipped;
-            outcome.expired += stored.outcome.expired;
+            add(&mut outcome, stored.outcome);
             if let Some((at, error)) = stored.refused {
                 return Err(error.with_detail("index", first + at));
             }
@@ -165,6 +176,13 @@ pub(crate) async fn import(
             Some(Some(error)) => return Err(error.with_detail("index", index)),
         }
     }
+}
+
+fn add(sum: &mut ImportOutcome, step: ImportOutcome) {
+    sum.created += step.created;
+    sum.replaced += step.replaced;
+    sum.skipped += step.skipped;
+    sum.expired += step.expired;
 }
 
 /// Takes the next records off the stream; the third is its end, with its error.

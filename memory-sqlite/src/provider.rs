@@ -144,6 +144,8 @@ impl Provider for SqliteProvider {
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
         capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
+        capabilities.atomic_import = true;
+        capabilities.tenants = true;
         if self.embedder.is_some() {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
@@ -193,5 +195,19 @@ impl Provider for SqliteProvider {
         let of_entries =
             self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop);
         of_sql.and(of_entries)
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        let from = after.cloned();
+        let of_entries = self
+            .store
+            .workers
+            .run(move |connection| {
+                crate::read::tenants(connection, from.as_ref(), limit).map_err(memory_core::Error::from)
+            })
+            .await?;
+        let mut tenants: std::collections::BTreeSet<TenantId> = of_entries.into_iter().collect();
+        tenants.extend(self.sql.tenants(after).await?);
+        Ok(tenants.into_iter().take(limit).collect())
     }
 }

@@ -314,6 +314,25 @@ fn counted(connection: &Connection, space: i64) -> rusqlite::Result<(i64, i64, i
         .query_row([space], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
 }
 
+/// SCO-6.
+pub(crate) fn tenants(
+    connection: &Connection,
+    after: Option<&TenantId>,
+    limit: usize,
+) -> Result<Vec<TenantId>, Unreadable> {
+    // One seek a tenant, however many scopes it has.
+    let mut statement = connection.prepare_cached("SELECT min(tenant) FROM scope WHERE tenant > ?1")?;
+    let mut tenants: Vec<TenantId> = Vec::new();
+    while tenants.len() < limit {
+        // No tenant's id is empty.
+        let last = tenants.last().or(after).map_or("", TenantId::as_str);
+        let next: Option<String> = statement.query_row([last], |row| row.get(0))?;
+        let Some(next) = next else { break };
+        tenants.push(TenantId::new(next).map_err(|_| malformed("scope"))?);
+    }
+    Ok(tenants)
+}
+
 /// SCO-1 to SCO-3.
 pub(crate) fn scopes(
     connection: &Connection,

@@ -39,6 +39,11 @@ impl Cost {
     pub(crate) fn slow(bytes: usize) -> Self {
         Self { bytes, slow: true }
     }
+
+    /// What shares its transaction with nothing, and so runs once.
+    pub(crate) fn alone() -> Self {
+        Self { bytes: INLINE_BYTES + 1, slow: true }
+    }
 }
 
 /// An operation that waits, runs, and is answered after the commit. It may run again after a rollback.

@@ -100,6 +100,14 @@ impl Memory {
     pub async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         self.provider.end_run(tenant, root_run).await
     }
+
+    /// Lists the tenants that ever stored something, by the bytes of their ids: at most `limit` that come after `after`.
+    ///
+    /// # Errors
+    /// As [`Provider::tenants`].
+    pub async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        self.provider.tenants(after, limit).await
+    }
 }
 
 #[async_trait]
@@ -130,5 +138,9 @@ impl Provider for Memory {
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         Self::end_run(self, tenant, root_run).await
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        Self::tenants(self, after, limit).await
     }
 }

@@ -38,6 +38,7 @@ mod update;
 mod values;
 mod vectors;
 mod versions;
+mod whole;
 
 pub(crate) use near::owned as owns_embedding;
 
@@ -74,6 +75,7 @@ pub fn all() -> Vec<Case> {
         scopes::cases(),
         quotas::cases(),
         transfer::cases(),
+        whole::cases(),
         concurrency::cases(),
         linear::cases(),
         errors::cases(),

@@ -14,6 +14,9 @@ mutants! {
     "scopes.no-cursor": ["SCO-2"], "a full page has no cursor" => answer(no_cursor);
     "scopes.limit-overflows": ["SCO-2"], "a page holds one scope too many" => ask(limit_overflows);
     "scopes.bytes-missing": ["SCO-1"], "bytes are not counted" => answer(bytes_missing);
+    "tenants.unordered": ["SCO-6"], "tenants come in the reverse order of their ids" => answer(tenants_unordered);
+    "tenants.one-too-few": ["SCO-6", "SCO-7"], "the last tenant of a page is left out" => answer(tenants_too_few);
+    "tenants.after-ignored": ["SCO-7"], "every page of tenants is the first" => ask(after_ignored);
     "drop.first-page-only": ["SCO-4"], "only the first 100 entries are dropped" => around(first_page_only);
     "drop.count-missing": ["SCO-4"], "does not tell how many entries went" => answer(count_missing);
     "drop.empty-fails": ["SCO-4"], "dropping an empty scope is an error" => around(empty_fails);
@@ -109,6 +112,24 @@ async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Rep
             Err(Error::new(ErrorKind::NotFound, "the scope holds nothing; there is nothing to drop"))
         }
         reply => Ok(reply),
+    }
+}
+
+fn tenants_unordered(reply: &mut Reply) {
+    if let Reply::Tenants(tenants) = reply {
+        tenants.reverse();
+    }
+}
+
+fn tenants_too_few(reply: &mut Reply) {
+    if let Reply::Tenants(tenants) = reply {
+        tenants.pop();
+    }
+}
+
+fn after_ignored(request: &mut Request) {
+    if let Request::Tenants { after, .. } = request {
+        *after = None;
     }
 }
 

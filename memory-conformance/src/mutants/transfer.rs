@@ -1,6 +1,6 @@
 //! EXP: export and import.
 
-use memory_core::{Error, ErrorKind, Next, OnExisting, Record, Reply, Request, Result};
+use memory_core::{Atomicity, Error, ErrorKind, Json, Next, OnExisting, Record, Reply, Request, Result};
 
 use super::bend::{Memory, kv, mutants};
 use crate::reference::fault::Fault;
@@ -30,6 +30,10 @@ mutants! {
     "import.reuses-versions": ["EXP-8", "VER-2"], "a record brings back a version that the key had" => fault(Fault::ImportReusesVersions);
     "import.all-or-nothing": ["EXP-9"], "a malformed record takes back those before it" => around(all_or_nothing);
     "import.malformed-skipped": ["EXP-9"], "a malformed record is skipped in silence" => door_around(malformed_skipped);
+    "import.whole-in-steps": ["EXP-12", "EXP-13"], "an import that is to be whole stores record by record" => fault(Fault::ImportInSteps);
+    "import.replacement-keeps": ["EXP-13"], "what was there stays beside what takes its place" => ask(replacement_keeps);
+    "import.replacement-drops-first": ["EXP-13"], "what was there goes in a step of its own" => around(drops_first);
+    "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces" => around(line_feeds_lost);
     "import.position-untold": ["EXP-9"], "an error does not name the record" => door_around(position_untold);
 }
 
@@ -155,6 +159,33 @@ fn never_replaces(request: &mut Request) {
 
 fn fail_skips(request: &mut Request) {
     on_existing(request, OnExisting::Fail, OnExisting::Skip);
+}
+
+fn replacement_keeps(request: &mut Request) {
+    if let Request::ImportScope { options, .. } = request
+        && options.atomicity == Atomicity::Replacement
+    {
+        options.atomicity = Atomicity::Scope;
+        options.on_existing = OnExisting::Replace;
+    }
+}
+
+async fn drops_first(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::ImportScope { scope, options, .. } = &request
+        && options.atomicity == Atomicity::Replacement
+    {
+        kv(&next)?.drop_scope(scope).await?;
+    }
+    next.run(request).await
+}
+
+async fn line_feeds_lost(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    imported(request, next, |record| {
+        if let Ok(value) = Json::parse(record.entry.value.as_str().replace('\n', " ")) {
+            record.entry.value = value;
+        }
+    })
+    .await
 }
 
 fn expired_untold(reply: &mut Reply) {

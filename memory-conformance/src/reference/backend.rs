@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use memory_core::embed::check_embeddings;
 use memory_core::limits::MAX_PAGE_BYTES;
 use memory_core::{
-    Backend, BulkOptions, Cursor, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole, Embedder,
-    Embedding, EmbeddingModel, Entry, Error, ErrorKind, Expect, GetOptions, ImportOptions, ImportOutcome,
-    IncrementOutcome, Json, Key, ListQuery, ModelStats, NewEntry, Op, Page, Quota, RecordStream,
-    RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result, Scope, ScopeId, ScopeInfo, ScopeKind,
-    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
-    TenantId, Timestamp, UpdateOptions, UpdateOutcome,
+    Atomicity, Backend, BulkOptions, Cursor, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole,
+    Embedder, Embedding, EmbeddingModel, Entry, Error, ErrorKind, Expect, GetOptions, ImportOptions,
+    ImportOutcome, IncrementOutcome, Json, Key, ListQuery, ModelStats, NewEntry, Op, Page, Quota,
+    RecordStream, RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result, Scope, ScopeId, ScopeInfo,
+    ScopeKind, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions,
+    SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
 };
 
 use super::Reference;
@@ -50,6 +50,33 @@ impl Reference {
                 entry
             };
             keys.iter().map(&mut read).collect()
+        })
+    }
+
+    /// All records or none, and nobody sees the scope in between.
+    async fn import_whole(
+        &self,
+        scope: &Scope,
+        records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        let mut records = records;
+        let mut all = Vec::new();
+        while let Some(record) = stream::next(&mut records).await {
+            all.push(record?);
+        }
+        self.write(scope, |state, now| {
+            let mut after = state.clone();
+            if options.atomicity == Atomicity::Replacement {
+                after.entries.clear();
+            }
+            let mut outcome = ImportOutcome::default();
+            for (index, record) in (0_u64..).zip(all) {
+                transfer::import(&mut after, now, record, options, &mut outcome)
+                    .map_err(|error| error.with_detail("index", index))?;
+            }
+            *state = after;
+            Ok(outcome)
         })
     }
 
@@ -485,6 +512,12 @@ impl Backend for Reference {
         options: ImportOptions,
     ) -> Result<ImportOutcome> {
         self.check_quota(options.quota, Op::ImportScope)?;
+        if options.atomicity != Atomicity::Record {
+            self.require(self.capabilities.atomic_import, Op::ImportScope)?;
+            if !self.faults.has(Fault::ImportInSteps) {
+                return self.import_whole(scope, records, options).await;
+            }
+        }
         let mut outcome = ImportOutcome::default();
         let mut index = 0_u64;
         while let Some(record) = stream::next(&mut records).await {

@@ -68,6 +68,8 @@ pub(crate) enum Fault {
     ImportReusesVersions,
     /// A record that says nothing new is stored again.
     ImportStoresSame,
+    /// An import that is to be whole stores record by record.
+    ImportInSteps,
     /// A record that replaces an entry leaves the old vectors there.
     ImportKeepsOldVectors,
     /// This operation does not look at the length of the vectors that are stored.

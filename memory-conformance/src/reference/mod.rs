@@ -62,6 +62,8 @@ impl Reference {
         capabilities.stats = true;
         capabilities.compare_and_set = true;
         capabilities.quotas = true;
+        capabilities.atomic_import = true;
+        capabilities.tenants = true;
         Self {
             clock,
             embedder: None,
@@ -116,6 +118,8 @@ impl Reference {
             Need::Cas => self.capabilities.compare_and_set = false,
             Need::Quotas => self.capabilities.quotas = false,
             Need::Stats => self.capabilities.stats = false,
+            Need::AtomicImport => self.capabilities.atomic_import = false,
+            Need::Tenants => self.capabilities.tenants = false,
             // It has no SQL to begin with.
             Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
             }
@@ -200,6 +204,14 @@ impl Provider for Reference {
             layer.end(&scope);
         }
         Ok(())
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        self.require(self.capabilities.tenants, Op::Tenants)?;
+        let tenants: std::collections::BTreeSet<TenantId> =
+            self.lock().keys().map(|scope| scope.tenant.clone()).collect();
+        let later = tenants.into_iter().filter(|tenant| after.is_none_or(|after| tenant > after));
+        Ok(later.take(limit).collect())
     }
 }
 

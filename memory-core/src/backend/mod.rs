@@ -21,7 +21,9 @@ use crate::scope::{Key, Scope, TenantId};
 
 pub use read::{GetOptions, ListQuery, ModelStats, Page, ScopeInfo, ScopePage, ScopeStats, ScopesQuery};
 pub use search::{Hit, SearchMode, SearchQuery, SearchResults};
-pub use transfer::{ImportOptions, ImportOutcome, OnExisting, Record, RecordVector, check_vectors};
+pub use transfer::{
+    Atomicity, ImportOptions, ImportOutcome, OnExisting, Record, RecordVector, check_vectors,
+};
 pub use write::{
     BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Embedding, IncrementOutcome, NewEntry,
     ReembedOptions, ReembedOutcome, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
@@ -205,6 +207,7 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Behavior
     /// - EXP-4 to EXP-11: every record whole or not at all, but the stream is no transaction; importing again changes nothing.
+    /// - EXP-12 to EXP-14: with an [`Atomicity`] other than `Record` it is one, where `Capabilities::atomic_import`.
     ///
     /// # Errors
     /// The stream's own error, `conflict`, `too_large`, `quota_exceeded`; records before it are stored.

@@ -19,8 +19,8 @@ pub struct RecordVector {
     pub text: Option<String>,
 }
 
-/// One entry on its way between stores. As JSON this is one line of the export format
-/// (`docs/spec/export.md`).
+/// One entry on its way between stores. As JSON it is what the export format says (`docs/spec/export.md`);
+/// [`Record::to_line`] makes a line of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Record {
@@ -34,6 +34,43 @@ pub struct Record {
 impl From<Entry> for Record {
     fn from(entry: Entry) -> Self {
         Self { entry, vectors: Vec::new() }
+    }
+}
+
+/// A record whose JSON text takes several lines, since its value does, as a JSON string.
+#[derive(Serialize, Deserialize)]
+struct Wrapped<T> {
+    record: T,
+}
+
+impl Record {
+    /// One line of the export format, without its line feed.
+    ///
+    /// A value is kept as its text, which may hold line feeds between its tokens; the record is then
+    /// `{"record":"…"}`, its JSON text as a string.
+    ///
+    /// # Errors
+    /// `internal` where a float of its metadata is not finite: no store gives such a one.
+    pub fn to_line(&self) -> Result<String> {
+        let text =
+            |error: serde_json::Error| Error::internal("a record has no JSON form").with_source(error);
+        let line = serde_json::to_string(self).map_err(text)?;
+        if !line.contains('\n') {
+            return Ok(line);
+        }
+        serde_json::to_string(&Wrapped { record: line }).map_err(text)
+    }
+
+    /// Reads a line of the export format.
+    ///
+    /// # Errors
+    /// What is wrong with it, as serde_json has it.
+    pub fn from_line(line: &str) -> std::result::Result<Self, serde_json::Error> {
+        if line.starts_with("{\"record\":") {
+            let Wrapped { record } = serde_json::from_str::<Wrapped<String>>(line)?;
+            return serde_json::from_str(&record);
+        }
+        serde_json::from_str(line)
     }
 }
 
@@ -85,6 +122,22 @@ pub enum OnExisting {
     Fail,
 }
 
+/// How much of an import is one transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Atomicity {
+    /// Each record; those before a refused one stay.
+    #[default]
+    Record,
+    /// All of them. Requires [`Capabilities::atomic_import`](crate::Capabilities::atomic_import).
+    Scope,
+    /// All of them, and in the same transaction before them the end of every entry that the scope holds.
+    /// Requires the same.
+    Replacement,
+}
+
 /// Options of [`Backend::import_scope`](super::Backend::import_scope).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -93,6 +146,8 @@ pub struct ImportOptions {
     pub on_existing: OnExisting,
     /// Limits of the scope.
     pub quota: Quota,
+    /// What is stored together or not at all.
+    pub atomicity: Atomicity,
 }
 
 impl ImportOptions {
@@ -109,6 +164,13 @@ impl ImportOptions {
         self.quota = quota;
         self
     }
+
+    /// Sets what is stored together.
+    #[must_use]
+    pub const fn with_atomicity(mut self, atomicity: Atomicity) -> Self {
+        self.atomicity = atomicity;
+        self
+    }
 }
 
 /// What [`Backend::import_scope`](super::Backend::import_scope) did.
@@ -123,4 +185,22 @@ pub struct ImportOutcome {
     pub skipped: u64,
     /// Records that had expired.
     pub expired: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Json, Key, Timestamp};
+
+    #[test]
+    fn a_record_is_one_line_whatever_its_value_looks_like() {
+        for text in ["1", "{\n  \"a\": [\r\n1 ]\n}", "\"a\\nb\""] {
+            let value = Json::parse(text).unwrap();
+            let record = Record::from(Entry::new(Key::new("k\n").unwrap(), value, 7, Timestamp::EPOCH));
+            let line = record.to_line().unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(Record::from_line(&line).unwrap(), record);
+        }
+        assert!(Record::from_line(r#"{"record":{"entry":1}}"#).is_err());
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use memory_core::backend::check_vectors;
 use memory_core::{
-    EmbeddingModel, Error, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting, Record,
+    Atomicity, EmbeddingModel, Error, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting, Record,
     RecordStream, RecordVector, Result, Stream, Ttl,
 };
 use tokio::sync::mpsc;
@@ -145,21 +145,70 @@ async fn add_vectors(
     Ok(())
 }
 
-/// EXP-4. A few records in a transaction.
+/// EXP-4, EXP-12. A few records in a transaction, or all of them.
 pub(crate) async fn import(
+    store: &Store,
+    target: &Target,
+    records: RecordStream,
+    options: ImportOptions,
+) -> Result<ImportOutcome> {
+    match options.atomicity {
+        Atomicity::Record => steps(store, target, records, options, None).await,
+        _ => whole(store, target, records, options).await,
+    }
+}
+
+/// One transaction, which holds the scope's row. The stream is read once, so what was in another's way is told.
+async fn whole(
+    store: &Store,
+    target: &Target,
+    records: RecordStream,
+    options: ImportOptions,
+) -> Result<ImportOutcome> {
+    let mut connection = store.connections.take().await?;
+    let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+    if options.atomicity == Atomicity::Replacement {
+        let texts = target.texts();
+        let (now, durable) = (store.time.parameter(), target.scope.kind.is_durable());
+        let mut values = Vec::with_capacity(5);
+        values.extend(target.values(&texts));
+        let own: [Value<'_>; 2] = [(&now, Type::INT8), (&durable, Type::BOOL)];
+        values.extend(own);
+        transaction.query(&store.statements.drop, &values).await?;
+    }
+    match steps(store, target, records, options, Some(&transaction)).await {
+        Ok(outcome) => transaction.commit().await.map(|()| outcome),
+        Err(error) => {
+            transaction.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+async fn steps(
     store: &Store,
     target: &Target,
     mut records: RecordStream,
     options: ImportOptions,
+    within: Option<&Transaction<'_>>,
 ) -> Result<ImportOutcome> {
     let mut outcome = ImportOutcome::default();
     let mut index = 0_u64;
     loop {
-        let (step, end) = next_step(&mut records).await;
+        let (step, end) = match within {
+            None => next_step(&mut records).await,
+            // Others wait for the scope meanwhile.
+            Some(_) => tokio::time::timeout(PATIENCE, next_step(&mut records)).await.map_err(|_| {
+                Error::new(
+                    ErrorKind::Timeout,
+                    "the import was given up, and nothing of it is stored: its next record did not come in time",
+                )
+            })?,
+        };
         let first = index;
         index += step.len() as u64;
         if !step.is_empty() {
-            let (stored, refused) = import_step(store, target, &step, options).await?;
+            let (stored, refused) = import_step(store, target, &step, options, within).await?;
             outcome.created += stored.created;
             outcome.replaced += stored.replaced;
             outcome.skipped += stored.skipped;
@@ -261,6 +310,7 @@ async fn import_step(
     target: &Target,
     records: &[Record],
     options: ImportOptions,
+    within: Option<&Transaction<'_>>,
 ) -> Result<(ImportOutcome, Option<(u64, Error)>)> {
     let texts = target.texts();
     let (now, lexicon, (max_entries, max_bytes)) =
@@ -309,7 +359,13 @@ async fn import_step(
     ];
     values.extend(own);
     values.extend(vectors.parameters());
-    let row = store.write(&store.statements.import, &values).await?;
+    let row = match within {
+        None => store.write(&store.statements.import, &values).await?,
+        Some(transaction) => {
+            let rows = transaction.query(&store.statements.import, &values).await?;
+            rows.into_iter().next().ok_or_else(|| malformed("outcome"))?
+        }
+    };
     let written = Written::read(&row)?;
     let at = u64::try_from(column::<i32>(&row, 8, "outcome")?).map_err(|_| malformed("outcome"))?;
     let mut outcome = ImportOutcome::default();

@@ -165,6 +165,19 @@ pub(crate) async fn stats(
     Ok(stats)
 }
 
+/// SCO-6.
+pub(crate) async fn tenants(store: &Store, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+    // No tenant's id is empty.
+    let after = after.map_or("", TenantId::as_str);
+    let limit = signed(u64::try_from(limit).unwrap_or(u64::MAX));
+    let values: [Value<'_>; 2] = [(&after, Type::TEXT), (&limit, Type::INT8)];
+    let connection = store.connections.take().await?;
+    let rows = connection.query(&store.statements.tenants, &values, Effect::None).await?;
+    rows.iter()
+        .map(|row| TenantId::new(column::<String>(row, 0, "scope")?).map_err(|_| malformed("scope")))
+        .collect()
+}
+
 /// SCO-1.
 pub(crate) async fn scopes(store: &Store, tenant: &TenantId, query: &ScopesQuery) -> Result<ScopePage> {
     let after = query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;

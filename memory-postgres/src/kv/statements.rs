@@ -20,6 +20,7 @@ pub(crate) struct Statements {
     pub(crate) bulk: String,
     pub(crate) import: String,
     pub(crate) drop: String,
+    pub(crate) tenants: String,
     pub(crate) vectors: String,
     pub(crate) stats: String,
     pub(crate) scopes: String,
@@ -91,6 +92,11 @@ impl Statements {
                  CROSS JOIN LATERAL @schema@.expired(s, coalesce($6, @schema@.now_ms())) x \
                  WHERE s.tenant = $1 AND s.entries > 0 AND ($2::smallint IS NULL OR s.kind = $2) \
                  AND (s.kind, s.name) > ($3, $4)) c WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
+            ),
+            tenants: text(
+                "WITH RECURSIVE t AS (SELECT min(s.tenant) AS tenant FROM @schema@.scope s WHERE s.tenant > $1 \
+                 UNION ALL SELECT (SELECT min(s.tenant) FROM @schema@.scope s WHERE s.tenant > t.tenant) FROM t \
+                 WHERE t.tenant IS NOT NULL) SELECT t.tenant FROM t WHERE t.tenant IS NOT NULL LIMIT $2",
             ),
             count_accesses: function("count_accesses", 4, "f"),
             expired_spaces: text(

@@ -113,6 +113,25 @@ impl Engine {
         Ok(SqlScopePage::new(scopes, None))
     }
 
+    /// The tenants that have a scope with a database, by the bytes of their ids: at most `limit` after this one.
+    pub(crate) async fn tenants(
+        self: &Arc<Self>,
+        after: Option<&TenantId>,
+        limit: usize,
+    ) -> Result<Vec<TenantId>> {
+        self.wake()?;
+        let after = after.map_or("", TenantId::as_str);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self
+            .admin
+            .look(
+                "SELECT DISTINCT tenant FROM mem_sql.scopes WHERE tenant > $1 AND written ORDER BY tenant LIMIT $2",
+                &[(&after, Type::TEXT), (&limit, Type::INT8)],
+            )
+            .await?;
+        rows.iter().map(|row| TenantId::new(row.get::<_, String>(0))).collect()
+    }
+
     /// Drops a scope's database; whether there was one.
     pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
         self.wake()?;

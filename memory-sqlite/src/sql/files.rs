@@ -330,6 +330,50 @@ impl Files {
     }
 }
 
+impl Files {
+    /// The tenants that have a scope with a database, in no order.
+    pub(crate) fn tenants(&self) -> Result<Vec<TenantId>> {
+        let folders = match fs::read_dir(self.root()) {
+            Ok(folders) => folders,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(file(error)),
+        };
+        let mut tenants = Vec::new();
+        for folder in folders {
+            let folder = folder.map_err(file)?.path();
+            if !fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+                continue;
+            }
+            if let Some(tenant) = self.tenant_of(&folder)? {
+                tenants.push(tenant);
+            }
+        }
+        Ok(tenants)
+    }
+
+    /// Whose a tenant's folder is, as its scopes say.
+    fn tenant_of(&self, folder: &Path) -> Result<Option<TenantId>> {
+        let items = match fs::read_dir(folder) {
+            Ok(items) => items,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(file(error)),
+        };
+        for item in items {
+            let item = item.map_err(file)?;
+            let name = item.file_name();
+            let Some(name) = name.to_str().filter(|name| is_digest(name)) else { continue };
+            // What belongs there is told by both names; listing the tenant warns of the rest.
+            if let Ok(Some(scope)) = identity(&item.path())
+                && scope.digest().to_hex() == name
+                && self.tenant_folder(&scope.tenant) == folder
+            {
+                return Ok(Some(scope.tenant));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Drop for Files {
     fn drop(&mut self) {
         if let Root::Temporary(root, _) = &self.root

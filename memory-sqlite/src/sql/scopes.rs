@@ -105,6 +105,16 @@ impl Engine {
         Ok(SqlScopePage::new(scopes, None))
     }
 
+    /// The tenants after this one that have a scope with a database.
+    pub(crate) async fn tenants(self: &Arc<Self>, after: Option<&TenantId>) -> Result<Vec<TenantId>> {
+        self.wake()?;
+        let (engine, after) = (Arc::clone(self), after.cloned());
+        let mut tenants =
+            self.workers.run(self.deadline(None), move || engine.pool.files.tenants()).await??;
+        tenants.retain(|tenant| after.as_ref().is_none_or(|after| tenant > after));
+        Ok(tenants)
+    }
+
     /// Drops a scope's database; whether there was one.
     pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
         let state = self.pool.scope(scope);

@@ -140,6 +140,10 @@ impl Provider for InWorkers {
         self.workers.end_run(tenant, root_run).await?;
         self.memory.end_run(tenant, root_run).await
     }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        self.memory.tenants(after, limit).await
+    }
 }
 
 impl Memory {
