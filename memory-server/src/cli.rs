@@ -61,6 +61,12 @@ enum Command {
     Import(commands::ImportArgs),
     /// Write every entry of the scope as JSON Lines
     Export(commands::ExportArgs),
+    /// Write every scope of the store, entries and SQL databases, into one file
+    Snapshot(commands::SnapshotArgs),
+    /// Take a snapshot into the store
+    Restore(commands::RestoreArgs),
+    /// Copy every scope of one store into another, and compare both
+    Migrate(commands::MigrateArgs),
     /// Serve the Memory tool to an MCP client, over standard input and output
     Serve(crate::serve::ServeArgs),
     /// Serve SQL to the process that started this one
@@ -167,6 +173,9 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Reembed(args) => commands::reembed(&context, &args, out).await,
         Command::Import(args) => commands::import(&context, args, out).await,
         Command::Export(args) => commands::export(&context, &args, out).await,
+        Command::Snapshot(args) => commands::snapshot(&context, args, out).await,
+        Command::Restore(args) => commands::restore(&context, args, out).await,
+        Command::Migrate(args) => commands::migrate(&context, args, out).await,
         Command::Postgres(args) => commands::postgres(&context, &args, out).await,
         Command::Serve(args) => crate::serve::run(&context, args, out).await,
         Command::SqlWorker(args) => crate::serve::sql_worker(&context, &args).await,

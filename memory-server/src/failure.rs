@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     Unavailable,
     /// The store or the file is damaged, foreign or of a newer format.
     Corrupt,
-    /// Part of the input could not be imported; the rest was.
+    /// Part of it could not be done, and is named; the rest was.
     Partial,
     /// A bug of this program.
     Internal,
@@ -75,7 +75,7 @@ Exit codes:
   4    conflict: a precondition did not hold
   5    unavailable: the store cannot be reached or is busy; try again
   6    corrupt: the store or the file is damaged, foreign or of a newer format
-  7    partial: some of the input could not be imported; the rest was
+  7    partial: something was left out, and named; the rest was done
   70   internal: a bug of this program
   74   a file or the output could not be read or written
   130  interrupted; what was acknowledged is stored";

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use memory::snapshot::Ledger;
 use memory::{BackendUrl, Config, Memory, Registry};
 use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
 use serde::Serialize;
@@ -199,6 +200,28 @@ impl Settings {
             (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
             (Store::DataFile(file), _) => Ok((BackendUrl::parse(&sqlite_url(file)?)?, None)),
         }
+    }
+
+    /// Where the store's snapshots are noted: beside a database file, else in the data folder; `None`: nowhere.
+    ///
+    /// # Errors
+    /// As [`shown_url`](Self::shown_url).
+    pub(crate) fn ledger(&self) -> Result<Option<Ledger>> {
+        if let Ok((url, base)) = self.backend_url()
+            && url.scheme() == "sqlite"
+        {
+            return Ok(memory::sqlite::file(&url, base.as_deref())?.map(|file| {
+                let mut path = file.into_os_string();
+                path.push(".snapshots");
+                Ledger::at(path)
+            }));
+        }
+        let Some(folder) = data_folder() else { return Ok(None) };
+        let folder = folder.join("memory").join("snapshots");
+        create_private_folder(&folder)?;
+        let named = memory_core::entry::value_sha256(&memory_core::Json::string(&self.shown_url()?));
+        let name: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Some(Ledger::at(folder.join(format!("{name}.jsonl")))))
     }
 
     /// The store's URL without what it carries in secret.

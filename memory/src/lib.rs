@@ -9,6 +9,7 @@
 //! - [`drift`]: writes that would destroy what somebody else changed are refused;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
+//! - [`snapshot`]: a store in a file, restoring it, and moving between stores;
 //! - [`system`]: the real clock and ids;
 //! - `workers` (feature `sql-workers`): SQL in processes of its own.
 //!
@@ -35,6 +36,7 @@ pub mod postgres;
 pub mod registry;
 #[cfg(any(feature = "mem0", feature = "mem9"))]
 mod remote;
+pub mod snapshot;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod system;

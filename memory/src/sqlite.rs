@@ -53,6 +53,14 @@ pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<Path
     Some(PathBuf::from(name))
 }
 
+/// The file that a URL names, relative to `base`; `None`: a database in memory.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL.
+pub fn file(url: &BackendUrl, base: Option<&Path>) -> Result<Option<PathBuf>> {
+    Ok(path(url)?.map(|path| based(base, path)))
+}
+
 fn based(base: Option<&Path>, path: PathBuf) -> PathBuf {
     match base {
         Some(base) => base.join(path),

@@ -39,14 +39,20 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
     let mut progress = Progress::new(context.is_quiet() || args.out.is_none());
     let Some(path) = &args.out else {
         out.document(&header)?;
-        let written = copy(stream, &mut progress, &stop, |record| out.document(record)).await?;
+        let written = copy(stream, &mut progress, &stop, |line| {
+            let to = out.writer();
+            to.write_all(line.as_bytes()).and_then(|()| to.write_all(b"\n")).map_err(Failure::Output)
+        })
+        .await?;
         return Ok(if written.is_some() { Exit::Ok } else { Exit::Interrupted });
     };
     let failed = |error| Failure::File(format!("{} cannot be written", path.display()), error);
     let mut file = io::BufWriter::new(temporary(path).map_err(failed)?);
     write_line(&mut file, &header).map_err(failed)?;
-    let written =
-        copy(stream, &mut progress, &stop, |record| write_line(&mut file, record).map_err(failed)).await?;
+    let written = copy(stream, &mut progress, &stop, |line| {
+        file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)
+    })
+    .await?;
     progress.finish();
     let Some(records) = written else {
         // The temporary file goes away with its handle.
@@ -85,11 +91,11 @@ async fn copy(
     mut stream: RecordStream,
     progress: &mut Progress,
     stop: &Stop,
-    mut write: impl FnMut(&memory_core::Record) -> Result<(), Failure> + Send,
+    mut write: impl FnMut(&str) -> Result<(), Failure> + Send,
 ) -> Result<Option<u64>, Failure> {
     let mut records = 0;
     while let Some(record) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
-        write(&record?)?;
+        write(&record?.to_line()?)?;
         records += 1;
         if stop.is_asked() {
             return Ok(None);

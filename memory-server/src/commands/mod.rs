@@ -15,6 +15,7 @@ mod reading;
 mod reembed;
 mod scopes;
 mod search;
+mod snapshot;
 mod writing;
 
 use memory::system::RandomIds;
@@ -40,6 +41,7 @@ pub(crate) use reading::{GetArgs, ListArgs, get, list};
 pub(crate) use reembed::{ReembedArgs, run as reembed};
 pub(crate) use scopes::{ScopesArgs, describe, scopes, stats};
 pub(crate) use search::{SearchArgs, run as search};
+pub(crate) use snapshot::{MigrateArgs, RestoreArgs, SnapshotArgs, migrate, restore, snapshot};
 pub(crate) use writing::{DeleteArgs, IncrArgs, SetArgs, UpdateArgs, delete, incr, set, update};
 
 /// What every command is given.

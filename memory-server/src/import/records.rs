@@ -68,8 +68,8 @@ impl<R: BufRead> Records<R> {
         let place = Place::Line(number);
         Ok(Some(match line {
             Line::Broken(why) => Found::Broken(place, why),
-            Line::Text(text) => match serde_json::from_str(text) {
-                Ok(record) => Found::Record(place, record),
+            Line::Text(text) => match Record::from_line(text) {
+                Ok(record) => Found::Record(place, Box::new(record)),
                 Err(error) => Found::Broken(place, json_complaint(&error)),
             },
         }))

@@ -1,0 +1,76 @@
+//! How far a long operation is, and how it is told to stop.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memory_core::{Error, ErrorKind, Result, Retry};
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Scopes that are done.
+    pub scopes: u64,
+    /// Entries read so far, those left alone included.
+    pub entries: u64,
+    /// Lines of SQL dumps read so far.
+    pub sql_lines: u64,
+    /// Bytes of the file written or read so far; a move has none.
+    pub bytes: u64,
+}
+
+type Show = dyn Fn(&Progress) + Send + Sync;
+
+/// Watches an operation, and stops it.
+#[derive(Clone, Default)]
+pub struct Control {
+    stop: Arc<AtomicBool>,
+    show: Option<Arc<Show>>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("is_stopped", &self.is_stopped()).finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// Calls this now and then, at the latest after each scope; it should return at once.
+    #[must_use]
+    pub fn with_progress(mut self, show: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
+        self.show = Some(Arc::new(show));
+        self
+    }
+
+    /// Ends the operation soon: with `unavailable`, whatever was done whole before.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was told to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn show(&self, progress: &Progress) {
+        if let Some(show) = &self.show {
+            show(progress);
+        }
+    }
+
+    /// # Errors
+    /// `unavailable` once it was told to end.
+    pub(super) fn go_on(&self) -> Result<()> {
+        if self.is_stopped() {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "it was stopped; what is done whole stays, and running it again goes on",
+            )
+            .with_retry(Retry::Now)
+            .with_detail("stopped", true));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! The lines of a snapshot (`docs/spec/snapshot.md`).
+
+use std::io::{self, BufRead, Read as _};
+
+use memory_core::{Scope, SqlDialect, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The version of the format that is written, and the newest that is read.
+pub const VERSION: u32 = 1;
+/// Longest line of a snapshot, its line feed included, in bytes.
+pub const MAX_LINE_BYTES: usize = 64 << 20;
+/// Most things that a scope's last line lists as not carried.
+pub(super) const MAX_NOT_CARRIED: usize = 1_000;
+
+/// What a snapshot has of its scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Section {
+    Entries,
+    Sql,
+}
+
+/// When the scopes are as of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TakenAt {
+    /// Each facet of each scope as of a moment of its own.
+    PerScope,
+}
+
+/// The first line's member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) version: u32,
+    pub(super) created_at: Timestamp,
+    pub(super) by: String,
+    pub(super) provider: String,
+    pub(super) sections: Vec<Section>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sql_dialect: Option<SqlDialect>,
+    pub(super) consistency: TakenAt,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tenant: Option<TenantId>,
+}
+
+/// The end of a scope's records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EntriesEnd {
+    pub(super) entries: u64,
+    pub(super) vectors: u64,
+    pub(super) sha256: String,
+    pub(super) content: String,
+}
+
+/// The beginning of a dump.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct SqlBegin {
+    pub(super) dialect: SqlDialect,
+}
+
+/// The end of a dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SqlEnd {
+    pub(super) lines: u64,
+    pub(super) sha256: String,
+    pub(super) content: String,
+}
+
+/// The end of a scope.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ScopeEnd {
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) not_carried: Vec<String>,
+}
+
+/// Why a scope is not in the snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ScopeSkipped {
+    pub(super) code: String,
+    pub(super) reason: String,
+}
+
+/// The last line's member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct End {
+    pub(super) scopes: u64,
+    pub(super) skipped: u64,
+    pub(super) entries: u64,
+    pub(super) vectors: u64,
+    pub(super) sql_lines: u64,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+}
+
+/// A line that is neither a record nor of a dump.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Frame {
+    MemorySnapshot(Header),
+    Scope(Scope),
+    EntriesEnd(EntriesEnd),
+    SqlBegin(SqlBegin),
+    SqlEnd(SqlEnd),
+    ScopeEnd(ScopeEnd),
+    ScopeSkipped(ScopeSkipped),
+    End(End),
+}
+
+/// What the line of a record begins with, plain or as a string.
+pub(super) const RECORD: [&str; 2] = ["{\"entry\":", "{\"record\":"];
+/// What a line of a dump begins with, as it is or in base64.
+pub(super) const SQL: &str = "{\"sql\":";
+pub(super) const SQL_BASE64: &str = "{\"sql_base64\":";
+
+/// A line, or why there is none.
+pub(super) enum Read {
+    Line,
+    End,
+    /// The file ends in the middle of it.
+    Cut,
+    TooLong,
+}
+
+/// Reads the next line, with its line feed, into `line`, which it empties first.
+pub(super) fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Read> {
+    line.clear();
+    let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
+    let read = input.take(limit).read_until(b'\n', line)?;
+    Ok(match line.last() {
+        None => Read::End,
+        Some(b'\n') => Read::Line,
+        Some(_) if read == MAX_LINE_BYTES => Read::TooLong,
+        Some(_) => Read::Cut,
+    })
+}

@@ -1,0 +1,360 @@
+//! Moving from one store to another.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use memory_core::sql::DumpStream;
+use memory_core::{Error, Provider, Record, RecordStream, Result, Scope, Stream, TenantId};
+use serde::Serialize;
+
+use super::apply::{OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
+use super::control::{Control, Progress};
+use super::digest::{EntriesDigest, EntriesHash, digest_of, skipped_in, without_feed};
+use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
+use super::scopes::{Found, Walk};
+
+/// What is moved, and over what.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MigrateOptions {
+    /// What happens to a facet of a scope that holds something else in the target.
+    pub on_different: OnDifferent,
+    /// This tenant's scopes alone; `None`: every tenant's, where the source lists them.
+    pub tenant: Option<TenantId>,
+    /// This scope alone.
+    pub scope: Option<Scope>,
+    /// Compares and writes nothing.
+    pub dry_run: bool,
+}
+
+impl MigrateOptions {
+    /// Sets what happens to what is different.
+    #[must_use]
+    pub fn with_on_different(mut self, on_different: OnDifferent) -> Self {
+        self.on_different = on_different;
+        self
+    }
+
+    /// Limits it to a tenant.
+    #[must_use]
+    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Limits it to a scope.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Option<Scope>) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Writes nothing.
+    #[must_use]
+    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+}
+
+/// What a move did, or would do.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct MigrateReport {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Scopes that were looked at.
+    pub scopes: u64,
+    /// They, by what became of their entries.
+    pub entries: FacetReport,
+    /// They, by what became of their databases.
+    pub databases: FacetReport,
+    /// Records stored.
+    pub records: u64,
+    /// Facets of scopes that were copied and found the same on both sides.
+    pub verified: u64,
+    /// How many facets of scopes differ after they were copied, since one side was written to meanwhile or does not keep
+    /// what it is given.
+    pub mismatched: u64,
+    /// They, the first thousand.
+    pub mismatched_scopes: Vec<ScopeNote>,
+    /// How many scopes hold something else in the target.
+    pub conflicts: u64,
+    /// They, the first thousand.
+    pub conflicting_scopes: Vec<Scope>,
+    /// How many facets of scopes could not be read or taken; nothing of them was changed.
+    pub failed: u64,
+    /// They, the first thousand.
+    pub failed_scopes: Vec<ScopeNote>,
+    /// What of scopes did not come along, of the first thousand.
+    pub not_carried: Vec<NotCarried>,
+}
+
+impl MigrateReport {
+    /// Whether everything that was asked for is in the target, as it is in the source.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.conflicts == 0 && self.mismatched == 0 && self.failed == 0 && self.not_carried.is_empty()
+    }
+}
+
+/// Copies every durable scope of one store into another. The source is only read.
+///
+/// # Behavior
+/// - SNP-21 to SNP-23, and SNP-1, SNP-2, SNP-14 to SNP-19 of snapshots and restoring.
+///
+/// # Errors
+/// `conflict` for scopes that hold something else in the target; `capability_unsupported` for a store that cannot take a
+/// scope whole, or does not list its tenants; `unavailable`, as the stores fail and where it was stopped.
+pub async fn migrate(
+    from: &dyn Provider,
+    to: &dyn Provider,
+    options: &MigrateOptions,
+    control: &Control,
+) -> Result<MigrateReport> {
+    let moving = Moving { from, target: Target::new(to)?, options, control };
+    if options.dry_run || options.on_different == OnDifferent::Refuse {
+        let mut planned = moving.pass(false).await?;
+        planned.dry_run = options.dry_run;
+        if options.dry_run {
+            return Ok(planned);
+        }
+        if planned.conflicts > 0 {
+            return Err(conflict(planned.conflicts, planned.conflicting_scopes.first()));
+        }
+    }
+    moving.pass(true).await
+}
+
+struct Moving<'a> {
+    from: &'a dyn Provider,
+    target: Target<'a>,
+    options: &'a MigrateOptions,
+    control: &'a Control,
+}
+
+#[derive(Default)]
+struct Lists {
+    conflicts: Notes<Scope>,
+    mismatched: Notes<ScopeNote>,
+    failed: Notes<ScopeNote>,
+    not_carried: Notes<NotCarried>,
+}
+
+impl Moving<'_> {
+    async fn pass(&self, applies: bool) -> Result<MigrateReport> {
+        let (mut report, mut lists) = (MigrateReport::default(), Lists::default());
+        let mut progress = Progress::default();
+        let mut walk = Walk::new(self.from, self.options.tenant.as_ref(), self.options.scope.as_ref());
+        while let Some(found) = walk.next().await? {
+            self.control.go_on()?;
+            let mut what = Vec::new();
+            let mut conflicts = false;
+            match self.entries(&found, applies, &mut report, &mut lists, &mut what).await {
+                Ok(step) => {
+                    conflicts |= step == Step::Conflict;
+                    step.count(&mut report.entries);
+                }
+                Err(error) if is_of_the_scope(&error) => {
+                    lists.failed.add(ScopeNote::new(&found.scope, &error));
+                }
+                Err(error) => return Err(error),
+            }
+            match self.sql(&found, applies, &mut report, &mut lists, &mut what).await {
+                Ok(step) => {
+                    conflicts |= step == Step::Conflict;
+                    step.count(&mut report.databases);
+                }
+                Err(error) if is_of_the_scope(&error) => {
+                    lists.failed.add(ScopeNote::new(&found.scope, &error));
+                }
+                Err(error) => return Err(error),
+            }
+            if conflicts {
+                lists.conflicts.add(found.scope.clone());
+            }
+            if !what.is_empty() {
+                lists.not_carried.add(NotCarried::new(&found.scope, what));
+            }
+            report.scopes += 1;
+            progress.scopes += 1;
+            progress.entries = report.records;
+            self.control.show(&progress);
+        }
+        let Lists { conflicts, mismatched, failed, not_carried } = lists;
+        (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
+        (report.mismatched, report.mismatched_scopes) = (mismatched.count, mismatched.first);
+        (report.failed, report.failed_scopes) = (failed.count, failed.first);
+        report.not_carried = not_carried.first;
+        Ok(report)
+    }
+
+    async fn entries(
+        &self,
+        found: &Found,
+        applies: bool,
+        report: &mut MigrateReport,
+        lists: &mut Lists,
+        what: &mut Vec<String>,
+    ) -> Result<Step> {
+        let (Some(source), scope) = (self.from.backend(), &found.scope) else { return Ok(Step::None) };
+        if self.target.backend.is_none() {
+            if found.entries.is_some() {
+                what.push("the entries: the target keeps none".to_owned());
+            }
+            return Ok(Step::None);
+        }
+        let held = self.target.entries(scope, self.control).await?;
+        let step = match (&held, found.entries) {
+            (None, None) => return Ok(Step::None),
+            (None, Some(_)) => Step::Fill,
+            (Some(held), _) => {
+                let wanted = digest_of(source.export_scope(scope).await?, self.control).await?;
+                self.target.entries_step(&wanted, Some(held), self.options.on_different)
+            }
+        };
+        if !applies || !step.writes() {
+            return Ok(step);
+        }
+        let hash = Arc::new(Mutex::new(EntriesHash::default()));
+        let records = Digested {
+            records: source.export_scope(scope).await?,
+            hash: Arc::clone(&hash),
+            control: self.control.clone(),
+        };
+        report.records += self.target.put_entries(scope, step, Box::pin(records)).await?.created;
+        let hash = std::mem::take(&mut *hash.lock().unwrap_or_else(PoisonError::into_inner));
+        let copied = EntriesDigest::of(&hash.end());
+        let stored = self.target.entries(scope, self.control).await?.unwrap_or_default();
+        let mut is_same = copied.same_content(&stored) || copied.entries == 0 && stored.entries == 0;
+        if !is_same {
+            // What expired meanwhile is gone on both sides.
+            let now = digest_of(source.export_scope(scope).await?, self.control).await?;
+            is_same = now.same_content(&stored);
+        }
+        self.verified(scope, is_same, "the entries", report, lists);
+        Ok(step)
+    }
+
+    async fn sql(
+        &self,
+        found: &Found,
+        applies: bool,
+        report: &mut MigrateReport,
+        lists: &mut Lists,
+        what: &mut Vec<String>,
+    ) -> Result<Step> {
+        let (Some(source), Some(dialect)) = (self.from.sql(), self.from.capabilities().sql_dialect) else {
+            return Ok(Step::None);
+        };
+        let scope = &found.scope;
+        let Some(facet) = self.target.sql_of(dialect) else {
+            if found.sql.is_some() {
+                what.push("the SQL database: the target serves none of its dialect".to_owned());
+            }
+            return Ok(Step::None);
+        };
+        let held = database(facet, scope, self.control).await?;
+        let wanted = match found.sql {
+            Some(_) => database(source, scope, self.control).await?,
+            None => None,
+        };
+        let step = sql_step(wanted.as_ref(), held.as_ref(), self.options.on_different);
+        if !applies || !step.writes() {
+            return Ok(step);
+        }
+        if step == Step::Remove {
+            facet.drop_sql_scope(scope).await?;
+            return Ok(step);
+        }
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let dump =
+            Heard { dump: source.dump(scope).await?, told: Arc::clone(&told), control: self.control.clone() };
+        let refused = put_database(facet, scope, step, Box::pin(dump)).await?;
+        let mut lost = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+        let refuses = refused.iter().any(|one| !lost.contains(one));
+        lost.extend(refused);
+        lost.dedup();
+        what.append(&mut lost);
+        if !refuses {
+            let stored = database(facet, scope, self.control).await?;
+            let now = database(source, scope, self.control).await?;
+            let is_same = now.map(|digest| digest.content) == stored.map(|digest| digest.content);
+            self.verified(scope, is_same, "the SQL database", report, lists);
+        }
+        Ok(step)
+    }
+
+    fn verified(
+        &self,
+        scope: &Scope,
+        is_same: bool,
+        what: &str,
+        report: &mut MigrateReport,
+        lists: &mut Lists,
+    ) {
+        if is_same {
+            report.verified += 1;
+            return;
+        }
+        let error = Error::conflict(None);
+        let mut note = ScopeNote::new(scope, &error);
+        note.reason = format!("{what} differ on both sides after the copy; run it again while nobody writes");
+        lists.mismatched.add(note);
+    }
+}
+
+/// Records that are digested as the target takes them.
+struct Digested {
+    records: RecordStream,
+    hash: Arc<Mutex<EntriesHash>>,
+    control: Control,
+}
+
+impl Stream for Digested {
+    type Item = Result<Record>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Err(stopped) = self.control.go_on() {
+            return Poll::Ready(Some(Err(stopped)));
+        }
+        let item = ready!(self.records.as_mut().poll_next(context));
+        Poll::Ready(item.map(|record| {
+            let mut record = record?;
+            record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
+            self.hash.lock().unwrap_or_else(PoisonError::into_inner).add_line(b"", &mut record)?;
+            Ok(record)
+        }))
+    }
+}
+
+/// Most of what a dump says it cannot hold that is told of one scope.
+const MAX_TOLD: usize = 1_000;
+
+/// A dump whose word about what it cannot hold is kept.
+struct Heard {
+    dump: DumpStream,
+    told: Arc<Mutex<Vec<String>>>,
+    control: Control,
+}
+
+impl Stream for Heard {
+    type Item = Result<Vec<u8>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Err(stopped) = self.control.go_on() {
+            return Poll::Ready(Some(Err(stopped)));
+        }
+        let item = ready!(self.dump.as_mut().poll_next(context));
+        if let Some(Ok(line)) = &item
+            && let Some(what) = skipped_in(without_feed(line))
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() < MAX_TOLD {
+                told.push(what);
+            }
+        }
+        Poll::Ready(item)
+    }
+}

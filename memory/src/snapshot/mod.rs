@@ -1,0 +1,56 @@
+//! Snapshots of a store, restoring them, and moving between stores.
+//!
+//! [`write`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and [`restore`]
+//! takes it back, into a store of the same kind or, for entries, of another. [`migrate`] copies from store to store
+//! without a file between. All three need nothing of a provider but its facets, so one of your own has them too. What
+//! they do is written as SNP-1 to SNP-23 in `docs/spec/snapshot.md`, the file byte by byte.
+//!
+//! ```
+//! # futures_executor_block_on(async {
+//! use std::io::{BufReader, Cursor};
+//! use std::sync::{Arc, Mutex};
+//! use memory::snapshot::{Control, RestoreOptions, SnapshotOptions, restore, write};
+//! use memory::{BackendExt as _, Json, Key, Scope};
+//!
+//! let from = memory::open("sqlite::memory:").await?;
+//! let scope = Scope::user("acme", "ada")?;
+//! from.backend().unwrap().put(&scope, &Key::new("tea")?, Json::parse("\"oolong\"")?).await?;
+//!
+//! let mut file = Vec::new();
+//! write(&from, &mut file, &SnapshotOptions::default(), &Control::default()).await?;
+//!
+//! let to = memory::open("sqlite::memory:").await?;
+//! let report = restore(&to, Cursor::new(file), &RestoreOptions::default(), &Control::default()).await?;
+//! assert_eq!(report.entries.restored, 1);
+//! # Ok::<(), memory::Error>(())
+//! # }).unwrap();
+//! # fn futures_executor_block_on<F: Future>(future: F) -> F::Output {
+//! #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+//! # }
+//! ```
+
+mod apply;
+mod control;
+mod digest;
+mod file;
+mod format;
+mod ledger;
+mod migrate;
+mod report;
+mod restore;
+mod scan;
+mod scopes;
+mod sections;
+mod stream;
+mod write;
+
+pub use control::{Control, Progress};
+pub use digest::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
+pub use file::{FileOptions, to_file};
+pub use format::{MAX_LINE_BYTES, VERSION};
+pub use ledger::{Ledger, LedgerEntry};
+pub use migrate::{MigrateOptions, MigrateReport, migrate};
+pub use report::{FacetReport, NotCarried, ScopeNote};
+pub use restore::{OnDifferent, RestoreOptions, RestoreReport, restore};
+pub use scan::check;
+pub use write::{SnapshotOptions, SnapshotReport, write};

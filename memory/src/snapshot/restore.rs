@@ -1,0 +1,380 @@
+//! Restoring a snapshot.
+
+use std::io::{BufRead, Seek};
+use std::sync::{Arc, Mutex};
+
+use memory_core::{Clock as _, Error, Provider, Result, Scope, SqlDialect, TenantId, Timestamp};
+use serde::Serialize;
+
+use super::apply::{Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
+use super::control::Control;
+use super::digest::{EntriesDigest, EntriesHash, SqlDigest};
+use super::format::Section;
+use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
+use super::scan::{Item, Scanner};
+use super::sections::{Dump, File, Records, lock};
+use crate::system::SystemClock;
+
+pub use super::apply::OnDifferent;
+
+/// What is restored, and over what.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RestoreOptions {
+    /// What happens to a facet of a scope that holds something else.
+    pub on_different: OnDifferent,
+    /// This tenant's scopes alone.
+    pub tenant: Option<TenantId>,
+    /// This scope alone.
+    pub scope: Option<Scope>,
+    /// Checks the file and says what would be done.
+    pub dry_run: bool,
+    /// What counts as now, for entries that have expired since; `None`: this host's clock.
+    pub now: Option<Timestamp>,
+}
+
+impl RestoreOptions {
+    /// Sets what happens to what is different.
+    #[must_use]
+    pub fn with_on_different(mut self, on_different: OnDifferent) -> Self {
+        self.on_different = on_different;
+        self
+    }
+
+    /// Limits it to a tenant.
+    #[must_use]
+    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Limits it to a scope.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Option<Scope>) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Writes nothing.
+    #[must_use]
+    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// Sets what counts as now.
+    #[must_use]
+    pub fn with_now(mut self, now: Option<Timestamp>) -> Self {
+        self.now = now;
+        self
+    }
+
+    fn takes(&self, scope: &Scope) -> bool {
+        self.tenant.as_ref().is_none_or(|tenant| *tenant == scope.tenant)
+            && self.scope.as_ref().is_none_or(|only| only == scope)
+    }
+}
+
+/// What a restore did, or would do.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct RestoreReport {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// When the snapshot was taken.
+    pub taken_at: Option<Timestamp>,
+    /// Scopes of the snapshot that were looked at.
+    pub scopes: u64,
+    /// They, by what became of their entries.
+    pub entries: FacetReport,
+    /// They, by what became of their databases.
+    pub databases: FacetReport,
+    /// Records stored.
+    pub records: u64,
+    /// How many scopes hold something else; they are restored only where that was chosen.
+    pub conflicts: u64,
+    /// They, the first thousand.
+    pub conflicting_scopes: Vec<Scope>,
+    /// How many scopes the snapshot names without having them.
+    pub skipped: u64,
+    /// They, the first thousand.
+    pub skipped_scopes: Vec<ScopeNote>,
+    /// How many facets of scopes the target did not take; nothing of them was changed.
+    pub failed: u64,
+    /// They, the first thousand.
+    pub failed_scopes: Vec<ScopeNote>,
+    /// What of scopes did not come along, of the first thousand.
+    pub not_carried: Vec<NotCarried>,
+}
+
+impl RestoreReport {
+    /// Whether everything that was asked for is there now.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.conflicts == 0 && self.skipped == 0 && self.failed == 0 && self.not_carried.is_empty()
+    }
+}
+
+/// Takes a snapshot into a store.
+///
+/// Reads the whole file before it writes, and again as it does. Holds a thread of the executor while it reads and digests.
+///
+/// # Behavior
+/// - SNP-11 to SNP-20.
+///
+/// # Errors
+/// `corrupt` for what is no snapshot; `conflict` for scopes that hold something else; `capability_unsupported` for a store
+/// that cannot take a scope whole; `unavailable`, as the store fails and where it was stopped. Scopes before it are restored.
+pub async fn restore<R: BufRead + Seek + Send + 'static>(
+    to: &dyn Provider,
+    file: R,
+    options: &RestoreOptions,
+    control: &Control,
+) -> Result<RestoreReport> {
+    let target = Target::new(to)?;
+    let scanner = Scanner::open(file)?;
+    let taken_at = scanner.header.created_at;
+    let start = scanner.mark();
+    let mut restoring = Restoring {
+        target,
+        file: Arc::new(Mutex::new(scanner)),
+        options,
+        control,
+        now: options.now.unwrap_or_else(|| SystemClock.now()),
+    };
+    // Whether anything is in the way is known before anything is written.
+    let plans = options.dry_run || options.on_different == OnDifferent::Refuse;
+    let mut planned = restoring.pass(if plans { Pass::Plan } else { Pass::Check }).await?;
+    planned.dry_run = options.dry_run;
+    planned.taken_at = Some(taken_at);
+    if options.dry_run {
+        return Ok(planned);
+    }
+    if planned.conflicts > 0 {
+        return Err(conflict(planned.conflicts, planned.conflicting_scopes.first()));
+    }
+    lock(&restoring.file).rewind(start)?;
+    let mut report = restoring.pass(Pass::Apply).await?;
+    report.taken_at = Some(taken_at);
+    Ok(report)
+}
+
+/// What reading the file once is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// The file alone.
+    Check,
+    /// What would be done.
+    Plan,
+    /// Doing it.
+    Apply,
+}
+
+struct Restoring<'a, R> {
+    target: Target<'a>,
+    file: File<R>,
+    options: &'a RestoreOptions,
+    control: &'a Control,
+    now: Timestamp,
+}
+
+/// A scope of the file, by its digests.
+struct Read {
+    scope: Scope,
+    /// Of the records that have not expired; `None`: the snapshot says nothing of entries.
+    entries: Option<EntriesDigest>,
+    /// `None`: the snapshot says nothing of databases; within, none: it has none.
+    sql: Option<Option<SqlDigest>>,
+    not_carried: Vec<String>,
+}
+
+enum Met {
+    Scope(Box<Read>),
+    Skipped(ScopeNote),
+    End,
+}
+
+/// The lists of a report.
+#[derive(Default)]
+struct Lists {
+    conflicts: Notes<Scope>,
+    skipped: Notes<ScopeNote>,
+    failed: Notes<ScopeNote>,
+    not_carried: Notes<NotCarried>,
+}
+
+impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
+    async fn pass(&mut self, pass: Pass) -> Result<RestoreReport> {
+        let mut report = RestoreReport::default();
+        let mut lists = Lists::default();
+        loop {
+            let before = lock(&self.file).mark();
+            let read = match self.read_scope(pass)? {
+                Met::End => break,
+                Met::Skipped(note) => {
+                    if self.options.takes(&note.scope) {
+                        lists.skipped.add(note);
+                    }
+                    continue;
+                }
+                Met::Scope(read) => read,
+            };
+            self.control.show(lock(&self.file).progress());
+            if !self.options.takes(&read.scope) {
+                continue;
+            }
+            report.scopes += 1;
+            if pass == Pass::Check {
+                continue;
+            }
+            let (mut what, dialect) = (read.not_carried.clone(), lock(&self.file).header.sql_dialect);
+            let entries = match (&read.entries, self.target.backend) {
+                (Some(wanted), Some(_)) => {
+                    let held = self.target.entries(&read.scope, self.control).await?;
+                    self.target.entries_step(wanted, held.as_ref(), self.options.on_different)
+                }
+                (Some(wanted), None) if wanted.entries > 0 => {
+                    what.push(format!("{} entries: the target keeps none", wanted.entries));
+                    Step::None
+                }
+                _ => Step::None,
+            };
+            let sql = match (&read.sql, dialect.and_then(|dialect| self.target.sql_of(dialect))) {
+                (Some(wanted), Some(facet)) => {
+                    let held = database(facet, &read.scope, self.control).await?;
+                    sql_step(wanted.as_ref(), held.as_ref(), self.options.on_different)
+                }
+                (Some(Some(_)), None) => {
+                    what.push("the SQL database: the target serves none of its dialect".to_owned());
+                    Step::None
+                }
+                _ => Step::None,
+            };
+            if entries == Step::Conflict || sql == Step::Conflict {
+                lists.conflicts.add(read.scope.clone());
+            }
+            let done = match pass {
+                Pass::Apply if entries.writes() || sql.writes() => {
+                    let after = lock(&self.file).mark();
+                    lock(&self.file).rewind(before)?;
+                    let done =
+                        self.apply(&read.scope, (entries, sql), &mut report, &mut lists, &mut what).await?;
+                    lock(&self.file).rewind(after)?;
+                    done
+                }
+                _ => (entries, sql),
+            };
+            done.0.count(&mut report.entries);
+            done.1.count(&mut report.databases);
+            if !what.is_empty() {
+                lists.not_carried.add(NotCarried::new(&read.scope, what));
+            }
+        }
+        let Lists { conflicts, skipped, failed, not_carried } = lists;
+        (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
+        (report.skipped, report.skipped_scopes) = (skipped.count, skipped.first);
+        (report.failed, report.failed_scopes) = (failed.count, failed.first);
+        report.not_carried = not_carried.first;
+        Ok(report)
+    }
+
+    /// Reads a scope to its end and checks it.
+    fn read_scope(&self, pass: Pass) -> Result<Met> {
+        let mut file = lock(&self.file);
+        let scope = match file.next()? {
+            Item::Scope(scope) => scope,
+            // The reader lets nothing else stand here.
+            _ => return Ok(Met::End),
+        };
+        let has_sql = file.header.sections.contains(&Section::Sql);
+        let mut read = Read { scope, entries: None, sql: has_sql.then_some(None), not_carried: Vec::new() };
+        let mut living = EntriesHash::default();
+        loop {
+            self.control.go_on()?;
+            match file.next()? {
+                Item::Record(mut record) => {
+                    if pass != Pass::Check && !record.entry.is_expired(self.now) {
+                        living.add_line(b"", &mut record)?;
+                    }
+                }
+                Item::EntriesEnd => {
+                    read.entries = Some(EntriesDigest::of(&std::mem::take(&mut living).end()));
+                }
+                Item::SqlEnd(end) => read.sql = Some(SqlDigest::of(&end)),
+                Item::ScopeEnd(end) => {
+                    read.not_carried = end.not_carried;
+                    return Ok(Met::Scope(Box::new(read)));
+                }
+                Item::ScopeSkipped(skipped) => {
+                    let mut note = ScopeNote::new(&read.scope, &Error::internal(skipped.reason));
+                    note.code = skipped.code;
+                    return Ok(Met::Skipped(note));
+                }
+                Item::Scope(_) | Item::SqlBegin | Item::Sql(_) | Item::End => {}
+            }
+        }
+    }
+
+    /// Does what was decided; what was done.
+    async fn apply(
+        &self,
+        scope: &Scope,
+        (entries, sql): (Step, Step),
+        report: &mut RestoreReport,
+        lists: &mut Lists,
+        what: &mut Vec<String>,
+    ) -> Result<(Step, Step)> {
+        let (mut done_entries, mut done_sql) = (entries, sql);
+        let begin = lock(&self.file).mark();
+        if entries.writes() {
+            let records = Records::of(&self.file, self.control);
+            match self.target.put_entries(scope, entries, Box::pin(records)).await {
+                Ok(outcome) => report.records += outcome.created,
+                Err(error) if is_of_the_scope(&error) => {
+                    lists.failed.add(ScopeNote::new(scope, &error));
+                    done_entries = Step::None;
+                }
+                Err(error) => return Err(of_scope(error, scope)),
+            }
+        }
+        if sql.writes() {
+            lock(&self.file).rewind(begin)?;
+            match self.apply_sql(scope, sql).await {
+                Ok(skipped) => {
+                    for one in skipped {
+                        if !what.contains(&one) {
+                            what.push(one);
+                        }
+                    }
+                }
+                Err(error) if is_of_the_scope(&error) => {
+                    lists.failed.add(ScopeNote::new(scope, &error));
+                    done_sql = Step::None;
+                }
+                Err(error) => return Err(of_scope(error, scope)),
+            }
+        }
+        Ok((done_entries, done_sql))
+    }
+
+    async fn apply_sql(&self, scope: &Scope, step: Step) -> Result<Vec<String>> {
+        let dialect: Option<SqlDialect> = lock(&self.file).header.sql_dialect;
+        let Some(facet) = dialect.and_then(|dialect| self.target.sql_of(dialect)) else {
+            return Err(Error::internal("there is no SQL facet of the dialect"));
+        };
+        if step == Step::Remove {
+            facet.drop_sql_scope(scope).await?;
+            return Ok(Vec::new());
+        }
+        let lines = Dump::of(&self.file, self.control);
+        put_database(facet, scope, step, Box::pin(lines)).await
+    }
+}
+
+/// Which scope an error was about.
+fn of_scope(error: Error, scope: &Scope) -> Error {
+    if error.details().contains_key("scope") {
+        return error;
+    }
+    error.with_detail("scope", serde_json::to_value(scope).unwrap_or_default())
+}

@@ -1,0 +1,155 @@
+//! Every durable scope of a store, in order, page by page.
+
+use std::collections::VecDeque;
+
+use memory_core::limits::MAX_PAGE;
+use memory_core::sql::SqlScopesQuery;
+use memory_core::{Cursor, Provider, Result, Scope, ScopesQuery, TenantId};
+
+/// A scope that holds something.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) scope: Scope,
+    /// Bytes of its entries; `None`: it has none.
+    pub(super) entries: Option<u64>,
+    /// Bytes of its database; `None`: it has none.
+    pub(super) sql: Option<u64>,
+}
+
+/// The scopes of one facet of one tenant.
+#[derive(Debug, Default)]
+struct Side {
+    page: VecDeque<(Scope, u64)>,
+    cursor: Option<Cursor>,
+    ended: bool,
+}
+
+/// Walks through a store.
+pub(super) struct Walk<'a> {
+    provider: &'a dyn Provider,
+    /// The one tenant that is asked for.
+    only_tenant: Option<TenantId>,
+    only_scope: Option<Scope>,
+    tenants: VecDeque<TenantId>,
+    last_tenant: Option<TenantId>,
+    no_more_tenants: bool,
+    tenant: Option<TenantId>,
+    entries: Side,
+    sql: Side,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(provider: &'a dyn Provider, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
+        Self {
+            provider,
+            only_tenant: scope.map(|scope| &scope.tenant).or(tenant).cloned(),
+            only_scope: scope.cloned(),
+            tenants: VecDeque::new(),
+            last_tenant: None,
+            no_more_tenants: false,
+            tenant: None,
+            entries: Side::default(),
+            sql: Side::default(),
+        }
+    }
+
+    /// The next scope, by tenant, kind and id.
+    pub(super) async fn next(&mut self) -> Result<Option<Found>> {
+        loop {
+            let Some(found) = self.any().await? else { return Ok(None) };
+            if self.only_scope.as_ref().is_none_or(|only| *only == found.scope) {
+                return Ok(Some(found));
+            }
+        }
+    }
+
+    async fn any(&mut self) -> Result<Option<Found>> {
+        loop {
+            if let Some(tenant) = self.tenant.clone() {
+                self.fill_entries(&tenant).await?;
+                self.fill_sql(&tenant).await?;
+                if let Some(found) = self.least() {
+                    return Ok(Some(found));
+                }
+            }
+            let Some(tenant) = self.next_tenant().await? else { return Ok(None) };
+            self.tenant = Some(tenant);
+            (self.entries, self.sql) = (Side::default(), Side::default());
+            self.entries.ended = self.provider.backend().is_none();
+            self.sql.ended = self.provider.sql().is_none();
+        }
+    }
+
+    async fn next_tenant(&mut self) -> Result<Option<TenantId>> {
+        if let Some(only) = self.only_tenant.clone() {
+            return Ok((self.tenant.is_none()).then_some(only));
+        }
+        if self.tenants.is_empty() && !self.no_more_tenants {
+            let page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
+            self.no_more_tenants = page.len() < MAX_PAGE;
+            self.last_tenant = page.last().cloned().or_else(|| self.last_tenant.take());
+            self.tenants = page.into();
+        }
+        Ok(self.tenants.pop_front())
+    }
+
+    /// Kinds come in order, and those of runs, which are not durable, last.
+    async fn fill_entries(&mut self, tenant: &TenantId) -> Result<()> {
+        let Some(backend) = self.provider.backend() else { return Ok(()) };
+        while self.entries.page.is_empty() && !self.entries.ended {
+            let query = ScopesQuery::default().with_limit(MAX_PAGE).with_cursor(self.entries.cursor.take());
+            let page = backend.scopes(tenant, query).await?;
+            let scopes = page.scopes.into_iter().map(|info| (info.scope, info.bytes));
+            self.entries.take(scopes, page.next);
+        }
+        Ok(())
+    }
+
+    async fn fill_sql(&mut self, tenant: &TenantId) -> Result<()> {
+        let Some(sql) = self.provider.sql() else { return Ok(()) };
+        while self.sql.page.is_empty() && !self.sql.ended {
+            let mut query = SqlScopesQuery::default();
+            (query.limit, query.cursor) = (MAX_PAGE, self.sql.cursor.take());
+            let page = sql.sql_scopes(tenant, query).await?;
+            let scopes = page.scopes.into_iter().map(|(scope, usage)| (scope, usage.bytes));
+            self.sql.take(scopes, page.next);
+        }
+        Ok(())
+    }
+
+    /// The lesser of both sides' next, or both where they are one.
+    fn least(&mut self) -> Option<Found> {
+        let next = |side: &Side| side.page.front().map(|(scope, _)| scope.clone());
+        let scope = match (next(&self.entries), next(&self.sql)) {
+            (Some(one), Some(other)) => one.min(other),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return None,
+        };
+        let entries = self.entries.pop(&scope);
+        let sql = self.sql.pop(&scope);
+        Some(Found { scope, entries, sql })
+    }
+}
+
+impl Side {
+    fn take(&mut self, scopes: impl Iterator<Item = (Scope, u64)>, next: Option<Cursor>) {
+        let mut met_a_run = false;
+        for (scope, bytes) in scopes {
+            if scope.kind.is_durable() {
+                self.page.push_back((scope, bytes));
+            } else {
+                met_a_run = true;
+                break;
+            }
+        }
+        self.ended = met_a_run || next.is_none();
+        self.cursor = next;
+    }
+
+    fn pop(&mut self, scope: &Scope) -> Option<u64> {
+        if self.page.front().is_some_and(|(next, _)| next == scope) {
+            return self.page.pop_front().map(|(_, bytes)| bytes);
+        }
+        None
+    }
+}

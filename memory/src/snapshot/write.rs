@@ -1,0 +1,382 @@
+//! Writing a snapshot.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use memory_core::{Clock as _, Error, ErrorKind, Provider, Result, Retry, Scope, TenantId, Timestamp};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::control::{Control, Progress};
+use super::digest::{EntriesHash, SqlHash, hex, skipped_in, without_feed};
+use super::format::{
+    End, Frame, Header, MAX_LINE_BYTES, MAX_NOT_CARRIED, SQL, SQL_BASE64, ScopeEnd, ScopeSkipped, Section,
+    SqlBegin, TakenAt, VERSION,
+};
+use super::report::{NotCarried, Notes, ScopeNote};
+use super::scopes::{Found, Walk};
+use super::stream::next;
+use crate::system::SystemClock;
+
+/// Lines between two words to whoever watches.
+const SHOW_EVERY: u64 = 1_024;
+
+/// What a snapshot holds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SnapshotOptions {
+    /// This tenant's scopes alone; `None`: every tenant's, where the store lists them.
+    pub tenant: Option<TenantId>,
+    /// This scope alone.
+    pub scope: Option<Scope>,
+    /// Scopes that hold more are skipped, in bytes; `None`: none is.
+    pub max_scope_bytes: Option<u64>,
+    /// When it was taken, for its header; `None`: now, by this host's clock.
+    pub taken_at: Option<Timestamp>,
+}
+
+impl SnapshotOptions {
+    /// Limits it to a tenant.
+    #[must_use]
+    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Limits it to a scope.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Option<Scope>) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Sets how large a scope may be.
+    #[must_use]
+    pub fn with_max_scope_bytes(mut self, bytes: Option<u64>) -> Self {
+        self.max_scope_bytes = bytes;
+        self
+    }
+
+    /// Sets when it was taken.
+    #[must_use]
+    pub fn with_taken_at(mut self, at: Option<Timestamp>) -> Self {
+        self.taken_at = at;
+        self
+    }
+}
+
+/// What a snapshot came to.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct SnapshotReport {
+    /// When it was taken.
+    pub created_at: Timestamp,
+    /// Scopes in it.
+    pub scopes: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Vectors of these.
+    pub vectors: u64,
+    /// SQL databases in it.
+    pub databases: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The digest over all of its last line, by which it is known.
+    pub sha256: String,
+    /// How many scopes are not in it.
+    pub skipped: u64,
+    /// They, the first thousand.
+    pub skipped_scopes: Vec<ScopeNote>,
+    /// Of which scopes a database is in it but for a part: the first thousand.
+    pub not_carried: Vec<NotCarried>,
+}
+
+impl SnapshotReport {
+    /// Whether everything is in it.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.skipped == 0 && self.not_carried.is_empty()
+    }
+}
+
+/// Why a scope's lines end early.
+enum Trouble {
+    /// The scope is left out, the snapshot goes on.
+    Skip(Error),
+    /// The snapshot ends.
+    End(Error),
+}
+
+impl From<Error> for Trouble {
+    /// An error of the store while it reads a scope.
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Corrupt
+            | ErrorKind::TooLarge
+            | ErrorKind::ResultTooLarge
+            | ErrorKind::InvalidArgument
+            | ErrorKind::WrongType => Self::Skip(error),
+            _ => Self::End(error),
+        }
+    }
+}
+
+/// What is written, and digested as it is.
+struct Out<'w, W> {
+    to: &'w mut W,
+    file: Sha256,
+    scope: Sha256,
+    scope_bytes: u64,
+    max_scope_bytes: Option<u64>,
+    progress: Progress,
+    lines: u64,
+}
+
+/// Streams every durable scope of a store.
+///
+/// Holds a thread of the executor while it writes and digests; give it a file or a pipe that takes bytes quickly.
+///
+/// # Behavior
+/// - SNP-1 to SNP-7, SNP-9.
+///
+/// # Errors
+/// `capability_unsupported` for a store without the two facets, or without a list of tenants where none is named;
+/// `unavailable` where `to` takes no more, where it was stopped, and as the store fails.
+pub async fn write<W: Write + Send>(
+    from: &dyn Provider,
+    to: &mut W,
+    options: &SnapshotOptions,
+    control: &Control,
+) -> Result<SnapshotReport> {
+    let capabilities = from.capabilities();
+    let mut sections = Vec::new();
+    if from.backend().is_some() {
+        sections.push(Section::Entries);
+    }
+    if from.sql().is_some() {
+        sections.push(Section::Sql);
+    }
+    if sections.is_empty() {
+        return Err(Error::unsupported("snapshot", from.name()));
+    }
+    let created_at = options.taken_at.unwrap_or_else(|| SystemClock.now());
+    let header = Header {
+        version: VERSION,
+        created_at,
+        by: concat!("memory ", env!("CARGO_PKG_VERSION")).to_owned(),
+        provider: from.name().to_owned(),
+        sections,
+        sql_dialect: capabilities.sql_dialect,
+        consistency: TakenAt::PerScope,
+        tenant: options.scope.as_ref().map(|scope| &scope.tenant).or(options.tenant.as_ref()).cloned(),
+    };
+    let mut out = Out {
+        to,
+        file: Sha256::new(),
+        scope: Sha256::new(),
+        scope_bytes: 0,
+        max_scope_bytes: options.max_scope_bytes,
+        progress: Progress::default(),
+        lines: 0,
+    };
+    out.frame(&Frame::MemorySnapshot(header))?;
+    let (mut end, mut databases) = (End::default(), 0);
+    let (mut skipped, mut not_carried) = (Notes::default(), Notes::default());
+    let mut walk = Walk::new(from, options.tenant.as_ref(), options.scope.as_ref());
+    while let Some(found) = walk.next().await? {
+        out.scope = Sha256::new();
+        out.scope_bytes = 0;
+        out.frame(&Frame::Scope(found.scope.clone()))?;
+        match out.scope_lines(from, &found, control).await {
+            Ok(counts) => {
+                let (sha256, bytes) = (hex(out.scope.clone()), out.scope_bytes);
+                let Counts { entries, vectors, sql_lines, not_carried: what } = counts;
+                end.scopes += 1;
+                end.entries += entries;
+                end.vectors += vectors;
+                end.sql_lines += sql_lines;
+                databases += u64::from(found.sql.is_some());
+                out.frame(&Frame::ScopeEnd(ScopeEnd { bytes, sha256, not_carried: what.clone() }))?;
+                if !what.is_empty() {
+                    not_carried.add(NotCarried::new(&found.scope, what));
+                }
+            }
+            Err(Trouble::Skip(error)) => {
+                end.skipped += 1;
+                let note = ScopeNote::new(&found.scope, &error);
+                let (code, reason) = (note.code.clone(), note.reason.clone());
+                out.frame(&Frame::ScopeSkipped(ScopeSkipped { code, reason }))?;
+                skipped.add(note);
+            }
+            Err(Trouble::End(error)) => return Err(error),
+        }
+        out.progress.scopes += 1;
+        control.go_on()?;
+        control.show(&out.progress);
+    }
+    end.bytes = out.progress.bytes;
+    end.sha256 = hex(out.file.clone());
+    let sha256 = end.sha256.clone();
+    let (scopes, entries, vectors) = (end.scopes, end.entries, end.vectors);
+    out.frame(&Frame::End(end))?;
+    out.to.flush().map_err(unwritten)?;
+    Ok(SnapshotReport {
+        created_at,
+        scopes,
+        entries,
+        vectors,
+        databases,
+        bytes: out.progress.bytes,
+        sha256,
+        skipped: skipped.count,
+        skipped_scopes: skipped.first,
+        not_carried: not_carried.first,
+    })
+}
+
+/// What a scope's lines were.
+#[derive(Default)]
+struct Counts {
+    entries: u64,
+    vectors: u64,
+    sql_lines: u64,
+    not_carried: Vec<String>,
+}
+
+impl<W: Write + Send> Out<'_, W> {
+    async fn scope_lines(
+        &mut self,
+        from: &dyn Provider,
+        found: &Found,
+        control: &Control,
+    ) -> std::result::Result<Counts, Trouble> {
+        let held = found.entries.unwrap_or(0).saturating_add(found.sql.unwrap_or(0));
+        self.check_size(held)?;
+        let mut counts = Counts::default();
+        if let Some(backend) = from.backend() {
+            let mut hash = EntriesHash::default();
+            if found.entries.is_some() {
+                let mut records = backend.export_scope(&found.scope).await?;
+                while let Some(record) = next(&mut records).await {
+                    let line = hash.add(record?)?;
+                    self.content(line.as_bytes())?;
+                    self.progress.entries += 1;
+                    self.tick(control)?;
+                }
+            }
+            let end = hash.end();
+            (counts.entries, counts.vectors) = (end.entries, end.vectors);
+            self.frame(&Frame::EntriesEnd(end)).map_err(Trouble::End)?;
+        }
+        if let (Some(sql), Some(dialect), Some(_)) = (from.sql(), from.capabilities().sql_dialect, found.sql)
+        {
+            self.frame(&Frame::SqlBegin(SqlBegin { dialect })).map_err(Trouble::End)?;
+            let mut hash = SqlHash::default();
+            let mut dump = sql.dump(&found.scope).await?;
+            while let Some(line) = next(&mut dump).await {
+                let line = line?;
+                let line = without_feed(&line);
+                hash.add(line);
+                if counts.not_carried.len() < MAX_NOT_CARRIED {
+                    counts.not_carried.extend(skipped_in(line));
+                }
+                self.content(&framed(line))?;
+                self.progress.sql_lines += 1;
+                self.tick(control)?;
+            }
+            counts.sql_lines = hash.lines();
+            self.frame(&Frame::SqlEnd(hash.end())).map_err(Trouble::End)?;
+        }
+        Ok(counts)
+    }
+
+    fn tick(&mut self, control: &Control) -> std::result::Result<(), Trouble> {
+        self.lines += 1;
+        if self.lines.is_multiple_of(SHOW_EVERY) {
+            control.show(&self.progress);
+        }
+        control.go_on().map_err(Trouble::End)
+    }
+
+    /// SNP-4.
+    fn check_size(&self, bytes: u64) -> std::result::Result<(), Trouble> {
+        match self.max_scope_bytes {
+            Some(limit) if bytes > limit => Err(Trouble::Skip(Error::new(
+                ErrorKind::TooLarge,
+                format!("the scope takes more than the {limit} bytes that one may take"),
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A line that a store gave, with its line feed.
+    fn content(&mut self, line: &[u8]) -> std::result::Result<(), Trouble> {
+        if line.len() > MAX_LINE_BYTES {
+            return Err(Trouble::Skip(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the scope holds something that takes more than the {MAX_LINE_BYTES} bytes of a line"
+                ),
+            )));
+        }
+        self.check_size(self.scope_bytes.saturating_add(line.len() as u64))?;
+        self.bytes(line).map_err(Trouble::End)
+    }
+
+    fn frame(&mut self, frame: &Frame) -> Result<()> {
+        let mut line = serde_json::to_vec(frame)
+            .map_err(|error| Error::internal("a line has no JSON form").with_source(error))?;
+        line.push(b'\n');
+        self.bytes(&line)
+    }
+
+    fn bytes(&mut self, line: &[u8]) -> Result<()> {
+        self.to.write_all(line).map_err(unwritten)?;
+        self.file.update(line);
+        self.scope.update(line);
+        self.scope_bytes += line.len() as u64;
+        self.progress.bytes += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// A dump's line as a line of the file, with its line feed.
+fn framed(line: &[u8]) -> Vec<u8> {
+    let is_json = !line.contains(&b'\n')
+        && serde_json::from_slice::<&RawValue>(line).is_ok_and(|raw| raw.get().len() == line.len());
+    let mut framed = Vec::with_capacity(line.len() + 16);
+    if is_json {
+        framed.extend_from_slice(SQL.as_bytes());
+        framed.extend_from_slice(line);
+    } else {
+        framed.extend_from_slice(SQL_BASE64.as_bytes());
+        framed.push(b'"');
+        framed.extend_from_slice(STANDARD.encode(line).as_bytes());
+        framed.push(b'"');
+    }
+    framed.extend_from_slice(b"}\n");
+    framed
+}
+
+fn unwritten(error: io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the snapshot cannot be written further; make room and begin it again")
+        .with_retry(Retry::Never)
+        .with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_dump_is_kept_byte_for_byte() {
+        assert_eq!(framed(br#"{"row":[1]}"#), b"{\"sql\":{\"row\":[1]}}\n");
+        for odd in [&b"not json"[..], b" 1", b"{\"a\":\n1}", b"", b"\xff"] {
+            let line = framed(odd);
+            let line = line.strip_prefix(b"{\"sql_base64\":\"").unwrap().strip_suffix(b"\"}\n").unwrap();
+            assert_eq!(STANDARD.decode(line).unwrap(), odd);
+        }
+    }
+}

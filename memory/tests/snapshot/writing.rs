@@ -1,0 +1,127 @@
+use memory::Scope;
+use memory::snapshot::{Control, SnapshotOptions, check, write};
+use memory_core::{ErrorKind, TenantId, Timestamp};
+
+use crate::support::{scope, set, sql, store, taken, varied};
+
+/// The names of the lines, in order.
+fn lines(file: &[u8]) -> Vec<String> {
+    let text = std::str::from_utf8(file).unwrap();
+    assert!(text.ends_with('\n'));
+    text.lines()
+        .map(|line| {
+            let document: serde_json::Value = serde_json::from_str(line).unwrap();
+            document.as_object().unwrap().keys().next().unwrap().clone()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_durable_scope_of_every_tenant_is_in_it_with_both_facets() {
+    let memory = varied().await;
+    let (file, report) = taken(&memory, &SnapshotOptions::default()).await;
+    assert_eq!((report.scopes, report.entries, report.vectors, report.databases), (3, 5, 2, 2));
+    assert!(report.is_complete());
+    let text = String::from_utf8(file.clone()).unwrap();
+    let scopes: Vec<&str> = text.lines().filter(|line| line.starts_with("{\"scope\":")).collect();
+    assert_eq!(
+        scopes,
+        [
+            r#"{"scope":{"tenant":"acme","kind":"agent","id":"planner"}}"#,
+            r#"{"scope":{"tenant":"acme","kind":"user","id":"ada"}}"#,
+            r#"{"scope":{"tenant":"zeta","kind":"user","id":"ada"}}"#,
+        ]
+    );
+    assert!(!text.contains("scratch"), "runs are not durable");
+    let names = lines(&file);
+    assert_eq!(names[..5], ["memory_snapshot", "scope", "entry", "entries_end", "scope_end"]);
+    assert_eq!(names.last().unwrap(), "end");
+    assert_eq!(check(std::io::Cursor::new(file), &Control::default()).unwrap().scopes, 3);
+}
+
+#[tokio::test]
+async fn a_tenant_or_a_scope_can_be_chosen() {
+    let memory = varied().await;
+    let zeta = SnapshotOptions::default().with_tenant(Some(TenantId::new("zeta").unwrap()));
+    assert_eq!(taken(&memory, &zeta).await.1.scopes, 1);
+    let (file, report) = taken(&memory, &SnapshotOptions::default().with_scope(Some(scope("ada")))).await;
+    assert_eq!((report.scopes, report.entries), (1, 4));
+    check(std::io::Cursor::new(file), &Control::default()).unwrap();
+    let nobody = SnapshotOptions::default().with_tenant(Some(TenantId::new("nobody").unwrap()));
+    assert_eq!(taken(&memory, &nobody).await.1.scopes, 0);
+}
+
+#[tokio::test]
+async fn two_snapshots_of_the_same_differ_in_their_header_alone() {
+    let memory = varied().await;
+    let at = |millis| SnapshotOptions::default().with_taken_at(Some(Timestamp::from_millis(millis).unwrap()));
+    let (one, _) = taken(&memory, &at(1_000)).await;
+    let (again, _) = taken(&memory, &at(1_000)).await;
+    let (other, _) = taken(&memory, &at(2_000)).await;
+    assert_eq!(one, again);
+    let middle = |file: &[u8]| {
+        let text = String::from_utf8(file.to_vec()).unwrap();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines[1..lines.len() - 1].to_vec()
+    };
+    assert_eq!(middle(&one), middle(&other));
+}
+
+#[tokio::test]
+async fn a_scope_over_the_cap_is_skipped_and_named() {
+    let memory = store().await;
+    set(&memory, &scope("a"), "k", "1").await;
+    set(&memory, &scope("big"), "k", &format!("{:?}", "x".repeat(4_000))).await;
+    // By its entries' bytes it fits, by its lines it does not.
+    set(&memory, &scope("close"), "k", &format!("{:?}", "x".repeat(1_900))).await;
+    sql(&memory, &scope("database"), "CREATE TABLE t (a)").await;
+    sql(&memory, &scope("database"), "INSERT INTO t VALUES (hex(zeroblob(9000)))").await;
+    let options = SnapshotOptions::default().with_max_scope_bytes(Some(2_000));
+    let (file, report) = taken(&memory, &options).await;
+    assert_eq!((report.scopes, report.skipped), (1, 3));
+    let named: Vec<&str> = report.skipped_scopes.iter().map(|note| note.scope.id.as_str()).collect();
+    assert_eq!(named, ["big", "close", "database"]);
+    assert!(report.skipped_scopes.iter().all(|note| note.code == "too_large"), "{report:?}");
+    assert!(!report.is_complete());
+    let progress = check(std::io::Cursor::new(&file), &Control::default()).unwrap();
+    assert_eq!(progress.scopes, 1);
+    assert_eq!(lines(&file).iter().filter(|name| *name == "scope_skipped").count(), 3);
+}
+
+#[tokio::test]
+async fn what_a_dump_cannot_hold_is_listed_with_its_scope() {
+    let memory = store().await;
+    let scope = scope("ada");
+    sql(&memory, &scope, "CREATE VIRTUAL TABLE words USING fts5(body, content='')").await;
+    sql(&memory, &scope, "INSERT INTO words (rowid, body) VALUES (1, 'tea')").await;
+    let (file, report) = taken(&memory, &SnapshotOptions::default()).await;
+    assert_eq!(report.not_carried.len(), 1, "{report:?}");
+    assert_eq!(report.not_carried[0].scope, scope);
+    assert!(String::from_utf8(file).unwrap().contains("\"not_carried\":[\""));
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_stopped_ends_at_once() {
+    let memory = varied().await;
+    let control = Control::default();
+    control.stop();
+    let error = write(&memory, &mut Vec::new(), &SnapshotOptions::default(), &control).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(error.details()["stopped"], true);
+}
+
+#[tokio::test]
+async fn tenants_are_listed_in_order_a_page_at_a_time() {
+    let memory = store().await;
+    for tenant in ["b", "a", "c"] {
+        set(&memory, &Scope::user(tenant, "u").unwrap(), "k", "1").await;
+    }
+    sql(&memory, &Scope::user("bb", "u").unwrap(), "CREATE TABLE t (a)").await;
+    let all: Vec<String> = memory.tenants(None, 10).await.unwrap().into_iter().map(String::from).collect();
+    assert_eq!(all, ["a", "b", "bb", "c"]);
+    let after = TenantId::new("a").unwrap();
+    let page: Vec<String> =
+        memory.tenants(Some(&after), 2).await.unwrap().into_iter().map(String::from).collect();
+    assert_eq!(page, ["b", "bb"]);
+    assert_eq!(memory.tenants(None, 0).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
