@@ -26,5 +26,6 @@ mod search;
 #[path = "../support/service.rs"]
 mod service;
 mod shared_data;
+mod snapshot;
 mod sql;
 mod values;
