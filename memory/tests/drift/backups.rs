@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use memory::drift::backup::Backup;
 use memory::drift::{BackupLimits, Backups, DriftSession};
 use memory::{
-    BackendExt as _, Clock, DriftPolicy, Error, ErrorKind, Hook, Interposed, Memory, Next,
-    Record, RecordStream, Reply, Request, Result, Scope, async_trait,
+    BackendExt as _, Clock, DriftPolicy, Error, ErrorKind, Hook, Interposed, Memory, Next, Record,
+    RecordStream, Reply, Request, Result, Scope, async_trait,
 };
 
 use crate::support::{Fixture, Hands, SECONDS, json, key, text};
