@@ -57,6 +57,8 @@ enum Command {
     Stats,
     /// Give entries that lack one a vector of the store's embedder
     Reembed(commands::ReembedArgs),
+    /// What somebody else changed behind a run's back: status, diff, ack, restore
+    Drift(commands::DriftArgs),
     /// Import conversations, or entries that `export` wrote
     Import(commands::ImportArgs),
     /// Write every entry of the scope as JSON Lines
@@ -171,6 +173,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Scopes(args) => commands::scopes(&context, args, out).await,
         Command::Stats => commands::stats(&context, out).await,
         Command::Reembed(args) => commands::reembed(&context, &args, out).await,
+        Command::Drift(args) => commands::drift(&context, &args, out).await,
         Command::Import(args) => commands::import(&context, args, out).await,
         Command::Export(args) => commands::export(&context, &args, out).await,
         Command::Snapshot(args) => commands::snapshot(&context, args, out).await,

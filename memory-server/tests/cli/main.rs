@@ -15,6 +15,7 @@ mod config;
 mod conformance;
 mod conversations;
 mod demo;
+mod drift;
 mod importing;
 mod layer;
 mod lists;
