@@ -22,6 +22,8 @@ pub enum Need {
     Vector,
     /// `Capabilities::compare_and_set`
     Cas,
+    /// `Capabilities::drift`: at least one policy
+    Drift,
     /// `Capabilities::quotas`
     Quotas,
     /// `Capabilities::stats`
@@ -54,11 +56,12 @@ pub enum Need {
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Kv,
         Self::Lexical,
         Self::Vector,
         Self::Cas,
+        Self::Drift,
         Self::Quotas,
         Self::Stats,
         Self::AtomicImport,
@@ -83,6 +86,7 @@ impl Need {
             Self::Lexical => capabilities.lexical_search,
             Self::Vector => capabilities.vector_search,
             Self::Cas => capabilities.compare_and_set,
+            Self::Drift => !capabilities.drift.is_empty(),
             Self::Quotas => capabilities.quotas,
             Self::Stats => capabilities.stats,
             Self::AtomicImport => capabilities.atomic_import,
@@ -118,11 +122,11 @@ impl Need {
         )
     }
 
-    /// Whether a level waits for it: vectors, what operators need, SQL and the conversational layer are served or not,
+    /// Whether a level waits for it: vectors, the drift guard, what operators need, SQL and the conversational layer are served or not,
     /// and no level asks for them.
     #[must_use]
     pub(crate) const fn holds_a_level_back(self) -> bool {
-        !matches!(self, Self::Vector | Self::AtomicImport | Self::Tenants)
+        !matches!(self, Self::Vector | Self::Drift | Self::AtomicImport | Self::Tenants)
             && !self.is_sql()
             && !self.is_layer()
     }
@@ -221,6 +225,8 @@ impl Case {
             "docs/spec/sql.md"
         } else if self.is_layer() {
             "docs/spec/layer.md"
+        } else if self.area() == "drift" {
+            "docs/spec/drift.md"
         } else {
             "docs/spec/backend.md"
         }
@@ -233,6 +239,7 @@ impl Case {
         let about = |prefix: &str| self.is_sql() && self.proves.iter().any(|id| id.starts_with(prefix));
         if self.area() == "con"
             || needs(Need::Cas)
+            || needs(Need::Drift)
             || needs(Need::Quotas)
             || needs(Need::Stats)
             || needs(Need::SqlTransactions)

@@ -5,10 +5,11 @@ mod sql;
 
 use std::fmt::Debug;
 
+use memory_core::drift::Seen;
 use memory_core::{
-    Atomicity, Backend, BulkOptions, DeleteOptions, Embed, ErrorKind, Expect, GetOptions, ImportOptions,
-    ListQuery, NewEntry, Quota, Record, Reducer, ReembedOptions, Result, ScopesQuery, SearchMode,
-    SearchQuery, SetOptions, UpdateOptions,
+    Atomicity, Backend, BulkOptions, DeleteOptions, DriftCheck, DriftToken, Embed, ErrorKind, Expect,
+    GetOptions, ImportOptions, ListQuery, NewEntry, Quota, Record, Reducer, ReembedOptions, Result,
+    ScopesQuery, SearchMode, SearchQuery, SetOptions, UpdateOptions,
 };
 
 use crate::case::Need;
@@ -76,6 +77,7 @@ impl Refuser<'_> {
             Need::Vector => self.vector(kv, door).await,
             Need::Cas => self.cas(kv, door).await,
             Need::Quotas => self.quotas(kv, door).await,
+            Need::Drift => self.drift(door).await,
             Need::Stats => self.expect(door, "stats", kv.stats(&self.cx.scope()?).await),
             Need::AtomicImport => self.atomic_import(kv, door).await,
             // Of the other facets.
@@ -161,6 +163,33 @@ impl Refuser<'_> {
                 "bulk_insert",
                 kv.bulk_insert(&scope, vec![item], BulkOptions::default()).await,
             )?;
+        }
+        self.nothing_stored(&scope, door).await
+    }
+
+    /// Through `Checked` alone: a provider that never heard of the option need not look at it, since nothing reaches it
+    /// but through `Checked`.
+    async fn drift(&self, door: &str) -> CaseResult {
+        let kv = self.cx.store().checked();
+        let scope = self.cx.scope()?;
+        let (k, v) = (key("k")?, json("1")?);
+        let absent = DriftCheck::Row(Seen::Absent);
+        let never = DriftCheck::Strict(DriftToken::new(0, 0, 0), None);
+        self.expect(door, "drift_state", kv.drift_state(&scope).await)?;
+        for check in [DriftCheck::Observe, absent, never] {
+            let set = SetOptions::default().with_drift(check);
+            self.expect(door, "set", kv.set(&scope, &k, v.clone(), set.clone()).await)?;
+            let delete = DeleteOptions::default().with_drift(check);
+            self.expect(door, "delete", kv.delete(&scope, &k, delete).await)?;
+            let update = UpdateOptions::default().with_drift(check);
+            self.expect(door, "increment", kv.increment(&scope, &k, 1, update).await)?;
+            self.expect(door, "update", kv.update(&scope, &k, Reducer::Merge(v.clone()), update).await)?;
+            let mut item = NewEntry::new(k.clone(), v.clone());
+            item.options = set;
+            let bulk = BulkOptions::default();
+            self.expect(door, "bulk_insert", kv.bulk_insert(&scope, vec![item], bulk).await)?;
+            let plain = vec![NewEntry::new(k.clone(), v.clone())];
+            self.expect(door, "bulk_insert", kv.bulk_insert(&scope, plain, bulk.with_drift(check)).await)?;
         }
         self.nothing_stored(&scope, door).await
     }

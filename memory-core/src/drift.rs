@@ -373,6 +373,15 @@ impl DriftReason {
     }
 }
 
+/// A refusal of one item of a call that wrote nothing: the scope is where it was before the items ahead of it.
+#[must_use]
+pub fn of_the_whole(refused: Error, before: DriftToken) -> Error {
+    match refused.kind() {
+        ErrorKind::DriftDetected => refused.with_detail("actual", before.to_string()),
+        _ => refused,
+    }
+}
+
 /// What a write that took part did to its scope's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! The operations that write, as they run inside a transaction. Each checks first and writes then.
 
-use memory_core::drift::{ContentDigest, DriftChange, DriftReason};
+use memory_core::drift::{ContentDigest, DriftChange, DriftReason, of_the_whole};
 use memory_core::entry::{Expect, Quota, Ttl, size_bytes};
 use memory_core::json::Json;
 use memory_core::limits::MAX_TEXT_BYTES;
@@ -390,9 +390,10 @@ pub(crate) fn bulk_insert(
     }
     batch.whole(&target.digest, |batch| {
         let now = batch.now();
-        let scope_drift = {
+        let (token, scope_drift) = {
             let space = batch.space(&target.digest)?;
-            batch.drifted(&target.digest, &space, None, None, &options.drift, now)?
+            let drift = batch.drifted(&target.digest, &space, None, None, &options.drift, now)?;
+            (batch.token(&space), drift)
         };
         let quota = options.quota;
         let before = match quota.is_unlimited() {
@@ -404,8 +405,13 @@ pub(crate) fn bulk_insert(
         };
         let mut outcomes = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
-            let outcome = set_within(batch, target, draft, Quota::default(), scope_drift)
-                .map_err(|fault| at_index(fault, index))?;
+            let outcome =
+                set_within(batch, target, draft, Quota::default(), scope_drift).map_err(|fault| {
+                    match at_index(fault, index) {
+                        Fault::Refused(error) => Fault::Refused(of_the_whole(error, token)),
+                        engine => engine,
+                    }
+                })?;
             outcomes.push(outcome);
         }
         if !quota.is_unlimited() {

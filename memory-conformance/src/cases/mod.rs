@@ -8,6 +8,7 @@ mod carried;
 mod concurrency;
 mod dedup;
 mod delete;
+mod drift;
 mod embedding;
 mod errors;
 mod filters;
@@ -53,6 +54,7 @@ pub fn all() -> Vec<Case> {
         kv::cases(),
         lifetime::cases(),
         versions::cases(),
+        drift::cases(),
         delete::cases(),
         list::cases(),
         filters::cases(),

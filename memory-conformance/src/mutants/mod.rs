@@ -6,6 +6,7 @@
 mod bend;
 mod concurrency;
 mod counters;
+mod drift;
 mod edges;
 mod embedding;
 mod filters;
@@ -117,6 +118,7 @@ impl fmt::Debug for Mutant {
 pub fn all() -> Vec<Mutant> {
     [
         versions::mutants(),
+        drift::mutants(),
         lifetime::mutants(),
         values::mutants(),
         keys::mutants(),

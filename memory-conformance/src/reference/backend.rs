@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use memory_core::embed::check_embeddings;
 use memory_core::limits::MAX_PAGE_BYTES;
 use memory_core::{
-    Atomicity, Backend, BulkOptions, Cursor, DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbedRole,
-    Embedder, Embedding, EmbeddingModel, Entry, Error, ErrorKind, Expect, GetOptions, ImportOptions,
-    ImportOutcome, IncrementOutcome, Json, Key, ListQuery, ModelStats, NewEntry, Op, Page, Quota,
-    RecordStream, RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result, Scope, ScopeId, ScopeInfo,
-    ScopeKind, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions,
-    SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
+    Atomicity, Backend, BulkOptions, Cursor, DeleteOptions, DeleteOutcome, DriftState, DriftToken,
+    DropOutcome, Embed, EmbedRole, Embedder, Embedding, EmbeddingModel, Entry, Error, ErrorKind, Expect,
+    GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery, ModelStats, NewEntry,
+    Op, Page, Quota, RecordStream, RecordVector, Reducer, ReembedOptions, ReembedOutcome, Result, Scope,
+    ScopeId, ScopeInfo, ScopeKind, ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery,
+    SearchResults, SetOptions, SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
 };
 
 use super::Reference;
@@ -262,7 +262,7 @@ impl Backend for Reference {
 
     async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
         self.check_expect(options.expect, Op::Delete)?;
-        self.write(scope, |state, now| state.delete(now, key, options.expect))
+        self.write(scope, |state, now| state.delete(now, key, options))
     }
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
@@ -343,7 +343,7 @@ impl Backend for Reference {
                 .map_err(|error| error.with_detail("index", index))?;
             looked |= embed != Embed::Never;
         }
-        let mut outcomes = self.write(scope, |state, now| state.bulk_insert(now, &items, options.quota))?;
+        let mut outcomes = self.write(scope, |state, now| state.bulk_insert(now, &items, options))?;
         let most = if self.faults.has(Fault::BulkEmbedsFirst) { 1 } else { items.len() };
         let written = outcomes.iter_mut().zip(&items).take(most).filter(|(outcome, _)| outcome.written);
         for (outcome, item) in written {
@@ -488,10 +488,23 @@ impl Backend for Reference {
         Ok(ScopePage::new(page, next))
     }
 
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        self.require(!self.capabilities.drift.is_empty(), Op::DriftState)?;
+        let mut state = self.read(scope, |state, _| DriftState::new(state.token(), state.counter));
+        if self.faults.has(Fault::DriftOfAllScopes) {
+            let changes: u64 = self.lock().values().map(|state| state.generation).sum();
+            state.token = DriftToken::new(state.token.database, changes, changes);
+        }
+        Ok(state)
+    }
+
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
         Ok(self.write(scope, |state, now| {
             let (entries, _) = state.usage(now, Eyes::Drop);
             // Versions go on where they were: none is ever given twice.
+            if !state.entries.is_empty() {
+                state.changed();
+            }
             state.entries.clear();
             if state.faults.has(Fault::VersionsEndWithDrop) {
                 *state = ScopeState::new(state.faults);

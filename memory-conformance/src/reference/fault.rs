@@ -48,6 +48,22 @@ pub(crate) enum Fault {
     RetryLooksAtValueOnly,
     /// A retry counts as the same whatever the lifetime.
     RetryIgnoresLifetime,
+    /// A row that was seen is refused unless it is the scope's newest.
+    DriftRowSeesScope,
+    /// A refused write moves the scope's token.
+    DriftRefusalMoves,
+    /// A delete leaves the scope's token.
+    DriftDeleteStays,
+    /// What is stored already is refused where something drifted.
+    DriftStoredRefused,
+    /// A read that counts moves the scope's token.
+    DriftReadMoves,
+    /// The first change leaves the scope without a generation.
+    DriftFromZero,
+    /// Every scope's token moves with any.
+    DriftOfAllScopes,
+    /// A write with a precondition is compared with what was seen, too.
+    DriftWithExpect,
     /// A write that shrinks an over-full scope is refused.
     QuotaBlocksShrinking,
     /// Each item of a bulk insert is checked against the scope as it was before.

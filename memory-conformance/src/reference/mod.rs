@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus,
-    MemoryLayer, Op, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, Error, ErrorKind, Health,
+    HealthStatus, MemoryLayer, Op, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
 };
 
 use crate::case::Need;
@@ -64,6 +64,7 @@ impl Reference {
         capabilities.quotas = true;
         capabilities.atomic_import = true;
         capabilities.tenants = true;
+        capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
         Self {
             clock,
             embedder: None,
@@ -116,6 +117,7 @@ impl Reference {
                 self.capabilities.embedding = EmbeddingOwner::None;
             }
             Need::Cas => self.capabilities.compare_and_set = false,
+            Need::Drift => self.capabilities.drift.clear(),
             Need::Quotas => self.capabilities.quotas = false,
             Need::Stats => self.capabilities.stats = false,
             Need::AtomicImport => self.capabilities.atomic_import = false,

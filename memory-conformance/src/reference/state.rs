@@ -2,15 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memory_core::drift::{DriftChange, DriftReason, Seen, of_the_whole};
 use memory_core::entry::size_bytes;
 use memory_core::reduce::reduce;
 use memory_core::{
-    DeleteOutcome, EmbeddingModel, Entry, Error, ErrorKind, Expect, IncrementOutcome, Json, Key, Metadata,
-    NewEntry, Quota, RecordVector, Reducer, Result, SetOptions, SetOutcome, Source, Timestamp, Ttl,
-    UpdateOptions, UpdateOutcome,
+    BulkOptions, DeleteOptions, DeleteOutcome, DriftCheck, DriftToken, EmbeddingModel, Entry, Error,
+    ErrorKind, Expect, IncrementOutcome, Json, Key, Metadata, NewEntry, Quota, RecordVector, Reducer, Result,
+    SetOptions, SetOutcome, Source, Timestamp, Ttl, UpdateOptions, UpdateOutcome,
 };
 
 use super::fault::{Eyes, Fault, Faults};
+
+/// The id of every reference store: nothing of one is ever compared with another's.
+const DATABASE: u128 = 0x5eed;
+/// Nonces of all scopes, so that none comes twice.
+static NONCES: AtomicU64 = AtomicU64::new(1);
 
 /// An entry with its vectors.
 #[derive(Clone, Debug)]
@@ -28,6 +36,11 @@ pub(crate) struct ScopeState {
     pub(crate) counter: u64,
     /// The greatest version each key ever had.
     pub(crate) highest: BTreeMap<Key, u64>,
+    /// Changes of entries so far.
+    pub(crate) generation: u64,
+    /// Another number with each.
+    pub(crate) nonce: u64,
+    first_is_over: bool,
     pub(crate) faults: Faults,
 }
 
@@ -76,7 +89,44 @@ impl ScopeState {
             .fold((0, 0), |(entries, bytes), stored| (entries + 1, bytes + stored.entry.size_bytes()))
     }
 
+    /// Counts a change of an entry.
+    pub(crate) fn changed(&mut self) {
+        let left_out = !self.first_is_over && self.faults.has(Fault::DriftFromZero);
+        self.first_is_over = true;
+        if !left_out {
+            self.generation += 1;
+            self.nonce = NONCES.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn token(&self) -> DriftToken {
+        DriftToken::new(DATABASE, self.generation, self.nonce)
+    }
+
+    /// Compares a write with what its caller saw.
+    fn compare(
+        &self,
+        check: &DriftCheck,
+        expect: Expect,
+        live: Option<u64>,
+        now: Timestamp,
+    ) -> std::result::Result<(), DriftReason> {
+        if expect != Expect::Any && !self.faults.has(Fault::DriftWithExpect) {
+            return Ok(());
+        }
+        if let DriftCheck::Row(Seen::Entry { version, .. }) = check
+            && self.faults.has(Fault::DriftRowSeesScope)
+            && *version != self.counter
+        {
+            return Err(DriftReason::Changed);
+        }
+        check.compare(self.token(), live, now)
+    }
+
     pub(crate) fn count_access(&mut self, key: &Key) {
+        if self.faults.has(Fault::DriftReadMoves) {
+            self.changed();
+        }
         if let Some(stored) = self.entries.get_mut(key) {
             stored.entry.access_count += 1;
         }
@@ -181,6 +231,7 @@ impl ScopeState {
         entry.access_count = access_count;
         entry.expires_at = expires_at;
         self.entries.insert(key.clone(), Stored { entry, vectors });
+        self.changed();
         Ok(Written { version, created, expires_at })
     }
 
@@ -191,14 +242,47 @@ impl ScopeState {
         value: Json,
         options: &SetOptions,
     ) -> Result<SetOutcome> {
+        self.set_within(now, key, value, options, None)
+    }
+
+    /// A set, in a call whose scope may have drifted.
+    fn set_within(
+        &mut self,
+        now: Timestamp,
+        key: &Key,
+        value: Json,
+        options: &SetOptions,
+        scope: Option<DriftReason>,
+    ) -> Result<SetOutcome> {
+        let before = self.token();
         let live = self.live(key, now, Eyes::Set).map(|stored| &stored.entry);
+        let version = live.map(|entry| entry.version);
+        let already = live.filter(|entry| is_already(entry, &value, options, self.faults));
+        let tell = |drift: &DriftCheck, after| drift.tells().then(|| DriftChange::new(before, after, None));
         if !holds(options.expect, live) {
-            return match live {
-                Some(entry) if is_already(entry, &value, options, self.faults) => {
-                    Ok(SetOutcome::new(entry.version, false, false, entry.expires_at))
+            return match already {
+                Some(entry) => {
+                    let mut outcome = SetOutcome::new(entry.version, false, false, entry.expires_at);
+                    outcome.drift = tell(&options.drift, before);
+                    Ok(outcome)
                 }
-                live => Err(Error::conflict(live.map(|entry| entry.version))),
+                None => Err(Error::conflict(version)),
             };
+        }
+        let found = match scope.filter(|_| options.expect == Expect::Any) {
+            Some(reason) => Err(reason),
+            None => self.compare(&options.drift, options.expect, version, now),
+        };
+        if let Err(reason) = found {
+            if let Some(entry) = already.filter(|_| !self.faults.has(Fault::DriftStoredRefused)) {
+                let mut outcome = SetOutcome::new(entry.version, false, false, entry.expires_at);
+                outcome.drift = tell(&options.drift, before);
+                return Ok(outcome);
+            }
+            if self.faults.has(Fault::DriftRefusalMoves) {
+                self.changed();
+            }
+            return Err(reason.refusal(before));
         }
         let limits = UpdateOptions::default().with_ttl(options.ttl).with_quota(options.quota);
         let content = Content {
@@ -208,7 +292,9 @@ impl ScopeState {
             text: options.text.clone(),
         };
         let written = self.put(now, key, content, limits, Eyes::Set)?;
-        Ok(SetOutcome::new(written.version, written.created, true, written.expires_at))
+        let mut outcome = SetOutcome::new(written.version, written.created, true, written.expires_at);
+        outcome.drift = tell(&options.drift, self.token());
+        Ok(outcome)
     }
 
     /// All items or none: they are applied to a copy, which replaces the scope at the end.
@@ -216,15 +302,17 @@ impl ScopeState {
         &mut self,
         now: Timestamp,
         items: &[NewEntry],
-        quota: Quota,
+        options: BulkOptions,
     ) -> Result<Vec<SetOutcome>> {
+        let quota = options.quota;
+        let scope = options.drift.compare(self.token(), None, now).err();
         let mut copy = self.clone();
         let mut outcomes = Vec::with_capacity(items.len());
         for (index, NewEntry { key, value, options }) in items.iter().enumerate() {
             let options = SetOptions::clone(options).with_quota(Quota::default());
             let outcome = copy
-                .set(now, key, value.clone(), &options)
-                .map_err(|error| error.with_detail("index", index))?;
+                .set_within(now, key, value.clone(), &options, scope)
+                .map_err(|error| of_the_whole(error, self.token()).with_detail("index", index))?;
             outcomes.push(outcome);
         }
         let before = self.usage(now, Eyes::Quota);
@@ -240,14 +328,30 @@ impl ScopeState {
         Ok(outcomes)
     }
 
-    pub(crate) fn delete(&mut self, now: Timestamp, key: &Key, expect: Expect) -> Result<DeleteOutcome> {
+    pub(crate) fn delete(
+        &mut self,
+        now: Timestamp,
+        key: &Key,
+        options: DeleteOptions,
+    ) -> Result<DeleteOutcome> {
+        let (expect, before) = (options.expect, self.token());
+        let outcome = |deleted, after| {
+            let mut outcome = DeleteOutcome::new(deleted);
+            outcome.drift = options.drift.tells().then(|| DriftChange::new(before, after, None));
+            outcome
+        };
         let live = self.live(key, now, Eyes::Delete).map(|stored| &stored.entry);
         match live {
-            None => Ok(DeleteOutcome::new(false)),
+            None => Ok(outcome(false, before)),
             Some(entry) if !holds(expect, live) => Err(Error::conflict(Some(entry.version))),
-            Some(_) => {
+            Some(entry) => {
+                self.compare(&options.drift, expect, Some(entry.version), now)
+                    .map_err(|reason| reason.refusal(before))?;
                 self.entries.remove(key);
-                Ok(DeleteOutcome::new(true))
+                if !self.faults.has(Fault::DriftDeleteStays) {
+                    self.changed();
+                }
+                Ok(outcome(true, self.token()))
             }
         }
     }
@@ -273,8 +377,11 @@ impl ScopeState {
             Error::invalid("the sum does not fit 64 bits; nothing was changed, use a smaller delta")
         })?;
         let content = keep(live, Json::from(value));
+        let before = self.token();
         let written = self.put(now, key, content, options, Eyes::Increment)?;
-        Ok(IncrementOutcome::new(value, written.version, written.expires_at))
+        let mut outcome = IncrementOutcome::new(value, written.version, written.expires_at);
+        outcome.drift = options.drift.tells().then(|| DriftChange::new(before, self.token(), None));
+        Ok(outcome)
     }
 
     pub(crate) fn update(
@@ -291,10 +398,12 @@ impl ScopeState {
             return Err(Error::too_large("value", reduced.value.len_bytes(), max_value_bytes, "bytes"));
         }
         let content = keep(live, reduced.value.clone());
+        let before = self.token();
         let written = self.put(now, key, content, options, Eyes::Update)?;
         let mut outcome = UpdateOutcome::new(reduced.value, written.version, written.expires_at);
         outcome.appended = reduced.appended;
         outcome.dropped = reduced.dropped;
+        outcome.drift = options.drift.tells().then(|| DriftChange::new(before, self.token(), None));
         Ok(outcome)
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn import(
         _ => vectors,
     };
     state.entries.insert(entry.key.clone(), Stored { entry, vectors });
+    state.changed();
     if replaces {
         outcome.replaced += 1;
     } else {
