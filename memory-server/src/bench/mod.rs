@@ -1,5 +1,6 @@
 //! `memory bench`: the product beside the floor it stands on, measured in one run on one machine.
 
+mod drift;
 mod floor;
 mod kv;
 mod machine;
@@ -26,6 +27,8 @@ pub(crate) struct BenchArgs {
 enum Bench {
     /// Key/value operations on embedded SQLite.
     Kv(KvArgs),
+    /// Writers with the drift guard, beside those without it and beside raw SQLite.
+    Drift(KvArgs),
     /// Vector, hybrid and text search on embedded SQLite, beside an exhaustive search and the memory's bandwidth.
     Search(search::SearchArgs),
     /// SQL on embedded SQLite: statements through validator and sandbox, and many scopes.
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
         let bench =
             std::thread::Builder::new().name("bench".to_owned()).spawn_scoped(threads, || match &args.what {
                 Bench::Kv(kv) => kv::run(kv, json, out),
+                Bench::Drift(kv) => drift::run(kv, json, out),
                 Bench::Search(search) => search::run(search, json, out),
                 Bench::Sql(sql) => sql::run(sql, json, out),
             });
