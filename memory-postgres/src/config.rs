@@ -48,7 +48,7 @@ pub struct PostgresConfig {
     pub migrate: bool,
     /// Connections for writes and for what takes its time: 1 to 1,000. Default 16.
     pub pool_size: usize,
-    /// Connections that short reads share, each serving many of them at once: 1 to 64. Default 2.
+    /// Connections that short reads share, each serving many of them at once: 1 to 64. Default 4; made as they are needed.
     pub readers: usize,
     /// How long one attempt to reach one host may take, in milliseconds: 1 to 600,000. Default 5,000.
     pub connect_timeout_ms: u64,
@@ -80,7 +80,7 @@ impl Default for PostgresConfig {
             prepared: Prepared::On,
             migrate: true,
             pool_size: 16,
-            readers: 2,
+            readers: 4,
             connect_timeout_ms: 5_000,
             wait_timeout_ms: 10_000,
             statement_timeout_ms: 30_000,

@@ -1,7 +1,7 @@
 //! Connections of one's own from a pool, and connections that short reads share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::Runtime;
@@ -28,7 +28,6 @@ pub(crate) struct Connections {
     pub(crate) hosts: Arc<Hosts>,
     pool: Pool<Manager>,
     readers: Vec<Reader>,
-    turn: AtomicUsize,
     manners: Arc<Manners>,
     wait: Duration,
     closed: AtomicBool,
@@ -75,15 +74,7 @@ impl Connections {
             .build()
             .map_err(|error| Error::internal("the pool of connections cannot be built").with_source(error))?;
         let readers = (0..config.readers).map(|_| Reader::default()).collect();
-        Ok(Self {
-            hosts,
-            pool,
-            readers,
-            turn: AtomicUsize::new(0),
-            manners,
-            wait,
-            closed: AtomicBool::new(false),
-        })
+        Ok(Self { hosts, pool, readers, manners, wait, closed: AtomicBool::new(false) })
     }
 
     /// A connection that others use at the same time: for single statements that only read, and end soon. Statements of
@@ -93,11 +84,8 @@ impl Connections {
     /// `unavailable`, `unauthenticated`, `not_found`: none can be made.
     pub(crate) async fn read(&self) -> Result<Shared> {
         self.check_open()?;
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.readers.len().max(1);
-        let reader = self.readers.get(turn).ok_or_else(closed)?;
-        if let Some(connection) = reader.sound() {
-            return Ok(connection);
-        }
+        let (busy, reader) = self.least_busy();
+        let Some(reader) = reader else { return busy.ok_or_else(closed) };
         let making = timeout(self.wait + Duration::from_secs(1), async {
             let _one = reader.making.lock().await;
             if let Some(connection) = reader.sound() {
@@ -112,7 +100,28 @@ impl Connections {
             }
             Ok(connection)
         });
-        making.await.unwrap_or_else(|_| Err(no_connection()))
+        // One more would have been better; those that are there serve too.
+        making.await.unwrap_or_else(|_| Err(no_connection())).or_else(|error| busy.ok_or(error))
+    }
+
+    /// The first shared connection with nothing under way, so that one task after the other finds the same; else that with
+    /// the least. Where all have something to do, also the first place whose connection is still to be made.
+    fn least_busy(&self) -> (Option<Shared>, Option<&Reader>) {
+        let (mut least, mut empty) = (None::<(usize, Shared)>, None);
+        for reader in &self.readers {
+            let Some(connection) = reader.sound() else {
+                empty = empty.or(Some(reader));
+                continue;
+            };
+            let flights = connection.flights();
+            if flights == 0 {
+                return (Some(connection), None);
+            }
+            if least.as_ref().is_none_or(|(fewest, _)| flights < *fewest) {
+                least = Some((flights, connection));
+            }
+        }
+        (least.map(|(_, connection)| connection), empty)
     }
 
     /// A connection of one's own: for writes, transactions, and what takes its time.

@@ -63,6 +63,11 @@ impl Connection {
         Self { client, manners, shared, flights: AtomicUsize::new(0), abandoned: AtomicBool::new(false) }
     }
 
+    /// Statements under way.
+    pub(crate) fn flights(&self) -> usize {
+        self.flights.load(Ordering::Relaxed)
+    }
+
     /// Whether it can be used again by someone else.
     pub(crate) fn is_sound(&self) -> bool {
         !self.client.is_closed()
