@@ -54,7 +54,8 @@ impl Guarded<'_> {
             false => self.changed(scope, digest, keys).await.unwrap_or_default(),
         };
         let observed = self.session.views().token(&digest);
-        let backup = match &self.session.backups {
+        // What ends with its run leaves no copy on a disk.
+        let backup = match self.session.backups.as_ref().filter(|_| scope.kind.is_durable()) {
             None => None,
             Some(backups) => {
                 let now = self.session.clock.now();

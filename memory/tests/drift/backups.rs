@@ -329,3 +329,18 @@ async fn what_was_acknowledged_elsewhere_lets_the_write_pass_that_is_sent_again(
     assert_eq!(hands.set("k", "3").await.unwrap_err().kind(), ErrorKind::DriftDetected);
     assert_eq!(hands.set("k", "3").await.unwrap_err().kind(), ErrorKind::DriftDetected);
 }
+
+#[tokio::test]
+async fn what_ends_with_its_run_and_what_is_too_large_is_not_saved() {
+    let mut fixture = Fixture::new().await;
+    let mut limits = BackupLimits::default();
+    limits.bytes = 10;
+    let backups = Arc::new(Backups::new(fixture.memory.drift_backups().unwrap()).with_limits(limits));
+    let session = DriftSession::new(DriftPolicy::Row).with_backups(backups);
+    assert!(refused(&session, &fixture, "k").await.details()["drift_backup"].is_null());
+    assert_eq!(fixture.backup_files(), Vec::<String>::new());
+    fixture.scope = Scope::run("acme", "run-1").unwrap();
+    let session = fixture.session(DriftPolicy::Row);
+    assert!(refused(&session, &fixture, "k").await.details()["drift_backup"].is_null());
+    assert_eq!(fixture.backup_files(), Vec::<String>::new());
+}

@@ -32,7 +32,7 @@ pub struct BackupLimits {
     pub json_bytes: u64,
     /// Most backups of a scope. Default 20.
     pub count: usize,
-    /// Most bytes of a scope's backups. Default 256 MiB.
+    /// Most bytes of a scope's backups; one that holds more is not saved. Default 1 GiB.
     pub bytes: u64,
     /// Oldest backup, in seconds. Default 30 days.
     pub age_seconds: u64,
@@ -40,7 +40,7 @@ pub struct BackupLimits {
 
 impl Default for BackupLimits {
     fn default() -> Self {
-        Self { json_bytes: 16 << 20, count: 20, bytes: 256 << 20, age_seconds: 30 * 86_400 }
+        Self { json_bytes: 16 << 20, count: 20, bytes: 1 << 30, age_seconds: 30 * 86_400 }
     }
 }
 
@@ -159,8 +159,7 @@ impl Backups {
         folder: &Folder,
         occasion: &Occasion,
     ) -> Result<PathBuf> {
-        // Where the backend does not count, the scope is written as text.
-        let bytes = backend.stats(scope).await.map_or(0, |stats| stats.bytes);
+        let bytes = self.size_of(backend, scope).await?;
         if bytes > self.limits.json_bytes {
             return database::write(backend, scope, folder, occasion).await;
         }
@@ -175,7 +174,23 @@ impl Backups {
         folder: &Folder,
         occasion: &Occasion,
     ) -> Result<PathBuf> {
+        self.size_of(backend, scope).await?;
         write::write(backend, scope, folder, occasion).await
+    }
+
+    /// The bytes of a scope's entries; 0 where the backend does not count them.
+    async fn size_of(&self, backend: &dyn Backend, scope: &Scope) -> Result<u64> {
+        let bytes = backend.stats(scope).await.map_or(0, |stats| stats.bytes);
+        if bytes > self.limits.bytes {
+            let whole = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+            return Err(Error::too_large(
+                "scope to be saved",
+                whole(bytes),
+                whole(self.limits.bytes),
+                "bytes",
+            ));
+        }
+        Ok(bytes)
     }
 
     /// The backups of a scope, the newest first.
