@@ -43,6 +43,7 @@ targets! {
     mcp,
     records,
     reduce,
+    snapshot,
     sql_sandbox,
     sql_value,
     tool,
