@@ -14,6 +14,7 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
     both.stats = one.stats && other.stats;
     both.compare_and_set = one.compare_and_set && other.compare_and_set;
     both.quotas = one.quotas && other.quotas;
+    both.atomic_import = both.kv && one.atomic_import && other.atomic_import;
     both.memory_layer = one.memory_layer && other.memory_layer;
     both.layer_sync = one.layer_sync && other.layer_sync;
     both.layer_events = one.layer_events && other.layer_events;
@@ -29,6 +30,7 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
         both.sql_entries = both.kv && one.sql_entries && other.sql_entries;
         both.shared_schemas = one.shared_schemas && other.shared_schemas;
     }
+    both.tenants = (both.kv || both.sql) && one.tenants && other.tenants;
     both.consistency = Consistency::Eventual;
     both.embedding = match (one_owner, both.kv, both.vector_search) {
         (false, ..) | (true, true, false) => EmbeddingOwner::None,

@@ -71,6 +71,13 @@ impl Provider for Pair {
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         self.stores.hook().end_run(tenant, root_run).await
     }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        if !self.capabilities.tenants {
+            return Err(Error::unsupported("tenants", &self.name));
+        }
+        self.stores.tenants(after, limit).await
+    }
 }
 
 #[async_trait]
