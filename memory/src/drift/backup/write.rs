@@ -1,9 +1,9 @@
 //! A scope as JSON, streamed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::future::poll_fn;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use memory_core::{Backend, DriftToken, Error, Record, Result, Scope, Timestamp};
 use serde::Serialize;
@@ -76,12 +76,13 @@ pub(super) fn publish_database(
     scope: &Scope,
     folder: &Folder,
     occasion: &Occasion,
-    database: &Path,
+    database: &std::path::Path,
     count: u64,
 ) -> Result<PathBuf> {
     let failed = broken("a backup cannot be written");
     let mut hash = Sha256::new();
-    std::io::copy(&mut File::open(database).map_err(&failed)?, &mut Hashing(&mut hash)).map_err(&failed)?;
+    std::io::copy(&mut fs::File::open(database).map_err(&failed)?, &mut Hashing(&mut hash))
+        .map_err(&failed)?;
     let sum = hex(hash);
     let path = folder.temporary();
     let _unfinished = (Unfinished(Some(path.clone())), Unfinished(Some(database.to_owned())));
