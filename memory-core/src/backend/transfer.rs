@@ -52,8 +52,7 @@ impl Record {
     /// # Errors
     /// `internal` where a float of its metadata is not finite: no store gives such a one.
     pub fn to_line(&self) -> Result<String> {
-        let text =
-            |error: serde_json::Error| Error::internal("a record has no JSON form").with_source(error);
+        let text = |error: serde_json::Error| Error::internal("a record has no JSON form").with_source(error);
         let line = serde_json::to_string(self).map_err(text)?;
         if !line.contains('\n') {
             return Ok(line);
