@@ -309,6 +309,9 @@ impl Backend for Shelf {
         options: ImportOptions,
     ) -> Result<ImportOutcome> {
         self.check_quota(options.quota, Op::ImportScope)?;
+        if options.atomicity != Atomicity::Record {
+            return self.refuse(Op::ImportScope);
+        }
         let (mut outcome, mut index) = (ImportOutcome::default(), 0_u64);
         while let Some(record) = std::future::poll_fn(|context| records.as_mut().poll_next(context)).await {
             let mut entry = record?.entry;
