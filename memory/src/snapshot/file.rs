@@ -54,10 +54,10 @@ impl Drop for Draft {
 /// Writes a snapshot into a file, readable by its owner only, that gets its name when it is complete and on disk.
 ///
 /// # Behavior
-/// - SNP-8, SNP-10, and those of [`write`].
+/// - SNP-8, SNP-10, and those of [`write()`].
 ///
 /// # Errors
-/// `conflict` for a file that is there; `invalid_argument` for a folder or what else is no file; as [`write`].
+/// `conflict` for a file that is there; `invalid_argument` for a folder or what else is no file; as [`write()`].
 pub async fn to_file(
     from: &dyn Provider,
     path: &Path,

@@ -1,6 +1,6 @@
 //! Snapshots of a store, restoring them, and moving between stores.
 //!
-//! [`write`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and [`restore`]
+//! [`write()`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and [`restore`]
 //! takes it back, into a store of the same kind or, for entries, of another. [`migrate`] copies from store to store
 //! without a file between. All three need nothing of a provider but its facets, so one of your own has them too. What
 //! they do is written as SNP-1 to SNP-23 in `docs/spec/snapshot.md`, the file byte by byte.
