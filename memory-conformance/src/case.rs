@@ -32,6 +32,14 @@ pub enum Need {
     AtomicImport,
     /// `Capabilities::tenants`
     Tenants,
+    /// `Capabilities::moment`
+    Moment,
+    /// `Capabilities::eviction`
+    Eviction,
+    /// `Capabilities::run_fence`
+    RunFence,
+    /// `Capabilities::erase`
+    Erase,
     /// `Capabilities::sql`
     Sql,
     /// `Capabilities::sql_transactions`
@@ -56,7 +64,7 @@ pub enum Need {
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Kv,
         Self::Lexical,
         Self::Vector,
@@ -66,6 +74,10 @@ impl Need {
         Self::Stats,
         Self::AtomicImport,
         Self::Tenants,
+        Self::Moment,
+        Self::Eviction,
+        Self::RunFence,
+        Self::Erase,
         Self::Sql,
         Self::SqlTransactions,
         Self::SqlEntries,
@@ -91,6 +103,10 @@ impl Need {
             Self::Stats => capabilities.stats,
             Self::AtomicImport => capabilities.atomic_import,
             Self::Tenants => capabilities.tenants,
+            Self::Moment => capabilities.moment,
+            Self::Eviction => capabilities.eviction,
+            Self::RunFence => capabilities.run_fence,
+            Self::Erase => capabilities.erase,
             Self::Sql => capabilities.sql,
             Self::SqlTransactions => capabilities.sql_transactions,
             Self::SqlEntries => capabilities.sql_entries,
@@ -126,8 +142,17 @@ impl Need {
     /// and no level asks for them.
     #[must_use]
     pub(crate) const fn holds_a_level_back(self) -> bool {
-        !matches!(self, Self::Vector | Self::Drift | Self::AtomicImport | Self::Tenants)
-            && !self.is_sql()
+        !matches!(
+            self,
+            Self::Vector
+                | Self::Drift
+                | Self::AtomicImport
+                | Self::Tenants
+                | Self::Moment
+                | Self::Eviction
+                | Self::RunFence
+                | Self::Erase
+        ) && !self.is_sql()
             && !self.is_layer()
     }
 }
@@ -221,7 +246,11 @@ impl Case {
     /// The page of the repository that has its sentences.
     #[must_use]
     pub fn page(&self) -> &'static str {
-        if self.is_sql() {
+        if self.area() == "forget" {
+            "docs/spec/forget.md"
+        } else if matches!(self.area(), "gc" | "run") {
+            "docs/spec/lifecycle.md"
+        } else if self.is_sql() {
             "docs/spec/sql.md"
         } else if self.is_layer() {
             "docs/spec/layer.md"

@@ -6,10 +6,12 @@ mod sql;
 use std::fmt::Debug;
 
 use memory_core::drift::Seen;
+use memory_core::sql::RestoreOptions;
 use memory_core::{
-    Atomicity, Backend, BulkOptions, DeleteOptions, DriftCheck, DriftToken, Embed, ErrorKind, Expect,
-    GetOptions, ImportOptions, ListQuery, NewEntry, Quota, Record, Reducer, ReembedOptions, Result,
-    ScopesQuery, SearchMode, SearchQuery, SetOptions, UpdateOptions,
+    Atomicity, Backend, BulkOptions, DeleteOptions, DriftCheck, DriftToken, Embed, EraseTarget, ErrorKind,
+    Expect, GetOptions, ImportOptions, ListQuery, NewEntry, Provider, Quota, Record, Reducer, ReembedOptions,
+    Result, ScopeKind, ScopeUsesQuery, ScopesQuery, SearchMode, SearchQuery, SetOptions, SqlFacet as _,
+    Taken, Tombstone, TombstoneId, TombstonesOf, UpdateOptions,
 };
 
 use crate::case::Need;
@@ -29,6 +31,27 @@ pub(crate) async fn prove(cx: &Cx, need: Need) -> CaseResult {
         refuser.expect("through Checked", "tenants", cx.provider().tenants(None, 10).await)?;
         return refuser.expect("asked directly", "tenants", cx.raw().tenants(None, 10).await);
     }
+    if need == Need::Moment {
+        refuser.expect("through Checked", "moment", cx.provider().moment().await)?;
+        return refuser.expect("asked directly", "moment", cx.raw().moment().await);
+    }
+    if need == Need::Eviction {
+        for (door, provider) in [("through Checked", cx.provider()), ("asked directly", cx.raw())] {
+            let tenant = cx.tenant();
+            let uses = provider.scope_uses(&tenant, ScopeUsesQuery::default()).await;
+            refuser.expect(door, "scope_uses", uses)?;
+            refuser.expect(door, "evict", provider.evict(&cx.scope()?, cx.now()).await)?;
+            refuser.expect(door, "reclaim", provider.reclaim().await)?;
+        }
+        return Ok(());
+    }
+    if need == Need::RunFence {
+        return unfenced(cx).await;
+    }
+    if need == Need::Erase {
+        refuser.erase(cx.store().checked(), "through Checked").await?;
+        return refuser.erase(cx.raw(), "asked directly").await;
+    }
     if need.is_sql() {
         return sql::prove(&refuser).await;
     }
@@ -39,6 +62,18 @@ pub(crate) async fn prove(cx: &Cx, need: Need) -> CaseResult {
     if let Some(raw) = cx.raw().backend() {
         refuser.all(raw, "asked directly").await?;
     }
+    Ok(())
+}
+
+/// There is nothing to refuse: a run's id begins anew after its end, as it always did.
+async fn unfenced(cx: &Cx) -> CaseResult {
+    let scope = cx.scope_of(ScopeKind::Run)?;
+    cx.set(&scope, "k", "1").await?;
+    cx.provider().end_run(&scope.tenant, &scope.id).await?;
+    check!(
+        cx.set(&scope, "k", "2").await?.created,
+        "`run_fence` is not advertised, yet a write after the end of a run was not taken as the first"
+    );
     Ok(())
 }
 
@@ -83,6 +118,30 @@ impl Refuser<'_> {
             // Of the other facets.
             _ => Ok(()),
         }
+    }
+
+    async fn erase(&self, provider: &dyn Provider, door: &str) -> CaseResult {
+        let scope = self.cx.scope()?;
+        let target = EraseTarget::Scope(scope.clone());
+        self.expect(door, "erase", provider.erase(&target).await)?;
+        self.expect(door, "tombstones", provider.tombstones(&TombstonesOf::Store, None, 10).await)?;
+        let tombstone = Tombstone { id: TombstoneId::of(&target), at: self.cx.now(), version: 1 };
+        self.expect(door, "bury", provider.bury(&[tombstone]).await)?;
+        let checked = self.cx.store().checked();
+        if self.cx.capabilities().kv {
+            // Through `Checked` alone, as for a check of drift.
+            let record = Record::from(memory_core::Entry::new(key("k")?, json("1")?, 1, self.cx.now()));
+            let options = ImportOptions::default().with_taken(Taken::At(self.cx.now()));
+            let import = checked.import_scope(&scope, stream::records(vec![Ok(record)]), options).await;
+            self.expect(door, "import_scope", import)?;
+            self.nothing_stored(&scope, door).await?;
+        }
+        if self.cx.capabilities().sql {
+            let options = RestoreOptions::default().with_taken_at(Some(self.cx.now()));
+            let restored = checked.restore(&scope, stream::lines(Vec::new()), options).await;
+            self.expect(door, "restore", restored)?;
+        }
+        Ok(())
     }
 
     async fn atomic_import(&self, kv: &dyn Backend, door: &str) -> CaseResult {

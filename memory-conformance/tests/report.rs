@@ -74,7 +74,14 @@ fn what_is_not_advertised_counts_as_refusal_and_holds_the_level_back() {
         let level = match need {
             Need::Kv => None,
             Need::Lexical => Some(Level::Store),
-            Need::Vector | Need::Drift | Need::AtomicImport | Need::Tenants => Some(Level::Share),
+            Need::Vector
+            | Need::Drift
+            | Need::AtomicImport
+            | Need::Tenants
+            | Need::Moment
+            | Need::Eviction
+            | Need::RunFence
+            | Need::Erase => Some(Level::Share),
             need if need.is_sql() || need.is_layer() => Some(Level::Share),
             _ => Some(Level::Find),
         };

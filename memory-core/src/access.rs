@@ -124,6 +124,23 @@ impl AccessCounts {
         });
     }
 
+    /// Forgets the counts of a key, or of every key, of a space whose rows are gone.
+    pub fn forget(&self, space: i64, key: Option<&str>) {
+        let mut counts = self.lock();
+        let Counts { spaces, keys: held, writing } = &mut *counts;
+        writing.retain(|(share, _)| share.space != space || key.is_some_and(|key| *share.key != *key));
+        match key {
+            None => *held -= spaces.remove(&space).map_or(0, |gone| gone.len()),
+            Some(key) => {
+                let Some(of_space) = spaces.get_mut(&space) else { return };
+                *held -= usize::from(of_space.remove(key).is_some());
+                if of_space.is_empty() {
+                    spaces.remove(&space);
+                }
+            }
+        }
+    }
+
     fn settle(&self, change: impl Fn(&mut Count)) {
         let mut counts = self.lock();
         for (share, _) in std::mem::take(&mut counts.writing) {
@@ -232,6 +249,22 @@ mod tests {
         assert_eq!(counts.look().total(1, "k", 6, 0), 0);
         assert_eq!(counts.look().access(1, "k", 6, 0), (0, false));
         assert_eq!(counts.look().total(1, "k", 6, 0), 1);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_held_no_more_also_while_it_is_written() {
+        let counts = AccessCounts::new(10);
+        for (space, key) in [(1, "a"), (1, "b"), (2, "a")] {
+            counts.look().access(space, key, 5, 0);
+        }
+        assert_eq!(counts.take(10).len(), 3);
+        counts.forget(1, Some("a"));
+        counts.forget(1, Some("never"));
+        assert_eq!(counts.keys(), 2);
+        counts.forget(1, None);
+        counts.committing();
+        counts.committed();
+        assert_eq!(counts.keys(), 0);
     }
 
     #[test]

@@ -81,6 +81,20 @@ pub struct Capabilities {
     /// Serves [`Provider::tenants`](crate::Provider::tenants).
     #[serde(default)]
     pub tenants: bool,
+    /// Serves [`Provider::moment`](crate::Provider::moment): the entries of all scopes as of one moment.
+    #[serde(default)]
+    pub moment: bool,
+    /// Serves [`Provider::erase`](crate::Provider::erase), `tombstones` and `bury`, imports that say how old they are
+    /// ([`Taken`](crate::Taken)), dumps too where `sql`.
+    #[serde(default)]
+    pub erase: bool,
+    /// Serves [`scope_uses`](crate::Provider::scope_uses), [`evict`](crate::Provider::evict) and
+    /// [`reclaim`](crate::Provider::reclaim).
+    #[serde(default)]
+    pub eviction: bool,
+    /// Refuses writes to the scope of a run that has ended.
+    #[serde(default)]
+    pub run_fence: bool,
     /// Serves [`MemoryLayer`](crate::MemoryLayer).
     pub memory_layer: bool,
     /// What `add` stored is recallable when it returns.
@@ -136,6 +150,10 @@ impl Capabilities {
             drift: Vec::new(),
             atomic_import: false,
             tenants: false,
+            moment: false,
+            erase: false,
+            eviction: false,
+            run_fence: false,
             memory_layer: false,
             layer_sync: false,
             layer_events: false,
@@ -170,6 +188,10 @@ impl Capabilities {
             (self.drift.contains(&DriftPolicy::Off), "drift lists `off`, which is no check"),
             (self.atomic_import && !self.kv, "atomic_import without kv"),
             (self.tenants && !(self.kv || self.sql), "tenants without kv and sql"),
+            (self.moment && !(self.kv && self.tenants), "moment without kv and tenants"),
+            (self.erase && !(self.kv || self.sql), "erase without kv and sql"),
+            (self.eviction && !(self.kv || self.sql), "eviction without kv and sql"),
+            (self.run_fence && !(self.kv || self.sql), "run_fence without kv and sql"),
             (self.layer_sync && !self.memory_layer, "layer_sync without memory_layer"),
             (self.layer_events && !self.memory_layer, "layer_events without memory_layer"),
             (self.layer_forget && !self.memory_layer, "layer_forget without memory_layer"),

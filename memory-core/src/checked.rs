@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::backend::{
@@ -13,7 +15,9 @@ use crate::backend::{
 use crate::capabilities::Capabilities;
 use crate::drift::{DriftCheck, DriftPolicy, DriftState};
 use crate::entry::{Entry, Expect, Quota, size_bytes};
+use crate::erase::{EraseTarget, Erased, Taken, Tombstone, TombstoneId, TombstonesOf};
 use crate::error::{Error, ErrorKind, Result};
+use crate::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
 use crate::interposed::Op;
 use crate::json::Json;
 use crate::layer::{
@@ -25,13 +29,15 @@ use crate::limits::{
     MAX_BULK_BYTES, MAX_BULK_ITEMS, MAX_DIMENSIONS, MAX_GET_MANY, MAX_KEY_BYTES, MAX_MODEL_NAME_BYTES,
     MAX_PAGE, MAX_QUERY_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES,
 };
+use crate::moment::{self, Moment};
 use crate::provider::{Health, Provider};
 use crate::reduce::{MAX_LIST_LIMIT, Reducer};
 use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
 use crate::sql::{
-    DumpStream, ExecOutcome, MAX_ARGUMENTS, MAX_STATEMENT_BYTES, RestoreOutcome, Rows, SqlFacet,
-    SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
+    DumpStream, ExecOutcome, MAX_ARGUMENTS, MAX_STATEMENT_BYTES, RestoreOptions, RestoreOutcome, Rows,
+    SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
+use crate::time::Timestamp;
 
 /// A provider whose every argument is validated once, and whose unadvertised operations are refused
 /// before the provider is reached.
@@ -242,7 +248,7 @@ fn check_tenant(run: &RunContext, scope: &Scope) -> Result<()> {
     ))
 }
 
-fn check_limit(what: &'static str, limit: usize, max: usize) -> Result<()> {
+pub(crate) fn check_limit(what: &'static str, limit: usize, max: usize) -> Result<()> {
     match limit {
         0 => Err(Error::invalid(format!("{what} is 0; ask for 1 to {max}"))),
         limit if limit > max => Err(Error::too_large(what, limit, max, "rows")),
@@ -339,6 +345,60 @@ impl<P: Provider> Provider for Checked<P> {
         self.require(self.capabilities.tenants, Op::Tenants)?;
         check_limit("limit", limit, MAX_PAGE)?;
         self.inner.tenants(after, limit).await
+    }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        self.require(self.capabilities.moment, Op::Moment)?;
+        Ok(Arc::new(moment::Checked(self.inner.moment().await?)))
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        self.require(self.capabilities.erase, Op::Erase)?;
+        target.key().map_or(Ok(()), |key| self.check_key(key))?;
+        self.inner.erase(target).await
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        self.require(self.capabilities.erase, Op::Tombstones)?;
+        check_limit("limit", limit, MAX_PAGE)?;
+        self.inner.tombstones(of, after, limit).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        self.require(self.capabilities.erase, Op::Bury)?;
+        if tombstones.len() > MAX_PAGE {
+            return Err(Error::too_large("bury", tombstones.len(), MAX_PAGE, "tombstones"));
+        }
+        if tombstones.iter().any(|tombstone| tombstone.id.key.is_some() && tombstone.id.scope.is_none()) {
+            return Err(Error::invalid(
+                "a tombstone of a key has no scope; take the list of a store as it is",
+            ));
+        }
+        if tombstones.is_empty() {
+            return Ok(());
+        }
+        self.inner.bury(tombstones).await
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.require(self.capabilities.eviction, Op::ScopeUses)?;
+        check_limit("limit", query.limit, MAX_PAGE)?;
+        self.inner.scope_uses(tenant, query).await
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.require(self.capabilities.eviction, Op::Evict)?;
+        self.inner.evict(scope, unused_since).await
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        self.require(self.capabilities.eviction, Op::Reclaim)?;
+        self.inner.reclaim().await
     }
 }
 
@@ -508,6 +568,9 @@ impl<P: Provider> Backend for Checked<P> {
         self.check_quota(options.quota, Op::ImportScope)?;
         if options.atomicity != Atomicity::Record && !self.capabilities.atomic_import {
             return Err(self.unsupported(Op::ImportScope).with_detail("option", "atomicity"));
+        }
+        if options.taken != Taken::New && !self.capabilities.erase {
+            return Err(self.unsupported(Op::ImportScope).with_detail("option", "taken"));
         }
         let limits = RecordLimits {
             max_key_bytes: self.capabilities.max_key_bytes,
@@ -760,8 +823,17 @@ impl<P: Provider> SqlFacet for Checked<P> {
         self.checked_sql(Op::Dump)?.dump(scope).await
     }
 
-    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
-        self.checked_sql(Op::Restore)?.restore(scope, dump).await
+    async fn restore(
+        &self,
+        scope: &Scope,
+        dump: DumpStream,
+        options: RestoreOptions,
+    ) -> Result<RestoreOutcome> {
+        let facet = self.checked_sql(Op::Restore)?;
+        if options.taken_at.is_some() {
+            self.require(self.capabilities.erase, Op::Restore)?;
+        }
+        facet.restore(scope, dump, options).await
     }
 }
 

@@ -59,6 +59,8 @@ pub enum ErrorKind {
     TransactionLost,
     /// Too many open transactions or savepoints.
     TransactionLimit,
+    /// The run has ended: nothing is written to its scope any more.
+    RunEnded,
     /// Credentials are missing or wrong.
     Unauthenticated,
     /// Credentials are right but do not allow this.
@@ -79,7 +81,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, in declaration order.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidArgument,
         Self::NotFound,
         Self::Conflict,
@@ -98,6 +100,7 @@ impl ErrorKind {
         Self::ResultTooLarge,
         Self::TransactionLost,
         Self::TransactionLimit,
+        Self::RunEnded,
         Self::Unauthenticated,
         Self::Forbidden,
         Self::RateLimited,
@@ -130,6 +133,7 @@ impl ErrorKind {
             Self::ResultTooLarge => "result_too_large",
             Self::TransactionLost => "transaction_lost",
             Self::TransactionLimit => "transaction_limit",
+            Self::RunEnded => "run_ended",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
             Self::RateLimited => "rate_limited",
@@ -250,6 +254,16 @@ impl Error {
             }
         };
         Self::new(ErrorKind::Conflict, message).with_detail("current_version", current_version)
+    }
+
+    /// [`ErrorKind::RunEnded`]: a write to the scope of a run that has ended.
+    #[must_use]
+    pub fn run_ended() -> Self {
+        Self::new(
+            ErrorKind::RunEnded,
+            "the run has ended, and what it kept for itself is gone; write to the agent's or the user's scope, or begin \
+             another run with an id of its own",
+        )
     }
 
     /// [`ErrorKind::Internal`]: a bug, not the caller's fault.

@@ -1,6 +1,7 @@
 //! The one way to wrap a provider: every call as a request, every answer as a reply.
 
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -14,19 +15,23 @@ use crate::backend::{
 use crate::capabilities::Capabilities;
 use crate::drift::DriftState;
 use crate::entry::Entry;
+use crate::erase::{EraseTarget, Erased, Tombstone, TombstoneId, TombstonesOf};
 use crate::error::{Error, Result};
+use crate::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
 use crate::json::Json;
 use crate::layer::{
     AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
     MemoryLayer, Message, RecallQuery,
 };
+use crate::moment::Moment;
 use crate::provider::{Health, Provider};
 use crate::reduce::Reducer;
 use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
 use crate::sql::{
-    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage,
-    SqlValue, StatementOptions, TableInfo, TxId, TxState,
+    DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
+    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
+use crate::time::Timestamp;
 
 macro_rules! operations {
     ($(
@@ -88,6 +93,20 @@ operations! {
     EndRun = "end_run" { tenant: TenantId, root_run: ScopeId } -> ();
     /// [`Provider::tenants`].
     Tenants = "tenants" { after: Option<TenantId>, limit: usize } -> Vec<TenantId>;
+    /// [`Provider::moment`].
+    Moment = "moment" {} -> Arc<dyn Moment>;
+    /// [`Provider::erase`].
+    Erase = "erase" { target: EraseTarget } -> Erased;
+    /// [`Provider::tombstones`].
+    Tombstones = "tombstones" { of: TombstonesOf, after: Option<TombstoneId>, limit: usize } -> Vec<Tombstone>;
+    /// [`Provider::bury`].
+    Bury = "bury" { tombstones: Vec<Tombstone> } -> ();
+    /// [`Provider::scope_uses`].
+    ScopeUses = "scope_uses" { tenant: TenantId, query: ScopeUsesQuery } -> ScopeUsesPage;
+    /// [`Provider::evict`].
+    Evict = "evict" { scope: Scope, unused_since: Timestamp } -> EvictOutcome;
+    /// [`Provider::reclaim`].
+    Reclaim = "reclaim" {} -> Reclaimed;
     /// [`Backend::get`].
     Get = "get" { scope: Scope, key: Key, options: GetOptions } -> Option<Entry>;
     /// [`Backend::get_many`].
@@ -151,7 +170,7 @@ operations! {
     /// [`SqlFacet::dump`].
     Dump = "dump" { scope: Scope } -> DumpStream;
     /// [`SqlFacet::restore`].
-    Restore = "restore" { scope: Scope, dump: DumpStream } -> RestoreOutcome;
+    Restore = "restore" { scope: Scope, dump: DumpStream, options: RestoreOptions } -> RestoreOutcome;
 }
 
 impl fmt::Display for Op {
@@ -175,16 +194,24 @@ impl Debug for Reply {
 }
 
 impl Request {
-    /// The scope it names; `None` for `health`, `end_run`, `tenants`, `scopes`, `sql_scopes`.
+    /// The scope it names; `None` for `health`, `end_run`, `tenants`, `moment`, `erase`, `tombstones`, `bury`, `scope_uses`, `reclaim`,
+    /// `scopes`, `sql_scopes`.
     #[must_use]
     pub fn scope(&self) -> Option<&Scope> {
         match self {
             Self::Health {}
             | Self::EndRun { .. }
             | Self::Tenants { .. }
+            | Self::Moment {}
+            | Self::Erase { .. }
+            | Self::Tombstones { .. }
+            | Self::Bury { .. }
+            | Self::ScopeUses { .. }
+            | Self::Reclaim {}
             | Self::Scopes { .. }
             | Self::SqlScopes { .. } => None,
-            Self::Get { scope, .. }
+            Self::Evict { scope, .. }
+            | Self::Get { scope, .. }
             | Self::GetMany { scope, .. }
             | Self::Set { scope, .. }
             | Self::Delete { scope, .. }
@@ -256,6 +283,19 @@ impl<'a> Next<'a> {
             Request::Tenants { after, limit } => {
                 Reply::Tenants(provider.tenants(after.as_ref(), limit).await?)
             }
+            Request::Moment {} => Reply::Moment(provider.moment().await?),
+            Request::Erase { target } => Reply::Erase(provider.erase(&target).await?),
+            Request::Tombstones { of, after, limit } => {
+                Reply::Tombstones(provider.tombstones(&of, after.as_ref(), limit).await?)
+            }
+            Request::Bury { tombstones } => Reply::Bury(provider.bury(&tombstones).await?),
+            Request::ScopeUses { tenant, query } => {
+                Reply::ScopeUses(provider.scope_uses(&tenant, query).await?)
+            }
+            Request::Evict { scope, unused_since } => {
+                Reply::Evict(provider.evict(&scope, unused_since).await?)
+            }
+            Request::Reclaim {} => Reply::Reclaim(provider.reclaim().await?),
             Request::Get { scope, key, options } => Reply::Get(kv()?.get(&scope, &key, options).await?),
             Request::GetMany { scope, keys, options } => {
                 Reply::GetMany(kv()?.get_many(&scope, &keys, options).await?)
@@ -317,7 +357,9 @@ impl<'a> Next<'a> {
             Request::DropSqlScope { scope } => Reply::DropSqlScope(facet()?.drop_sql_scope(&scope).await?),
             Request::SqlUsage { scope } => Reply::SqlUsage(facet()?.sql_usage(&scope).await?),
             Request::Dump { scope } => Reply::Dump(facet()?.dump(&scope).await?),
-            Request::Restore { scope, dump } => Reply::Restore(facet()?.restore(&scope, dump).await?),
+            Request::Restore { scope, dump, options } => {
+                Reply::Restore(facet()?.restore(&scope, dump, options).await?)
+            }
         })
     }
 }
@@ -437,6 +479,39 @@ impl<P: Provider, H: Hook> Provider for Interposed<P, H> {
 
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         call!(self, Tenants { after: after.cloned(), limit })
+    }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        call!(self, Moment {})
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        call!(self, Erase { target: target.clone() })
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        call!(self, Tombstones { of: of.clone(), after: after.copied(), limit })
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        call!(self, Bury { tombstones: tombstones.to_vec() })
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        call!(self, ScopeUses { tenant: tenant.clone(), query })
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        call!(self, Evict { scope: scope.clone(), unused_since })
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        call!(self, Reclaim {})
     }
 }
 
@@ -632,7 +707,12 @@ impl<P: Provider, H: Hook> SqlFacet for Interposed<P, H> {
         call!(self, Dump { scope: scope.clone() })
     }
 
-    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
-        call!(self, Restore { scope: scope.clone(), dump })
+    async fn restore(
+        &self,
+        scope: &Scope,
+        dump: DumpStream,
+        options: RestoreOptions,
+    ) -> Result<RestoreOutcome> {
+        call!(self, Restore { scope: scope.clone(), dump, options })
     }
 }

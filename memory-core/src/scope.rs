@@ -177,6 +177,12 @@ pub struct Scope {
 pub struct ScopeDigest([u8; 32]);
 
 impl ScopeDigest {
+    /// The digest with these bytes, as a store has kept it.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The 32 bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::limits::DEFAULT_PAGE;
 use crate::scope::{RunContext, Scope, TenantId};
+use crate::time::Timestamp;
 
 /// Most bytes of one statement.
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
@@ -368,6 +369,44 @@ impl SqlScopePage {
 /// A stream of dump lines; the format belongs to the tier. An `Err` item ends it.
 pub type DumpStream = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
+/// What [`SqlFacet::restore`] does about what the scope holds already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreMode {
+    /// `conflict`, and nothing is changed.
+    #[default]
+    IntoEmpty,
+    /// The dump takes its place, in the same transaction.
+    Replace,
+}
+
+/// How [`SqlFacet::restore`] works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RestoreOptions {
+    /// What happens to what is there.
+    pub mode: RestoreMode,
+    /// When the copy was taken that the dump is of: where its scope or tenant was forgotten since, nothing is restored.
+    /// `None`: it is no copy. Requires [`Capabilities::erase`](crate::Capabilities::erase).
+    pub taken_at: Option<Timestamp>,
+}
+
+impl RestoreOptions {
+    /// Sets what happens to what is there.
+    #[must_use]
+    pub const fn with_mode(mut self, mode: RestoreMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets when the copy was taken.
+    #[must_use]
+    pub const fn with_taken_at(mut self, at: Option<Timestamp>) -> Self {
+        self.taken_at = at;
+        self
+    }
+}
+
 /// What [`SqlFacet::restore`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -378,6 +417,9 @@ pub struct RestoreOutcome {
     pub rows: u64,
     /// Objects that could not be restored, each with the reason.
     pub skipped: Vec<String>,
+    /// Whether nothing was restored since what the copy holds was forgotten after it was taken.
+    #[serde(default)]
+    pub forgotten: bool,
 }
 
 /// A SQL database of its own for each scope, on which an agent runs statements of its own writing.
@@ -461,11 +503,21 @@ pub trait SqlFacet: Send + Sync + Debug {
     /// Of opening the stream; later errors are items that end it.
     async fn dump(&self, scope: &Scope) -> Result<DumpStream>;
 
-    /// Restores a dump of the same tier into an empty scope, in one transaction. Requires `Capabilities::sql`.
+    /// Restores a dump of the same tier, in one transaction: into an empty scope, or in the place of what is there.
+    /// Requires `Capabilities::sql`.
+    ///
+    /// # Behavior
+    /// - DMP-1 to DMP-4, DMP-8, FGT-14.
     ///
     /// # Errors
-    /// `conflict` where the scope is not empty; `invalid_argument` for a dump that is none.
-    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome>;
+    /// `conflict` where the scope is not empty and is to be; `invalid_argument` for a dump that is none;
+    /// `capability_unsupported` for the moment of a copy without `Capabilities::erase`.
+    async fn restore(
+        &self,
+        scope: &Scope,
+        dump: DumpStream,
+        options: RestoreOptions,
+    ) -> Result<RestoreOutcome>;
 }
 
 #[cfg(test)]

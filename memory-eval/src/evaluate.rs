@@ -82,12 +82,13 @@ pub async fn evaluate(
     for dialogue in dialogues {
         let here = |error: Error| error.with_detail("dialogue", dialogue.id.as_str());
         let scope = Scope::run(&options.tenant, &dialogue.id).map_err(here)?;
-        provider.end_run(&scope.tenant, &scope.id).await.map_err(here)?;
+        // Not the end of a run, which could not be written to again.
+        backend.drop_scope(&scope).await.map_err(here)?;
         let judged = judge(backend, &scope, dialogue, mode, &mut report, &|answered| {
             progress(Progress { dialogue: &dialogue.id, answered, questions });
         })
         .await;
-        let purged = provider.end_run(&scope.tenant, &scope.id).await;
+        let purged = backend.drop_scope(&scope).await.map(drop);
         judged.and(purged).map_err(here)?;
     }
     Ok(report.finish(dialogues))

@@ -76,6 +76,9 @@ type Verdict = (ErrorKind, &'static str, Retry);
 const SOON: Retry = Retry::After(Duration::from_millis(100));
 const LATER: Retry = Retry::After(Duration::from_secs(1));
 
+/// What our function `check_run` raises.
+const RUN_ENDED: &str = "ME001";
+
 fn of_state(state: &str) -> Verdict {
     match state {
         "40001" | "40P01" => (
@@ -103,6 +106,12 @@ fn of_state(state: &str) -> Verdict {
             "the PostgreSQL server takes no writes, as a standby does; nothing was written, try again once there is a \
              primary",
             SOON,
+        ),
+        RUN_ENDED => (
+            ErrorKind::RunEnded,
+            "the run has ended, and what it kept for itself is gone; write to the agent's or the user's scope, or begin \
+             another run with an id of its own",
+            Retry::Never,
         ),
         "25P03" | "25P04" => (
             ErrorKind::Unavailable,

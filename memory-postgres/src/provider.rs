@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use memory_core::sql::SqlScopesQuery;
 use memory_core::{
-    Backend, Capabilities, Clock, Embedder, EmbeddingOwner, Health, HealthStatus, Provider, Result, Scope,
-    ScopeId, ScopeKind, SqlDialect, SqlFacet, TenantId,
+    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
+    EvictOutcome, Health, HealthStatus, Moment, Provider, Reclaimed, Result, Scope, ScopeId, ScopeKind,
+    ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId,
+    TombstonesOf,
 };
 use tokio::task::AbortHandle;
 
@@ -15,7 +18,8 @@ use crate::config::PostgresConfig;
 use crate::error::Effect;
 use crate::kv;
 use crate::kv::embed::Timed;
-use crate::kv::sweep;
+use crate::kv::erase;
+use crate::kv::{sweep, uses};
 use crate::search::index;
 use crate::sql::{Engine, Exposure};
 use crate::store::{Store, Time};
@@ -30,6 +34,8 @@ pub struct PostgresProvider {
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     /// `None`: no database for agents' SQL is configured.
     pub(crate) sql: Option<Arc<Engine>>,
+    /// Whether agents' SQL was ever served beside these entries: its uses are not noted here, so nothing is evicted.
+    beside_sql: bool,
     background: AbortHandle,
 }
 
@@ -66,8 +72,16 @@ impl PostgresProvider {
             },
             None => None,
         };
+        let beside_sql = match uses::note_sql(&store, sql.is_some()).await {
+            Ok(noted) => noted,
+            Err(error) => {
+                sql.iter().for_each(|engine| engine.close());
+                store.connections.close();
+                return Err(error);
+            }
+        };
         let background = tokio::spawn(sweep::run(Arc::downgrade(&store))).abort_handle();
-        Ok(Self { store, embedder: None, sql, background })
+        Ok(Self { store, embedder: None, sql, beside_sql, background })
     }
 
     /// What roles of scopes can read of each other, past the validator, since the server does not let the administrator of
@@ -75,6 +89,10 @@ impl PostgresProvider {
     #[must_use]
     pub fn sql_exposures(&self) -> &[Exposure] {
         self.sql.as_ref().map_or(&[], |engine| engine.exposures())
+    }
+
+    fn evicts(&self, operation: &str) -> Result<()> {
+        if self.beside_sql { Err(Error::unsupported(operation, "postgres")) } else { Ok(()) }
     }
 
     /// Embeds what is written from now on, and searches by meaning, where the server has pgvector. Call it right after
@@ -108,7 +126,7 @@ impl PostgresProvider {
     /// # Errors
     /// `unavailable`; the counts stay held.
     pub async fn flush(&self) -> Result<()> {
-        sweep::accesses(&self.store).await
+        sweep::accesses(&self.store).await.and(uses::flush(&self.store).await)
     }
 
     /// Writes what is held and ends the connections; every later call is `unavailable`. Closing again succeeds.
@@ -120,10 +138,8 @@ impl PostgresProvider {
             engine.close();
         }
         self.background.abort();
-        let written = match self.store.accesses.keys() {
-            0 => Ok(()),
-            _ => self.flush().await,
-        };
+        let is_idle = self.store.accesses.keys() == 0 && self.store.uses.is_empty();
+        let written = if is_idle { Ok(()) } else { self.flush().await };
         self.store.connections.close();
         written
     }
@@ -164,6 +180,11 @@ impl Provider for PostgresProvider {
         capabilities.quotas = true;
         capabilities.atomic_import = true;
         capabilities.tenants = true;
+        capabilities.moment = true;
+        capabilities.erase = true;
+        capabilities.eviction = !self.beside_sql;
+        capabilities.run_fence = !self.beside_sql;
+        capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
         if self.embedder.is_some() && self.store.vector.is_some() {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
@@ -203,14 +224,67 @@ impl Provider for PostgresProvider {
             Some(engine) => engine.end_run(tenant, root_run).await,
             None => Ok(()),
         };
-        let of_entries =
-            self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop);
+        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+        let of_entries = uses::end_run(&self.store, &scope, !self.beside_sql).await;
         of_sql.and(of_entries)
+    }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        Ok(Arc::new(kv::moment::Moment::begin(&self.store).await?))
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.evicts("scope_uses")?;
+        uses::list(&self.store, tenant, &query).await
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.evicts("evict")?;
+        uses::evict(&self.store, scope, unused_since).await
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        self.evicts("reclaim")?;
+        uses::reclaim(&self.store).await
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        let mut erased = erase::entries(&self.store, target).await?;
+        if let Some(engine) = &self.sql {
+            match target {
+                EraseTarget::Scope(scope) => erased.databases = u64::from(engine.drop_scope(scope).await?),
+                EraseTarget::Tenant(tenant) => loop {
+                    let page = engine.scopes(tenant, SqlScopesQuery::default()).await?;
+                    for (scope, _) in &page.scopes {
+                        erased.databases += u64::from(engine.drop_scope(scope).await?);
+                    }
+                    if page.next.is_none() {
+                        break;
+                    }
+                },
+                _ => {}
+            }
+        }
+        erased.remains = erase::scrub(&self.store).await?;
+        Ok(erased)
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        erase::list(&self.store, of, after, limit).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        erase::bury(&self.store, tombstones).await
     }
 
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         let mut tenants: BTreeSet<TenantId> =
-            kv::read::tenants(&self.store, after, limit).await?.into_iter().collect();
+            kv::read::tenants(&self.store, None, after, limit).await?.into_iter().collect();
         if let Some(engine) = &self.sql {
             tenants.extend(engine.tenants(after, limit).await?);
         }

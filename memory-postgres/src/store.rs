@@ -8,7 +8,9 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::config::PostgresConfig;
 use crate::connect::Connections;
+use crate::kv::drift::Guard;
 use crate::kv::statements::Statements;
+use crate::kv::uses::Uses;
 use crate::schema;
 
 /// Whose "now" decides.
@@ -43,7 +45,9 @@ pub(crate) struct Store {
     /// The schema that pgvector is installed in, quoted; `None`: it is not.
     pub(crate) vector: Option<String>,
     pub(crate) statements: Statements,
+    pub(crate) guard: Guard,
     pub(crate) accesses: AccessCounts,
+    pub(crate) uses: Uses,
     /// Held while access counts are written.
     pub(crate) flushing: Mutex<()>,
     /// Told when many access counts are held.
@@ -60,13 +64,16 @@ impl Store {
         let connections = Connections::new(&config)?;
         let prepared = schema::prepare(&connections, &config).await?;
         let statements = Statements::new(&config.schema, prepared.vector.as_deref());
+        let guard = Guard::read(&connections, &config.schema).await?;
         Ok(Arc::new(Self {
             config,
             connections,
             time,
             vector: prepared.vector,
             statements,
+            guard,
             accesses: AccessCounts::new(HELD_ACCESSES),
+            uses: Uses::default(),
             flushing: Mutex::default(),
             full: Arc::default(),
         }))

@@ -62,7 +62,7 @@ fn on(variable: &str, name: &'static str) -> Vec<Trial> {
     }
     let harness: Arc<dyn Harness> = Arc::new(Server { name, place });
     let expected = ExpectedFailures::parse("").map_err(|error| error.to_string());
-    let ours = |trial: &Trial| trial.name().starts_with("sql.");
+    let ours = |trial: &Trial| trial.name().starts_with("sql.") || trial.name().starts_with("forget.sql.");
     trials(&harness, expected, Duration::from_secs(120)).into_iter().filter(ours).collect()
 }
 

@@ -7,7 +7,7 @@ mod support;
 
 use std::future::poll_fn;
 
-use memory_core::sql::{DumpStream, SqlFacet as _, StatementOptions};
+use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet as _, StatementOptions};
 use memory_core::{RunContext, Scope, ScopeId};
 use memory_postgres::PostgresProvider;
 
@@ -82,7 +82,7 @@ async fn what_a_dump_cannot_hold_is_told_and_the_rest_comes_back() {
 
     let mut items = lines.into_iter();
     let stream = futures_util::stream::poll_fn(move |_| std::task::Poll::Ready(items.next().map(Ok)));
-    let outcome = provider.restore(&to, Box::pin(stream)).await.unwrap();
+    let outcome = provider.restore(&to, Box::pin(stream), RestoreOptions::default()).await.unwrap();
     assert_eq!(outcome.rows, 2);
     for name in names {
         assert!(outcome.skipped.iter().any(|line| line.contains(name)), "{name}: {:#?}", outcome.skipped);

@@ -47,7 +47,7 @@ enum Command {
     Facts(commands::FactsArgs),
     /// Tell what became of an `add` that was pending
     Event(commands::EventArgs),
-    /// Forget facts, by id or all of the scope
+    /// Forget a tenant, a scope or a key everywhere, or facts by id
     Forget(commands::ForgetArgs),
     /// Run SQL on the scope's database, in the sandbox that agents get
     Sql(crate::sql::SqlArgs),
@@ -69,6 +69,8 @@ enum Command {
     Restore(commands::RestoreArgs),
     /// Copy every scope of one store into another, and compare both
     Migrate(commands::MigrateArgs),
+    /// Let go of scopes that nobody uses, and give their room back
+    Gc(commands::GcArgs),
     /// Serve the Memory tool to an MCP client, over standard input and output
     Serve(crate::serve::ServeArgs),
     /// Serve SQL to the process that started this one
@@ -179,6 +181,7 @@ async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
         Command::Snapshot(args) => commands::snapshot(&context, args, out).await,
         Command::Restore(args) => commands::restore(&context, args, out).await,
         Command::Migrate(args) => commands::migrate(&context, args, out).await,
+        Command::Gc(args) => commands::gc(&context, args, out).await,
         Command::Postgres(args) => commands::postgres(&context, &args, out).await,
         Command::Serve(args) => crate::serve::run(&context, args, out).await,
         Command::SqlWorker(args) => crate::serve::sql_worker(&context, &args).await,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use memory::forget::Places;
 use memory::snapshot::Ledger;
 use memory::{BackendUrl, Config, Memory, Registry};
 use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
@@ -143,6 +144,19 @@ impl Settings {
     /// # Errors
     /// As the registry, the embedder and the backend fail.
     pub(crate) async fn open(&self) -> Result<Memory> {
+        let memory = self.open_store().await?;
+        let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
+        // Those of a file lie beside it.
+        if is_file || memory.drift_backups().is_some() || memory.capabilities().drift.is_empty() {
+            return Ok(memory);
+        }
+        Ok(match self.in_data_folder("drift")? {
+            Some(folder) => memory.with_drift_backups(folder),
+            None => memory,
+        })
+    }
+
+    async fn open_store(&self) -> Result<Memory> {
         let registry = self.registry()?;
         match (&self.store, &self.config) {
             (Store::Named(name), Some(config)) => {
@@ -216,12 +230,50 @@ impl Settings {
                 Ledger::at(path)
             }));
         }
+        let Some(file) = self.in_data_folder("snapshots")? else { return Ok(None) };
+        if let Some(folder) = file.parent() {
+            create_private_folder(folder)?;
+        }
+        Ok(Some(Ledger::at(file.with_extension("jsonl"))))
+    }
+
+    /// The place in the data folder, which need not be there yet, for what belongs to a store that is no file; `None`:
+    /// there is no data folder.
+    fn in_data_folder(&self, kind: &str) -> Result<Option<PathBuf>> {
         let Some(folder) = data_folder() else { return Ok(None) };
-        let folder = folder.join("memory").join("snapshots");
-        create_private_folder(&folder)?;
+        let folder = folder.join("memory").join(kind);
         let named = memory_core::entry::value_sha256(&memory_core::Json::string(&self.shown_url()?));
         let name: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Some(Ledger::at(folder.join(format!("{name}.jsonl")))))
+        Ok(Some(folder.join(name)))
+    }
+
+    /// Where copies of what the store holds lie, and who records what is forgotten.
+    ///
+    /// # Errors
+    /// As [`ledger`](Self::ledger), and as the audit file cannot be opened.
+    pub(crate) fn places(&self, memory: &Memory) -> Result<Places> {
+        let mut places = Places::default();
+        if let Ok((url, base)) = self.backend_url()
+            && url.scheme() == "sqlite"
+        {
+            if let Some(file) = memory::sqlite::file(&url, base.as_deref())? {
+                places = Places::beside(&file);
+            }
+        } else {
+            places.ledger = self.ledger()?;
+            places.intents = places.ledger.as_ref().map(|ledger| ledger.path().with_extension("forget"));
+            places.drift_backups = memory.drift_backups().map(Path::to_path_buf);
+        }
+        let Some(config) = &self.config else { return Ok(places) };
+        if let Store::Named(name) = &self.store
+            && config.file().backends.contains_key(name)
+        {
+            places = places.with_journal(config.fallback_journal(name)?);
+        }
+        let folder = config.origin().parent().map(Path::to_path_buf).unwrap_or_default();
+        let audit = config.file().audit.file.as_ref().map(|file| folder.join(file));
+        let auditor = config.auditor(std::sync::Arc::new(memory::system::SystemClock))?;
+        Ok(places.with_audit_file(audit).with_auditor(auditor))
     }
 
     /// The store's URL without what it carries in secret.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use memory::workers::WorkerOptions;
 use memory::{ErrorKind, Memory, RunContext, Scope, ScopeId, ScopeKind, SqlFacet, TenantId};
-use memory_core::sql::{SqlScopesQuery, SqlValue, StatementOptions, TxId};
+use memory_core::sql::{RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -167,12 +167,12 @@ async fn a_dump_of_one_scope_restores_into_another() {
     let fill = fill.replace(" ON CONFLICT", " WHERE true ON CONFLICT");
     exec(&place.memory, &from, &fill, None).await.unwrap();
     let dump = sql(&place.memory).dump(&from).await.unwrap();
-    let restored = sql(&place.memory).restore(&to, dump).await.unwrap();
+    let restored = sql(&place.memory).restore(&to, dump, RestoreOptions::default()).await.unwrap();
     assert_eq!((restored.tables, restored.rows, restored.skipped.len()), (1, 9, 0));
     let rows = count(&place.memory, &to, "SELECT count(*), sum(length(b)) FROM t").await.unwrap();
     assert_eq!(rows, [[SqlValue::Int(9), SqlValue::Int(2_700)]]);
     let dump = sql(&place.memory).dump(&from).await.unwrap();
-    let conflict = sql(&place.memory).restore(&to, dump).await.unwrap_err();
+    let conflict = sql(&place.memory).restore(&to, dump, RestoreOptions::default()).await.unwrap_err();
     assert_eq!(conflict.kind(), ErrorKind::Conflict, "{conflict:?}");
 }
 

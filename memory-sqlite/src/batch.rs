@@ -9,6 +9,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 use crate::background::Signal;
 use crate::config::SqliteConfig;
 use crate::drift::Watch;
+use crate::erase;
 use crate::row::{self, StoredEntry, Unreadable, signed};
 use crate::search::cache::{Change, IndexCache, What};
 pub(crate) use crate::space::{Content, History, Old, Space, Target};
@@ -129,11 +130,11 @@ impl<'c> Batch<'c> {
         }
         let space = self
             .statement(
-                "SELECT space, entries, bytes, expiring, version, floor, changes, vectors, generation, nonce, recount \
-                 FROM scope WHERE digest = ?1",
+                "SELECT space, entries, bytes, expiring, version, floor, changes, vectors, generation, nonce, recount, \
+                 used_at, leaving FROM scope WHERE digest = ?1",
             )?
             .query_row([digest.as_bytes()], |row| {
-                let mut numbers = [0_i64; 11];
+                let mut numbers = [0_i64; 13];
                 for (at, number) in numbers.iter_mut().enumerate() {
                     *number = row.get(at)?;
                 }
@@ -141,7 +142,11 @@ impl<'c> Batch<'c> {
             })
             .optional()?;
         let (mut space, recount) = match space {
-            None => (Space::default(), 0),
+            None => {
+                // What was erased here does not give its versions again.
+                let version = row::unsigned(erase::version_of(self.connection, digest)?, "counter")?;
+                (Space { version, floor: version, ..Space::default() }, 0)
+            }
             Some(numbers) => {
                 let [
                     id,
@@ -155,6 +160,8 @@ impl<'c> Batch<'c> {
                     generation,
                     nonce,
                     recount,
+                    used_at,
+                    leaving,
                 ] = numbers;
                 let space = Space {
                     id,
@@ -167,6 +174,8 @@ impl<'c> Batch<'c> {
                     changes,
                     generation: row::unsigned(generation, "counter")?,
                     nonce,
+                    used_at,
+                    leaving,
                     dirty: false,
                 };
                 (space, recount)
@@ -193,22 +202,36 @@ impl<'c> Batch<'c> {
     /// Gives a scope its row, if it has none.
     pub(crate) fn found(&mut self, target: &Target, space: &mut Space) -> Result<(), Fault> {
         if space.id == 0 {
-            space.id = self.fresh_space()?;
-            let Scope { tenant, kind, id } = &target.scope;
-            self.statement(
-                "INSERT INTO scope (digest, space, tenant, kind, name, entries, bytes, expiring, version, floor, changes) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0, 0, 0)",
-            )?
-            .execute(params![
-                target.digest.as_bytes(),
-                space.id,
-                tenant.as_str(),
-                kind_number(*kind),
-                id.as_str()
-            ])?;
-            self.wrote(2);
+            if target.scope.kind == memory_core::ScopeKind::Run && self.has_ended(&target.digest)? {
+                return Err(Fault::Refused(Error::run_ended()));
+            }
+            self.make_row(target, space)?;
         }
         Ok(())
+    }
+
+    /// Gives a scope that has none its row.
+    pub(crate) fn make_row(&mut self, target: &Target, space: &mut Space) -> Result<(), Fault> {
+        space.id = self.fresh_space()?;
+        let Scope { tenant, kind, id } = &target.scope;
+        self.statement(
+            "INSERT INTO scope (digest, space, tenant, kind, name, entries, bytes, expiring, version, floor, changes) \
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0, 0, 0)",
+        )?
+        .execute(params![
+            target.digest.as_bytes(),
+            space.id,
+            tenant.as_str(),
+            kind_number(*kind),
+            id.as_str()
+        ])?;
+        self.wrote(2);
+        Ok(())
+    }
+
+    /// Counts this moment as a use of a scope.
+    fn used(&self, space: &mut Space) {
+        space.used_at = space.used_at.max(self.now().as_millis());
     }
 
     /// The row of a key, live or not.
@@ -256,6 +279,7 @@ impl<'c> Batch<'c> {
             None => Vec::new(),
         };
         space.changes += 1;
+        self.used(space);
         space.drift(&self.context.watch);
         let born = history.born.unwrap_or(space.changes);
         let Content { value, metadata, source, text, size } = content;
@@ -346,6 +370,7 @@ impl<'c> Batch<'c> {
         }
         let gone = self.remove_vectors(space, key.as_str())?;
         space.changes += 1;
+        self.used(space);
         space.drift(&self.context.watch);
         space.floor = space.floor.max(old.version);
         space.entries = space.entries.saturating_sub(1);
@@ -517,7 +542,7 @@ impl<'c> Batch<'c> {
             self.connection
                 .prepare_cached(
                     "UPDATE scope SET entries = ?2, bytes = ?3, expiring = ?4, version = ?5, floor = ?6, changes = ?7, \
-                     vectors = ?8, generation = ?9, nonce = ?10, recount = 0 WHERE digest = ?1",
+                     vectors = ?8, generation = ?9, nonce = ?10, used_at = ?11, recount = 0 WHERE digest = ?1",
                 )?
                 .execute(params![
                     digest.as_bytes(),
@@ -529,7 +554,8 @@ impl<'c> Batch<'c> {
                     space.changes,
                     signed(space.vectors),
                     signed(space.generation),
-                    space.nonce
+                    space.nonce,
+                    space.used_at
                 ])?;
             space.dirty = false;
         }

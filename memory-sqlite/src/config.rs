@@ -62,6 +62,12 @@ pub struct SqliteConfig {
     /// Entries whose unwritten access counts are held; beyond it they are written earlier. One takes about 100
     /// bytes and its key. 1 to 10,000,000. Default 200,000.
     pub access_entries: usize,
+    /// How far the use of a scope that is stored may lie behind its last one before it is written in the background, in
+    /// milliseconds: 1 to 360,000. At ten times that, the *slack*, a use is written before it is answered. Default 60,000.
+    pub use_granularity_ms: u64,
+    /// How long writes to the scope of an ended run are refused, in milliseconds; 0: they are not. At most 30 days.
+    /// Default a day.
+    pub run_fence_ms: u64,
     /// Pages of the write-ahead log from which it is moved into the file, in the background: 16 to 1,000,000.
     /// Default 1,000.
     pub checkpoint_pages: u32,
@@ -92,6 +98,8 @@ impl Default for SqliteConfig {
             sweep_interval_ms: 60_000,
             access_flush_ms: 30_000,
             access_entries: 200_000,
+            use_granularity_ms: 60_000,
+            run_fence_ms: 86_400_000,
             checkpoint_pages: 1_000,
             cache_kib: 8_192,
             exports: 4,
@@ -158,6 +166,13 @@ impl SqliteConfig {
         self
     }
 
+    /// Sets how long writes to the scope of an ended run are refused; zero: they are not.
+    #[must_use]
+    pub fn with_run_fence(mut self, fence: Duration) -> Self {
+        self.run_fence_ms = u64::try_from(fence.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
     /// Checks the ranges of the fields.
     ///
     /// # Errors
@@ -173,6 +188,8 @@ impl SqliteConfig {
         in_range("sweep_interval_ms", self.sweep_interval_ms, 0, DAY_MS)?;
         in_range("access_flush_ms", self.access_flush_ms, 1, DAY_MS)?;
         in_range("access_entries", self.access_entries as u64, 1, 10_000_000)?;
+        in_range("use_granularity_ms", self.use_granularity_ms, 1, 360_000)?;
+        in_range("run_fence_ms", self.run_fence_ms, 0, 30 * DAY_MS)?;
         in_range("checkpoint_pages", u64::from(self.checkpoint_pages), 16, 1_000_000)?;
         in_range("cache_kib", u64::from(self.cache_kib), 64, 1 << 20)?;
         in_range("exports", self.exports as u64, 1, 64)?;

@@ -79,7 +79,10 @@ impl Watch {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
             })
             .optional()?;
-        let (generation, nonce, version) = found.unwrap_or_default();
+        let (generation, nonce, version) = match found {
+            Some(found) => found,
+            None => (0, 0, crate::erase::version_of(connection, digest)?),
+        };
         let token = DriftToken::new(self.database, unsigned(generation, "counter")?, nonce.cast_unsigned());
         Ok(DriftState::new(token, unsigned(version, "counter")?))
     }

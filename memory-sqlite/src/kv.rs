@@ -18,6 +18,7 @@ use crate::provider::SqliteProvider;
 use crate::read::{self, Allowance, Got, Step};
 use crate::row::{StoredEntry, Unreadable};
 use crate::store::Store;
+use crate::uses;
 use crate::vector::embed::{self, Wanted};
 use crate::vector::{self, QueryVector, reembed};
 use crate::write::{self, Draft};
@@ -29,6 +30,7 @@ use memory_core::access::Look;
 impl Backend for SqliteProvider {
     async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
         let digest = scope.digest();
+        self.store.used(&digest).await?;
         let now = self.store.clock.now();
         let inline = self
             .store
@@ -49,6 +51,7 @@ impl Backend for SqliteProvider {
 
     async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
         let digest = scope.digest();
+        self.store.used(&digest).await?;
         let now = self.store.clock.now();
         let inline = if keys.len() > read::INLINE_ENTRIES {
             None
@@ -110,6 +113,7 @@ impl Backend for SqliteProvider {
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
         let digest = scope.digest();
+        self.store.used(&digest).await?;
         let now = self.store.clock.now();
         let inline = if query.limit > read::INLINE_ENTRIES {
             None
@@ -230,6 +234,7 @@ impl Backend for SqliteProvider {
             }
         };
         let digest = scope.digest();
+        self.store.used(&digest).await?;
         let vector = match embedder {
             Some(embedder) => {
                 self.check_searched(digest, embedder).await?;
@@ -304,7 +309,7 @@ impl Backend for SqliteProvider {
     }
 
     async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
-        portable::export(&self.store, Target::of(scope))
+        portable::export(&self.store, Target::of(scope), None)
     }
 
     async fn import_scope(
@@ -340,6 +345,55 @@ impl Store {
             Step::Done(value) => Ok(value),
             Step::TooMuch => Err(Error::internal("a read without limits met one")),
         }
+    }
+
+    /// Counts a use of a scope's entries: before they are read, so that what was read shows that the scope is kept.
+    async fn used(&self, digest: &ScopeDigest) -> Result<()> {
+        if self.noted(digest) {
+            return Ok(());
+        }
+        let digest = *digest;
+        let Some(row) = self.read(move |connection| uses::stored(connection, &digest)).await? else {
+            return Ok(());
+        };
+        if row.leaving == 0 {
+            self.uses.learn(&digest, self.uses.at(row.used_at));
+            if self.noted(&digest) {
+                return Ok(());
+            }
+        }
+        let now = self.clock.now().as_millis();
+        let written = self.writer.submit(Cost::entry(0), move |batch| uses::touch(batch, &digest, now)).await;
+        match written {
+            Ok(true) => self.uses.learn(&digest, now),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::debug!(%error, "the use of a scope is held, since it cannot be written");
+                self.uses.hold(&digest, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads on this thread where that is free, else on a worker.
+    pub(crate) async fn read<T, F>(&self, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, Unreadable> + Send + 'static,
+    {
+        match self.inline(|connection| read(connection).map(Step::Done))? {
+            Some(value) => Ok(value),
+            None => self.read_aside(read).await,
+        }
+    }
+
+    /// Reads on a worker.
+    pub(crate) async fn read_aside<T, F>(&self, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Unreadable> + Send + 'static,
+    {
+        self.workers.run(move |connection| read(connection).map_err(Error::from)).await
     }
 
     /// The entry with its accesses, this one counted for the next.

@@ -12,6 +12,7 @@ use memory_core::{
 use rusqlite::{Connection, params};
 
 use crate::batch::{Batch, Content, Fault, History, Sql, Target};
+use crate::moment::Frozen;
 use crate::pipe::{AHEAD_BYTES, AHEAD_ITEMS, Pipe, Reader};
 use crate::row::{self, Unreadable, encode_metadata, signed, successor};
 use crate::store::Store;
@@ -41,7 +42,7 @@ impl Drop for Ending {
 }
 
 /// Streams a scope from a thread of its own, since a reader may take its time.
-pub(crate) fn export(store: &Arc<Store>, target: Target) -> Result<RecordStream> {
+pub(crate) fn export(store: &Arc<Store>, target: Target, at: Option<Arc<Frozen>>) -> Result<RecordStream> {
     store.export_begins()?;
     let pipe = Arc::new(Pipe::default());
     let ending = Ending(Arc::clone(store), Arc::clone(&pipe));
@@ -49,7 +50,7 @@ pub(crate) fn export(store: &Arc<Store>, target: Target) -> Result<RecordStream>
     thread
         .spawn(move || {
             let Ending(store, pipe) = &ending;
-            if let Err(error) = send(store, pipe, &target.digest) {
+            if let Err(error) = send(store, pipe, &target.digest, at.as_deref()) {
                 pipe.push(0, Err(error.into()), Duration::ZERO, || store.is_closed());
             }
         })
@@ -60,7 +61,17 @@ pub(crate) fn export(store: &Arc<Store>, target: Target) -> Result<RecordStream>
     Ok(Box::pin(Reader::new(pipe)))
 }
 
-fn send(store: &Store, pipe: &Pipe<Record>, digest: &ScopeDigest) -> Result<(), Unreadable> {
+fn send(
+    store: &Store,
+    pipe: &Pipe<Record>,
+    digest: &ScopeDigest,
+    at: Option<&Frozen>,
+) -> Result<(), Unreadable> {
+    if let Some(frozen) = at {
+        return pages(store, pipe, |after, _| {
+            page(&frozen.connection(), &store.accesses, digest, after, frozen.now)
+        });
+    }
     match store.connect()? {
         Some(connection) => {
             let snapshot = connection.unchecked_transaction()?;
@@ -183,6 +194,7 @@ fn add(sum: &mut ImportOutcome, step: ImportOutcome) {
     sum.replaced += step.replaced;
     sum.skipped += step.skipped;
     sum.expired += step.expired;
+    sum.forgotten += step.forgotten;
 }
 
 /// Takes the next records off the stream; the third is its end, with its error.
@@ -237,6 +249,12 @@ fn import_record(
 ) -> Result<(), Fault> {
     let now = batch.now();
     let entry = &record.entry;
+    if let Some(moment) = options.taken.moment(entry.updated_at)
+        && crate::erase::is_forgotten(batch.connection(), &target.scope, Some(&entry.key), moment)?
+    {
+        outcome.forgotten += 1;
+        return Ok(());
+    }
     if entry.is_expired(now) {
         outcome.expired += 1;
         return Ok(());

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, Health, HealthStatus, Provider,
-    Result, Scope, ScopeId, ScopeKind, SqlDialect, SqlFacet, TenantId,
+    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, EvictOutcome,
+    Health, HealthStatus, Moment, Provider, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery,
+    SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 use crate::config::SqliteConfig;
+use crate::erase;
 use crate::error::engine;
 use crate::sql::Engine;
 use crate::store::Store;
+use crate::writer::Cost;
 
 /// Memory in one SQLite file, which several processes may share, or in memory alone.
 ///
@@ -48,11 +51,25 @@ impl SqliteProvider {
 
     fn over(store: Arc<Store>) -> Result<Self> {
         match Engine::new(&store, store.database()) {
-            Ok(sql) => Ok(Self { store, embedder: None, sql }),
+            Ok(sql) => {
+                let provider = Self { store, embedder: None, sql };
+                provider.finish_what_was_left();
+                Ok(provider)
+            }
             Err(error) => {
                 store.close();
                 Err(error)
             }
+        }
+    }
+
+    /// Where a process died in an eviction or a run's end: does what it left. Nobody sees half of it in any case.
+    fn finish_what_was_left(&self) {
+        let found = self.store.readers.inline(crate::leave::leaving);
+        if matches!(found, Some(Ok(scopes)) if !scopes.is_empty())
+            && let Err(error) = crate::block::block_on(self.sql.complete_all())
+        {
+            tracing::warn!(%error, "what an eviction or the end of a run left is finished later");
         }
     }
 
@@ -102,24 +119,14 @@ impl SqliteProvider {
         &self,
         work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (reply, answer) = tokio::sync::oneshot::channel();
         let store = Arc::clone(&self.store);
-        std::thread::Builder::new()
-            .name("memory-sqlite-aside".to_owned())
-            .spawn(move || {
-                let done = work(&store);
-                // Who was answered may drop the provider, which then closes the files.
-                drop(store);
-                let _ = reply.send(done);
-            })
-            .map_err(|error| {
-                memory_core::Error::new(
-                    memory_core::ErrorKind::Unavailable,
-                    "no thread can be started; try again",
-                )
-                .with_source(error)
-            })?;
-        answer.await.unwrap_or_else(|_| Err(crate::error::lost()))
+        crate::moment::aside(move || {
+            let done = work(&store);
+            // Who was answered may drop the provider, which then closes the files.
+            drop(store);
+            done
+        })
+        .await
     }
 }
 
@@ -146,6 +153,10 @@ impl Provider for SqliteProvider {
         capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
         capabilities.atomic_import = true;
         capabilities.tenants = true;
+        capabilities.moment = self.store.is_file();
+        capabilities.erase = true;
+        capabilities.eviction = true;
+        capabilities.run_fence = self.store.config.run_fence_ms > 0;
         if self.embedder.is_some() {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
@@ -191,10 +202,22 @@ impl Provider for SqliteProvider {
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        let of_sql = self.sql.end_run(tenant, root_run).await;
-        let of_entries =
-            self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop);
-        of_sql.and(of_entries)
+        self.sql.end_run(tenant, root_run).await
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.sql.scope_uses(tenant, query).await
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.sql.evict(scope, unused_since).await
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        let unfinished = self.sql.complete_all().await?;
+        let mut reclaimed = self.aside(Store::reclaim_all).await?;
+        reclaimed.unfinished = unfinished;
+        Ok(reclaimed)
     }
 
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
@@ -209,5 +232,46 @@ impl Provider for SqliteProvider {
         let mut tenants: std::collections::BTreeSet<TenantId> = of_entries.into_iter().collect();
         tenants.extend(self.sql.tenants(after).await?);
         Ok(tenants.into_iter().take(limit).collect())
+    }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        Ok(Arc::new(crate::moment::Moment::begin(&self.store).await?))
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        let of_entries = target.clone();
+        let mut erased = self.aside(move |store| erase::entries(store, &of_entries)).await?;
+        erased.databases = match target {
+            EraseTarget::Tenant(tenant) => self.sql.drop_tenant(tenant).await?,
+            EraseTarget::Scope(scope) => {
+                let dropped = self.sql.drop_scope(scope).await?;
+                self.sql.discard_left(&scope.tenant).await?;
+                u64::from(dropped)
+            }
+            _ => 0,
+        };
+        let of_names = target.clone();
+        self.aside(move |store| erase::names(store, &of_names)).await?;
+        erased.remains = self.aside(erase::scrub).await?;
+        Ok(erased)
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        let (of, after) = (of.clone(), after.copied());
+        let read = move |connection: &rusqlite::Connection| {
+            erase::list(connection, &of, after, limit).map_err(memory_core::Error::from)
+        };
+        self.store.workers.run(read).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        let tombstones = tombstones.to_vec();
+        let bury = move |batch: &mut crate::batch::Batch<'_>| erase::bury(batch, &tombstones);
+        self.store.writer.submit(Cost::slow(0), bury).await
     }
 }

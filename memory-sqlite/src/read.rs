@@ -275,9 +275,9 @@ pub(crate) fn stats(
             return Ok(Step::TooMuch);
         }
         if recount != 0 {
-            (entries, bytes, expiring) = counted(&snapshot, space)?;
+            (entries, bytes, expiring) = counted(connection, space)?;
         }
-        let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
+        let (expired, expired_bytes) = expired(connection, space, expiring, now)?;
         stats.entries = unsigned(entries - expired, "counter")?;
         stats.bytes = unsigned(bytes - expired_bytes, "counter")?;
         stats.expiring = unsigned(expiring - expired, "counter")?;
@@ -289,7 +289,7 @@ pub(crate) fn stats(
 }
 
 /// Rows that have expired but are still there, and their bytes.
-fn expired(
+pub(crate) fn expired(
     connection: &Connection,
     space: i64,
     expiring: i64,
@@ -306,7 +306,7 @@ fn expired(
 }
 
 /// Rows, bytes and rows that expire, of a scope that another program changed and none of ours has written since.
-fn counted(connection: &Connection, space: i64) -> rusqlite::Result<(i64, i64, i64)> {
+pub(crate) fn counted(connection: &Connection, space: i64) -> rusqlite::Result<(i64, i64, i64)> {
     connection
         .prepare_cached(
             "SELECT count(*), coalesce(sum(size), 0), count(expires_at) FROM entry WHERE space = ?1",
@@ -348,8 +348,9 @@ pub(crate) fn scopes(
         None => (-1, String::new()),
     };
     let (low, high) = query.kind.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
-    let snapshot = connection.unchecked_transaction()?;
-    let mut statement = snapshot.prepare_cached(
+    // Within a moment there is one already.
+    let _snapshot = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let mut statement = connection.prepare_cached(
         "SELECT kind, name, space, entries, bytes, expiring, recount FROM scope \
          WHERE tenant = ?1 AND (kind, name) > (?2, ?3) AND kind BETWEEN ?4 AND ?5 AND (entries > 0 OR recount <> 0) ORDER BY kind, name",
     )?;
@@ -366,9 +367,9 @@ pub(crate) fn scopes(
         let (space, mut entries, mut bytes, mut expiring): (i64, i64, i64, i64) =
             (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
         if row.get::<_, i64>(6)? != 0 {
-            (entries, bytes, expiring) = counted(&snapshot, space)?;
+            (entries, bytes, expiring) = counted(connection, space)?;
         }
-        let (expired, expired_bytes) = expired(&snapshot, space, expiring, now)?;
+        let (expired, expired_bytes) = expired(connection, space, expiring, now)?;
         let entries = unsigned(entries - expired, "counter")?;
         if entries == 0 {
             continue;

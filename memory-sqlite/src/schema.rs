@@ -9,10 +9,10 @@ use crate::error::{engine, foreign};
 pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
 
 /// What this version writes. A file with a higher `user_version` is refused.
-pub(crate) const USER_VERSION: i32 = 3;
+pub(crate) const USER_VERSION: i32 = 5;
 
 /// Entry `i` takes a file from `user_version` i to i + 1. A released one never changes.
-const MIGRATIONS: [&str; 3] = [V1, V2, V3];
+const MIGRATIONS: [&str; 5] = [V1, V2, V3, V4, V5];
 
 const V1: &str = "
 CREATE TABLE sequence (
@@ -156,6 +156,38 @@ CREATE TRIGGER scope_moved AFTER UPDATE OF digest, space, tenant, kind, name ON 
 END;
 ";
 
+/// What was forgotten, by digests: an empty one stands for all of the tenant, or of the scope.
+const V4: &str = "
+CREATE TABLE tombstone (
+    tenant BLOB NOT NULL,
+    scope BLOB NOT NULL,
+    key BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tombstone_scope ON tombstone (scope);
+";
+
+/// When scopes were used, which SQL databases are to go, and which runs have ended. No trigger: what other programs do is no
+/// use.
+const V5: &str = "
+ALTER TABLE database ADD COLUMN tracked_since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE scope ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE scope ADD COLUMN leaving INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX scope_leaving ON scope (leaving) WHERE leaving <> 0;
+
+CREATE TABLE ended (
+    digest BLOB PRIMARY KEY,
+    tenant TEXT,
+    name TEXT,
+    at INTEGER NOT NULL,
+    leaving INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ended_leaving ON ended (leaving) WHERE leaving <> 0;
+CREATE INDEX ended_at ON ended (at);
+";
+
 const UNEXPECTED: &str = "the tables of the database are not those this program creates; restore the file from a copy. \
      The file was not touched";
 
@@ -271,6 +303,16 @@ pub(crate) fn has_triggers(conn: &Connection) -> rusqlite::Result<bool> {
         .collect();
     made.sort_unstable();
     Ok(found == made)
+}
+
+/// Since when uses are kept: the moment at which the file was first opened by a version that keeps them.
+pub(crate) fn tracked_since(conn: &Connection, now: memory_core::Timestamp) -> Result<i64> {
+    let read = || conn.query_row("SELECT tracked_since FROM database", [], |row| row.get::<_, i64>(0));
+    if read().map_err(engine)? == 0 {
+        conn.execute("UPDATE database SET tracked_since = ?1 WHERE tracked_since = 0", [now.as_millis()])
+            .map_err(engine)?;
+    }
+    read().map_err(engine)
 }
 
 fn objects(conn: &Connection) -> Result<Vec<(String, String, Option<String>)>> {

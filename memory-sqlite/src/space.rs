@@ -36,6 +36,10 @@ pub(crate) struct Space {
     pub(crate) generation: u64,
     /// Another one with every generation.
     pub(crate) nonce: i64,
+    /// When it was used, as far as is stored.
+    pub(crate) used_at: i64,
+    /// The number of the intent to remove its SQL database; 0: there is none.
+    pub(crate) leaving: i64,
     /// Whether it is to be written.
     pub(crate) dirty: bool,
 }

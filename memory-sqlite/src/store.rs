@@ -16,11 +16,14 @@ use crate::config::SqliteConfig;
 use crate::drift::Watch;
 use crate::error::{engine, overloaded};
 use crate::file::{self, FileId, Location, Role};
+use crate::leave;
 use crate::readers::{Desk, Readers, Workers};
+use crate::schema;
 use crate::search::cache::IndexCache;
 use crate::sweep;
+use crate::uses::{self, Uses};
 use crate::vector::cache::MatrixCache;
-use crate::writer::Writer;
+use crate::writer::{Cost, Writer};
 use memory_core::access::AccessCounts;
 
 /// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
@@ -41,12 +44,15 @@ pub(crate) struct Store {
     pub(crate) matrices: Arc<MatrixCache>,
     pub(crate) signal: Arc<Signal>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) uses: Uses,
     location: Location,
     file_id: Option<FileId>,
     exports: AtomicUsize,
     closed: AtomicBool,
     /// One write of access counts, or sweep, at a time.
     flushing: Mutex<()>,
+    /// One erasure at a time.
+    pub(crate) erasing: Mutex<()>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -74,6 +80,7 @@ impl Store {
             Location::File(path) => FileId::of(path).map(|id| (path.clone(), id)),
         };
         let watch = Arc::new(Watch::new(&connection, opened)?);
+        let uses = Uses::new(&config, schema::tracked_since(&connection, clock.now())?);
         let context = Context {
             clock: Arc::clone(&clock),
             config: config.clone(),
@@ -120,11 +127,13 @@ impl Store {
             matrices,
             signal,
             watch,
+            uses,
             location,
             file_id,
             exports: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             flushing: Mutex::new(()),
+            erasing: Mutex::new(()),
             threads: Mutex::default(),
         });
         let started = store.start(desks, background);
@@ -189,7 +198,7 @@ impl Store {
     /// Writes the access counts held.
     pub(crate) fn flush(&self) -> Result<()> {
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-        sweep::accesses(&self.writer, &self.accesses)
+        sweep::accesses(&self.writer, &self.accesses).and(uses::flush(&self.writer, &self.uses))
     }
 
     /// Reclaims what has expired and what was dropped. Returns how many expired entries there were.
@@ -205,13 +214,51 @@ impl Store {
             }
         };
         let removed = sweep::expired(&self.writer, targets, now)?;
+        self.fences_over()?;
         self.reclaim()?;
         Ok(removed)
     }
 
+    /// Forgets runs whose fence is over. How many.
+    pub(crate) fn fences_over(&self) -> Result<u64> {
+        let mut all = 0;
+        loop {
+            let gone = self.writer.submit_blocking(Cost::slow(0), leave::fences)?;
+            all += gone;
+            if gone == 0 {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Whether the fence of a run that ended then still stands.
+    pub(crate) fn fences(&self, ended: i64) -> bool {
+        let fence = i64::try_from(self.config.run_fence_ms).unwrap_or(i64::MAX);
+        fence > 0 && ended.saturating_add(fence) > self.clock.now().as_millis()
+    }
+
     fn reclaim(&self) -> Result<()> {
         sweep::garbage(&self.writer)?;
-        sweep::vacuum(&self.writer)
+        sweep::vacuum(&self.writer, sweep::KEPT_PAGES)
+    }
+
+    /// GC-12, but for what other files hold.
+    pub(crate) fn reclaim_all(&self) -> Result<memory_core::Reclaimed> {
+        let pages = || {
+            self.writer.submit_blocking(Cost::slow(0), |batch| {
+                let number = |sql: &str| batch.connection().query_row(sql, [], |row| row.get::<_, i64>(0));
+                Ok(number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?))
+            })
+        };
+        let before = pages()?;
+        let mut reclaimed = memory_core::Reclaimed::default();
+        reclaimed.fences = self.fences_over()?;
+        reclaimed.expired = self.sweep()?;
+        reclaimed.vectors = sweep::dead_vectors(&self.writer)?;
+        sweep::vacuum(&self.writer, 0)?;
+        reclaimed.bytes = u64::try_from(before.saturating_sub(pages()?)).unwrap_or_default();
+        self.signal.checkpoint();
+        Ok(reclaimed)
     }
 
     /// The database's file; `None` for one in memory.
@@ -236,6 +283,11 @@ impl Store {
             Location::Memory => false,
             Location::File(path) => self.file_id.is_some() && FileId::of(path) != self.file_id,
         }
+    }
+
+    /// Whether there is a file, of which others may read while one writes.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.location, Location::File(_))
     }
 
     pub(crate) fn export_begins(&self) -> Result<()> {

@@ -16,6 +16,10 @@ const STEP: usize = 256;
 const FLUSH: usize = 512;
 /// Free pages given back to the file system in one step.
 const VACUUM_PAGES: usize = 256;
+/// Free pages that the background leaves.
+pub(crate) const KEPT_PAGES: usize = 256;
+/// Vectors of which one step asks whether they have an entry.
+const LOOK: usize = 2_048;
 
 /// Deletes the rows that have expired at `now`, scope by scope. Returns how many.
 pub(crate) fn expired(writer: &Writer, targets: Vec<Target>, now: Timestamp) -> Result<u64> {
@@ -103,16 +107,51 @@ fn garbage_step(batch: &mut Batch<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Gives free pages back to the file system.
-pub(crate) fn vacuum(writer: &Writer) -> Result<()> {
+/// Removes vectors that no entry has: another program deleted it. Returns how many.
+pub(crate) fn dead_vectors(writer: &Writer) -> Result<u64> {
+    let (mut from, mut dead) = (0_i64, 0_u64);
     loop {
-        let left: i64 = writer.submit_blocking(Cost::slow(0), |batch| {
+        let step = writer.submit_blocking(Cost::alone(), move |batch| dead_vectors_after(batch, from))?;
+        let Some((last, removed)) = step else { return Ok(dead) };
+        (from, dead) = (last, dead + removed);
+    }
+}
+
+/// Looks at some vectors behind one; the last of them, and how many were removed.
+fn dead_vectors_after(batch: &mut Batch<'_>, from: i64) -> Result<Option<(i64, u64)>, Fault> {
+    let (mut last, mut dead) = (None, Vec::new());
+    {
+        let mut statement = batch.statement(
+            "SELECT v.id, v.space, EXISTS (SELECT 1 FROM entry e WHERE e.space = v.space AND e.key = v.key) \
+             OR EXISTS (SELECT 1 FROM garbage g WHERE g.space = v.space) FROM vector v WHERE v.id > ?1 ORDER BY v.id LIMIT ?2",
+        )?;
+        let mut rows = statement.query(params![from, signed(LOOK as u64)])?;
+        while let Some(row) = rows.next()? {
+            let id: i64 = row.get(0)?;
+            last = Some(id);
+            if !row.get::<_, bool>(2)? {
+                dead.push((id, row.get::<_, i64>(1)?));
+            }
+        }
+    }
+    for (id, space) in &dead {
+        batch.statement("DELETE FROM vector WHERE id = ?1")?.execute([id])?;
+        // Its counters are counted anew by whoever writes to the scope next.
+        batch.statement("UPDATE scope SET recount = 1 WHERE space = ?1")?.execute([space])?;
+    }
+    batch.wrote(dead.len() * 2);
+    Ok(last.map(|last| (last, dead.len() as u64)))
+}
+
+/// Gives free pages back to the file system, but for so many, which are soon used again.
+pub(crate) fn vacuum(writer: &Writer, kept: usize) -> Result<()> {
+    loop {
+        let left: i64 = writer.submit_blocking(Cost::slow(0), move |batch| {
             let connection = batch.connection();
             let free = |connection: &Connection| {
                 connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0))
             };
-            // A few free pages are soon used again.
-            let wanted = free(connection)? - signed(VACUUM_PAGES as u64);
+            let wanted = free(connection)? - signed(kept as u64);
             if wanted > 0 {
                 let pages = wanted.min(signed(VACUUM_PAGES as u64));
                 let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
@@ -121,6 +160,23 @@ pub(crate) fn vacuum(writer: &Writer) -> Result<()> {
                 batch.wrote(VACUUM_PAGES);
             }
             Ok(wanted - signed(VACUUM_PAGES as u64))
+        })?;
+        if left <= 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Gives every free page back.
+pub(crate) fn free_pages(writer: &Writer) -> Result<()> {
+    loop {
+        let left: i64 = writer.submit_blocking(Cost::slow(0), |batch| {
+            let connection = batch.connection();
+            let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+            batch.wrote(VACUUM_PAGES);
+            Ok(connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?)
         })?;
         if left <= 0 {
             return Ok(());

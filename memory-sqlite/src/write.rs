@@ -442,7 +442,8 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
         batch.leaves_garbage();
     }
     let Scope { kind, .. } = &target.scope;
-    if kind.is_durable() {
+    // A row that says that a database is to go stays until that is gone.
+    if kind.is_durable() || space.leaving != 0 {
         if space.entries > 0 {
             let fresh = batch.fresh_space()?;
             batch

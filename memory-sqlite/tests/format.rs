@@ -1,7 +1,7 @@
 //! The released file format is pinned: a file of every earlier release opens and says what it said.
 //!
-//! `tests/fixtures/v3.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test format`, and
-//! `v1.db` and `v2.db` so by earlier versions. The newest is written anew only until its release; a later format gets a file of its
+//! `tests/fixtures/v5.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test format`, and
+//! `v1.db` to `v4.db` so by earlier versions. The newest is written anew only until its release; a later format gets a file of its
 //! own beside it.
 #![allow(
     clippy::unwrap_used,
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use memory_conformance::TestEmbedder;
 use memory_core::{
-    Embed, EmbeddingModel, Entry, Field, Filter, GetOptions, Key, ListQuery, Metadata, NewEntry,
-    Provider as _, Record, RecordVector, Reducer, Result, Scope, ScopesQuery, SearchMode, SearchQuery,
-    SetOptions, Source, TenantId, Ttl, UpdateOptions,
+    Clock as _, Embed, EmbeddingModel, Entry, Field, Filter, GetOptions, Key, ListQuery, Metadata, NewEntry,
+    Provider as _, Record, RecordVector, Reducer, Result, Scope, ScopeUsesQuery, ScopesQuery, SearchMode,
+    SearchQuery, SetOptions, Source, TenantId, Ttl, UpdateOptions,
 };
 use rusqlite::{Connection, OpenFlags};
 use support::files::{folder, integrity, pragma};
@@ -228,7 +228,7 @@ fn a_file_written_now_says_what_was_written() {
     let path = folder.path().join("memory.db");
     write(&path);
     if std::env::var_os("MEMORY_SQLITE_WRITE_FIXTURE").is_some() {
-        std::fs::copy(&path, fixture(3)).unwrap();
+        std::fs::copy(&path, fixture(5)).unwrap();
     }
     check_vectors(&path).unwrap();
     check(&path).unwrap();
@@ -257,6 +257,44 @@ fn a_file_of_version_3_opens_and_says_what_was_written() {
 }
 
 #[test]
+fn a_file_of_version_4_opens_and_says_what_was_written() {
+    let folder = folder();
+    let path = copy_of_the_fixture(4, folder.path());
+    check_vectors(&path).unwrap();
+    check(&path).unwrap();
+}
+
+#[test]
+fn a_file_of_version_5_opens_and_says_what_was_written() {
+    let folder = folder();
+    let path = copy_of_the_fixture(5, folder.path());
+    check_vectors(&path).unwrap();
+    check(&path).unwrap();
+}
+
+/// GC-15: nobody knows when its scopes were used, so they were when it was opened.
+#[test]
+fn the_scopes_of_a_file_of_version_4_count_as_used_when_it_is_first_opened() {
+    let folder = folder();
+    let path = copy_of_the_fixture(4, folder.path());
+    let tenant = TenantId::new("acme").unwrap();
+    let uses =
+        |store: &Store| block_on(store.kv.scope_uses(&tenant, ScopeUsesQuery::default())).unwrap().scopes;
+    let store = embedding(&path);
+    let opened = store.clock.now();
+    let found = uses(&store);
+    assert!(found.len() >= 3 && found.iter().all(|found| found.last_used_at == opened), "{found:?}");
+    store.close();
+    let store = embedding(&path);
+    store.clock.advance(Duration::from_secs(86_400));
+    assert!(uses(&store).iter().all(|found| found.last_used_at == opened), "not anew each time");
+    let scope = &found[0].scope;
+    let evict = |since| block_on(store.kv.evict(scope, since)).unwrap();
+    assert!(!evict(opened).is_evicted());
+    assert!(evict(store.clock.now()).is_evicted());
+}
+
+#[test]
 fn a_file_of_version_1_gets_its_vectors_by_reembedding() {
     let folder = folder();
     let store = embedding(&copy_of_the_fixture(1, folder.path()));
@@ -281,12 +319,12 @@ fn a_file_of_version_1_with_a_trigger_is_refused_and_stays_as_it_was() {
 
 /// What other programs may rely on.
 #[test]
-fn a_file_of_version_3_is_marked_and_laid_out_as_documented() {
+fn a_file_of_version_5_is_marked_and_laid_out_as_documented() {
     let folder = folder();
-    let path = copy_of_the_fixture(3, folder.path());
+    let path = copy_of_the_fixture(5, folder.path());
     let conn = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     assert_eq!(pragma(&conn, "application_id"), 0x4d65_6d41);
-    assert_eq!(pragma(&conn, "user_version"), 3);
+    assert_eq!(pragma(&conn, "user_version"), 5);
     assert_eq!(pragma(&conn, "auto_vacuum"), 2, "incremental");
     assert_eq!(pragma(&conn, "page_size"), 4_096);
     let mode: String = conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
@@ -346,12 +384,12 @@ fn a_new_file_has_the_tables_of_the_released_one() {
     let folder = folder();
     let path = folder.path().join("new.db");
     Store::open(&path, fast()).unwrap().close();
-    for version in [1, 2] {
+    for version in [1, 2, 3] {
         let migrated = copy_of_the_fixture(version, folder.path());
         Store::open(&migrated, fast()).unwrap().close();
         assert_eq!(ddl(&path), ddl(&migrated), "{version}");
     }
-    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(3, folder.path())));
+    assert_eq!(ddl(&path), ddl(&copy_of_the_fixture(5, folder.path())));
 }
 
 #[test]
@@ -375,7 +413,7 @@ fn the_documented_tables_are_those_of_the_file() {
         .filter(|statement| statement.starts_with("CREATE "))
         .collect();
     // SQLite's own, for numbers that are never given twice.
-    let mut stored = ddl(&copy_of_the_fixture(3, folder.path()));
+    let mut stored = ddl(&copy_of_the_fixture(5, folder.path()));
     stored.retain(|statement| !statement.contains("sqlite_sequence"));
     for statement in &stored {
         assert!(documented.contains(statement), "not documented: {statement}");

@@ -10,7 +10,7 @@
 
 mod support;
 
-use memory_core::sql::{RestoreOutcome, SqlValue};
+use memory_core::sql::{RestoreMode, RestoreOptions, RestoreOutcome, SqlValue};
 use memory_core::{ErrorKind, Result};
 use proptest::prelude::*;
 use support::files::folder;
@@ -32,7 +32,8 @@ fn dump(sql: &Sql) -> Vec<Vec<u8>> {
 }
 
 fn restore(sql: &Sql, lines: Vec<Vec<u8>>) -> Result<RestoreOutcome> {
-    block_on(sql.facet().restore(&sql.scope, stream(lines.into_iter().map(Ok).collect())))
+    let dump = stream(lines.into_iter().map(Ok).collect());
+    block_on(sql.facet().restore(&sql.scope, dump, RestoreOptions::default()))
 }
 
 fn lines(text: &str) -> Vec<Vec<u8>> {
@@ -115,6 +116,40 @@ fn everything_an_agent_can_make_comes_back() {
 }
 
 #[test]
+fn what_is_replaced_leaves_nothing_whatever_it_was_and_whatever_comes() {
+    let (_folder, sql) = open();
+    for statement in DATABASE {
+        sql.exec(statement);
+    }
+    let other = sql.at(agent("other"));
+    for statement in [
+        "CREATE TABLE child (id INTEGER PRIMARY KEY AUTOINCREMENT, up REFERENCES child ON DELETE RESTRICT)",
+        "INSERT INTO child VALUES (3, NULL), (4, 3), (5, 5)",
+        "CREATE VIEW parent AS SELECT * FROM child",
+        "CREATE TABLE words_data (x)",
+    ] {
+        other.exec(statement);
+    }
+    let (rich, poor) = (dump(&sql), dump(&other));
+    for (to, content) in [(&sql, &poor), (&other, &rich), (&other, &poor), (&other, &poor)] {
+        let lines = stream(content.iter().cloned().map(Ok).collect());
+        let outcome = block_on(to.facet().restore(
+            &to.scope,
+            lines,
+            RestoreOptions::default().with_mode(RestoreMode::Replace),
+        ))
+        .unwrap();
+        assert_eq!(outcome.skipped, Vec::<String>::new());
+        assert_eq!(&dump(to), content);
+    }
+    // Foreign keys hold again, for this connection too.
+    assert_eq!(
+        other.try_exec("DELETE FROM child WHERE id = 3").unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+}
+
+#[test]
 fn a_scope_without_a_database_has_an_empty_dump() {
     let (_folder, sql) = open();
     let lines = dump(&sql);
@@ -180,7 +215,7 @@ fn what_is_no_dump_or_cut_off_leaves_nothing_behind() {
     }
     let failing =
         stream(vec![Ok(whole[0].clone()), Err(memory_core::Error::new(ErrorKind::Unavailable, "gone"))]);
-    let error = block_on(copy.facet().restore(&copy.scope, failing)).unwrap_err();
+    let error = block_on(copy.facet().restore(&copy.scope, failing, RestoreOptions::default())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(copy.tables().is_empty());
     assert!(!copy.scopes().contains(&copy.scope));

@@ -6,6 +6,7 @@
 //! - `definitions` (feature `sqlite`): backends that are defined at run time;
 //! - `fallback` (feature `sqlite`): a store in the place of one that cannot be reached;
 //! - [`audit`]: a record of every operation;
+//! - [`gc`]: scopes that nobody uses are let go;
 //! - [`drift`]: writes that would destroy what somebody else changed are refused;
 //! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
 //! - [`MemoryTool`]: the one tool a runtime hands its model;
@@ -25,6 +26,8 @@ pub mod drift;
 pub mod embedders;
 #[cfg(feature = "sqlite")]
 pub mod fallback;
+pub mod forget;
+pub mod gc;
 #[cfg(feature = "mem0")]
 pub mod mem0;
 #[cfg(feature = "mem9")]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Checked, EmbeddingModel, Health, MemoryLayer, Provider, Result, ScopeId, SqlFacet,
-    TenantId,
+    Backend, Capabilities, Checked, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Health, MemoryLayer,
+    Moment, Provider, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId,
+    Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 /// An opened backend, always behind [`Checked`]: arguments are validated, and what the backend does
@@ -108,6 +109,59 @@ impl Memory {
     pub async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         self.provider.tenants(after, limit).await
     }
+
+    /// Forgets a tenant, a scope or a key in this store.
+    ///
+    /// # Errors
+    /// As [`Provider::erase`].
+    pub async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        self.provider.erase(target).await
+    }
+
+    /// Lists tombstones in the order of their ids: at most `limit` that come after `after`.
+    ///
+    /// # Errors
+    /// As [`Provider::tombstones`].
+    pub async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        self.provider.tombstones(of, after, limit).await
+    }
+
+    /// Adds tombstones of another store.
+    ///
+    /// # Errors
+    /// As [`Provider::bury`].
+    pub async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        self.provider.bury(tombstones).await
+    }
+
+    /// Lists a tenant's scopes that hold something, with their bytes and last use.
+    ///
+    /// # Errors
+    /// As [`Provider::scope_uses`].
+    pub async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.provider.scope_uses(tenant, query).await
+    }
+
+    /// Removes a scope in every facet, if it was not used after `unused_since` and nobody uses it now.
+    ///
+    /// # Errors
+    /// As [`Provider::evict`].
+    pub async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.provider.evict(scope, unused_since).await
+    }
+
+    /// Gives back the room of what nobody can read any more.
+    ///
+    /// # Errors
+    /// As [`Provider::reclaim`].
+    pub async fn reclaim(&self) -> Result<Reclaimed> {
+        self.provider.reclaim().await
+    }
 }
 
 #[async_trait]
@@ -142,5 +196,38 @@ impl Provider for Memory {
 
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         Self::tenants(self, after, limit).await
+    }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        self.provider.moment().await
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        Self::erase(self, target).await
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        Self::tombstones(self, of, after, limit).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        Self::bury(self, tombstones).await
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        Self::scope_uses(self, tenant, query).await
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        Self::evict(self, scope, unused_since).await
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        Self::reclaim(self).await
     }
 }

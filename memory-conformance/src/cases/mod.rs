@@ -12,6 +12,7 @@ mod drift;
 mod embedding;
 mod errors;
 mod filters;
+mod forget;
 mod given;
 mod histories;
 mod hybrid;
@@ -22,10 +23,12 @@ mod kv;
 mod late;
 mod layer;
 mod lexical;
+mod lifecycle;
 mod lifetime;
 mod linear;
 mod list;
 mod models;
+mod moment;
 mod near;
 mod quotas;
 mod ranking;
@@ -75,9 +78,12 @@ pub fn all() -> Vec<Case> {
         reembed::cases(),
         models::cases(),
         scopes::cases(),
+        lifecycle::cases(),
         quotas::cases(),
         transfer::cases(),
         whole::cases(),
+        moment::cases(),
+        forget::cases(),
         concurrency::cases(),
         linear::cases(),
         errors::cases(),

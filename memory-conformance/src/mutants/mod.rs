@@ -10,9 +10,11 @@ mod drift;
 mod edges;
 mod embedding;
 mod filters;
+mod forget;
 mod hybrid;
 mod keys;
 mod layer;
+mod lifecycle;
 mod lifetime;
 mod lists;
 mod meaning;
@@ -134,7 +136,9 @@ pub fn all() -> Vec<Mutant> {
         hybrid::mutants(),
         quotas::mutants(),
         scopes::mutants(),
+        lifecycle::mutants(),
         transfer::mutants(),
+        forget::mutants(),
         concurrency::mutants(),
         truth::mutants(),
         edges::mutants(),

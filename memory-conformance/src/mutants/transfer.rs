@@ -30,6 +30,7 @@ mutants! {
     "import.reuses-versions": ["EXP-8", "VER-2"], "a record brings back a version that the key had" => fault(Fault::ImportReusesVersions);
     "import.all-or-nothing": ["EXP-9"], "a malformed record takes back those before it" => around(all_or_nothing);
     "import.malformed-skipped": ["EXP-9"], "a malformed record is skipped in silence" => door_around(malformed_skipped);
+    "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, Moment], "a moment shows what was written since" => fault(Fault::MomentMoves);
     "import.whole-in-steps": ["EXP-12", "EXP-13"], "an import that is to be whole stores record by record" => fault(Fault::ImportInSteps);
     "import.replacement-keeps": ["EXP-13"], "what was there stays beside what takes its place" => ask(replacement_keeps);
     "import.replacement-drops-first": ["EXP-13"], "what was there goes in a step of its own" => around(drops_first);

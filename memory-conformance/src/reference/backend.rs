@@ -31,7 +31,35 @@ impl Reference {
 
     fn write<T>(&self, scope: &Scope, write: impl FnOnce(&mut ScopeState, Timestamp) -> T) -> T {
         let mut scopes = self.lock();
-        write(scopes.entry(scope.clone()).or_insert_with(|| ScopeState::new(self.faults)), self.clock.now())
+        let state = scopes.entry(scope.clone()).or_insert_with(|| self.fresh(scope));
+        let now = self.clock.now();
+        state.used_at = now;
+        write(state, now)
+    }
+
+    /// As [`Reference::write`], but not to the scope of a run that has ended.
+    fn write_entries<T>(
+        &self,
+        scope: &Scope,
+        write: impl FnOnce(&mut ScopeState, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        let mut scopes = self.lock();
+        let now = self.clock.now();
+        if self.has_ended(scope, now) {
+            return Err(Error::run_ended());
+        }
+        let state = scopes.entry(scope.clone()).or_insert_with(|| self.fresh(scope));
+        state.used_at = now;
+        write(state, now)
+    }
+
+    /// Counts a read as a use.
+    fn use_to_read(&self, scope: &Scope) {
+        if !self.faults.has(Fault::ReadsAreNoUse)
+            && let Some(state) = self.lock().get_mut(scope)
+        {
+            state.used_at = self.clock.now();
+        }
     }
 
     fn read_entries(
@@ -41,7 +69,11 @@ impl Reference {
         options: GetOptions,
         eyes: Eyes,
     ) -> Vec<Option<Entry>> {
-        self.write(scope, |state, now| {
+        self.use_to_read(scope);
+        let mut scopes = self.lock();
+        let state = scopes.entry(scope.clone()).or_insert_with(|| ScopeState::new(self.faults));
+        let now = self.clock.now();
+        {
             let mut read = |key| {
                 let entry = state.live(key, now, eyes).map(|stored| stored.entry.clone());
                 if options.count_access {
@@ -50,7 +82,7 @@ impl Reference {
                 entry
             };
             keys.iter().map(&mut read).collect()
-        })
+        }
     }
 
     /// All records or none, and nobody sees the scope in between.
@@ -65,13 +97,17 @@ impl Reference {
         while let Some(record) = stream::next(&mut records).await {
             all.push(record?);
         }
-        self.write(scope, |state, now| {
+        self.write_entries(scope, |state, now| {
             let mut after = state.clone();
             if options.atomicity == Atomicity::Replacement {
                 after.entries.clear();
             }
             let mut outcome = ImportOutcome::default();
             for (index, record) in (0_u64..).zip(all) {
+                if self.leaves_out(scope, &record, options) {
+                    outcome.forgotten += 1;
+                    continue;
+                }
                 transfer::import(&mut after, now, record, options, &mut outcome)
                     .map_err(|error| error.with_detail("index", index))?;
             }
@@ -250,7 +286,7 @@ impl Backend for Reference {
         {
             drop(self.embed_one(embedder, "too early", EmbedRole::Document).await);
         }
-        let mut outcome = self.write(scope, |state, now| state.set(now, key, value, &options))?;
+        let mut outcome = self.write_entries(scope, |state, now| state.set(now, key, value, &options))?;
         if self.faults.has(Fault::DimensionCheckedLate) {
             self.check_embed(scope, options.embed, Op::Update)?;
         }
@@ -267,6 +303,7 @@ impl Backend for Reference {
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
         let after = query.cursor.as_ref().map(|cursor| cursor.key(scope, &query.prefix)).transpose()?;
+        self.use_to_read(scope);
         Ok(self.read(scope, |state, now| {
             let mut matching = state
                 .all_live(now, Eyes::List)
@@ -302,7 +339,7 @@ impl Backend for Reference {
     ) -> Result<IncrementOutcome> {
         self.check_quota(options.quota, Op::Increment)?;
         self.check_embed(scope, Embed::Auto, Op::Increment)?;
-        let outcome = self.write(scope, |state, now| state.increment(now, key, delta, options))?;
+        let outcome = self.write_entries(scope, |state, now| state.increment(now, key, delta, options))?;
         if !self.faults.has(Fault::NotEmbedded(Op::Increment)) {
             self.embed_written(scope, key, outcome.version, Embed::Auto).await;
         }
@@ -319,7 +356,8 @@ impl Backend for Reference {
         self.check_quota(options.quota, Op::Update)?;
         self.check_embed(scope, Embed::Auto, Op::Update)?;
         let max = self.capabilities.max_value_bytes;
-        let mut outcome = self.write(scope, |state, now| state.update(now, key, &reducer, options, max))?;
+        let mut outcome =
+            self.write_entries(scope, |state, now| state.update(now, key, &reducer, options, max))?;
         if !self.faults.has(Fault::NotEmbedded(Op::Update)) {
             outcome.embedding = self.embed_written(scope, key, outcome.version, Embed::Auto).await;
         }
@@ -343,7 +381,7 @@ impl Backend for Reference {
                 .map_err(|error| error.with_detail("index", index))?;
             looked |= embed != Embed::Never;
         }
-        let mut outcomes = self.write(scope, |state, now| state.bulk_insert(now, &items, options))?;
+        let mut outcomes = self.write_entries(scope, |state, now| state.bulk_insert(now, &items, options))?;
         let most = if self.faults.has(Fault::BulkEmbedsFirst) { 1 } else { items.len() };
         let written = outcomes.iter_mut().zip(&items).take(most).filter(|(outcome, _)| outcome.written);
         for (outcome, item) in written {
@@ -535,8 +573,14 @@ impl Backend for Reference {
         let mut index = 0_u64;
         while let Some(record) = stream::next(&mut records).await {
             let record = record?;
-            self.write(scope, |state, now| transfer::import(state, now, record, options, &mut outcome))
-                .map_err(|error| error.with_detail("index", index))?;
+            let import = |state: &mut ScopeState, now| {
+                if self.leaves_out(scope, &record, options) {
+                    outcome.forgotten += 1;
+                    return Ok(());
+                }
+                transfer::import(state, now, record, options, &mut outcome)
+            };
+            self.write_entries(scope, import).map_err(|error| error.with_detail("index", index))?;
             index += 1;
         }
         Ok(outcome)

@@ -34,6 +34,12 @@ pub(crate) enum Fault {
     VersionPerLife,
     /// Dropping a scope forgets its versions.
     VersionsEndWithDrop,
+    /// Evicting a scope forgets its versions.
+    VersionsEndWithEviction,
+    /// Reads are no use of a scope.
+    ReadsAreNoUse,
+    /// A moment shows the store as it is.
+    MomentMoves,
     /// `created_at` moves with every write.
     CreatedAtMoves,
     /// `updated_at` stays where it was.
@@ -78,6 +84,20 @@ pub(crate) enum Fault {
     AgeFromCreation,
     /// Overwriting keeps the vector of the old text.
     StaleVectorStays,
+    /// What is erased leaves no tombstone.
+    EraseLeavesNoTombstone,
+    /// A scope that begins anew after it was erased begins at version 1.
+    EraseForgetsVersions,
+    /// Scopes of runs stay when their tenant is erased.
+    EraseLeavesRuns,
+    /// Expired entries of an erased scope stay.
+    EraseKeepsExpired,
+    /// Of two tombstones of one target the one that came last holds.
+    BuryReplaces,
+    /// A tombstone from elsewhere may lie in the future.
+    BuryUnclamped,
+    /// A tombstone from elsewhere takes away what is there.
+    BuryErases,
     /// Imported entries get versions of their own.
     ImportRenumbers,
     /// Imported entries keep versions that the key had before.

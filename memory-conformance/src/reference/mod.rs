@@ -2,8 +2,11 @@
 
 mod backend;
 mod broken;
+mod erase;
+mod eviction;
 pub(crate) mod fault;
 mod layer;
+mod moment;
 mod search;
 mod state;
 mod transfer;
@@ -13,8 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_core::{
-    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, Error, ErrorKind, Health,
-    HealthStatus, MemoryLayer, Op, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
+    ErrorKind, EvictOutcome, Health, HealthStatus, MemoryLayer, Moment, Op, Provider, Reclaimed, Result,
+    Scope, ScopeId, ScopeKind, ScopeUsesPage, ScopeUsesQuery, TenantId, Timestamp, Tombstone, TombstoneId,
+    TombstonesOf,
 };
 
 use crate::case::Need;
@@ -47,6 +52,9 @@ pub struct Reference {
     embedder: Option<Arc<dyn Embedder>>,
     capabilities: Capabilities,
     scopes: Arc<Mutex<Scopes>>,
+    /// Runs that have ended, and when. Taken after `scopes`.
+    ended: Arc<Mutex<BTreeMap<Scope, Timestamp>>>,
+    tombstones: Arc<Mutex<erase::Tombstones>>,
     layer: Option<ReferenceLayer>,
     learned: Arc<Mutex<Learned>>,
     faults: Faults,
@@ -64,12 +72,18 @@ impl Reference {
         capabilities.quotas = true;
         capabilities.atomic_import = true;
         capabilities.tenants = true;
+        capabilities.moment = true;
+        capabilities.eviction = true;
+        capabilities.run_fence = true;
+        capabilities.erase = true;
         capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
         Self {
             clock,
             embedder: None,
             capabilities,
             scopes: Arc::default(),
+            ended: Arc::default(),
+            tombstones: Arc::default(),
             layer: None,
             learned: Arc::default(),
             faults: Faults::default(),
@@ -121,7 +135,11 @@ impl Reference {
             Need::Quotas => self.capabilities.quotas = false,
             Need::Stats => self.capabilities.stats = false,
             Need::AtomicImport => self.capabilities.atomic_import = false,
-            Need::Tenants => self.capabilities.tenants = false,
+            Need::Tenants => (self.capabilities.tenants, self.capabilities.moment) = (false, false),
+            Need::Moment => self.capabilities.moment = false,
+            Need::Eviction => self.capabilities.eviction = false,
+            Need::RunFence => self.capabilities.run_fence = false,
+            Need::Erase => self.capabilities.erase = false,
             // It has no SQL to begin with.
             Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
             }
@@ -201,7 +219,7 @@ impl Provider for Reference {
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
-        self.lock().remove(&scope);
+        self.end(&scope);
         if let Some(layer) = &self.layer {
             layer.end(&scope);
         }
@@ -214,6 +232,47 @@ impl Provider for Reference {
             self.lock().keys().map(|scope| scope.tenant.clone()).collect();
         let later = tenants.into_iter().filter(|tenant| after.is_none_or(|after| tenant > after));
         Ok(later.take(limit).collect())
+    }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        self.require(self.capabilities.moment, Op::Moment)?;
+        Ok(self.copied())
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.require(self.capabilities.eviction, Op::ScopeUses)?;
+        self.uses(tenant, &query)
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.require(self.capabilities.eviction, Op::Evict)?;
+        Ok(self.judge(scope, unused_since))
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        self.require(self.capabilities.eviction, Op::Reclaim)?;
+        Ok(self.give_back())
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        self.require(self.capabilities.erase, Op::Erase)?;
+        Ok(self.take_away(target))
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        self.require(self.capabilities.erase, Op::Tombstones)?;
+        Ok(self.tombstones_of(of, after, limit))
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        self.require(self.capabilities.erase, Op::Bury)?;
+        self.bury_all(tombstones);
+        Ok(())
     }
 }
 

@@ -34,12 +34,16 @@ pub(crate) struct ScopeState {
     pub(crate) entries: BTreeMap<Key, Stored>,
     /// The greatest version ever given in this scope.
     pub(crate) counter: u64,
+    /// The greatest version of what was erased here, which no key has again.
+    pub(crate) floor: u64,
     /// The greatest version each key ever had.
     pub(crate) highest: BTreeMap<Key, u64>,
     /// Changes of entries so far.
     pub(crate) generation: u64,
     /// Another number with each.
     pub(crate) nonce: u64,
+    /// When it was used last.
+    pub(crate) used_at: Timestamp,
     first_is_over: bool,
     pub(crate) faults: Faults,
 }

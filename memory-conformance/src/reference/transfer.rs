@@ -45,7 +45,8 @@ pub(crate) fn import(
     }
     state.check_quota(options.quota, now, &entry.key, entry.size_bytes())?;
     // A version that this key had, or one below it, never comes back.
-    let had_it = state.highest.get(&entry.key).is_some_and(|highest| entry.version <= *highest);
+    let had_it = entry.version <= state.floor
+        || state.highest.get(&entry.key).is_some_and(|highest| entry.version <= *highest);
     if (had_it && !state.faults.has(Fault::ImportReusesVersions)) || state.faults.has(Fault::ImportRenumbers)
     {
         entry.version = state.next_version();

@@ -1,6 +1,6 @@
 //! What a provider must refuse of the SQL facet where it does not advertise it.
 
-use memory_core::sql::{SqlScopesQuery, SqlValue, StatementOptions, TxId};
+use memory_core::sql::{RestoreMode, RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
 use memory_core::{RunContext, Scope, SqlFacet};
 
 use super::Refuser;
@@ -86,8 +86,12 @@ impl Asked<'_> {
         self.refuser.expect(door, "drop_sql_scope", sql.drop_sql_scope(scope).await)?;
         self.refuser.expect(door, "sql_usage", sql.sql_usage(scope).await)?;
         self.refuser.expect(door, "dump", sql.dump(scope).await.map(drop))?;
-        let restore = sql.restore(scope, stream::lines(Vec::new())).await;
-        self.refuser.expect(door, "restore", restore)
+        for mode in [RestoreMode::IntoEmpty, RestoreMode::Replace] {
+            let options = RestoreOptions::default().with_mode(mode);
+            let restore = sql.restore(scope, stream::lines(Vec::new()), options).await;
+            self.refuser.expect(door, "restore", restore)?;
+        }
+        Ok(())
     }
 
     /// What is not advertised is not there: a statement that names it fails.

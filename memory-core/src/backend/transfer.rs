@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::embed::EmbeddingModel;
 use crate::entry::{Entry, Quota};
+use crate::erase::Taken;
 use crate::error::{Error, Result};
 use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
 
@@ -147,6 +148,8 @@ pub struct ImportOptions {
     pub quota: Quota,
     /// What is stored together or not at all.
     pub atomicity: Atomicity,
+    /// How old it is; other than `New` requires [`Capabilities::erase`](crate::Capabilities::erase).
+    pub taken: Taken,
 }
 
 impl ImportOptions {
@@ -170,6 +173,13 @@ impl ImportOptions {
         self.atomicity = atomicity;
         self
     }
+
+    /// Sets how old it is.
+    #[must_use]
+    pub const fn with_taken(mut self, taken: Taken) -> Self {
+        self.taken = taken;
+        self
+    }
 }
 
 /// What [`Backend::import_scope`](super::Backend::import_scope) did.
@@ -184,6 +194,8 @@ pub struct ImportOutcome {
     pub skipped: u64,
     /// Records that had expired.
     pub expired: u64,
+    /// Records left out because what they say was forgotten after the copy was taken.
+    pub forgotten: u64,
 }
 
 #[cfg(test)]

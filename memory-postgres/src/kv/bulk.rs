@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use memory_core::{Embed, EmbeddingModel, Error, Expect, Quota, Result, SetOutcome, Ttl};
+use memory_core::drift::{DriftChange, Seen};
+use memory_core::{
+    BulkOptions, DriftCheck, DriftToken, Embed, EmbeddingModel, Error, Expect, Result, SetOutcome, Ttl,
+};
 use tokio_postgres::types::Type;
 
 use crate::error::malformed;
+use crate::kv::drift::{Comparison, Item, Sight};
 use crate::kv::outcome::{Given, Written};
 use crate::kv::row::{column, time, unsigned};
 use crate::kv::target::{Expected, ModelValues, Target, Value, ttl};
@@ -79,15 +83,26 @@ pub(crate) async fn insert(
     store: &Store,
     target: &Target,
     drafts: &[Draft],
-    quota: Quota,
+    options: BulkOptions,
     model: Option<&EmbeddingModel>,
 ) -> Result<Vec<SetOutcome>> {
+    let quota = options.quota;
+    if matches!(options.drift, DriftCheck::Row(_)) {
+        return Err(Error::invalid(
+            "a bulk insert compares the scope's token alone; give what was seen of an entry with its item",
+        ));
+    }
     let embedded = drafts.iter().position(|draft| draft.options.embed != Embed::Never);
     let model = model.filter(|_| embedded.is_some());
     let first = embedded.and_then(|at| i32::try_from(at + 1).ok());
     let mut keys = HashSet::with_capacity(drafts.len());
-    let simple =
-        drafts.iter().all(|draft| draft.options.expect == Expect::Any && keys.insert(draft.key.as_str()));
+    let simple = drafts.iter().all(|draft| {
+        let new = matches!(
+            draft.options.drift,
+            DriftCheck::Off | DriftCheck::Observe | DriftCheck::Row(Seen::Absent)
+        );
+        new && draft.options.expect == Expect::Any && keys.insert(draft.key.as_str())
+    });
     let (texts, model_values) = (target.texts(), ModelValues::from(model));
     let (now, lexicon, (max_entries, max_bytes)) = (store.time.parameter(), lexicon(), limits(&quota));
     let columns = Columns::of(drafts);
@@ -96,7 +111,7 @@ pub(crate) async fn insert(
     let expects: Vec<i16> = expected.iter().map(|expected| expected.kind).collect();
     let versions: Vec<Option<i64>> = expected.iter().map(|expected| expected.version).collect();
     let hashes: Vec<Option<Vec<u8>>> = expected.into_iter().map(|expected| expected.sha256).collect();
-    let mut values = Vec::with_capacity(25);
+    let mut values = Vec::with_capacity(34);
     values.extend(target.values(&texts));
     let own: [Value<'_>; 3] = [(&now, Type::INT8), (&simple, Type::BOOL), (&lexicon, Type::INT2)];
     values.extend(own);
@@ -112,23 +127,83 @@ pub(crate) async fn insert(
     ];
     values.extend(own);
     values.extend(model_values.values());
-    let row = store.write(&store.statements.bulk, &values).await?;
+    let checks: Vec<DriftCheck> = drafts.iter().map(|draft| draft.options.drift).collect();
+    let comparison = Comparison::of(&store.guard, &options.drift);
+    let sights: Vec<Sight> =
+        drafts.iter().map(|draft| Sight::of(&draft.options.drift, draft.options.expect)).collect();
+    let seen: Vec<Option<i64>> = sights.iter().map(|sight| sight.version).collect();
+    let until: Vec<Option<i64>> = sights.iter().map(|sight| sight.until).collect();
+    let tokens: Vec<Option<(i64, i64)>> = checks.iter().map(|check| store.guard.expected(check)).collect();
+    let generations: Vec<Option<i64>> = tokens.iter().map(|token| token.map(|(at, _)| at)).collect();
+    let nonces: Vec<Option<i64>> = tokens.iter().map(|token| token.map(|(_, nonce)| nonce)).collect();
+    let row = if options.drift.compares() || checks.iter().any(DriftCheck::compares) {
+        let own: [Value<'_>; 7] = [
+            (&comparison.drift, Type::INT2),
+            (&seen, Type::INT8_ARRAY),
+            (&until, Type::INT8_ARRAY),
+            (&generations, Type::INT8_ARRAY),
+            (&nonces, Type::INT8_ARRAY),
+            (&comparison.generation, Type::INT8),
+            (&comparison.nonce, Type::INT8),
+        ];
+        values.extend(own);
+        let items: Vec<Item<'_>> =
+            drafts.iter().map(|draft| Item { key: &draft.key, seen: draft.options.drift.seen() }).collect();
+        let strict = comparison.is_of_the_scope() || tokens.iter().any(Option::is_some);
+        store.write_checked(target, &items, strict, &store.statements.bulk_checked, &values).await?
+    } else {
+        store.write(&store.statements.bulk, &values).await?
+    };
     let written = Written::read(&row)?;
     let at = usize::try_from(column::<i32>(&row, 8, "outcome")?).unwrap_or_default();
     let refused = at.checked_sub(1).and_then(|index| drafts.get(index));
     let life = refused.map_or(Ttl::Keep, |draft| draft.options.ttl);
-    written.judge(Given { ttl: life, quota: &quota, model }).map_err(|error| match at.checked_sub(1) {
+    let judged = match written.drifted() {
+        Some(reason) => Err(reason.refusal(store.guard.tokens(&row, TOKENS)?.0)),
+        None => written.judge(Given { ttl: life, quota: &quota, model }),
+    };
+    judged.map_err(|error| match at.checked_sub(1) {
         Some(index) => error.with_detail("index", index),
         None => error,
     })?;
-    let outcomes = match column::<Option<Vec<i64>>>(&row, 10, "version")? {
+    let mut outcomes = match column::<Option<Vec<i64>>>(&row, 10, "version")? {
         Some(versions) => one_by_one(&row, &versions)?,
         None => all_new(&row, &written, drafts)?,
     };
     if outcomes.len() == drafts.len() {
+        if checks.iter().any(DriftCheck::tells) {
+            tell(drafts, &mut outcomes, store.guard.tokens(&row, TOKENS)?);
+        }
         Ok(outcomes)
     } else {
         Err(Error::internal("PostgreSQL answered for another number of items than were sent"))
+    }
+}
+
+/// Where the tokens of a bulk insert begin in its row.
+const TOKENS: usize = 14;
+
+/// Tells each item the token before and after it. Those between the first and the last were never there for anybody to
+/// see: they differ, and that is all.
+fn tell(drafts: &[Draft], outcomes: &mut [SetOutcome], (first, last): (DriftToken, DriftToken)) {
+    let mut left = outcomes.iter().filter(|outcome| outcome.written).count();
+    let mut before = first;
+    for (draft, outcome) in drafts.iter().zip(outcomes) {
+        let mut after = before;
+        if outcome.written {
+            left = left.saturating_sub(1);
+            after = match left {
+                0 => last,
+                _ => DriftToken { generation: before.generation.and_then(|at| at.checked_add(1)), ..before },
+            };
+            if after.generation.is_none() {
+                after = DriftToken::new(first.database, 1, 0);
+            }
+        }
+        if draft.options.drift.tells() {
+            outcome.drift = Some(DriftChange::new(before, after, Some(draft.digest(outcome.expires_at))));
+        }
+        before = after;
     }
 }
 

@@ -1,8 +1,11 @@
 //! The key/value facet.
 
 mod bulk;
+pub(crate) mod drift;
 pub(crate) mod embed;
+pub(crate) mod erase;
 pub(crate) mod marks;
+pub(crate) mod moment;
 pub(crate) mod outcome;
 mod portable;
 pub(crate) mod read;
@@ -11,15 +14,17 @@ pub(crate) mod row;
 pub(crate) mod statements;
 pub(crate) mod sweep;
 pub(crate) mod target;
+pub(crate) mod uses;
 mod write;
 
 use async_trait::async_trait;
 use memory_core::reduce::Reducer;
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, Embed, Embedder, Embedding, Entry,
-    Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key, ListQuery,
-    NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage, ScopeStats,
-    ScopesQuery, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId, UpdateOptions, UpdateOutcome,
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, Embedder, Embedding,
+    Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json, Key,
+    ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopePage,
+    ScopeStats, ScopesQuery, SearchQuery, SearchResults, SetOptions, SetOutcome, TenantId, UpdateOptions,
+    UpdateOutcome,
 };
 
 use crate::kv::embed::Wanted;
@@ -33,7 +38,9 @@ use crate::store::Store;
 #[async_trait]
 impl Backend for PostgresProvider {
     async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
-        let stored = read::stored(&self.store, &Target::of(scope), key).await?;
+        let target = Target::of(scope);
+        uses::used(&self.store, &target, false).await?;
+        let stored = read::stored(&self.store, &target, key).await?;
         Ok(stored.map(|stored| self.store.finish(stored, options)))
     }
 
@@ -41,7 +48,9 @@ impl Backend for PostgresProvider {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let stored = read::many(&self.store, &Target::of(scope), keys).await?;
+        let target = Target::of(scope);
+        uses::used(&self.store, &target, false).await?;
+        let stored = read::many(&self.store, &target, keys).await?;
         let entries = keys.iter().map(|key| {
             let StoredEntry { entry, space, born } = stored.get(key)?;
             let stored = StoredEntry { entry: entry.clone(), space: *space, born: *born };
@@ -53,6 +62,7 @@ impl Backend for PostgresProvider {
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
         self.refuse_embedding("set", options.embed)?;
         let target = Target::of(scope);
+        uses::used(&self.store, &target, true).await?;
         let draft = Draft::new(&target.digest, key.clone(), value, options);
         let embedder = self.embedder();
         let mut outcome = write::set(&self.store, &target, &draft, embedder.map(Embedder::model)).await?;
@@ -67,11 +77,15 @@ impl Backend for PostgresProvider {
     }
 
     async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
-        write::delete(&self.store, &Target::of(scope), key, options.expect).await
+        let target = Target::of(scope);
+        uses::used(&self.store, &target, false).await?;
+        write::delete(&self.store, &target, key, options).await
     }
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
-        let (stored, next) = read::list(&self.store, &Target::of(scope), &query).await?;
+        let target = Target::of(scope);
+        uses::used(&self.store, &target, false).await?;
+        let (stored, next) = read::list(&self.store, &target, &query).await?;
         let counts = self.store.accesses.look();
         let entries = stored.into_iter().map(|StoredEntry { mut entry, space, born }| {
             entry.access_count = counts.total(space, entry.key.as_str(), born, entry.access_count);
@@ -88,6 +102,7 @@ impl Backend for PostgresProvider {
         options: UpdateOptions,
     ) -> Result<IncrementOutcome> {
         let target = Target::of(scope);
+        uses::used(&self.store, &target, true).await?;
         let model = self.embedder().map(Embedder::model);
         let (outcome, text) = write::increment(&self.store, &target, key, delta, options, model).await?;
         self.embed_modified(&target, key, outcome.version, text).await;
@@ -102,6 +117,7 @@ impl Backend for PostgresProvider {
         options: UpdateOptions,
     ) -> Result<UpdateOutcome> {
         let target = Target::of(scope);
+        uses::used(&self.store, &target, true).await?;
         let model = self.embedder().map(Embedder::model);
         let (mut outcome, text) = write::update(&self.store, &target, key, &reducer, options, model).await?;
         outcome.embedding = self.embed_modified(&target, key, outcome.version, text).await;
@@ -122,10 +138,11 @@ impl Backend for PostgresProvider {
             return Ok(Vec::new());
         }
         let target = Target::of(scope);
+        uses::used(&self.store, &target, true).await?;
         let drafts: Vec<Draft> = items.into_iter().map(|item| Draft::of(&target.digest, item)).collect();
         let embedder = self.embedder();
         let model = embedder.map(Embedder::model);
-        let mut outcomes = bulk::insert(&self.store, &target, &drafts, options.quota, model).await?;
+        let mut outcomes = bulk::insert(&self.store, &target, &drafts, options, model).await?;
         if let Some(embedder) = embedder {
             let written = |at: usize| {
                 let draft = drafts.get(at)?;
@@ -138,7 +155,9 @@ impl Backend for PostgresProvider {
     }
 
     async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
-        search::search(&self.store, &Target::of(scope), self.embedder(), query).await
+        let target = Target::of(scope);
+        uses::used(&self.store, &target, false).await?;
+        search::search(&self.store, &target, self.embedder(), query).await
     }
 
     async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
@@ -151,7 +170,11 @@ impl Backend for PostgresProvider {
     }
 
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
-        read::scopes(&self.store, tenant, &query).await
+        read::scopes(&self.store, None, tenant, &query).await
+    }
+
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        drift::state(&self.store, &Target::of(scope)).await
     }
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
@@ -159,7 +182,7 @@ impl Backend for PostgresProvider {
     }
 
     async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
-        Ok(portable::export(&self.store, Target::of(scope)))
+        Ok(portable::export(&self.store, Target::of(scope), None))
     }
 
     async fn import_scope(
@@ -168,7 +191,9 @@ impl Backend for PostgresProvider {
         records: RecordStream,
         options: ImportOptions,
     ) -> Result<ImportOutcome> {
-        portable::import(&self.store, &Target::of(scope), records, options).await
+        let target = Target::of(scope);
+        uses::used(&self.store, &target, true).await?;
+        portable::import(&self.store, &target, records, options).await
     }
 }
 

@@ -1,12 +1,14 @@
 //! What the functions that write answer, as results.
 
+use memory_core::drift::DriftReason;
 use memory_core::{EmbeddingModel, Error, ErrorKind, Quota, Result, Timestamp, Ttl};
 use tokio_postgres::Row;
 
 use crate::error::malformed;
+use crate::kv::drift::reason;
 use crate::kv::row::{column, time};
 
-/// A value of the type `written`.
+/// A value of the type `written`, or `receipt`, which begins alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     outcome: i16,
@@ -35,6 +37,11 @@ impl Written {
             expires_at: number(3)?.map(time).transpose()?,
             counts: [number(4)?, number(5)?, number(6)?, number(7)?],
         })
+    }
+
+    /// Why it was refused for drift, if it was.
+    pub(crate) fn drifted(&self) -> Option<DriftReason> {
+        reason(self.outcome)
     }
 
     /// Whether something was written; an error where it was refused.

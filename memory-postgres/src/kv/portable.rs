@@ -9,7 +9,7 @@ use std::time::Duration;
 use memory_core::backend::check_vectors;
 use memory_core::{
     Atomicity, EmbeddingModel, Error, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting, Record,
-    RecordStream, RecordVector, Result, Stream, Ttl,
+    RecordStream, RecordVector, Result, Stream, Taken, Ttl,
 };
 use tokio::sync::mpsc;
 use tokio_postgres::IsolationLevel;
@@ -19,7 +19,9 @@ use crate::connect::Transaction;
 use crate::error::malformed;
 use crate::kv::bulk::{Columns, literal};
 use crate::kv::embed::Numbers;
+use crate::kv::erase::Judge;
 use crate::kv::marks::Marks;
+use crate::kv::moment::Snapshot;
 use crate::kv::outcome::{Given, Written};
 use crate::kv::read::page;
 use crate::kv::row::{self, column, encode_metadata, signed, unsigned};
@@ -39,12 +41,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 type Page = Result<Vec<Record>>;
 
 /// EXP-1. Pages come from one snapshot, over a connection of their own.
-pub(crate) fn export(store: &Arc<Store>, target: Target) -> RecordStream {
+pub(crate) fn export(store: &Arc<Store>, target: Target, at: Option<Snapshot>) -> RecordStream {
     let (sender, pages) = mpsc::channel::<Page>(1);
     let store = Arc::clone(store);
     tokio::spawn(async move {
         let ended = tokio::select! {
-            ended = send(&store, &target, &sender) => ended,
+            ended = send(&store, &target, at.as_ref(), &sender) => ended,
             () = sender.closed() => return,
         };
         if let Err(error) = ended {
@@ -81,9 +83,17 @@ impl Stream for Pages {
     }
 }
 
-async fn send(store: &Store, target: &Target, pages: &mpsc::Sender<Page>) -> Result<()> {
+async fn send(
+    store: &Store,
+    target: &Target,
+    at: Option<&Snapshot>,
+    pages: &mpsc::Sender<Page>,
+) -> Result<()> {
     let mut connection = store.connections.take().await?;
     let snapshot = connection.transaction(IsolationLevel::RepeatableRead, true).await?;
+    if let Some(at) = at {
+        at.enter(&snapshot).await?;
+    }
     let query = ListQuery::default();
     let mut after: Option<String> = None;
     loop {
@@ -153,7 +163,7 @@ pub(crate) async fn import(
     options: ImportOptions,
 ) -> Result<ImportOutcome> {
     match options.atomicity {
-        Atomicity::Record => steps(store, target, records, options, None).await,
+        Atomicity::Record => steps(store, target, records, options, None, None).await,
         _ => whole(store, target, records, options).await,
     }
 }
@@ -167,6 +177,10 @@ async fn whole(
 ) -> Result<ImportOutcome> {
     let mut connection = store.connections.take().await?;
     let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+    let judge = match options.taken {
+        Taken::New => None,
+        _ => Some(Judge::over(store, &target.scope, &transaction).await?),
+    };
     if options.atomicity == Atomicity::Replacement {
         let texts = target.texts();
         let (now, durable) = (store.time.parameter(), target.scope.kind.is_durable());
@@ -176,7 +190,7 @@ async fn whole(
         values.extend(own);
         transaction.query(&store.statements.drop, &values).await?;
     }
-    match steps(store, target, records, options, Some(&transaction)).await {
+    match steps(store, target, records, options, Some(&transaction), judge.as_ref()).await {
         Ok(outcome) => transaction.commit().await.map(|()| outcome),
         Err(error) => {
             transaction.rollback().await;
@@ -191,6 +205,7 @@ async fn steps(
     mut records: RecordStream,
     options: ImportOptions,
     within: Option<&Transaction<'_>>,
+    judge: Option<&Judge>,
 ) -> Result<ImportOutcome> {
     let mut outcome = ImportOutcome::default();
     let mut index = 0_u64;
@@ -208,7 +223,24 @@ async fn steps(
         let first = index;
         index += step.len() as u64;
         if !step.is_empty() {
-            let (stored, refused) = import_step(store, target, &step, options, within).await?;
+            let (step, numbers) = match judge {
+                Some(judge) => judge.take(step, options.taken),
+                None => (step, Vec::new()),
+            };
+            let (stored, refused) = match (within, options.taken) {
+                (None, Taken::At(_) | Taken::Undated) => {
+                    judged_step(store, target, step, options, &mut outcome).await?
+                }
+                _ if step.is_empty() => (ImportOutcome::default(), None),
+                _ => import_step(store, target, &step, options, within).await?,
+            };
+            if judge.is_some() {
+                outcome.forgotten += index - first - numbers.len() as u64;
+            }
+            let refused = refused.map(|(at, error)| {
+                let number = usize::try_from(at).ok().and_then(|at| numbers.get(at).copied());
+                (number.unwrap_or(at), error)
+            });
             outcome.created += stored.created;
             outcome.replaced += stored.replaced;
             outcome.skipped += stored.skipped;
@@ -222,6 +254,41 @@ async fn steps(
             Some(None) => return Ok(outcome),
             Some(Some(error)) if error.details().contains_key("index") => return Err(error),
             Some(Some(error)) => return Err(error.with_detail("index", index)),
+        }
+    }
+}
+
+/// A step that is judged in a transaction of its own.
+async fn judged_step(
+    store: &Store,
+    target: &Target,
+    step: Vec<Record>,
+    options: ImportOptions,
+    outcome: &mut ImportOutcome,
+) -> Result<(ImportOutcome, Option<(u64, Error)>)> {
+    let mut connection = store.connections.take().await?;
+    let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+    let judge = Judge::over(store, &target.scope, &transaction).await?;
+    let given = step.len() as u64;
+    let (step, numbers) = judge.take(step, options.taken);
+    outcome.forgotten += given - numbers.len() as u64;
+    if step.is_empty() {
+        transaction.commit().await?;
+        return Ok((ImportOutcome::default(), None));
+    }
+    match import_step(store, target, &step, options, Some(&transaction)).await {
+        // Records before a refused one stay.
+        Ok((stored, refused)) => {
+            transaction.commit().await?;
+            let numbered = refused.map(|(at, error)| {
+                let number = usize::try_from(at).ok().and_then(|at| numbers.get(at).copied());
+                (number.unwrap_or(at), error)
+            });
+            Ok((stored, numbered))
+        }
+        Err(error) => {
+            transaction.rollback().await;
+            Err(error)
         }
     }
 }

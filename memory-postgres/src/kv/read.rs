@@ -12,6 +12,7 @@ use tokio_postgres::types::Type;
 
 use crate::error::{Effect, malformed};
 use crate::kv::marks::required;
+use crate::kv::moment::{self, Snapshot};
 use crate::kv::row::{self, COLUMNS, StoredEntry, column, signed, unsigned};
 use crate::kv::target::{Target, Value, kind_number};
 use crate::search::filter::condition;
@@ -166,20 +167,29 @@ pub(crate) async fn stats(
 }
 
 /// SCO-6.
-pub(crate) async fn tenants(store: &Store, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+pub(crate) async fn tenants(
+    store: &Store,
+    at: Option<&Snapshot>,
+    after: Option<&TenantId>,
+    limit: usize,
+) -> Result<Vec<TenantId>> {
     // No tenant's id is empty.
     let after = after.map_or("", TenantId::as_str);
     let limit = signed(u64::try_from(limit).unwrap_or(u64::MAX));
     let values: [Value<'_>; 2] = [(&after, Type::TEXT), (&limit, Type::INT8)];
-    let connection = store.connections.take().await?;
-    let rows = connection.query(&store.statements.tenants, &values, Effect::None).await?;
+    let rows = moment::rows(store, at, &store.statements.tenants, &values).await?;
     rows.iter()
         .map(|row| TenantId::new(column::<String>(row, 0, "scope")?).map_err(|_| malformed("scope")))
         .collect()
 }
 
 /// SCO-1.
-pub(crate) async fn scopes(store: &Store, tenant: &TenantId, query: &ScopesQuery) -> Result<ScopePage> {
+pub(crate) async fn scopes(
+    store: &Store,
+    at: Option<&Snapshot>,
+    tenant: &TenantId,
+    query: &ScopesQuery,
+) -> Result<ScopePage> {
     let after = query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;
     let of_kind = query.kind.map(kind_number);
     let (after_kind, after_id) = match &after {
@@ -196,8 +206,7 @@ pub(crate) async fn scopes(store: &Store, tenant: &TenantId, query: &ScopesQuery
         (&limit, Type::INT8),
         (&now, Type::INT8),
     ];
-    let connection = store.connections.take().await?;
-    let rows = connection.query(&store.statements.scopes, &values, Effect::None).await?;
+    let rows = moment::rows(store, at, &store.statements.scopes, &values).await?;
     let infos = rows.iter().take(query.limit).map(|row| {
         let kind = match column::<i16>(row, 0, "scope")? {
             0 => ScopeKind::Agent,

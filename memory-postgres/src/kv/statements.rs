@@ -8,18 +8,36 @@ const SCOPE: &str = "s.tenant = $1 AND s.kind = $2 AND s.name = $3";
 /// Members of a value of type `written` in `f.w`.
 const WRITTEN: &str = "(f.w).outcome, (f.w).version, (f.w).created, (f.w).expires_at, (f.w).entries_before, \
      (f.w).bytes_before, (f.w).entries_after, (f.w).bytes_after";
+/// And its tokens, before and after.
+const TOKENS: &str = "(f.w).generation_before, (f.w).nonce_before, (f.w).generation_after, (f.w).nonce_after";
 
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) get: String,
     pub(crate) get_many: String,
     pub(crate) set: String,
+    pub(crate) set_checked: String,
     pub(crate) delete: String,
+    pub(crate) delete_checked: String,
     pub(crate) increment: String,
+    pub(crate) increment_told: String,
     pub(crate) replace: String,
+    pub(crate) replace_told: String,
     pub(crate) bulk: String,
+    pub(crate) bulk_checked: String,
+    pub(crate) drift_state: String,
+    pub(crate) look: String,
+    pub(crate) counted: String,
     pub(crate) import: String,
     pub(crate) drop: String,
+    pub(crate) use_of: String,
+    pub(crate) use_scope: String,
+    pub(crate) scope_uses: String,
+    pub(crate) evict: String,
+    pub(crate) run_end: String,
+    pub(crate) sweep_uses: String,
+    pub(crate) note_sql: String,
+    pub(crate) with_sql: String,
     pub(crate) tenants: String,
     pub(crate) vectors: String,
     pub(crate) stats: String,
@@ -44,11 +62,18 @@ impl Statements {
                 .replace("{columns}", COLUMNS)
                 .replace("{scope}", SCOPE)
                 .replace("{written}", WRITTEN)
+                .replace("{tokens}", TOKENS)
                 .replace("{entry}", "JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space");
             named(&template, schema, vector)
         };
         let function = |name: &str, parameters: usize, columns: &str| {
             let parameters: Vec<String> = (1..=parameters).map(|number| format!("${number}")).collect();
+            text(&format!("SELECT {columns} FROM @schema@.{name}({}) f", parameters.join(", ")))
+        };
+        // The last ones are not given.
+        let plain = |name: &str, parameters: usize, others: usize, columns: &str| {
+            let parameters = (1..=parameters).map(|number| format!("${number}"));
+            let parameters: Vec<String> = parameters.chain((0..others).map(|_| "NULL".to_owned())).collect();
             text(&format!("SELECT {columns} FROM @schema@.{name}({}) f", parameters.join(", ")))
         };
         Self {
@@ -60,14 +85,23 @@ impl Statements {
                 "SELECT {columns} FROM @schema@.scope s {entry} WHERE {scope} AND e.key = ANY ($4) \
                  AND (e.expires_at IS NULL OR e.expires_at > coalesce($5, @schema@.now_ms()))",
             ),
-            set: function("kv_set", 23, "*"),
-            delete: function("kv_delete", 8, "*"),
+            set: plain("kv_set_2", 23, 7, "*"),
+            set_checked: function("kv_set_2", 30, "*"),
+            delete: plain("kv_delete_2", 8, 7, "*"),
+            delete_checked: function("kv_delete_2", 15, "*"),
             increment: function("kv_increment", 14, "{written}, f.value, f.text"),
+            increment_told: function("kv_increment_2", 14, "{written}, f.value, f.text, {tokens}"),
             replace: function("kv_replace", 18, "*"),
-            bulk: function(
-                "kv_bulk",
-                25,
-                "{written}, f.at, f.now, f.versions, f.created, f.written, f.expires",
+            replace_told: function("kv_replace_2", 18, "*"),
+            bulk: plain("kv_bulk_2", 25, 9, BULK),
+            bulk_checked: function("kv_bulk_2", 34, BULK),
+            drift_state: text("SELECT s.generation, s.nonce, CASE WHEN s.generation > 0 THEN s.version ELSE 0 END \
+                 FROM @schema@.scope s WHERE {scope}",
+            ),
+            look: function("guard_look", 3, "*"),
+            counted: text(
+                "SELECT count(*), coalesce(sum(e.size), 0)::bigint, count(e.expires_at), coalesce(max(e.version), 0) \
+                 FROM @schema@.entry e WHERE e.tenant = $1 AND e.space = $2",
             ),
             import: function(
                 "kv_import",
@@ -75,6 +109,23 @@ impl Statements {
                 "{written}, f.at, f.created, f.replaced, f.skipped, f.expired",
             ),
             drop: function("kv_drop", 5, "f"),
+            use_of: text("SELECT coalesce($4, @schema@.now_ms()) - @schema@.use_of($1, $2, $3)"),
+            use_scope: function("use_scope", 6, "f"),
+            scope_uses: text(
+                "SELECT c.kind, c.name, c.bytes, coalesce(u.used_at, c.since), c.now FROM (SELECT s.kind, s.name, \
+                 s.entries - x.entries AS entries, s.bytes - x.bytes AS bytes, t.since, coalesce($6, @schema@.now_ms()) AS now \
+                 FROM @schema@.scope s CROSS JOIN @schema@.uses_since t \
+                 CROSS JOIN LATERAL @schema@.expired(s, coalesce($6, @schema@.now_ms())) x \
+                 WHERE s.tenant = $1 AND s.entries > 0 AND ($2::smallint IS NULL OR s.kind = $2) \
+                 AND (s.kind, s.name) > ($3, $4)) c \
+                 LEFT JOIN @schema@.scope_use u ON u.mark = @schema@.scope_mark($1, c.kind, c.name) \
+                 WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
+            ),
+            evict: function("kv_evict", 7, "f.outcome, f.bytes, f.used"),
+            run_end: function("run_end", 5, "f"),
+            sweep_uses: function("sweep_uses", 3, "f"),
+            note_sql: text("UPDATE @schema@.uses_since SET with_sql = true WHERE NOT with_sql"),
+            with_sql: text("SELECT coalesce((SELECT t.with_sql FROM @schema@.uses_since t), true)"),
             vectors: function("kv_vectors", 12, "f"),
             stats: text(
                 "SELECT s.entries - x.entries, s.bytes - x.bytes, s.expiring - x.entries, \
@@ -153,6 +204,9 @@ impl Statements {
         }
     }
 }
+
+/// What a bulk insert answers.
+const BULK: &str = "{written}, f.at, f.now, f.versions, f.created, f.written, f.expires, {tokens}";
 
 /// The text that was embedded before by another model, where that was not the entry's own.
 const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE s.vectors > 0 \

@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 use crate::error::Effect;
 use crate::kv::row::{column, signed};
 use crate::kv::target::Value;
+use crate::kv::uses;
 use crate::search::index;
 use crate::store::Store;
 
@@ -37,9 +38,12 @@ pub(crate) async fn run(store: Weak<Store>) {
         if let Err(error) = accesses(&store).await {
             tracing::debug!(%error, "access counts stay held");
         }
+        if let Err(error) = uses::flush(&store).await {
+            tracing::debug!(%error, "uses of scopes stay held");
+        }
         beat = beat.wrapping_add(1);
         if beat.is_multiple_of(BEATS_OF_SWEEP)
-            && let Err(error) = sweep(&store).await
+            && let Err(error) = sweep(&store).await.and(uses::sweep_uses(&store, false).await)
         {
             tracing::debug!(%error, "sweeping is put off");
         }

@@ -9,7 +9,7 @@ use crate::error::Effect;
 use crate::store::Store;
 
 /// How often a statement that was in another's way is tried again.
-const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 5;
 
 /// A scope, its digest, and its kind as a number.
 #[derive(Clone, Debug)]

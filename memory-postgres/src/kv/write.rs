@@ -1,16 +1,19 @@
 //! Writes of one entry.
 
+use memory_core::drift::ContentDigest;
 use memory_core::entry::size_bytes;
 use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::reduce::{Reduced, Reducer, reduce};
 use memory_core::{
-    DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, ErrorKind, Expect, IncrementOutcome,
-    Json, Key, NewEntry, Quota, Result, Retry, Scope, ScopeDigest, SetOptions, SetOutcome, UpdateOptions,
-    UpdateOutcome,
+    DeleteOptions, DeleteOutcome, DropOutcome, Embed, EmbeddingModel, Entry, Error, ErrorKind,
+    IncrementOutcome, Json, Key, NewEntry, Quota, Result, Retry, Scope, ScopeDigest, SetOptions, SetOutcome,
+    Timestamp, UpdateOptions, UpdateOutcome,
 };
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::error::malformed;
+use crate::kv::drift::{Comparison, Item, Sight, reason};
 use crate::kv::marks::Marks;
 use crate::kv::outcome::{Given, Written};
 use crate::kv::row::{column, encode_metadata, signed};
@@ -62,6 +65,12 @@ impl Draft {
         }
     }
 
+    /// What the entry says once it is stored.
+    pub(crate) fn digest(&self, expires_at: Option<Timestamp>) -> ContentDigest {
+        let SetOptions { metadata, source, text, .. } = &self.options;
+        ContentDigest::of(&self.value, metadata, source.as_ref(), text.as_deref(), expires_at)
+    }
+
     pub(crate) fn source(&self) -> Option<&str> {
         self.options.source.as_ref().map(memory_core::Source::as_str)
     }
@@ -91,7 +100,7 @@ pub(crate) async fn set(
     let expected = Expected::from(options.expect);
     let (max_entries, max_bytes) = limits(&options.quota);
     let (key, value, source) = (draft.key.as_str(), draft.value.as_str(), draft.source());
-    let mut values = Vec::with_capacity(23);
+    let mut values = Vec::with_capacity(30);
     values.extend(target.values(&texts));
     let own: [Value<'_>; 17] = [
         (&now, Type::INT8),
@@ -114,9 +123,24 @@ pub(crate) async fn set(
     ];
     values.extend(own);
     values.extend(model_values.values());
-    let written = Written::read(&store.write(&store.statements.set, &values).await?)?;
+    let check = &options.drift;
+    let (comparison, sight) = (Comparison::of(&store.guard, check), Sight::of(check, options.expect));
+    let row = if check.compares() {
+        values.extend(comparison.of_one(&sight));
+        let item = Item { key: &draft.key, seen: check.seen() };
+        let statement = &store.statements.set_checked;
+        store.write_checked(target, &[item], comparison.is_of_the_scope(), statement, &values).await?
+    } else {
+        store.write(&store.statements.set, &values).await?
+    };
+    let written = Written::read(&row)?;
+    if let Some(reason) = written.drifted() {
+        return Err(reason.refusal(store.guard.tokens(&row, 8)?.0));
+    }
     let wrote = written.judge(Given { ttl: options.ttl, quota: &options.quota, model })?;
-    Ok(SetOutcome::new(written.version()?, written.created(), wrote, written.expires_at))
+    let mut outcome = SetOutcome::new(written.version()?, written.created(), wrote, written.expires_at);
+    outcome.drift = store.guard.told(check, &row, 8, || Some(draft.digest(written.expires_at)))?;
+    Ok(outcome)
 }
 
 /// DEL.
@@ -124,24 +148,40 @@ pub(crate) async fn delete(
     store: &Store,
     target: &Target,
     key: &Key,
-    expect: Expect,
+    options: DeleteOptions,
 ) -> Result<DeleteOutcome> {
     let texts = target.texts();
-    let (now, key, expected) = (store.time.parameter(), key.as_str(), Expected::from(expect));
-    let mut values = Vec::with_capacity(8);
+    let (now, name, expected) = (store.time.parameter(), key.as_str(), Expected::from(options.expect));
+    let mut values = Vec::with_capacity(15);
     values.extend(target.values(&texts));
     let own: [Value<'_>; 5] = [
         (&now, Type::INT8),
-        (&key, Type::TEXT),
+        (&name, Type::TEXT),
         (&expected.kind, Type::INT2),
         (&expected.version, Type::INT8),
         (&expected.sha256, Type::BYTEA),
     ];
     values.extend(own);
-    let row = store.write(&store.statements.delete, &values).await?;
-    match column::<i16>(&row, 0, "outcome")? {
-        0 => Ok(DeleteOutcome::new(true)),
-        1 => Ok(DeleteOutcome::new(false)),
+    let check = &options.drift;
+    let (comparison, sight) = (Comparison::of(&store.guard, check), Sight::of(check, options.expect));
+    let row = if check.compares() {
+        values.extend(comparison.of_one(&sight));
+        let item = Item { key, seen: check.seen() };
+        let statement = &store.statements.delete_checked;
+        store.write_checked(target, &[item], comparison.is_of_the_scope(), statement, &values).await?
+    } else {
+        store.write(&store.statements.delete, &values).await?
+    };
+    let outcome = column::<i16>(&row, 0, "outcome")?;
+    if let Some(reason) = reason(outcome) {
+        return Err(reason.refusal(store.guard.tokens(&row, 2)?.0));
+    }
+    match outcome {
+        0 | 1 => {
+            let mut deleted = DeleteOutcome::new(outcome == 0);
+            deleted.drift = store.guard.told(check, &row, 2, || None)?;
+            Ok(deleted)
+        }
         2 => Err(Error::conflict(
             column::<Option<i64>>(&row, 1, "version")?.and_then(|v| u64::try_from(v).ok()),
         )),
@@ -176,11 +216,15 @@ pub(crate) async fn increment(
     ];
     values.extend(own);
     values.extend(model_values.values());
-    let row = store.write(&store.statements.increment, &values).await?;
+    let statements = &store.statements;
+    let statement = if options.drift.tells() { &statements.increment_told } else { &statements.increment };
+    let row = store.write(statement, &values).await?;
     let written = Written::read(&row)?;
     written.judge(Given { ttl: options.ttl, quota: &options.quota, model })?;
     let value: i64 = column(&row, 8, "value")?;
-    let outcome = IncrementOutcome::new(value, written.version()?, written.expires_at);
+    let mut outcome = IncrementOutcome::new(value, written.version()?, written.expires_at);
+    // What it says beside the number was not read.
+    outcome.drift = store.guard.told(&options.drift, &row, 10, || None)?;
     Ok((outcome, column(&row, 9, "text")?))
 }
 
@@ -210,7 +254,8 @@ pub(crate) async fn update(
         let mut entry =
             stored.unwrap_or_else(|| Entry::new(key.clone(), Json::null(), 1, memory_core::Timestamp::EPOCH));
         entry.value = reduced.value.clone();
-        let written = replace(store, target, &entry, version, options, model).await?;
+        let row = replace(store, target, &entry, version, options, model).await?;
+        let written = Written::read(&row)?;
         if written.is_conflict() {
             continue;
         }
@@ -219,6 +264,9 @@ pub(crate) async fn update(
         let mut outcome = UpdateOutcome::new(value, written.version()?, written.expires_at);
         outcome.appended = appended;
         outcome.dropped = dropped;
+        entry.expires_at = outcome.expires_at;
+        let digest = || Some(ContentDigest::of_entry(&entry));
+        outcome.drift = store.guard.told(&options.drift, &row, 8, digest)?;
         let text = model.map(|_| entry.search_text().into_owned());
         return Ok((outcome, text));
     }
@@ -237,7 +285,7 @@ async fn replace(
     version: Option<u64>,
     options: UpdateOptions,
     model: Option<&EmbeddingModel>,
-) -> Result<Written> {
+) -> Result<Row> {
     let (texts, model_values) = (target.texts(), ModelValues::from(model));
     let (now, lexicon, life) = (store.time.parameter(), lexicon(), ttl(options.ttl));
     let (key, value, version) = (entry.key.as_str(), entry.value.as_str(), version.map(signed));
@@ -262,7 +310,9 @@ async fn replace(
     ];
     values.extend(own);
     values.extend(model_values.values());
-    Written::read(&store.write(&store.statements.replace, &values).await?)
+    let statements = &store.statements;
+    let statement = if options.drift.tells() { &statements.replace_told } else { &statements.replace };
+    store.write(statement, &values).await
 }
 
 /// SCO-4.

@@ -256,7 +256,7 @@ async fn tables(connection: &Connection, config: &PostgresConfig, report: &mut R
         Some(true) => {}
     }
     match schema::state(connection, config).await {
-        Ok(schema::State::Current) => {}
+        Ok(schema::State::Current) => guard(connection, schema_name, report).await?,
         Ok(schema::State::Behind) => report.say(
             "tables",
             Status::Problem,
@@ -270,14 +270,76 @@ async fn tables(connection: &Connection, config: &PostgresConfig, report: &mut R
     rights(connection, schema_name, report).await
 }
 
+/// Whether changes of other programs are noticed, and who could keep them from being.
+async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) -> Result<()> {
+    let readable = connection
+        .query(
+            "SELECT has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'USAGE'), current_user::text, \
+             (SELECT coalesce(string_agg(t.tgname, ', ' ORDER BY t.tgname), '') FROM pg_trigger t \
+             JOIN pg_class e ON e.oid = t.tgrelid WHERE e.relnamespace = n.oid AND NOT t.tgisinternal \
+             AND t.tgname NOT LIKE 'guard\\_%') \
+             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'guard'",
+            &[(&schema_name, Type::TEXT)],
+            Effect::None,
+        )
+        .await?;
+    let Some(row) = readable.first() else { return Ok(()) };
+    let (reads, owns, name): (bool, bool, String) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
+    let others: String = get(row, 3)?;
+    report.expect(
+        "owner",
+        !owns,
+        format!("{name} does not own the tables, and cannot switch off what notices changes of other programs"),
+        (
+            Status::Warning,
+            format!(
+                "{name} owns the tables, or acts for who does, and could switch off what notices changes of other programs; \
+                 run `memory postgres provision --apply --role NAME` as {name}, and have programs connect as that role, with \
+                 `migrate=false`"
+            ),
+        ),
+    );
+    if !reads {
+        // Named among the rights.
+        return Ok(());
+    }
+    let stand = schema::named(
+        "SELECT coalesce((SELECT g.triggers = @schema@.guard_print() FROM @schema@.guard g), false)",
+        schema_name,
+        None,
+    );
+    let stand: bool = get(&self::row(connection, &stand).await?, 0)?;
+    report.expect(
+        "guard",
+        stand,
+        "changes of other programs are noticed",
+        (
+            Status::Problem,
+            "the triggers by which changes of other programs are noticed are not as they were made, and guarded writes are \
+             refused; find out what happened, then run `memory postgres provision --apply` as the owner"
+                .to_owned(),
+        ),
+    );
+    if !others.is_empty() {
+        report.say(
+            "triggers",
+            Status::Warning,
+            format!("the tables have triggers that are not the memory's and run in its writes: {others}"),
+        );
+    }
+    Ok(())
+}
+
 /// Names every table and function of the schema that the user may not use.
 async fn rights(connection: &Connection, schema_name: &str, report: &mut Report) -> Result<()> {
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-               WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname <> 'migration' \
+               WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('migration', 'guard') \
                AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
                AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) \
                UNION ALL SELECT p.proname || '()' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
-               WHERE n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1";
+               WHERE n.nspname = $1 AND p.prorettype <> 'trigger'::regtype AND NOT has_function_privilege(p.oid, 'EXECUTE') \
+               UNION ALL SELECT 'guard' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname = $1 AND c.relname = 'guard' AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1";
     let rows = connection.query(sql, &[(&schema_name, Type::TEXT)], Effect::None).await?;
     let lacking = rows.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>>>()?;
     report.expect(

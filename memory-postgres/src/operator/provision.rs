@@ -19,6 +19,9 @@ pub struct Provisioned {
     pub vector: bool,
     /// The role that was given what the program needs.
     pub role: Option<String>,
+    /// Whether the triggers by which changes of other programs are noticed were made anew, since they were not as they were
+    /// made: sessions that began before find every scope changed.
+    pub repaired: bool,
     /// Whether the database for agents' SQL was set up, too: it was where one is configured.
     pub sql: bool,
 }
@@ -47,7 +50,8 @@ pub fn script(config: &PostgresConfig, role: Option<&str>, vector: bool) -> Resu
 }
 
 /// Makes or updates the tables, installs pgvector where the server has it and the user may, gives `role` what the program
-/// needs, and sets up the database for agents' SQL where one is configured. What is there already stays.
+/// needs, and sets up the database for agents' SQL where one is configured. What is there already stays; the triggers of
+/// the drift guard are made anew where they are not as they were made.
 ///
 /// # Errors
 /// As [`PostgresProvider::open`](crate::PostgresProvider::open); `forbidden` where the user may not.
@@ -59,12 +63,14 @@ pub async fn provision(config: &PostgresConfig, role: Option<&str>) -> Result<Pr
     let provisioned = async {
         install_vector(&connections).await?;
         let found = schema::prepare(&connections, &config).await?;
+        let repaired = schema::repair(&connections, &config).await?;
         if let Some(grants) = grants {
             connections.take().await?.batch(&grants, Effect::Commits).await?;
         }
         Ok(Provisioned {
             schema: config.schema.clone(),
             vector: found.vector.is_some(),
+            repaired,
             role: role.map(str::to_owned),
             sql: prepare_sql(&config).await?,
         })
@@ -133,7 +139,7 @@ fn grants(schema: &str, role: &str) -> Result<String> {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};\n\
          GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role};\n\
          GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};\n\
-         REVOKE INSERT, UPDATE, DELETE ON {schema}.migration FROM {role};\n"
+         REVOKE INSERT, UPDATE, DELETE ON {schema}.migration, {schema}.guard FROM {role};\n"
     ))
 }
 

@@ -24,7 +24,16 @@ struct Part {
 }
 
 const PARTS: &[Part] = &[
-    Part { name: "entries", steps: &[include_str!("v1.sql")], needs_vector: false },
+    Part {
+        name: "entries",
+        steps: &[
+            include_str!("v1.sql"),
+            concat!(include_str!("v2.sql"), include_str!("guard.sql")),
+            include_str!("v3.sql"),
+        ],
+        needs_vector: false,
+    },
+    Part { name: "forget", steps: &[include_str!("forget.sql")], needs_vector: false },
     Part { name: "vectors", steps: &[include_str!("vectors.sql")], needs_vector: true },
 ];
 
@@ -125,6 +134,43 @@ async fn applied(
 }
 
 const APPLIED: &str = "SELECT part, max(version) FROM @schema@.migration GROUP BY part";
+
+/// Makes the triggers anew by which changes of other programs are noticed, where they are not as they were made; tells
+/// whether they were not. What happened without them is not known: every scope is counted, and every token moves.
+///
+/// # Errors
+/// `forbidden` where the user does not own the tables; as the server answers. Then nothing has changed.
+pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -> Result<bool> {
+    let mut connection = connections.take().await?;
+    let stand = named(
+        "SELECT coalesce((SELECT g.triggers = @schema@.guard_print() FROM @schema@.guard g), false)",
+        &config.schema,
+        None,
+    );
+    let row = connection.query_one(&stand, &[], Effect::None).await?;
+    if row.try_get(0).unwrap_or(false) {
+        return Ok(false);
+    }
+    tracing::warn!("making the triggers anew by which changes of other programs are noticed");
+    let mut transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+    transaction.set_deadline(PATIENCE + Duration::from_secs(5));
+    let repaired = async {
+        transaction
+            .batch(&format!("SET LOCAL statement_timeout = '{}s'; {ONLINE}", PATIENCE.as_secs()))
+            .await?;
+        transaction.batch(&named(REPAIR, &config.schema, None)).await
+    };
+    match repaired.await {
+        Ok(()) => transaction.commit().await.map(|()| true).map_err(retried),
+        Err(error) => {
+            transaction.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+/// Counting comes first: it takes the locks that making triggers would wait for.
+const REPAIR: &str = concat!(include_str!("recount.sql"), include_str!("guard.sql"));
 
 /// The text that makes the tables of an empty database, for an operator to read or to run.
 pub(crate) fn script(schema: &str, vector: Option<&str>) -> String {

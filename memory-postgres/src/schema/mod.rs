@@ -2,7 +2,7 @@
 
 mod migrate;
 
-pub(crate) use migrate::{State, prepare, script, state};
+pub(crate) use migrate::{State, prepare, repair, script, state};
 
 /// Puts names into a text of SQL: `@schema@` is the schema of the tables, `@vector@` that of pgvector, quoted.
 pub(crate) fn named(template: &str, schema: &str, vector: Option<&str>) -> String {

@@ -2,18 +2,20 @@
 
 use async_trait::async_trait;
 use memory_core::sql::{
-    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage,
-    SqlValue, StatementOptions, TableInfo, TxId, TxState,
+    DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
+    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
 use memory_core::{EmbedRole, Error, ErrorKind, Result, RunContext, Scope, TenantId};
 use memory_validator::Mode;
 use std::sync::Arc;
+use tokio_postgres::IsolationLevel;
 
 use super::arguments;
 use super::engine::Engine;
 use super::levels::End;
 use super::names::Hex;
 use super::statements::{Call, Ran};
+use crate::kv::erase::Judge;
 use crate::provider::PostgresProvider;
 
 impl PostgresProvider {
@@ -133,7 +135,26 @@ impl SqlFacet for PostgresProvider {
         self.engine()?.dump(scope).await
     }
 
-    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
-        self.engine()?.restore(scope, dump).await
+    async fn restore(
+        &self,
+        scope: &Scope,
+        dump: DumpStream,
+        options: RestoreOptions,
+    ) -> Result<RestoreOutcome> {
+        let engine = self.engine()?;
+        let Some(taken_at) = options.taken_at else { return engine.restore(scope, dump, options.mode).await };
+        // Whoever forgets the scope meanwhile waits for this transaction, and then drops what was restored.
+        let mut connection = self.store.connections.take().await?;
+        let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
+        let judge = Judge::over(&self.store, scope, &transaction).await?;
+        let restored = if judge.covers(taken_at) {
+            let mut outcome = RestoreOutcome::default();
+            outcome.forgotten = true;
+            Ok(outcome)
+        } else {
+            engine.restore(scope, dump, options.mode).await
+        };
+        transaction.rollback().await;
+        restored
     }
 }

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use memory_core::sql::{DumpStream, RestoreOutcome};
+use memory_core::sql::{DumpStream, RestoreMode, RestoreOutcome};
 use memory_core::{Error, ErrorKind, Result, Scope};
 use memory_validator::{Mode, StatementKind};
 use tokio::time::{Instant, timeout_at};
@@ -25,6 +25,20 @@ const STEP_VALUES: usize = 20_000;
 const STEP_BYTES: usize = 1 << 20;
 /// Objects that are told as skipped; more are counted.
 const MOST_SKIPPED: usize = 1_000;
+
+/// What is in a schema and is not part of something else, as it is dropped; relations before the types of their columns.
+const THERE: &str = "\
+    SELECT what, name FROM ( \
+        SELECT 0 AS turn, CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'f' THEN 'FOREIGN TABLE' \
+            ELSE 'TABLE' END AS what, quote_ident(relname) AS name \
+        FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p', 'v', 'm', 'f') \
+        UNION ALL SELECT 1, 'SEQUENCE', quote_ident(relname) FROM pg_class c \
+        WHERE relnamespace = to_regnamespace($1) AND relkind = 'S' AND NOT EXISTS (SELECT FROM pg_depend d \
+            WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')) \
+        UNION ALL SELECT 2, CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, quote_ident(typname) FROM pg_type t \
+        WHERE typnamespace = to_regnamespace($1) AND (typtype IN ('d', 'e', 'r') OR typtype = 'c' AND EXISTS \
+            (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c'))) o \
+    ORDER BY turn, name";
 
 #[derive(Default)]
 struct Progress {
@@ -48,13 +62,14 @@ impl Engine {
         self: &Arc<Self>,
         scope: &Scope,
         mut dump: DumpStream,
+        mode: RestoreMode,
     ) -> Result<RestoreOutcome> {
         self.wake()?;
         let state = self.pool.scope(scope);
         let deadline = self.deadline(None);
         let guard = self.lock(&state, deadline).await?;
         let mut leased = self.session(&state, deadline).await?;
-        let restored = self.restore_into(&mut leased, &mut dump).await;
+        let restored = self.restore_into(&mut leased, &mut dump, mode).await;
         match restored {
             Ok(outcome) => {
                 self.pool.retire(leased);
@@ -71,7 +86,12 @@ impl Engine {
         }
     }
 
-    async fn restore_into(&self, leased: &mut Leased, dump: &mut DumpStream) -> Result<RestoreOutcome> {
+    async fn restore_into(
+        &self,
+        leased: &mut Leased,
+        dump: &mut DumpStream,
+        mode: RestoreMode,
+    ) -> Result<RestoreOutcome> {
         let deadline = self.deadline(None);
         let begin = format!(
             "BEGIN; {}; SELECT mem_sql.enter({}); SET CONSTRAINTS ALL DEFERRED",
@@ -80,19 +100,26 @@ impl Engine {
         );
         said(leased, &begin, deadline).await?;
         let schema = leased.state.hex.schema();
-        let there = self
-            .admin
-            .look(
-                "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace($1) UNION ALL \
-                 SELECT 1 FROM pg_type WHERE typnamespace = to_regnamespace($1) LIMIT 1",
-                &[(&schema, Type::TEXT)],
-            )
-            .await?;
-        if !there.is_empty() {
+        let there = self.admin.look(THERE, &[(&schema, Type::TEXT)]).await?;
+        if mode == RestoreMode::IntoEmpty && !there.is_empty() {
             return Err(Error::new(
                 ErrorKind::Conflict,
-                "the scope's database is not empty; drop it first, or restore into another scope",
+                "the scope's database is not empty; drop or replace it, or restore into another scope",
             ));
+        }
+        for chunk in there.chunks(STEP_ROWS) {
+            let deadline = self.deadline(None);
+            // Those that hang on one before have gone with it.
+            let drops = chunk.iter().map(|row| {
+                format!(
+                    "DROP {} IF EXISTS {}.{} CASCADE",
+                    row.get::<_, &str>(0),
+                    schema,
+                    row.get::<_, &str>(1)
+                )
+            });
+            let words = std::iter::once(limits(deadline)).chain(drops).collect::<Vec<_>>().join("; ");
+            said(leased, &words, deadline).await?;
         }
         let longest = self.config.value_bytes.saturating_mul(8).saturating_add(4 << 20);
         let mut progress = Progress::default();

@@ -230,7 +230,7 @@ async fn restore(
         }
         Err(_) => None,
     };
-    let restored = backup.restore(backend).await?;
+    let restored = backup.restore(backend, opened.memory.capabilities().erase).await?;
     if out.is_json() {
         out.document(&Report { restored, saved })?;
         return Ok(Exit::Ok);

@@ -1,8 +1,7 @@
-//! `recall`, `facts` and `forget`.
+//! `recall` and `facts`.
 
 use clap::Args;
-use memory_core::Error;
-use memory_core::layer::{Fact, FactId, FactsQuery, Forget, RecallQuery, ScoreKind};
+use memory_core::layer::{Fact, FactsQuery, RecallQuery, ScoreKind};
 use serde::Serialize;
 
 use super::Context;
@@ -122,44 +121,4 @@ fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {
         })
         .collect();
     out.table(["ID", "CREATED", "FACT"], &rows)
-}
-
-/// Options of `forget`.
-#[derive(Args, Debug)]
-pub(crate) struct ForgetArgs {
-    /// Facts, by the ids that `recall` and `facts` give
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
-    ids: Vec<String>,
-    /// Every fact of the scope
-    #[arg(long)]
-    all: bool,
-    #[command(flatten)]
-    credentials: CredentialArgs,
-}
-
-/// `memory forget`.
-pub(crate) async fn forget(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let what = if args.all {
-        Forget::All
-    } else {
-        Forget::Ids(args.ids.into_iter().map(FactId::new).collect::<Result<_, Error>>()?)
-    };
-    let opened = context.open().await?;
-    let layer = opened.layer("forget")?;
-    let run = opened.run(&args.credentials)?;
-    let outcome = layer.forget(&run, opened.scope(), what).await?;
-    if out.is_json() {
-        out.document(&outcome)?;
-    } else {
-        match outcome.forgotten {
-            Some(forgotten) => out.line(format!("forgotten: {forgotten}"))?,
-            None => out.line("forgotten")?,
-        }
-        for id in &outcome.not_found {
-            out.line(format!("was not there: {id}"))?;
-        }
-    }
-    // As `delete` ends where nothing was there.
-    let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
-    Ok(if nothing { Exit::No } else { Exit::Ok })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use memory_core::{ImportOptions, NewEntry, OnExisting, Record, Scope};
+use memory_core::{ImportOptions, NewEntry, OnExisting, Record, Scope, Taken};
 use serde::Serialize;
 
 use super::{Context, Opened};
@@ -52,6 +52,8 @@ struct Report {
     totals: Totals,
     /// Records that had expired.
     expired: u64,
+    /// Records of what was forgotten since they were updated.
+    forgotten: u64,
     /// Parts of the input that are no turns: bookkeeping, empty messages, tool output.
     passed_over: u64,
     problems: Problems,
@@ -237,6 +239,9 @@ impl Import<'_> {
             OnDifferent::Fail => OnExisting::Fail,
         });
         let backend = self.opened.backend("import_scope")?;
+        // A file of records does not say when it was written.
+        let judged = self.opened.memory.capabilities().erase;
+        let options = if judged { options.with_taken(Taken::Undated) } else { options };
         let outcome = import::store_records(backend, scope, records, options).await.map_err(|error| {
             let index = error.details().get("index").and_then(serde_json::Value::as_u64);
             let place = index.and_then(|index| places.get(usize::try_from(index).ok()?));
@@ -250,6 +255,7 @@ impl Import<'_> {
             }
         })?;
         self.report.expired += outcome.expired;
+        self.report.forgotten += outcome.forgotten;
         self.store.count(
             scope,
             &Totals {
@@ -330,6 +336,9 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     ))?;
     if report.expired > 0 {
         out.line(format!("{} had expired and were left out", report.expired))?;
+    }
+    if report.forgotten > 0 {
+        out.line(format!("{} say what was forgotten since, and were left out", report.forgotten))?;
     }
     if let Some(why) = &report.embedder_failure {
         out.line(format!(

@@ -64,6 +64,11 @@ pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -
                     "the tables in schema {} are up to date, {meaning} pgvector",
                     provisioned.schema
                 ))?;
+                if provisioned.repaired {
+                    out.line(
+                        "the triggers of the drift guard were made anew; every scope counts as changed",
+                    )?;
+                }
                 if let Some(role) = provisioned.role {
                     out.line(format!("{role} may use them"))?;
                 }

@@ -224,6 +224,7 @@ pub(crate) async fn restore(
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
         name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
+        name_forgotten(out, report.forgotten, report.forgotten_records)?;
         name_notes(out, "not in the snapshot", report.skipped, &report.skipped_scopes)?;
         name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
         name_lost(out, &report.not_carried)?;
@@ -269,6 +270,7 @@ pub(crate) async fn migrate(
                 report.verified
             ))?;
         }
+        name_forgotten(out, 0, report.forgotten_records)?;
         name_notes(out, "different after the copy", report.mismatched, &report.mismatched_scopes)?;
         name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
         name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
@@ -300,6 +302,17 @@ fn name_facets(
         ["SCOPES BY", "FILLED", "REPLACED", "THE SAME", "KEPT"],
         &[row("entries", entries), row("SQL database", databases)],
     )
+}
+
+/// Without names: they were forgotten.
+fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> std::result::Result<(), Failure> {
+    if scopes > 0 {
+        out.line(format!("{scopes} scopes were forgotten since and are left as they are"))?;
+    }
+    if records > 0 {
+        out.line(format!("{records} records of other scopes were forgotten since and are left out"))?;
+    }
+    Ok(())
 }
 
 fn name_conflicts(out: &mut Out, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {

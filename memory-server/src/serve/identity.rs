@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memory::audit::Auditor;
+use memory::gc::GcOptions;
 use memory::system::SystemClock;
 use memory::{Config, Memory, Policy};
 use memory_core::{Error, Result, ScopeId, ScopeKind, TenantId};
 
 use super::ServeArgs;
+use super::gc::Schedule;
 use super::sessions::Identity;
 use super::workers::with_workers;
 use crate::commands::Context;
+use crate::settings::Settings;
 
 /// The tenant where nothing names one, as for every command.
 const DEFAULT_TENANT: &str = "default";
@@ -24,6 +27,8 @@ pub(super) struct Served {
     pub(super) auditor: Option<Arc<Auditor>>,
     /// To be shown at start.
     pub(super) warnings: Vec<String>,
+    /// Which scopes are let go meanwhile.
+    pub(super) gc: Option<Schedule>,
 }
 
 /// Reads the configuration, decides, and opens the store.
@@ -88,9 +93,48 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
             (context.settings()?.open().await?, policy, None)
         }
     };
+    let gc = match &config {
+        Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings)?,
+        None => None,
+    };
     let credentials = args.credentials.clone();
     let identity = Identity { tenant, agent, user, policy, trust_meta: args.trust_meta, credentials };
-    Ok(Served { memory, identity, auditor, warnings })
+    Ok(Served { memory, identity, auditor, warnings, gc })
+}
+
+/// What `[gc]` asks for, where the store can do it.
+fn schedule(
+    config: &Config,
+    context: &Context,
+    agent: &str,
+    memory: &Memory,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Schedule>> {
+    let section = &config.file().gc;
+    if !section.policy().is_on() {
+        return Ok(None);
+    }
+    if !memory.capabilities().eviction || !memory.capabilities().tenants {
+        warnings.push(format!(
+            "[gc] is set, but provider `{}` lets go of no scopes; nothing is collected",
+            memory.name()
+        ));
+        return Ok(None);
+    }
+    let folder = config.gc_snapshots();
+    let ledger = match &folder {
+        Some(_) => {
+            let mut global = context.global().clone();
+            if context.explicit_url().is_none() && context.explicit_backend().is_none() {
+                // The agent's own, which need not be the default.
+                global.backend = config.agent(agent).ok().map(|binding| binding.backend);
+            }
+            Settings::resolve(&global)?.ledger()?
+        }
+        None => None,
+    };
+    let options = GcOptions::new(section.policy()).with_snapshots(folder, ledger);
+    Ok(Some(Schedule { options, interval: section.interval() }))
 }
 
 /// The rules of the configuration, for fewer kinds of scope.

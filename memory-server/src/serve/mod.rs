@@ -6,6 +6,7 @@
 pub(crate) mod answer;
 mod client_config;
 pub(crate) mod frame;
+mod gc;
 mod handler;
 mod identity;
 pub(crate) mod line;
@@ -71,11 +72,13 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         out.raw_line(&text)?;
         return Ok(Exit::Ok);
     }
-    let identity::Served { memory, identity, auditor, warnings } = identity::resolve(context, &args).await?;
+    let identity::Served { memory, identity, auditor, warnings, gc } =
+        identity::resolve(context, &args).await?;
     for warning in warnings {
         note(&format!("memory: {warning}"));
     }
     let line_limit = identity.policy.max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
+    let sweeps = gc.map(|schedule| gc::Sweeps::begin(memory.clone(), schedule, auditor.clone()));
     let sessions = Arc::new(Sessions::begin(memory, identity, auditor, &RandomIds)?);
 
     let (stopping, _) = watch::channel(false);
@@ -92,6 +95,9 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
         }
         Err(error) => explain(&error),
     };
+    if let Some(sweeps) = sweeps {
+        sweeps.end().await;
+    }
     let ended = sessions.end(PURGE).await;
     let written = written.wait(FLUSH).await;
     let interrupted = listening.is_finished();

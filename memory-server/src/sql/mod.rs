@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use memory_core::sql::SqlValue;
+use memory_core::sql::{RestoreMode, RestoreOptions, SqlValue};
 
 use self::session::Session;
 use crate::commands::Context;
@@ -47,6 +47,9 @@ pub(crate) struct SqlArgs {
     /// Read a dump of the same kind of store into the scope, which must hold no table (`-`: standard input)
     #[arg(long, value_name = "FILE", group = "what", conflicts_with = "statement")]
     restore: Option<PathBuf>,
+    /// What `--restore` reads takes the place of what the scope holds, in one transaction
+    #[arg(long, requires = "restore")]
+    replace: bool,
     /// Delete the scope's database, open transactions included
     #[arg(long, group = "what", conflicts_with = "statement")]
     drop: bool,
@@ -91,7 +94,9 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
         return transfer::dump(&opened, file, out).await;
     }
     if let Some(file) = &args.restore {
-        return transfer::restore(&opened, file, out).await;
+        let mode = if args.replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
+        let options = RestoreOptions::default().with_mode(mode);
+        return transfer::restore(&opened, file, options, out).await;
     }
     if args.drop {
         return transfer::drop_database(&opened, out).await;

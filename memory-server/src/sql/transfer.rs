@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use memory_core::sql::{DumpStream, SqlFacet};
+use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -84,6 +84,7 @@ async fn copy(
 pub(super) async fn restore(
     opened: &Opened,
     path: &Path,
+    options: RestoreOptions,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
     let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
@@ -93,7 +94,7 @@ pub(super) async fn restore(
         Box::new(BufReader::new(std::fs::File::open(path).map_err(failed)?))
     };
     let lines = Box::pin(Lines { reader, ended: false });
-    let restored = facet(opened, "restore")?.restore(opened.scope(), lines).await?;
+    let restored = facet(opened, "restore")?.restore(opened.scope(), lines, options).await?;
     if out.is_json() {
         out.document(&restored)?;
     } else {

@@ -16,6 +16,7 @@ mod conformance;
 mod conversations;
 mod demo;
 mod drift;
+mod gc;
 mod importing;
 mod layer;
 mod lists;

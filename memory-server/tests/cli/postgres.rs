@@ -99,6 +99,10 @@ fn an_empty_database_is_a_problem_until_it_is_provisioned() {
 
     user.ok(&["set", "greeting", "\"hello\"", "--url", &url]);
     assert_eq!(user.ok(&["get", "greeting", "--url", &url]).trim(), "\"hello\"");
+    // Backups of what drifted lie in the data folder, which is not made before there is one.
+    let drift = user.json(&["drift", "status", "--url", &url]);
+    let folder = std::path::Path::new(drift["folder"].as_str().unwrap_or_else(|| panic!("{drift}")));
+    assert!(folder.parent().unwrap().ends_with("memory/drift") && !folder.exists(), "{drift}");
     let no_sql =
         user.refused(&["postgres", "provision", "--apply", "--rekey", "--url", &url], 3, "invalid_argument");
     assert!(no_sql["message"].as_str().unwrap().contains("sql.url"), "{no_sql}");

@@ -12,6 +12,7 @@
 mod bad_input;
 mod client;
 mod configuration;
+mod gc;
 mod identity;
 mod layer;
 mod life;

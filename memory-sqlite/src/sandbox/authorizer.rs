@@ -18,6 +18,8 @@ pub(super) enum Phase {
     Closed,
     /// The runtime's own statements.
     Trusted,
+    /// The runtime drops what the agent made.
+    Clearing,
     /// The runtime begins or ends a transaction, at which virtual tables write what they still hold.
     Bracketing,
     /// An agent's statement.
@@ -223,6 +225,7 @@ impl Watch {
         let judged = match self.phase {
             Phase::Closed => Err(construct(&context.action)),
             Phase::Trusted => trusted(&context.action),
+            Phase::Clearing => trusted(&context.action).or_else(|_| clearing(&context.action)),
             Phase::Bracketing => trusted(&context.action).or_else(|_| self.judge(context, Mode::Exec, true)),
             Phase::Compiling(mode) => self.judge(context, mode, false),
             Phase::CompilingShort => self.judge_short(context),
@@ -505,6 +508,20 @@ fn trusted(action: &AuthAction<'_>) -> Result<(), String> {
         {
             Ok(())
         }
+        _ => Err(construct(action)),
+    }
+}
+
+/// Dropping, which deletes from the schema and moves its pages.
+fn clearing(action: &AuthAction<'_>) -> Result<(), String> {
+    match action {
+        AuthAction::DropTable { .. }
+        | AuthAction::DropVtable { .. }
+        | AuthAction::DropView { .. }
+        | AuthAction::DropIndex { .. }
+        | AuthAction::DropTrigger { .. }
+        | AuthAction::Delete { .. } => Ok(()),
+        _ if written(action).is_some_and(is_of_the_engine) => Ok(()),
         _ => Err(construct(action)),
     }
 }

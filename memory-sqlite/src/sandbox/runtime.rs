@@ -2,6 +2,8 @@
 
 use memory_core::Result;
 use memory_validator::Mode;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::authorizer::Phase;
 use super::{Alarm, Cancel, Sandbox, lock, refusal};
@@ -156,6 +158,20 @@ impl Sandbox {
         self.trusted(|conn| conn.prepare(there)?.exists([])).map_err(engine)
     }
 
+    /// Drops everything that the agent made, in the transaction that is open. Where it fails, roll that back.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        // Dropping a table deletes its rows, which `ON DELETE RESTRICT` of another would forbid.
+        self.watch().begin(Phase::Clearing);
+        let keys = |on| self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, on);
+        let cleared = keys(false).and_then(|_| drop_objects(&self.conn));
+        let restored = keys(true);
+        self.watch().begin(Phase::Closed);
+        cleared.and(restored).map(drop).map_err(engine)
+    }
+
     /// Foreign keys are looked at when the open transaction commits, whatever their declarations say.
     ///
     /// # Errors
@@ -194,6 +210,24 @@ impl Sandbox {
         *lock(&self.alarm) = Alarm::default();
         done.map_err(|error| refusal::statement(error, None))?
     }
+}
+
+/// Views and tables with all that hangs on them; virtual tables before the tables that they are made of.
+fn drop_objects(conn: &Connection) -> rusqlite::Result<()> {
+    let next = "SELECT type, name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow' \
+        AND substr(name, 1, 7) <> 'sqlite_' COLLATE NOCASE \
+        ORDER BY CASE type WHEN 'view' THEN 0 WHEN 'virtual' THEN 1 ELSE 2 END LIMIT 1";
+    loop {
+        let found = conn.query_row(next, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+        let Some((kind, name)) = found.optional()? else { break };
+        let word = if kind == "view" { "VIEW" } else { "TABLE" };
+        conn.execute_batch(&format!("DROP {word} main.\"{}\"", name.replace('"', "\"\"")))?;
+    }
+    // Statistics have a table that stays when those they are about have gone.
+    let analyzed = "SELECT name FROM main.sqlite_schema WHERE name IN ('sqlite_stat1', 'sqlite_stat4')";
+    let tables =
+        conn.prepare(analyzed)?.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    tables.iter().try_for_each(|table| conn.execute_batch(&format!("DROP TABLE main.{table}")))
 }
 
 fn starts_with(name: &str, prefix: &str) -> bool {

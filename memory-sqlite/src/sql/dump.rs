@@ -53,6 +53,7 @@ impl Engine {
         begun.map_err(|_| overloaded("dumps"))?;
         let pipe = Arc::new(Pipe::default());
         let ending = Ending(Arc::clone(self), Arc::clone(&pipe));
+        self.settled(scope).await?;
         let deadline = self.deadline(None);
         // From the moment of this call on, not from when the thread begins.
         let snapshot = self.snapshot(scope, deadline).await?;

@@ -99,7 +99,12 @@ impl Engine {
         Ok(Arc::new(Self {
             pool: Pool::new(
                 files,
-                Opener { sandbox, shared, entries: EntryPool::new(Arc::clone(store)) },
+                Opener {
+                    sandbox,
+                    shared,
+                    entries: EntryPool::new(Arc::clone(store)),
+                    store: Arc::clone(store),
+                },
                 config.handles.min(descriptors / DESCRIPTORS),
                 config.readers_per_scope,
                 u64::from(config.checkpoint_pages) * 4_120,

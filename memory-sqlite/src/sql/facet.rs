@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use memory_core::sql::{
-    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery, SqlUsage,
-    SqlValue, StatementOptions, TableInfo, TxId, TxState,
+    DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
+    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
 use memory_core::{EmbedRole, Error, ErrorKind, Result, RunContext, Scope, TenantId};
 use memory_validator::Mode;
@@ -116,7 +116,12 @@ impl SqlFacet for SqliteProvider {
         self.sql.dump(scope).await
     }
 
-    async fn restore(&self, scope: &Scope, dump: DumpStream) -> Result<RestoreOutcome> {
-        self.sql.restore(scope, dump).await
+    async fn restore(
+        &self,
+        scope: &Scope,
+        dump: DumpStream,
+        options: RestoreOptions,
+    ) -> Result<RestoreOutcome> {
+        self.sql.restore(scope, dump, options).await
     }
 }

@@ -100,6 +100,16 @@ impl Place {
         fs::symlink_metadata(&self.database).map_or(0, |found| found.len())
     }
 
+    /// Bytes of the database on the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file_bytes().saturating_add(self.log_bytes())
+    }
+
+    /// Whether anything was ever committed to it, as far as its sizes tell: what is made at first is one page.
+    pub(crate) fn seems_written(&self) -> Result<bool> {
+        Ok(self.is_made()? && (self.file_bytes() > 4_096 || self.log_bytes() > 0))
+    }
+
     /// Whether there is anything to remove.
     pub(crate) fn is_there(&self) -> Result<bool> {
         self.is_made()?;
@@ -331,6 +341,38 @@ impl Files {
 }
 
 impl Files {
+    /// The scopes of a tenant that have a folder, whether it holds a database or not; what others came not to remove is.
+    pub(crate) fn all_of(&self, tenant: &TenantId) -> Result<Vec<Scope>> {
+        let mut scopes = self.list(tenant)?;
+        let folder = self.tenant_folder(tenant);
+        let items = match fs::read_dir(&folder) {
+            Ok(items) => items,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(scopes),
+            Err(error) => return Err(file(error)),
+        };
+        for item in items {
+            let path = item.map_err(file)?.path();
+            let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+            if let Ok(Some(scope)) = if is_folder { owner(&path) } else { Ok(None) }
+                && scope.tenant == *tenant
+                && path.file_name().is_some_and(|name| name == scope.digest().to_hex().as_str())
+                && !scopes.contains(&scope)
+            {
+                scopes.push(scope);
+            }
+        }
+        Ok(scopes)
+    }
+
+    /// Whether there may be any database at all.
+    pub(crate) fn is_any(&self) -> Result<bool> {
+        match fs::symlink_metadata(self.root()) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == IoErrorKind::NotFound => Ok(false),
+            Err(error) => Err(file(error)),
+        }
+    }
+
     /// The tenants that have a scope with a database, in no order.
     pub(crate) fn tenants(&self) -> Result<Vec<TenantId>> {
         let folders = match fs::read_dir(self.root()) {
@@ -511,7 +553,15 @@ pub(crate) fn discard(trash: &Path) {
 fn identity(folder: &Path) -> Result<Option<Scope>> {
     let is_file = |name| fs::symlink_metadata(folder.join(name)).is_ok_and(|found| found.is_file());
     let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
-    if !is_folder || !is_file(DATABASE) || !is_file(IDENTITY) {
+    if !is_folder || !is_file(DATABASE) {
+        return Ok(None);
+    }
+    owner(folder)
+}
+
+/// As [`identity`], whether there is a database or not.
+fn owner(folder: &Path) -> Result<Option<Scope>> {
+    if !fs::symlink_metadata(folder.join(IDENTITY)).is_ok_and(|found| found.is_file()) {
         return Ok(None);
     }
     let mut content = Vec::new();

@@ -51,6 +51,7 @@ pub(crate) enum End {
 impl Engine {
     pub(crate) async fn begin(self: &Arc<Self>, run: &RunContext, scope: &Scope) -> Result<TxState> {
         self.wake()?;
+        self.used(scope, true).await?;
         let deadline = self.deadline(None);
         let permit = self.transactions.room()?;
         let state = self.pool.scope(scope);
@@ -100,6 +101,8 @@ impl Engine {
     /// Ends the innermost level.
     pub(crate) async fn end_level(self: &Arc<Self>, scope: &Scope, tx: &TxId, end: End) -> Result<TxState> {
         let ended = if end == End::Commit { Ended::Committed } else { Ended::RolledBack };
+        // Before its end: until then it keeps its scope.
+        self.used(scope, false).await?;
         self.within(scope, tx, ended, move |transaction, held| {
             let left = transaction.depth().saturating_sub(1);
             let sandbox = &mut held.conn.sandbox;

@@ -18,6 +18,7 @@ mod files;
 mod full_text;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+mod leaving;
 mod levels;
 mod pool;
 mod restore;
@@ -25,7 +26,7 @@ mod running;
 mod scopes;
 mod statements;
 mod transactions;
-mod two_ages;
+pub(crate) mod two_ages;
 mod verdicts;
 mod workers;
 

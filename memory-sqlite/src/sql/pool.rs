@@ -10,8 +10,12 @@ use memory_core::{ErrorKind, Result, Scope, ScopeDigest};
 use tokio::sync::Semaphore;
 
 use super::files::{Files, Place, discard};
+use crate::batch::Target;
 use crate::file::FileId;
+use crate::leave;
 use crate::sandbox::{EntryPool, EntrySource, Layers, Place as At, Role, Sandbox, SandboxConfig, SharedFile};
+use crate::store::Store;
+use crate::writer::Cost;
 
 /// Marks the database of a dropped scope: whoever has it open still must let go of it.
 pub(crate) const DROPPED: i32 = -1_145_198_416;
@@ -150,6 +154,8 @@ pub(crate) struct Opener {
     pub(crate) sandbox: SandboxConfig,
     pub(crate) shared: Vec<SharedFile>,
     pub(crate) entries: Arc<EntryPool>,
+    /// Whose entries are the other facet: it notes which databases there are.
+    pub(crate) store: Arc<Store>,
 }
 
 /// The connections at rest, and the scopes in use.
@@ -218,6 +224,14 @@ impl Pool {
         loop {
             if !state.place.is_made()? {
                 let changing = self.files.changing(deadline)?;
+                // Whoever ends the run or finishes an eviction looks for files under the same lock.
+                if !state.place.is_made()? {
+                    let target = Target::of(&state.scope);
+                    let writer = &self.opener.store.writer;
+                    writer.submit_blocking(Cost::entry(0), move |batch| {
+                        leave::found_database(batch, &target)
+                    })?;
+                }
                 changing.make(&state.scope, &state.place)?;
                 // SQLite makes the database of it before anybody else may open it.
                 let conn = self.open(state, Role::Writer, layers)?;
@@ -237,6 +251,43 @@ impl Pool {
             }
             return Ok(conn);
         }
+    }
+
+    /// As [`Pool::writer`], where there is a database; none is made.
+    pub(crate) fn existing(
+        &self,
+        state: &Arc<ScopeState>,
+        layers: Layers,
+        deadline: Instant,
+    ) -> Result<Option<Conn>> {
+        if let Some(conn) = self.rested(state, Role::Writer) {
+            return Ok(Some(conn));
+        }
+        let opening = self.files.opening(deadline)?;
+        if !state.place.is_made()? {
+            return Ok(None);
+        }
+        let conn = self.open(state, Role::Writer, layers)?;
+        drop(opening);
+        if conn.mark == DROPPED {
+            self.remove(conn, deadline)?;
+            return Ok(None);
+        }
+        Ok(Some(conn))
+    }
+
+    /// Takes away a folder in which no database was made.
+    pub(crate) fn remove_unmade(&self, state: &ScopeState, deadline: Instant) -> Result<()> {
+        let changing = self.files.changing(deadline)?;
+        if state.place.is_made()? {
+            return Ok(());
+        }
+        let trash = changing.take(&state.place, state.place.file())?;
+        drop(changing);
+        if let Some(trash) = trash {
+            discard(&trash);
+        }
+        Ok(())
     }
 
     /// A connection that reads; `None` where there is no database.

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory_core::sql::{DumpStream, RestoreOutcome, SqlValue};
-use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome, SqlValue};
+use memory_core::{Error, ErrorKind, Result, Scope, Timestamp};
 use memory_validator::{Mode, StatementKind};
 
 use super::dump::quote;
@@ -13,6 +13,7 @@ use super::dump_format::{Cell, Kind, Line, Table, VERSION};
 use super::engine::Engine;
 use super::pool::{Conn, WRITTEN, is_busy};
 use super::transactions::Guard;
+use crate::erase;
 use crate::sandbox::{Cancel, Statement};
 
 /// Bytes and lines of one step.
@@ -43,10 +44,18 @@ impl Engine {
         self: &Arc<Self>,
         scope: &Scope,
         mut dump: DumpStream,
+        options: RestoreOptions,
     ) -> Result<RestoreOutcome> {
+        let RestoreOptions { mode, taken_at, .. } = options;
         self.wake()?;
+        let (engine, of) = (Arc::clone(self), scope.clone());
+        // First, so that no folder is made for a scope that was forgotten.
+        if self.workers.run(self.deadline(None), move || engine.is_forgotten(&of, taken_at)).await?? {
+            return Ok(forgotten());
+        }
+        self.used(scope, true).await?;
         let underway = self.running.begin();
-        let mut restoring = self.begin_restore(scope).await?;
+        let mut restoring = self.begin_restore(scope, mode).await?;
         // At most some times as long as the longest row: a control character takes six bytes.
         let longest = self.config.value_bytes.saturating_mul(8).saturating_add(4 << 20);
         let mut whole = false;
@@ -63,10 +72,25 @@ impl Engine {
             restoring = back;
         }
         let engine = Arc::clone(self);
-        self.workers.run(self.deadline(None), move || engine.finish(restoring)).await?
+        self.workers.run(self.deadline(None), move || engine.finish(restoring, taken_at)).await?
     }
 
-    async fn begin_restore(self: &Arc<Self>, scope: &Scope) -> Result<Restoring> {
+    /// Whether a copy of this age is from before the scope was forgotten.
+    fn is_forgotten(&self, scope: &Scope, taken_at: Option<Timestamp>) -> Result<bool> {
+        let Some(taken_at) = taken_at else { return Ok(false) };
+        let found = match self.store.connect()? {
+            Some(connection) => erase::is_forgotten(&connection, scope, None, taken_at),
+            None => {
+                let connection = self.store.writer.connection();
+                let found = erase::is_forgotten(&connection, scope, None, taken_at);
+                self.store.writer.release(connection);
+                found
+            }
+        };
+        found.map_err(crate::error::engine)
+    }
+
+    async fn begin_restore(self: &Arc<Self>, scope: &Scope, mode: RestoreMode) -> Result<Restoring> {
         let deadline = self.deadline(None);
         let state = self.pool.scope(scope);
         let mut guard = Some(self.lock(&state, deadline).await?);
@@ -75,7 +99,7 @@ impl Engine {
             let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
             let (engine, state) = (Arc::clone(self), Arc::clone(&state));
             let work = move || match engine.begin_write(&state, deadline) {
-                Ok(conn) => engine.prepare(conn, held).map(Ok),
+                Ok(conn) => engine.prepare(conn, held, mode).map(Ok),
                 Err(error) if is_busy(&error) => Ok(Err(held)),
                 Err(error) => Err(error),
             };
@@ -87,14 +111,19 @@ impl Engine {
         }
     }
 
-    fn prepare(&self, mut conn: Conn, guard: Guard) -> Result<Restoring> {
-        if !conn.sandbox.schema()?.is_empty() {
+    fn prepare(&self, mut conn: Conn, guard: Guard, mode: RestoreMode) -> Result<Restoring> {
+        let cleared = match mode {
+            _ if conn.sandbox.schema()?.is_empty() => Ok(()),
+            RestoreMode::Replace => conn.sandbox.clear(),
+            RestoreMode::IntoEmpty => Err(Error::new(
+                ErrorKind::Conflict,
+                "the scope's database is not empty; drop or replace it, or restore into another scope",
+            )),
+        };
+        if let Err(error) = cleared {
             conn.sandbox.rollback()?;
             self.pool.rest(conn);
-            return Err(Error::new(
-                ErrorKind::Conflict,
-                "the scope's database is not empty; drop it first, or restore into another scope",
-            ));
+            return Err(error);
         }
         conn.sandbox.defer_foreign_keys()?;
         conn.sandbox.set_quota(self.config.quota_bytes);
@@ -295,9 +324,20 @@ impl Engine {
             .map(drop)
     }
 
-    fn finish(self: &Arc<Self>, mut restoring: Restoring) -> Result<RestoreOutcome> {
+    fn finish(
+        self: &Arc<Self>,
+        mut restoring: Restoring,
+        taken_at: Option<Timestamp>,
+    ) -> Result<RestoreOutcome> {
         if !restoring.ended {
             return Err(Error::invalid("the dump is cut off or empty; nothing was restored"));
+        }
+        // Whoever forgets it from now on waits for this transaction, and removes what it made.
+        let scope = restoring.conn.state.scope.clone();
+        if self.is_forgotten(&scope, taken_at)? {
+            restoring.conn.sandbox.rollback()?;
+            self.pool.rest(restoring.conn);
+            return Ok(forgotten());
         }
         restoring.conn.sandbox.set_mark(WRITTEN)?;
         restoring.conn.sandbox.commit()?;
@@ -308,6 +348,12 @@ impl Engine {
         }
         Ok(outcome)
     }
+}
+
+fn forgotten() -> RestoreOutcome {
+    let mut outcome = RestoreOutcome::default();
+    outcome.forgotten = true;
+    outcome
 }
 
 impl Restoring {

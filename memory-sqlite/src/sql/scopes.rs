@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use memory_core::cursor::Cursor;
 use memory_core::sql::{SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
-use memory_core::{Error, ErrorKind, Result, Scope, ScopeId, ScopeKind, TenantId};
+use memory_core::{Error, ErrorKind, Result, Scope, TenantId};
 
 use super::engine::Engine;
 use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy, is_out_of_room};
@@ -19,6 +19,7 @@ impl Engine {
         read: fn(&mut Conn) -> Result<T>,
     ) -> Result<Option<T>> {
         self.wake()?;
+        self.settled(scope).await?;
         let deadline = self.deadline(None);
         let state = self.pool.scope(scope);
         let mut times = 0;
@@ -117,6 +118,15 @@ impl Engine {
 
     /// Drops a scope's database; whether there was one.
     pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
+        self.drop_where(scope, None).await
+    }
+
+    /// Drops the database that this intent is about.
+    pub(crate) async fn drop_leaving(self: &Arc<Self>, scope: &Scope, intent: i64) -> Result<bool> {
+        self.drop_where(scope, Some(intent)).await
+    }
+
+    async fn drop_where(self: &Arc<Self>, scope: &Scope, intent: Option<i64>) -> Result<bool> {
         let state = self.pool.scope(scope);
         if !state.place.is_there()? {
             return Ok(false);
@@ -130,7 +140,7 @@ impl Engine {
             let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
             let (engine, state) = (Arc::clone(self), Arc::clone(&state));
             let work = move || {
-                let done = engine.drop_once(&state, deadline);
+                let done = engine.drop_once(&state, deadline, intent);
                 (done, held)
             };
             match self.workers.run(deadline, work).await? {
@@ -144,12 +154,39 @@ impl Engine {
         }
     }
 
-    fn drop_once(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<bool> {
+    /// Drops every database of a tenant, and what is left of ones that were half made or half removed; how many.
+    pub(crate) async fn drop_tenant(self: &Arc<Self>, tenant: &TenantId) -> Result<u64> {
+        self.wake()?;
+        let (engine, of) = (Arc::clone(self), tenant.clone());
+        let found = self.workers.run(self.deadline(None), move || engine.pool.files.all_of(&of)).await??;
+        let mut dropped = 0;
+        for scope in found {
+            dropped += u64::from(self.drop_scope(&scope).await?);
+        }
+        Ok(dropped)
+    }
+
+    /// Removes what processes that died left of databases of a tenant that were dropped.
+    pub(crate) async fn discard_left(self: &Arc<Self>, tenant: &TenantId) -> Result<()> {
+        self.wake()?;
+        let (engine, of) = (Arc::clone(self), tenant.clone());
+        self.workers.run(self.deadline(None), move || engine.pool.files.list(&of).map(drop)).await?
+    }
+
+    fn drop_once(&self, state: &Arc<ScopeState>, deadline: Instant, intent: Option<i64>) -> Result<bool> {
         if !state.place.is_there()? {
             return Ok(false);
         }
-        let mut conn = match self.pool.writer(state, self.layers(), deadline) {
-            Ok(conn) => conn,
+        let stands = || intent.map_or(Ok(true), |intent| self.stands(state, intent));
+        if !stands()? {
+            return Ok(false);
+        }
+        let mut conn = match self.pool.existing(state, self.layers(), deadline) {
+            Ok(Some(conn)) => conn,
+            Ok(None) => {
+                self.pool.remove_unmade(state, deadline)?;
+                return Ok(false);
+            }
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 self.pool.remove_damaged(state, deadline)?;
                 return Ok(true);
@@ -167,6 +204,12 @@ impl Engine {
                 self.pool.rest(conn);
             }
             return Err(error);
+        }
+        // Nobody makes another database while the intent stands, and this one cannot go while it is locked.
+        if !stands()? {
+            conn.sandbox.rollback()?;
+            self.pool.rest(conn);
+            return Ok(false);
         }
         let mark = conn.sandbox.mark()?;
         if mark != DROPPED {
@@ -187,14 +230,5 @@ impl Engine {
         }
         self.pool.remove(conn, deadline)?;
         Ok(mark == WRITTEN)
-    }
-
-    /// Ends a run: its scope's database, and the transactions that it opened in any scope.
-    pub(crate) async fn end_run(self: &Arc<Self>, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        let of_run = |transaction: &super::transactions::Transaction| {
-            transaction.scope.tenant == *tenant && transaction.root_run == *root_run
-        };
-        self.end_those(Ended::RunOver, of_run).await?;
-        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
     }
 }

@@ -41,6 +41,7 @@ impl Engine {
     /// Runs a statement as its call says.
     pub(crate) async fn run(self: &Arc<Self>, call: Call) -> Result<Ran> {
         self.wake()?;
+        self.used(&call.scope, call.mode == Mode::Exec).await?;
         let call = Arc::new(call);
         let underway = self.running.begin();
         match &call.options.tx {

@@ -9,10 +9,13 @@ use memory_core::{Error, ErrorKind, Result};
 use super::record::AuditRecord;
 use super::sink::AuditSink;
 
+/// How long a rewriting of the file is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Appends each record as one line of JSON to a file, created with mode 0600. A line is handed to the operating system
 /// in one piece before the next record is taken, and synced when the auditor is idle or on
-/// [`flush`](super::Auditor::flush). A file that was moved away or deleted (log rotation) is created again when the
-/// auditor is next idle.
+/// [`flush`](super::Auditor::flush). A file that was moved away or deleted (log rotation) is created again with the
+/// next record.
 #[derive(Debug)]
 pub struct JsonLines {
     path: PathBuf,
@@ -52,8 +55,15 @@ impl AuditSink for JsonLines {
             Error::internal("an audit record could not be written as JSON").with_source(error)
         })?;
         line.push(b'\n');
+        if self.file.as_ref().is_some_and(|file| !holds_still(file, &self.path)) {
+            self.file = None;
+        }
         self.torn = true;
-        self.file()?.write_all(&line).map_err(unwritten)?;
+        let file = self.file()?;
+        let written = file.write_all(&line).map_err(unwritten);
+        // Whoever rewrites the file may begin.
+        let _ = file.unlock();
+        written?;
         self.torn = false;
         Ok(())
     }
@@ -67,6 +77,17 @@ impl AuditSink for JsonLines {
         }
         synced.map_err(unwritten)
     }
+}
+
+/// Locks the file against whoever would put another in its place; false where somebody has.
+fn holds_still(file: &File, path: &Path) -> bool {
+    let begun = std::time::Instant::now();
+    while matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
+        && begun.elapsed() < PATIENCE
+    {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    !is_displaced(file, path)
 }
 
 fn ends_with_a_newline(path: &Path) -> bool {

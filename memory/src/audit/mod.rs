@@ -23,7 +23,7 @@ use memory_core::{Clock, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 pub use json_lines::JsonLines;
-pub use record::{AuditCall, AuditGap, AuditRecord};
+pub use record::{AuditCall, AuditEviction, AuditForget, AuditGap, AuditRecord};
 pub use redact::{REDACTED, Redactor};
 pub use sink::{AuditSink, TracingSink};
 
@@ -69,6 +69,8 @@ struct Counters {
 
 enum Message {
     Record(Box<Observation>),
+    Eviction(Box<AuditEviction>),
+    Forget(Box<AuditForget>),
     Flush(SyncSender<()>),
 }
 
@@ -242,6 +244,25 @@ impl Auditor {
         }
     }
 
+    /// Takes the record of an eviction; never waits.
+    pub(crate) fn evicted(&self, mut record: AuditEviction) {
+        record.time = self.now();
+        self.send(Message::Eviction(Box::new(record)));
+    }
+
+    /// Takes the record of something forgotten; never waits.
+    pub(crate) fn forgot(&self, mut record: AuditForget) {
+        record.time = self.now();
+        self.send(Message::Forget(Box::new(record)));
+    }
+
+    fn send(&self, message: Message) {
+        let sent = self.lock().clone().is_some_and(|queue| queue.try_send(message).is_ok());
+        if !sent {
+            self.counters.dropped.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<SyncSender<Message>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -284,6 +305,18 @@ impl Desk {
                     self.counters.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
                     self.hand_over(&AuditRecord::Call(Box::new(record)));
                 }
+                Ok(Message::Eviction(mut record)) => {
+                    self.report_gap();
+                    self.number += 1;
+                    record.number = self.number;
+                    self.hand_over(&AuditRecord::Eviction(record));
+                }
+                Ok(Message::Forget(mut record)) => {
+                    self.report_gap();
+                    self.number += 1;
+                    record.number = self.number;
+                    self.hand_over(&AuditRecord::Forget(record));
+                }
                 Ok(Message::Flush(done)) => {
                     self.report_gap();
                     self.flush();
@@ -321,7 +354,7 @@ impl Desk {
                 self.counters.failed.fetch_add(1, Ordering::AcqRel);
             }
         }
-        if taken && matches!(record, AuditRecord::Call(_)) {
+        if taken && !matches!(record, AuditRecord::Gap(_)) {
             self.counters.written.fetch_add(1, Ordering::AcqRel);
         }
     }

@@ -1,8 +1,10 @@
 //! What a record says.
 
-use memory_core::{ScopeKind, Timestamp};
+use memory_core::{EvictOutcome, Result, ScopeKind, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::gc::GcVictim;
 
 /// One line of the audit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -11,8 +13,86 @@ use serde_json::Value;
 pub enum AuditRecord {
     /// An operation.
     Call(Box<AuditCall>),
+    /// A scope that garbage collection let go, or tried to.
+    Eviction(Box<AuditEviction>),
+    /// What was forgotten, without its name.
+    Forget(Box<AuditForget>),
     /// Operations whose records were dropped.
     Gap(AuditGap),
+}
+
+/// That something was forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuditForget {
+    /// Counts on with the other records.
+    pub number: u64,
+    /// When it was done.
+    pub time: Timestamp,
+    /// `forget`.
+    pub op: &'static str,
+    /// `tenant`, `scope` or `key`.
+    pub target: &'static str,
+    /// By which the target is known, as its tombstone has it.
+    pub digest: String,
+    /// Entries that went from the store.
+    pub entries: u64,
+    /// Places that could not be reached, or in which something is left.
+    pub left: u64,
+    /// `ok`, or the code of the error that ended it.
+    pub outcome: &'static str,
+}
+
+/// What garbage collection did to a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuditEviction {
+    /// Counts on with the other records.
+    pub number: u64,
+    /// When it was done.
+    pub time: Timestamp,
+    /// `gc.evict`.
+    pub op: &'static str,
+    /// The tenant.
+    pub tenant: String,
+    /// The kind of scope.
+    pub scope: ScopeKind,
+    /// Its id.
+    pub scope_id: String,
+    /// Bytes that it held.
+    pub bytes: u64,
+    /// Its last use.
+    pub last_used_at: Timestamp,
+    /// `idle` or `max_bytes`.
+    pub reason: &'static str,
+    /// `ok`; why it stays, `used`, `in_use` or `absent`; or the code of an error.
+    pub outcome: &'static str,
+    /// The file with its last snapshot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+}
+
+impl AuditEviction {
+    /// What became of a scope; number and time are the auditor's.
+    pub(crate) fn of(victim: &GcVictim, outcome: &Result<EvictOutcome>) -> Self {
+        Self {
+            number: 0,
+            time: Timestamp::EPOCH,
+            op: "gc.evict",
+            tenant: victim.scope.tenant.as_str().to_owned(),
+            scope: victim.scope.kind,
+            scope_id: victim.scope.id.as_str().to_owned(),
+            bytes: victim.bytes,
+            last_used_at: victim.last_used_at,
+            reason: victim.reason.as_str(),
+            outcome: match outcome {
+                Ok(EvictOutcome::Kept(why)) => why.as_str(),
+                Ok(_) => "ok",
+                Err(error) => error.kind().code(),
+            },
+            snapshot: victim.snapshot.as_ref().map(|path| path.display().to_string()),
+        }
+    }
 }
 
 /// An operation, however it ended.

@@ -11,6 +11,7 @@ use super::audit::AuditSection;
 use super::complete;
 use super::definitions::DefinitionsSection;
 use super::embedders::{EgressSection, EmbedderSection};
+use super::gc::GcSection;
 use crate::policy::{
     DEFAULT_MAX_ANSWER_BYTES, DEFAULT_MAX_ANSWER_ROWS, DEFAULT_MAX_INPUT_BYTES, MAX_ANSWER_BYTES,
     MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, tighter,
@@ -38,6 +39,8 @@ pub struct ConfigFile {
     pub sql: SqlSection,
     /// Where the record of every operation goes.
     pub audit: AuditSection,
+    /// Which scopes are let go.
+    pub gc: GcSection,
     /// What backends that are defined at run time may reach; without it there are none.
     pub definitions: Option<DefinitionsSection>,
 }

@@ -9,6 +9,7 @@ mod embedders;
 mod error;
 mod fallback;
 mod file;
+mod gc;
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -24,6 +25,8 @@ pub use file::{
     AgentSection, BackendSection, ConfigFile, DefaultSection, FallbackWrites, LimitsSection, SqlOption,
     SqlSection,
 };
+
+pub use gc::GcSection;
 
 pub(crate) use file::with_sql;
 

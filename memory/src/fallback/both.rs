@@ -31,6 +31,8 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
         both.shared_schemas = one.shared_schemas && other.shared_schemas;
     }
     both.tenants = (both.kv || both.sql) && one.tenants && other.tenants;
+    both.erase = (both.kv || both.sql) && one.erase && other.erase;
+    both.run_fence = (both.kv || both.sql) && one.run_fence && other.run_fence;
     both.consistency = Consistency::Eventual;
     both.embedding = match (one_owner, both.kv, both.vector_search) {
         (false, ..) | (true, true, false) => EmbeddingOwner::None,

@@ -193,7 +193,7 @@ impl Journal {
         self.max_records = records.clamp(1, MAX_RECORDS);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
         // Each change is one statement or one transaction.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -538,7 +538,7 @@ fn private(path: &Path) -> Result<()> {
     })
 }
 
-fn failed(error: rusqlite::Error) -> Error {
+pub(super) fn failed(error: rusqlite::Error) -> Error {
     let kind = match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
@@ -553,6 +553,6 @@ fn damaged(why: &str) -> Error {
     )
 }
 
-fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(super) fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     damaged("a record is not what was written").with_source(error)
 }

@@ -5,6 +5,7 @@
 //! are written to the primary, in order, when it is back. `docs/spec/fallback.md` numbers the behaviours.
 
 mod both;
+mod erase;
 mod journal;
 mod observe;
 mod pair;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use memory_core::{Capabilities, Clock, Error, ErrorKind, Result, Retry};
 use sha2::{Digest as _, Sha256};
 
+pub use erase::erase_journaled;
 pub use journal::{JournalCounts, JournalEntry, JournalState};
 pub use observe::{fell_back, observe};
 

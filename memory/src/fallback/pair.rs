@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::lock::Mutex;
 use memory_core::{
-    Backend, Capabilities, Clock, Error, ErrorKind, Health, HealthStatus, Hook, Interposed, MemoryLayer,
-    Next, Provider, Reply, Request, Result, Scope, ScopeId, ScopeKind, SqlFacet, TenantId,
+    Backend, Capabilities, Clock, EraseTarget, Erased, Error, ErrorKind, Health, HealthStatus, Hook,
+    Interposed, MemoryLayer, Next, Provider, Reply, Request, Result, Scope, ScopeId, ScopeKind, SqlFacet,
+    TenantId, Tombstone, TombstoneId, TombstonesOf,
 };
 
 use super::journal::Journal;
@@ -39,6 +40,13 @@ pub(super) struct Stores {
 impl Pair {
     pub(super) fn new(name: String, capabilities: Capabilities, stores: Stores) -> Self {
         Self { name, capabilities, stores: Interposed::new(stores.fallback.clone(), stores) }
+    }
+
+    fn erases(&self, operation: &'static str) -> Result<&Stores> {
+        if !self.capabilities.erase {
+            return Err(Error::unsupported(operation, &self.name));
+        }
+        Ok(self.stores.hook())
     }
 }
 
@@ -77,6 +85,23 @@ impl Provider for Pair {
             return Err(Error::unsupported("tenants", &self.name));
         }
         self.stores.tenants(after, limit).await
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        self.erases("erase")?.erase(target).await
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        self.erases("tombstones")?.tombstones(of, after, limit).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        self.erases("bury")?.bury(tombstones).await
     }
 }
 

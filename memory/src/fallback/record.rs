@@ -121,6 +121,18 @@ impl Record {
         items.iter().map(|item| &item.key).chain(deleted)
     }
 
+    /// The write without a key; `None`: nothing is left of it.
+    pub(super) fn without(self, key: &Key) -> Option<Self> {
+        let change = match self.change {
+            Change::Put(mut items) => {
+                items.retain(|item| item.key != *key);
+                if items.is_empty() { None } else { Some(Change::Put(items)) }
+            }
+            Change::Delete(deleted) => (deleted != *key).then_some(Change::Delete(deleted)),
+        };
+        change.map(|change| Self { at: self.at, change })
+    }
+
     /// The calls that make the write again, if each key is as expected: entries all at once, then the deletes of those
     /// that have expired in the meantime. Quotas are left out: they were held when the write was acknowledged.
     pub(super) fn calls(&self, scope: &Scope, expects: &[Expect], now: Timestamp) -> Vec<Request> {

@@ -1,9 +1,9 @@
 //! What a target holds of a scope, what is done about it, and how one is filled.
 
-use memory_core::sql::DumpStream;
+use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome};
 use memory_core::{
     Atomicity, Backend, Error, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting, Provider,
-    RecordStream, Result, Scope, SqlDialect, SqlFacet,
+    RecordStream, Result, Scope, SqlDialect, SqlFacet, Taken, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +78,8 @@ fn decide(source_empty: bool, target_empty: bool, same: bool, on_different: OnDi
 pub(super) struct Target<'a> {
     pub(super) backend: Option<&'a dyn Backend>,
     pub(super) sql: Option<(&'a dyn SqlFacet, SqlDialect)>,
+    /// Whether it judges how old a copy is.
+    pub(super) erases: bool,
 }
 
 impl<'a> Target<'a> {
@@ -90,7 +92,11 @@ impl<'a> Target<'a> {
                 Error::unsupported("import_scope", provider.name()).with_detail("option", "atomicity")
             );
         }
-        let target = Self { backend: provider.backend(), sql: provider.sql().zip(capabilities.sql_dialect) };
+        let target = Self {
+            backend: provider.backend(),
+            sql: provider.sql().zip(capabilities.sql_dialect),
+            erases: capabilities.erase,
+        };
         if target.backend.is_none() && target.sql.is_none() {
             return Err(Error::unsupported("restore", provider.name()));
         }
@@ -135,10 +141,12 @@ impl<'a> Target<'a> {
         scope: &Scope,
         step: Step,
         records: RecordStream,
+        taken: Taken,
     ) -> Result<ImportOutcome> {
         let Some(backend) = self.backend else { return Err(Error::internal("there is no key/value facet")) };
         let atomicity = if step == Step::Fill { Atomicity::Scope } else { Atomicity::Replacement };
         let options = ImportOptions::default().with_on_existing(OnExisting::Fail).with_atomicity(atomicity);
+        let options = if self.erases { options.with_taken(taken) } else { options };
         backend.import_scope(scope, records, options).await
     }
 }
@@ -172,13 +180,11 @@ pub(super) async fn put_database(
     scope: &Scope,
     step: Step,
     dump: DumpStream,
-) -> Result<Vec<String>> {
-    if step == Step::Replace {
-        sql.drop_sql_scope(scope).await?;
-    }
-    let skipped = sql.restore(scope, dump).await?.skipped;
+    taken_at: Option<Timestamp>,
+) -> Result<RestoreOutcome> {
+    let mode = if step == Step::Replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
     // What the dump itself said it could not hold is told with the scope already.
-    Ok(skipped)
+    sql.restore(scope, dump, RestoreOptions::default().with_mode(mode).with_taken_at(taken_at)).await
 }
 
 /// Whether an error is about what a scope holds, so that others can go on, and not about the store, the file or a wish

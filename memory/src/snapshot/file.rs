@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, IdGen as _, Provider, Result, Retry};
 
@@ -10,6 +11,9 @@ use super::control::Control;
 use super::ledger::{Ledger, LedgerEntry};
 use super::write::{SnapshotOptions, SnapshotReport, write};
 use crate::system::RandomIds;
+
+/// How long another process that writes to a ledger is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a file is written.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +42,9 @@ impl FileOptions {
 }
 
 /// A file under way; it goes away with this unless it gets its name.
-struct Draft {
-    path: PathBuf,
-    named: bool,
+pub(super) struct Draft {
+    pub(super) path: PathBuf,
+    pub(super) named: bool,
 }
 
 impl Drop for Draft {
@@ -95,14 +99,14 @@ pub async fn to_file(
 }
 
 /// Where the file is to be.
-struct Place {
+pub(super) struct Place {
     path: PathBuf,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     name: String,
 }
 
 impl Place {
-    fn of(path: &Path) -> Result<Self> {
+    pub(super) fn of(path: &Path) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
             Error::invalid("the snapshot needs the name of a file in UTF-8, as in backups/today.snapshot")
         })?;
@@ -133,12 +137,12 @@ impl Place {
         format!(".{}.", self.name)
     }
 
-    fn draft(&self) -> PathBuf {
+    pub(super) fn draft(&self) -> PathBuf {
         self.folder.join(format!("{}{:032x}.part", self.prefix(), RandomIds.fresh()))
     }
 
     /// Removes what processes that died left of snapshots of this name.
-    fn clean(&self) -> Result<()> {
+    pub(super) fn clean(&self) -> Result<()> {
         let prefix = self.prefix();
         for item in fs::read_dir(&self.folder).map_err(unwritten)? {
             let Ok(item) = item else { continue };
@@ -184,7 +188,8 @@ pub(super) fn unwritten(error: io::Error) -> Error {
         .with_source(error)
 }
 
-/// Writes bytes at the end of a private file, which it makes where there is none.
+/// Writes bytes at the end of a private file, which it makes where there is none. Whoever replaces the file waits, and is
+/// waited for.
 pub(super) fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -193,6 +198,58 @@ pub(super) fn append(path: &Path, bytes: &[u8]) -> Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(0o600);
     }
-    let mut file = options.open(path).map_err(unwritten)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(unwritten)
+    loop {
+        let mut file = options.open(path).map_err(unwritten)?;
+        if locked(&file, path)? {
+            return file.write_all(bytes).and_then(|()| file.sync_all()).map_err(unwritten);
+        }
+    }
+}
+
+/// Puts a private file in the place of one that [`append`] writes to, which `change` makes of what is there.
+pub(super) fn replace(path: &Path, change: impl FnOnce(File) -> Result<Vec<u8>>) -> Result<()> {
+    let place = Place::of(path)?;
+    loop {
+        let file = File::open(path).map_err(unwritten)?;
+        if !locked(&file, path)? {
+            continue;
+        }
+        // Whoever left one held the lock, and is dead.
+        place.clean()?;
+        let bytes = change(file.try_clone().map_err(unwritten)?)?;
+        let mut draft = Draft { path: place.draft(), named: false };
+        append(&draft.path, &bytes)?;
+        fs::rename(&draft.path, path).map_err(unwritten)?;
+        draft.named = true;
+        return sync_folder(&place.folder);
+    }
+}
+
+/// Waits for the lock of a file; false where that has lost its name meanwhile.
+fn locked(file: &File, path: &Path) -> Result<bool> {
+    let begun = std::time::Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(unwritten(io::Error::from(io::ErrorKind::WouldBlock)));
+            }
+            // A file system without locks: one process alone may use it.
+            Err(TryLockError::Error(_)) => break,
+        }
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let (held, named) = (file.metadata().map_err(unwritten)?, fs::symlink_metadata(path));
+        Ok(named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(true)
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use memory_core::{Scope, SqlDialect, TenantId, Timestamp};
+use memory_core::{Scope, SqlDialect, TenantId, Timestamp, Tombstone};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The version of a snapshot that holds no tombstones.
+pub(super) const WITHOUT_TOMBSTONES: u32 = 1;
 /// Longest line of a snapshot, its line feed included, in bytes.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// Most things that a scope's last line lists as not carried.
@@ -26,6 +28,8 @@ pub(super) enum Section {
 pub(super) enum TakenAt {
     /// Each facet of each scope as of a moment of its own.
     PerScope,
+    /// The entries of all scopes as of one moment, each SQL database as of a moment of its own.
+    Entries,
 }
 
 /// The first line's member.
@@ -99,6 +103,7 @@ pub(super) struct End {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Frame {
     MemorySnapshot(Header),
+    Tombstones(Vec<Tombstone>),
     Scope(Scope),
     EntriesEnd(EntriesEnd),
     SqlBegin(SqlBegin),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use memory_core::{Error, ErrorKind, Result, Scope, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::file::{append, unwritten};
+use super::file::{append, replace, unwritten};
 use super::format::{Read, read_line};
 use super::write::{SnapshotOptions, SnapshotReport};
 
@@ -71,6 +71,33 @@ impl Ledger {
         line.insert(0, b'\n');
         line.push(b'\n');
         append(&self.path, &line)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Changes what is noted: `change` answers what becomes of each entry.
+    ///
+    /// # Errors
+    /// `unavailable` where the file cannot be replaced.
+    pub(crate) fn edit(&self, mut change: impl FnMut(LedgerEntry) -> Option<LedgerEntry>) -> Result<()> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        replace(&self.path, |file| {
+            let (mut reader, mut line, mut bytes) = (BufReader::new(file), Vec::new(), Vec::new());
+            while let Read::Line = read_line(&mut reader, &mut line).map_err(unwritten)? {
+                let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) else { continue };
+                let Some(entry) = change(entry) else { continue };
+                let encoded = serde_json::to_writer(&mut bytes, &entry);
+                encoded.map_err(|error| Error::internal("a note has no JSON form").with_source(error))?;
+                bytes.push(b'\n');
+            }
+            Ok(bytes)
+        })
     }
 
     /// The snapshots noted, oldest first, whether their files are still there or not: the last ten thousand.

@@ -5,14 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use memory_core::sql::DumpStream;
-use memory_core::{Error, Provider, Record, RecordStream, Result, Scope, Stream, TenantId};
+use memory_core::{
+    Backend, Error, Provider, Record, RecordStream, Result, Scope, Stream, Taken, TenantId, TombstonesOf,
+};
 use serde::Serialize;
 
 use super::apply::{OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
+use super::buried::{Buried, carry};
 use super::control::{Control, Progress};
-use super::digest::{EntriesDigest, EntriesHash, digest_of, skipped_in, without_feed};
+use super::digest::{EntriesDigest, EntriesHash, skipped_in, without_feed};
 use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
 use super::scopes::{Found, Walk};
+use super::stream::next;
 
 /// What is moved, and over what.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +91,8 @@ pub struct MigrateReport {
     pub failed: u64,
     /// They, the first thousand.
     pub failed_scopes: Vec<ScopeNote>,
+    /// Records left out since the target has forgotten what they say.
+    pub forgotten_records: u64,
     /// What of scopes did not come along, of the first thousand.
     pub not_carried: Vec<NotCarried>,
 }
@@ -113,7 +119,7 @@ pub async fn migrate(
     options: &MigrateOptions,
     control: &Control,
 ) -> Result<MigrateReport> {
-    let moving = Moving { from, target: Target::new(to)?, options, control };
+    let moving = Moving { from, to, target: Target::new(to)?, options, control };
     if options.dry_run || options.on_different == OnDifferent::Refuse {
         let mut planned = moving.pass(false).await?;
         planned.dry_run = options.dry_run;
@@ -124,11 +130,18 @@ pub async fn migrate(
             return Err(conflict(planned.conflicts, planned.conflicting_scopes.first()));
         }
     }
+    let of = match (&options.scope, &options.tenant) {
+        (Some(scope), _) => TombstonesOf::Scope(scope.clone()),
+        (None, Some(tenant)) => TombstonesOf::Tenant(tenant.clone()),
+        (None, None) => TombstonesOf::Store,
+    };
+    carry(from, &of, to).await?;
     moving.pass(true).await
 }
 
 struct Moving<'a> {
     from: &'a dyn Provider,
+    to: &'a dyn Provider,
     target: Target<'a>,
     options: &'a MigrateOptions,
     control: &'a Control,
@@ -151,7 +164,8 @@ impl Moving<'_> {
             self.control.go_on()?;
             let mut what = Vec::new();
             let mut conflicts = false;
-            match self.entries(&found, applies, &mut report, &mut lists, &mut what).await {
+            let buried = Buried::of(self.to, &found.scope).await?;
+            match self.entries(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
                 Ok(step) => {
                     conflicts |= step == Step::Conflict;
                     step.count(&mut report.entries);
@@ -161,7 +175,7 @@ impl Moving<'_> {
                 }
                 Err(error) => return Err(error),
             }
-            match self.sql(&found, applies, &mut report, &mut lists, &mut what).await {
+            match self.sql(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
                 Ok(step) => {
                     conflicts |= step == Step::Conflict;
                     step.count(&mut report.databases);
@@ -190,9 +204,30 @@ impl Moving<'_> {
         Ok(report)
     }
 
+    /// The digest of what the target takes of a scope, and how many records it does not.
+    async fn digest(
+        &self,
+        scope: &Scope,
+        source: &dyn Backend,
+        buried: &Buried,
+    ) -> Result<(EntriesDigest, u64)> {
+        let hash = Arc::new(Mutex::new(Passed::default()));
+        let mut records: RecordStream = Box::pin(Digested {
+            records: source.export_scope(scope).await?,
+            buried: buried.clone(),
+            hash: Arc::clone(&hash),
+            control: self.control.clone(),
+        });
+        while let Some(record) = next(&mut records).await {
+            drop(record?);
+        }
+        Ok(std::mem::take(&mut *hash.lock().unwrap_or_else(PoisonError::into_inner)).end())
+    }
+
     async fn entries(
         &self,
         found: &Found,
+        buried: &Buried,
         applies: bool,
         report: &mut MigrateReport,
         lists: &mut Lists,
@@ -210,27 +245,30 @@ impl Moving<'_> {
             (None, None) => return Ok(Step::None),
             (None, Some(_)) => Step::Fill,
             (Some(held), _) => {
-                let wanted = digest_of(source.export_scope(scope).await?, self.control).await?;
+                let (wanted, _) = self.digest(scope, source, buried).await?;
                 self.target.entries_step(&wanted, Some(held), self.options.on_different)
             }
         };
         if !applies || !step.writes() {
             return Ok(step);
         }
-        let hash = Arc::new(Mutex::new(EntriesHash::default()));
+        let hash = Arc::new(Mutex::new(Passed::default()));
         let records = Digested {
             records: source.export_scope(scope).await?,
+            buried: buried.clone(),
             hash: Arc::clone(&hash),
             control: self.control.clone(),
         };
-        report.records += self.target.put_entries(scope, step, Box::pin(records)).await?.created;
+        report.records +=
+            self.target.put_entries(scope, step, Box::pin(records), Taken::Undated).await?.created;
         let hash = std::mem::take(&mut *hash.lock().unwrap_or_else(PoisonError::into_inner));
-        let copied = EntriesDigest::of(&hash.end());
+        let (copied, left_out) = hash.end();
+        report.forgotten_records += left_out;
         let stored = self.target.entries(scope, self.control).await?.unwrap_or_default();
         let mut is_same = copied.same_content(&stored) || copied.entries == 0 && stored.entries == 0;
         if !is_same {
             // What expired meanwhile is gone on both sides.
-            let now = digest_of(source.export_scope(scope).await?, self.control).await?;
+            let (now, _) = self.digest(scope, source, buried).await?;
             is_same = now.same_content(&stored);
         }
         self.verified(scope, is_same, "the entries", report, lists);
@@ -240,6 +278,7 @@ impl Moving<'_> {
     async fn sql(
         &self,
         found: &Found,
+        buried: &Buried,
         applies: bool,
         report: &mut MigrateReport,
         lists: &mut Lists,
@@ -255,6 +294,14 @@ impl Moving<'_> {
             }
             return Ok(Step::None);
         };
+        let known = Buried::of(self.from, scope).await?;
+        if found.sql.is_some() && buried.whole > known.whole {
+            // A database does not say when it was written.
+            what.push(
+                "the SQL database: the target has forgotten the scope, and the source has not".to_owned(),
+            );
+            return Ok(Step::None);
+        }
         let held = database(facet, scope, self.control).await?;
         let wanted = match found.sql {
             Some(_) => database(source, scope, self.control).await?,
@@ -271,7 +318,7 @@ impl Moving<'_> {
         let told = Arc::new(Mutex::new(Vec::new()));
         let dump =
             Heard { dump: source.dump(scope).await?, told: Arc::clone(&told), control: self.control.clone() };
-        let refused = put_database(facet, scope, step, Box::pin(dump)).await?;
+        let refused = put_database(facet, scope, step, Box::pin(dump), None).await?.skipped;
         let mut lost = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
         let refuses = refused.iter().any(|one| !lost.contains(one));
         lost.extend(refused);
@@ -305,10 +352,24 @@ impl Moving<'_> {
     }
 }
 
+/// What passed of records.
+#[derive(Default)]
+struct Passed {
+    hash: EntriesHash,
+    left_out: u64,
+}
+
+impl Passed {
+    fn end(self) -> (EntriesDigest, u64) {
+        (EntriesDigest::of(&self.hash.end()), self.left_out)
+    }
+}
+
 /// Records that are digested as the target takes them.
 struct Digested {
     records: RecordStream,
-    hash: Arc<Mutex<EntriesHash>>,
+    buried: Buried,
+    hash: Arc<Mutex<Passed>>,
     control: Control,
 }
 
@@ -316,16 +377,22 @@ impl Stream for Digested {
     type Item = Result<Record>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Err(stopped) = self.control.go_on() {
-            return Poll::Ready(Some(Err(stopped)));
-        }
-        let item = ready!(self.records.as_mut().poll_next(context));
-        Poll::Ready(item.map(|record| {
-            let mut record = record?;
+        loop {
+            if let Err(stopped) = self.control.go_on() {
+                return Poll::Ready(Some(Err(stopped)));
+            }
+            let item = ready!(self.records.as_mut().poll_next(context));
+            let Some(Ok(mut record)) = item else { return Poll::Ready(item) };
+            let mut passed = self.hash.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.buried.leaves_out(&record.entry.key, record.entry.updated_at) {
+                passed.left_out += 1;
+                continue;
+            }
             record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
-            self.hash.lock().unwrap_or_else(PoisonError::into_inner).add_line(b"", &mut record)?;
-            Ok(record)
-        }))
+            let hashed = passed.hash.add_line(b"", &mut record);
+            drop(passed);
+            return Poll::Ready(Some(hashed.map(|()| record)));
+        }
     }
 }
 

@@ -30,6 +30,7 @@
 //! ```
 
 mod apply;
+mod buried;
 mod control;
 mod digest;
 mod file;
@@ -38,6 +39,7 @@ mod ledger;
 mod migrate;
 mod report;
 mod restore;
+mod rewrite;
 mod scan;
 mod scopes;
 mod sections;
@@ -52,5 +54,6 @@ pub use ledger::{Ledger, LedgerEntry};
 pub use migrate::{MigrateOptions, MigrateReport, migrate};
 pub use report::{FacetReport, NotCarried, ScopeNote};
 pub use restore::{OnDifferent, RestoreOptions, RestoreReport, restore};
+pub(crate) use rewrite::{Held, clean, holds, rewrite};
 pub use scan::check;
 pub use write::{SnapshotOptions, SnapshotReport, write};

@@ -2,11 +2,15 @@
 
 use std::io::{BufRead, Seek};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use memory_core::{Clock as _, Error, Provider, Result, Scope, SqlDialect, TenantId, Timestamp};
+use memory_core::{
+    Clock as _, Error, Provider, Result, Scope, SqlDialect, Taken, TenantId, Timestamp, Tombstone,
+};
 use serde::Serialize;
 
 use super::apply::{Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
+use super::buried::Buried;
 use super::control::Control;
 use super::digest::{EntriesDigest, EntriesHash, SqlDigest};
 use super::format::Section;
@@ -103,6 +107,12 @@ pub struct RestoreReport {
     pub failed: u64,
     /// They, the first thousand.
     pub failed_scopes: Vec<ScopeNote>,
+    /// How many scopes were left as they are since they were forgotten after the snapshot was taken.
+    pub forgotten: u64,
+    /// They, the first thousand.
+    pub forgotten_scopes: Vec<Scope>,
+    /// Records left out of others since their keys were.
+    pub forgotten_records: u64,
     /// What of scopes did not come along, of the first thousand.
     pub not_carried: Vec<NotCarried>,
 }
@@ -136,7 +146,9 @@ pub async fn restore<R: BufRead + Seek + Send + 'static>(
     let taken_at = scanner.header.created_at;
     let start = scanner.mark();
     let mut restoring = Restoring {
+        provider: to,
         target,
+        taken: taken_at,
         file: Arc::new(Mutex::new(scanner)),
         options,
         control,
@@ -171,6 +183,9 @@ enum Pass {
 }
 
 struct Restoring<'a, R> {
+    provider: &'a dyn Provider,
+    /// When the snapshot was taken: also later than the tombstones that are in it, should two clocks differ.
+    taken: Timestamp,
     target: Target<'a>,
     file: File<R>,
     options: &'a RestoreOptions,
@@ -186,11 +201,19 @@ struct Read {
     /// `None`: the snapshot says nothing of databases; within, none: it has none.
     sql: Option<Option<SqlDigest>>,
     not_carried: Vec<String>,
+    /// Records that are left out.
+    forgotten: u64,
 }
 
 enum Met {
     Scope(Box<Read>),
     Skipped(ScopeNote),
+}
+
+/// What stands between scopes.
+enum Between {
+    Scope(Scope),
+    Tombstones(Vec<Tombstone>),
     End,
 }
 
@@ -201,6 +224,7 @@ struct Lists {
     skipped: Notes<ScopeNote>,
     failed: Notes<ScopeNote>,
     not_carried: Notes<NotCarried>,
+    forgotten: Notes<Scope>,
 }
 
 impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
@@ -209,8 +233,17 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         let mut lists = Lists::default();
         loop {
             let before = lock(&self.file).mark();
-            let read = match self.read_scope(pass)? {
-                Met::End => break,
+            let scope = match self.between()? {
+                Between::End => break,
+                Between::Tombstones(tombstones) => {
+                    self.bury(&tombstones, pass).await?;
+                    continue;
+                }
+                Between::Scope(scope) => scope,
+            };
+            let judged = pass != Pass::Check && self.options.takes(&scope);
+            let buried = if judged { Buried::of(self.provider, &scope).await? } else { Buried::default() };
+            let read = match self.read_scope(scope, pass, &buried)? {
                 Met::Skipped(note) => {
                     if self.options.takes(&note.scope) {
                         lists.skipped.add(note);
@@ -227,6 +260,11 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             if pass == Pass::Check {
                 continue;
             }
+            if buried.covers(self.taken) {
+                lists.forgotten.add(read.scope.clone());
+                continue;
+            }
+            report.forgotten_records += read.forgotten;
             let (mut what, dialect) = (read.not_carried.clone(), lock(&self.file).header.sql_dialect);
             let entries = match (&read.entries, self.target.backend) {
                 (Some(wanted), Some(_)) => {
@@ -270,28 +308,53 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                 lists.not_carried.add(NotCarried::new(&read.scope, what));
             }
         }
-        let Lists { conflicts, skipped, failed, not_carried } = lists;
+        let Lists { conflicts, skipped, failed, not_carried, forgotten } = lists;
         (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
         (report.skipped, report.skipped_scopes) = (skipped.count, skipped.first);
         (report.failed, report.failed_scopes) = (failed.count, failed.first);
+        (report.forgotten, report.forgotten_scopes) = (forgotten.count, forgotten.first);
         report.not_carried = not_carried.first;
         Ok(report)
     }
 
-    /// Reads a scope to its end and checks it.
-    fn read_scope(&self, pass: Pass) -> Result<Met> {
-        let mut file = lock(&self.file);
-        let scope = match file.next()? {
-            Item::Scope(scope) => scope,
+    fn between(&self) -> Result<Between> {
+        Ok(match lock(&self.file).next()? {
+            Item::Scope(scope) => Between::Scope(scope),
+            Item::Tombstones(tombstones) => Between::Tombstones(tombstones),
             // The reader lets nothing else stand here.
-            _ => return Ok(Met::End),
-        };
+            _ => Between::End,
+        })
+    }
+
+    /// FGT-41. Those that the file holds are from before it was taken, whatever the clocks say.
+    async fn bury(&mut self, tombstones: &[Tombstone], pass: Pass) -> Result<()> {
+        let later = |at: Timestamp| at.checked_add(Duration::from_millis(1)).unwrap_or(Timestamp::MAX);
+        let least = tombstones.iter().map(|tombstone| later(tombstone.at)).max();
+        self.taken = least.map_or(self.taken, |least| self.taken.max(least));
+        if pass == Pass::Apply && self.target.erases {
+            self.provider.bury(tombstones).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a scope to its end and checks it.
+    fn read_scope(&self, scope: Scope, pass: Pass, buried: &Buried) -> Result<Met> {
+        let mut file = lock(&self.file);
         let has_sql = file.header.sections.contains(&Section::Sql);
-        let mut read = Read { scope, entries: None, sql: has_sql.then_some(None), not_carried: Vec::new() };
+        let mut read = Read {
+            scope,
+            entries: None,
+            sql: has_sql.then_some(None),
+            not_carried: Vec::new(),
+            forgotten: 0,
+        };
         let mut living = EntriesHash::default();
         loop {
             self.control.go_on()?;
             match file.next()? {
+                Item::Record(record) if buried.leaves_out(&record.entry.key, self.taken) => {
+                    read.forgotten += 1;
+                }
                 Item::Record(mut record) => {
                     if pass != Pass::Check && !record.entry.is_expired(self.now) {
                         living.add_line(b"", &mut record)?;
@@ -310,7 +373,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                     note.code = skipped.code;
                     return Ok(Met::Skipped(note));
                 }
-                Item::Scope(_) | Item::SqlBegin | Item::Sql(_) | Item::End => {}
+                Item::Scope(_) | Item::Tombstones(_) | Item::SqlBegin | Item::Sql(_) | Item::End => {}
             }
         }
     }
@@ -328,7 +391,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         let begin = lock(&self.file).mark();
         if entries.writes() {
             let records = Records::of(&self.file, self.control);
-            match self.target.put_entries(scope, entries, Box::pin(records)).await {
+            match self.target.put_entries(scope, entries, Box::pin(records), Taken::At(self.taken)).await {
                 Ok(outcome) => report.records += outcome.created,
                 Err(error) if is_of_the_scope(&error) => {
                     lists.failed.add(ScopeNote::new(scope, &error));
@@ -367,7 +430,13 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             return Ok(Vec::new());
         }
         let lines = Dump::of(&self.file, self.control);
-        put_database(facet, scope, step, Box::pin(lines)).await
+        let taken_at = self.target.erases.then_some(self.taken);
+        let outcome = put_database(facet, scope, step, Box::pin(lines), taken_at).await?;
+        let mut skipped = outcome.skipped;
+        if outcome.forgotten {
+            skipped.push("the SQL database: the scope was forgotten meanwhile".to_owned());
+        }
+        Ok(skipped)
     }
 }
 

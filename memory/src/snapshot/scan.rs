@@ -5,20 +5,21 @@ use std::io::{self, BufRead, Seek, SeekFrom};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memory_core::checked::check_record;
-use memory_core::limits::MAX_KEY_BYTES;
-use memory_core::{Error, ErrorKind, Key, Record, Result, Retry, Scope, SqlDialect};
+use memory_core::limits::{MAX_KEY_BYTES, MAX_PAGE};
+use memory_core::{Error, ErrorKind, Key, Record, Result, Retry, Scope, SqlDialect, Tombstone};
 use sha2::{Digest as _, Sha256};
 
 use super::control::{Control, Progress};
 use super::digest::{EntriesHash, SqlHash, hex};
 use super::format::{
     End, EntriesEnd, Frame, Header, MAX_LINE_BYTES, MAX_NOT_CARRIED, RECORD, Read, SQL, SQL_BASE64, ScopeEnd,
-    ScopeSkipped, Section, SqlBegin, SqlEnd, VERSION, read_line,
+    ScopeSkipped, Section, SqlBegin, SqlEnd, VERSION, WITHOUT_TOMBSTONES, read_line,
 };
 
 /// What a line says.
 #[derive(Debug)]
 pub(super) enum Item {
+    Tombstones(Vec<Tombstone>),
     Scope(Scope),
     Record(Box<Record>),
     EntriesEnd,
@@ -108,6 +109,11 @@ impl<R: BufRead + Seek> Scanner<R> {
         Ok(Self { input, base, buffer, at, header })
     }
 
+    /// The line that was read last, with its line feed.
+    pub(super) fn line(&self) -> &[u8] {
+        &self.buffer
+    }
+
     pub(super) fn progress(&self) -> &Progress {
         &self.at.progress
     }
@@ -187,6 +193,7 @@ impl<R: BufRead + Seek> Scanner<R> {
             return self.dumped(dumped.ok_or_else(|| self.broken("the line of a dump is none"))?);
         }
         match serde_json::from_slice::<Frame>(content) {
+            Ok(Frame::Tombstones(tombstones)) => self.tombstones(tombstones),
             Ok(Frame::Scope(scope)) => self.scope(scope),
             Ok(Frame::EntriesEnd(end)) => self.entries_end(end),
             Ok(Frame::SqlBegin(SqlBegin { dialect })) => self.sql_begin(dialect),
@@ -204,6 +211,17 @@ impl<R: BufRead + Seek> Scanner<R> {
             // What serde_json says of it may quote it.
             Err(_) => Err(self.broken("the line is none of a snapshot's")),
         }
+    }
+
+    fn tombstones(&mut self, tombstones: Vec<Tombstone>) -> Result<Item> {
+        if self.at.open.is_some() || self.at.last.is_some() || self.header.version == WITHOUT_TOMBSTONES {
+            return Err(self.misplaced());
+        }
+        let odd = |tombstone: &Tombstone| tombstone.id.key.is_some() && tombstone.id.scope.is_none();
+        if tombstones.is_empty() || tombstones.len() > MAX_PAGE || tombstones.iter().any(odd) {
+            return Err(self.broken("the tombstones are none, or too many for a line"));
+        }
+        Ok(Item::Tombstones(tombstones))
     }
 
     fn scope(&mut self, scope: Scope) -> Result<Item> {

@@ -1,10 +1,11 @@
 //! Every durable scope of a store, in order, page by page.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use memory_core::limits::MAX_PAGE;
 use memory_core::sql::SqlScopesQuery;
-use memory_core::{Cursor, Provider, Result, Scope, ScopesQuery, TenantId};
+use memory_core::{Cursor, Moment, Provider, Result, Scope, ScopesQuery, TenantId};
 
 /// A scope that holds something.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ struct Side {
 /// Walks through a store.
 pub(super) struct Walk<'a> {
     provider: &'a dyn Provider,
+    /// Where entries are read as of.
+    moment: Option<Arc<dyn Moment>>,
     /// The one tenant that is asked for.
     only_tenant: Option<TenantId>,
     only_scope: Option<Scope>,
@@ -42,6 +45,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(provider: &'a dyn Provider, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
         Self {
             provider,
+            moment: None,
             only_tenant: scope.map(|scope| &scope.tenant).or(tenant).cloned(),
             only_scope: scope.cloned(),
             tenants: VecDeque::new(),
@@ -51,6 +55,12 @@ impl<'a> Walk<'a> {
             entries: Side::default(),
             sql: Side::default(),
         }
+    }
+
+    /// Walks through the entries of this moment.
+    pub(super) fn at(mut self, moment: Option<Arc<dyn Moment>>) -> Self {
+        self.moment = moment;
+        self
     }
 
     /// The next scope, by tenant, kind and id.
@@ -85,8 +95,18 @@ impl<'a> Walk<'a> {
             return Ok((self.tenant.is_none()).then_some(only));
         }
         if self.tenants.is_empty() && !self.no_more_tenants {
-            let page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
+            let mut page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
             self.no_more_tenants = page.len() < MAX_PAGE;
+            if let Some(moment) = &self.moment {
+                // Some may have nothing any more, and some have databases alone.
+                let then = moment.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
+                self.no_more_tenants &= then.len() < MAX_PAGE;
+                page.extend(then);
+                page.sort();
+                page.dedup();
+                self.no_more_tenants &= page.len() <= MAX_PAGE;
+                page.truncate(MAX_PAGE);
+            }
             self.last_tenant = page.last().cloned().or_else(|| self.last_tenant.take());
             self.tenants = page.into();
         }
@@ -98,7 +118,10 @@ impl<'a> Walk<'a> {
         let Some(backend) = self.provider.backend() else { return Ok(()) };
         while self.entries.page.is_empty() && !self.entries.ended {
             let query = ScopesQuery::default().with_limit(MAX_PAGE).with_cursor(self.entries.cursor.take());
-            let page = backend.scopes(tenant, query).await?;
+            let page = match &self.moment {
+                Some(moment) => moment.scopes(tenant, query).await?,
+                None => backend.scopes(tenant, query).await?,
+            };
             let scopes = page.scopes.into_iter().map(|info| (info.scope, info.bytes));
             self.entries.take(scopes, page.next);
         }

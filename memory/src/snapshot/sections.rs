@@ -41,7 +41,7 @@ impl<R: BufRead + Seek + Send + 'static> Stream for Records<R> {
             let item = self.control.go_on().and_then(|()| lock(&self.file).next());
             match item {
                 Ok(Item::Record(record)) => break Some(Ok(*record)),
-                Ok(Item::Scope(_)) => {}
+                Ok(Item::Scope(_) | Item::Tombstones(_)) => {}
                 Ok(_) => {
                     self.ended = true;
                 }
@@ -82,7 +82,13 @@ impl<R: BufRead + Seek + Send + 'static> Stream for Dump<R> {
                 Ok(Item::SqlEnd(_) | Item::ScopeEnd(_) | Item::ScopeSkipped(_) | Item::End) => {
                     self.ended = true;
                 }
-                Ok(Item::Scope(_) | Item::Record(_) | Item::EntriesEnd | Item::SqlBegin) => {}
+                Ok(
+                    Item::Scope(_)
+                    | Item::Tombstones(_)
+                    | Item::Record(_)
+                    | Item::EntriesEnd
+                    | Item::SqlBegin,
+                ) => {}
                 Err(error) => {
                     self.ended = true;
                     break Some(Err(error));

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use memory_core::{Clock as _, Error, ErrorKind, Provider, Result, Retry, Scope, TenantId, Timestamp};
+use memory_core::limits::MAX_PAGE;
+use memory_core::{
+    Clock as _, Error, ErrorKind, Moment, Provider, Result, Retry, Scope, TenantId, Timestamp, TombstonesOf,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -13,7 +16,7 @@ use super::control::{Control, Progress};
 use super::digest::{EntriesHash, SqlHash, hex, skipped_in, without_feed};
 use super::format::{
     End, Frame, Header, MAX_LINE_BYTES, MAX_NOT_CARRIED, SQL, SQL_BASE64, ScopeEnd, ScopeSkipped, Section,
-    SqlBegin, TakenAt, VERSION,
+    SqlBegin, TakenAt, VERSION, WITHOUT_TOMBSTONES,
 };
 use super::report::{NotCarried, Notes, ScopeNote};
 use super::scopes::{Found, Walk};
@@ -161,15 +164,24 @@ pub async fn write<W: Write + Send>(
     if sections.is_empty() {
         return Err(Error::unsupported("snapshot", from.name()));
     }
+    // Before what is read, so that what is forgotten meanwhile counts as forgotten after the copy.
     let created_at = options.taken_at.unwrap_or_else(|| SystemClock.now());
+    let moment = if capabilities.moment { Some(from.moment().await?) } else { None };
+    let of = match (&options.scope, &options.tenant) {
+        (Some(scope), _) => TombstonesOf::Scope(scope.clone()),
+        (None, Some(tenant)) => TombstonesOf::Tenant(tenant.clone()),
+        (None, None) => TombstonesOf::Store,
+    };
+    let mut tombstones =
+        if capabilities.erase { from.tombstones(&of, None, MAX_PAGE).await? } else { Vec::new() };
     let header = Header {
-        version: VERSION,
+        version: if tombstones.is_empty() { WITHOUT_TOMBSTONES } else { VERSION },
         created_at,
         by: concat!("memory ", env!("CARGO_PKG_VERSION")).to_owned(),
         provider: from.name().to_owned(),
         sections,
         sql_dialect: capabilities.sql_dialect,
-        consistency: TakenAt::PerScope,
+        consistency: if moment.is_some() { TakenAt::Entries } else { TakenAt::PerScope },
         tenant: options.scope.as_ref().map(|scope| &scope.tenant).or(options.tenant.as_ref()).cloned(),
     };
     let mut out = Out {
@@ -182,14 +194,19 @@ pub async fn write<W: Write + Send>(
         lines: 0,
     };
     out.frame(&Frame::MemorySnapshot(header))?;
+    while let Some(last) = tombstones.last().map(|last| last.id) {
+        let is_last = tombstones.len() < MAX_PAGE;
+        out.frame(&Frame::Tombstones(tombstones))?;
+        tombstones = if is_last { Vec::new() } else { from.tombstones(&of, Some(&last), MAX_PAGE).await? };
+    }
     let (mut end, mut databases) = (End::default(), 0);
     let (mut skipped, mut not_carried) = (Notes::default(), Notes::default());
-    let mut walk = Walk::new(from, options.tenant.as_ref(), options.scope.as_ref());
+    let mut walk = Walk::new(from, options.tenant.as_ref(), options.scope.as_ref()).at(moment.clone());
     while let Some(found) = walk.next().await? {
         out.scope = Sha256::new();
         out.scope_bytes = 0;
         out.frame(&Frame::Scope(found.scope.clone()))?;
-        match out.scope_lines(from, &found, control).await {
+        match out.scope_lines(from, moment.as_deref(), &found, control).await {
             Ok(counts) => {
                 let (sha256, bytes) = (hex(out.scope.clone()), out.scope_bytes);
                 let Counts { entries, vectors, sql_lines, not_carried: what } = counts;
@@ -249,6 +266,7 @@ impl<W: Write + Send> Out<'_, W> {
     async fn scope_lines(
         &mut self,
         from: &dyn Provider,
+        moment: Option<&dyn Moment>,
         found: &Found,
         control: &Control,
     ) -> std::result::Result<Counts, Trouble> {
@@ -258,7 +276,10 @@ impl<W: Write + Send> Out<'_, W> {
         if let Some(backend) = from.backend() {
             let mut hash = EntriesHash::default();
             if found.entries.is_some() {
-                let mut records = backend.export_scope(&found.scope).await?;
+                let mut records = match moment {
+                    Some(moment) => moment.export_scope(&found.scope).await?,
+                    None => backend.export_scope(&found.scope).await?,
+                };
                 while let Some(record) = next(&mut records).await {
                     let line = hash.add(record?)?;
                     self.content(line.as_bytes())?;

@@ -194,9 +194,10 @@ impl Server {
             Call::SqlUsage { scope } => done(sql.sql_usage(&scope).await),
             Call::Dump { scope } => done(self.dump(id, sql, &scope).await),
             Call::Next { of } => done(self.next(of).await),
-            Call::Restore { scope } => match parts {
+            Call::Restore { scope, options } => match parts {
                 Some(parts) => {
-                    done(sql.restore(&scope, Box::pin(Fed { parts, lines: Vec::new().into_iter() })).await)
+                    let dump = Box::pin(Fed { parts, lines: Vec::new().into_iter() });
+                    done(sql.restore(&scope, dump, options).await)
                 }
                 None => done::<()>(Err(Error::internal("a restore has no parts"))),
             },

@@ -11,8 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_core::Stream;
 use memory_core::sql::{
-    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue,
-    StatementOptions, TableInfo, TxId, TxState,
+    DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage,
+    SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
 use memory_core::{Error, Result, RunContext, Scope, ScopeId, SqlFacet, TenantId};
 
@@ -132,9 +132,14 @@ impl SqlFacet for SqlWorkers {
         Ok(Box::pin(Dumped { dump: Dump { session, of, ended: false }, lines: VecDeque::new(), asked: None }))
     }
 
-    async fn restore(&self, scope: &Scope, mut dump: DumpStream) -> Result<RestoreOutcome> {
+    async fn restore(
+        &self,
+        scope: &Scope,
+        mut dump: DumpStream,
+        options: RestoreOptions,
+    ) -> Result<RestoreOutcome> {
         let session = self.of(scope)?.session().await?;
-        let call = Call::Restore { scope: scope.clone() };
+        let call = Call::Restore { scope: scope.clone(), options };
         let (of, done) = session.begin::<RestoreOutcome>(call, Fate::Unknown, Some(RESTORE)).await?;
         let feed = async {
             loop {

@@ -21,8 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use memory_core::sql::SqlScopesQuery;
 use memory_core::{
-    Backend, Capabilities, Error, Health, MemoryLayer, Provider, Result, ScopeId, SqlFacet, TenantId,
+    Backend, Capabilities, EraseTarget, Erased, Error, EvictOutcome, Health, MemoryLayer, Moment, Provider,
+    Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId, Timestamp,
+    Tombstone, TombstoneId, TombstonesOf,
 };
 
 pub use child::{limit_memory, serve};
@@ -144,6 +147,56 @@ impl Provider for InWorkers {
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         self.memory.tenants(after, limit).await
     }
+
+    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+        self.memory.moment().await
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        // First in the processes, whose open transactions would keep a database from being dropped.
+        match target {
+            EraseTarget::Tenant(tenant) => {
+                let mut query = SqlScopesQuery::default();
+                loop {
+                    let page = self.workers.sql_scopes(tenant, query.clone()).await?;
+                    for (scope, _) in &page.scopes {
+                        self.workers.drop_sql_scope(scope).await?;
+                    }
+                    let Some(next) = page.next else { break };
+                    query.cursor = Some(next);
+                }
+            }
+            EraseTarget::Scope(scope) => drop(self.workers.drop_sql_scope(scope).await?),
+            _ => {}
+        }
+        self.memory.erase(target).await
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        self.memory.tombstones(of, after, limit).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        self.memory.bury(tombstones).await
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.memory.scope_uses(tenant, query).await
+    }
+
+    /// A transaction that a worker has open holds the scope's database, and so keeps it.
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.memory.evict(scope, unused_since).await
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        self.memory.reclaim().await
+    }
 }
 
 impl Memory {
@@ -156,10 +209,15 @@ impl Memory {
             return Ok(self);
         }
         let model = self.embedding_model().cloned();
+        let backups = self.drift_backups().map(std::path::Path::to_path_buf);
         let workers = SqlWorkers::new(options)?;
         let memory = Self::new(Arc::new(InWorkers { memory: self, workers }))?;
-        Ok(match model {
+        let memory = match model {
             Some(model) => memory.with_embedding_model(model),
+            None => memory,
+        };
+        Ok(match backups {
+            Some(folder) => memory.with_drift_backups(folder),
             None => memory,
         })
     }

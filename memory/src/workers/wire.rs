@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memory_core::sql::{SqlValue, StatementOptions, TxId};
+use memory_core::sql::{RestoreOptions, SqlValue, StatementOptions, TxId};
 use memory_core::{Cursor, Error, ErrorKind, Result, Retry, RunContext, Scope, ScopeId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -65,6 +65,7 @@ pub(super) enum Call {
     /// Answered when the restore has ended; [`Call::Part`] feeds it, [`Call::Finish`] ends what it is fed.
     Restore {
         scope: Scope,
+        options: RestoreOptions,
     },
     Part {
         of: u64,

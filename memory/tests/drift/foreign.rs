@@ -44,7 +44,7 @@ async fn what_sql_clients_do_to_the_entry_is_seen_whatever_they_do() {
     ];
     for sql in written {
         for policy in BOTH {
-            let fixture = Fixture::new().await;
+            let Some(fixture) = Fixture::new().await else { return };
             let session = fixture.session(policy);
             let hands = Hands::of(&session, &fixture);
             hands.set("k", "1").await.unwrap();
@@ -62,7 +62,7 @@ async fn what_sql_clients_do_to_the_entry_is_seen_whatever_they_do() {
 async fn what_lies_apart_is_seen_too() {
     for sql in ["UPDATE body SET value = '9'", "DELETE FROM body", "UPDATE body SET id = id + 100"] {
         for policy in BOTH {
-            let fixture = Fixture::new().await;
+            let Some(fixture) = Fixture::new().await else { return };
             let session = fixture.session(policy);
             let hands = Hands::of(&session, &fixture);
             hands.set("k", &format!("\"{}\"", "long ".repeat(400))).await.unwrap();
@@ -74,7 +74,7 @@ async fn what_lies_apart_is_seen_too() {
 
 #[tokio::test]
 async fn an_entry_that_a_client_inserted_is_seen_and_counted_by_the_next_write() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let hands = Hands::of(&session, &fixture);
     hands.set("gone", "1").await.unwrap();
@@ -99,7 +99,7 @@ async fn an_entry_that_a_client_inserted_is_seen_and_counted_by_the_next_write()
 
 #[tokio::test]
 async fn a_version_that_a_client_gave_is_never_given_again() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let first = fixture.other_sets("k", "1").await;
     fixture.foreign_runs("UPDATE entry SET value = '2'");
     let read = fixture.backend().get(&fixture.scope, &key("k"), Default::default()).await.unwrap().unwrap();
@@ -114,7 +114,7 @@ async fn a_version_that_a_client_gave_is_never_given_again() {
 #[tokio::test]
 async fn scenario_07_what_was_rolled_back_is_no_drift() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -128,7 +128,7 @@ async fn scenario_07_what_was_rolled_back_is_no_drift() {
 #[tokio::test]
 async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -159,7 +159,7 @@ async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
 #[tokio::test]
 async fn scenario_15_triggers_taken_away_and_put_back_hide_nothing_that_was_read() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -195,7 +195,7 @@ fn without_triggers(fixture: &Fixture) -> Connection {
 #[tokio::test]
 async fn scenario_16_triggers_switched_off_hide_nothing_that_was_read() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -210,7 +210,7 @@ async fn scenario_16_triggers_switched_off_hide_nothing_that_was_read() {
 #[tokio::test]
 async fn rows_added_or_removed_with_triggers_off_are_missed_by_the_counters() {
     for sql in ["DELETE FROM entry WHERE key = 'b'", "UPDATE entry SET size = 77 WHERE key = 'b'"] {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("b", "1").await;
         let session = fixture.session(DriftPolicy::Strict);
         let hands = Hands::of(&session, &fixture);
@@ -224,7 +224,7 @@ async fn rows_added_or_removed_with_triggers_off_are_missed_by_the_counters() {
 #[tokio::test]
 async fn scenario_17_a_file_renamed_over_stops_writes_that_would_be_lost() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -255,7 +255,7 @@ fn restore_in_place(fixture: &Fixture, copy: &std::path::Path) {
 #[tokio::test]
 async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_lower() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
         let copy = fixture.folder.path().join("copy.db");
         fixture.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
@@ -274,7 +274,7 @@ async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_l
 #[tokio::test]
 async fn scenario_19_a_copy_put_back_and_written_as_often_is_another_state() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
         let copy = fixture.folder.path().join("copy.db");
         fixture.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();

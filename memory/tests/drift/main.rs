@@ -1,5 +1,5 @@
 //! The drift guard on SQLite, scenario by scenario: `docs/spec/drift.md` has the sentences. A name's number is that of
-//! the list of what such guards are known to get wrong; 30, what only PostgreSQL does, is with that backend.
+//! the list of what such guards are known to get wrong; those of PostgreSQL are in `drift_postgres`.
 #![cfg(feature = "sqlite")]
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,10 @@
 
 mod backups;
 mod foreign;
+#[cfg(unix)]
+mod full_disk;
+mod hands;
+mod meanwhile;
 mod own;
 mod races;
 mod sessions;

@@ -35,7 +35,7 @@ fn runtime() -> tokio::runtime::Runtime {
 #[test]
 fn scenario_09_two_threads_lose_nothing_that_was_acknowledged() {
     for policy in BOTH {
-        let fixture = Arc::new(runtime().block_on(Fixture::new()));
+        let fixture = Arc::new(runtime().block_on(Fixture::new()).unwrap());
         let barrier = Arc::new(Barrier::new(2));
         let threads: Vec<_> = (0..2)
             .map(|_| {
@@ -61,7 +61,7 @@ fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
     let session = memory::drift::DriftSession::new(DriftPolicy::Row);
     if let Ok(path) = std::env::var(CHILD) {
         let done = runtime().block_on(async {
-            let clock = Fixture::new().await.clock;
+            let clock = Fixture::new().await.unwrap().clock;
             let memory = crate::support::open(path.as_ref(), &clock).await;
             let scope = memory::Scope::agent("acme", "ada").unwrap();
             count(&Hands(session.guard(memory.backend().unwrap()), &scope), 200).await
@@ -69,7 +69,7 @@ fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
         println!("\ndone={done}.");
         return;
     }
-    let fixture = runtime().block_on(Fixture::new());
+    let fixture = runtime().block_on(Fixture::new()).unwrap();
     let name = "races::scenario_10_two_processes_lose_nothing_that_was_acknowledged";
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
@@ -105,7 +105,7 @@ impl Hook for Injected {
 #[tokio::test]
 async fn scenario_12_a_write_between_check_and_write_is_seen() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
         let hook = Injected(Mutex::new(Some(fixture.foreign())));
         let memory = Memory::new(Arc::new(Interposed::new(fixture.memory.clone(), hook))).unwrap();
@@ -120,7 +120,7 @@ async fn scenario_12_a_write_between_check_and_write_is_seen() {
 #[tokio::test]
 async fn writes_of_one_session_to_one_key_do_not_refuse_each_other() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "0").await.unwrap();
@@ -135,7 +135,7 @@ async fn writes_of_one_session_to_one_key_do_not_refuse_each_other() {
 
 #[tokio::test]
 async fn a_token_is_another_after_every_change() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let mut seen: Vec<DriftToken> = Vec::new();
     for n in 0..100 {
         fixture.other_sets("k", &n.to_string()).await;

@@ -11,7 +11,7 @@ use crate::support::{BOTH, Fixture, Hands, json, key, reason, text};
 #[tokio::test]
 async fn scenario_02_an_entry_changed_by_somebody_else_is_not_written_over() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         fixture.other_sets("k", "1").await;
@@ -28,7 +28,7 @@ async fn scenario_02_an_entry_changed_by_somebody_else_is_not_written_over() {
 #[tokio::test]
 async fn scenario_03_an_entry_deleted_by_somebody_else_is_not_made_again() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         fixture.other_sets("k", "1").await;
@@ -45,7 +45,7 @@ async fn scenario_03_an_entry_deleted_by_somebody_else_is_not_made_again() {
 #[tokio::test]
 async fn an_entry_that_was_found_absent_and_has_appeared_is_not_written_over() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         assert!(hands.read("k").await.is_none());
@@ -57,7 +57,7 @@ async fn an_entry_that_was_found_absent_and_has_appeared_is_not_written_over() {
 
 #[tokio::test]
 async fn scenario_04_a_change_of_another_entry_does_not_refuse_a_row() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let hands = Hands::of(&session, &fixture);
     fixture.other_sets("mine", "1").await;
@@ -73,7 +73,7 @@ async fn scenario_04_a_change_of_another_entry_does_not_refuse_a_row() {
 #[tokio::test]
 async fn scenario_05_a_blind_retry_stays_refused_and_a_read_clears_it() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         fixture.other_sets("k", "1").await;
@@ -93,7 +93,7 @@ async fn scenario_05_a_blind_retry_stays_refused_and_a_read_clears_it() {
 
 #[tokio::test]
 async fn every_kind_of_read_is_seeing() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let hands = Hands::of(&session, &fixture);
     for name in ["a", "b", "c", "d"] {
@@ -113,7 +113,7 @@ async fn every_kind_of_read_is_seeing() {
 
 #[tokio::test]
 async fn an_entry_that_was_never_read_is_not_guarded_by_row() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let hands = Hands::of(&session, &fixture);
     fixture.other_sets("k", "1").await;
@@ -125,7 +125,7 @@ async fn an_entry_that_was_never_read_is_not_guarded_by_row() {
 
 #[tokio::test]
 async fn what_a_session_has_forgotten_is_not_guarded_and_is_counted() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row).with_remembered(2);
     let hands = Hands::of(&session, &fixture);
     for name in ["a", "b", "c"] {
@@ -141,7 +141,7 @@ async fn what_a_session_has_forgotten_is_not_guarded_and_is_counted() {
 
 #[tokio::test]
 async fn sessions_of_one_process_are_strangers() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let (one, two) = (fixture.session(DriftPolicy::Row), fixture.session(DriftPolicy::Row));
     let (first, second) = (Hands::of(&one, &fixture), Hands::of(&two, &fixture));
     first.set("k", "1").await.unwrap();
@@ -153,7 +153,7 @@ async fn sessions_of_one_process_are_strangers() {
 #[tokio::test]
 async fn scenario_11_two_handles_of_one_process_see_each_other() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let other = fixture.again().await;
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
@@ -166,7 +166,7 @@ async fn scenario_11_two_handles_of_one_process_see_each_other() {
 #[tokio::test]
 async fn scenario_26_another_tenants_writes_never_refuse() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -184,7 +184,7 @@ async fn scenario_26_another_tenants_writes_never_refuse() {
 #[tokio::test]
 async fn scenario_29_what_is_stored_already_is_a_success() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         fixture.other_sets("k", "1").await;
@@ -199,7 +199,7 @@ async fn scenario_29_what_is_stored_already_is_a_success() {
 #[tokio::test]
 async fn increments_reducers_and_preconditions_are_safe_by_themselves() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         fixture.other_sets("n", "1").await;
@@ -224,7 +224,7 @@ async fn increments_reducers_and_preconditions_are_safe_by_themselves() {
 
 #[tokio::test]
 async fn an_exempt_write_does_not_hide_what_came_before_it() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let hands = Hands::of(&session, &fixture);
     hands.set("mine", "1").await.unwrap();
@@ -236,7 +236,7 @@ async fn an_exempt_write_does_not_hide_what_came_before_it() {
 #[tokio::test]
 async fn an_expiry_that_came_is_no_drift() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         let ttl = Ttl::After(std::time::Duration::from_secs(5));
@@ -249,7 +249,7 @@ async fn an_expiry_that_came_is_no_drift() {
 
 #[tokio::test]
 async fn a_bulk_write_is_refused_as_a_whole_and_names_the_entry() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let hands = Hands::of(&session, &fixture);
     fixture.other_sets("b", "1").await;
@@ -269,7 +269,7 @@ async fn a_bulk_write_is_refused_as_a_whole_and_names_the_entry() {
 #[tokio::test]
 async fn acknowledging_takes_the_scope_as_it_is_and_an_old_token_is_refused() {
     for policy in BOTH {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
@@ -289,11 +289,47 @@ async fn acknowledging_takes_the_scope_as_it_is_and_an_old_token_is_refused() {
 
 #[tokio::test]
 async fn off_refuses_nothing_and_asks_nothing() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = DriftSession::new(DriftPolicy::Off);
     let hands = Hands::of(&session, &fixture);
     hands.set("k", "1").await.unwrap();
     fixture.other_sets("k", "2").await;
     hands.set("k", "3").await.unwrap();
     assert_eq!(session.status(&fixture.scope).observed, None);
+}
+
+#[tokio::test]
+async fn scenario_06_own_writes_are_clean_however_many() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let hands = Hands::of(&session, &fixture);
+        let items = (0..50).map(|n| NewEntry::new(key(&format!("k{n}")), json("1"))).collect();
+        hands.0.bulk_insert(hands.1, items, BulkOptions::default()).await.unwrap();
+        for n in 0..50 {
+            hands.set(&format!("k{n}"), "2").await.unwrap();
+        }
+        assert!(hands.delete("k7").await.unwrap());
+        hands.set("k7", "3").await.unwrap();
+        hands.0.increment(hands.1, &key("n"), 1, Default::default()).await.unwrap();
+        hands.set("n", "5").await.unwrap();
+        hands.set("k8", "3").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn scenario_07_an_own_write_that_was_rolled_back_leaves_no_trace() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let hands = Hands::of(&session, &fixture);
+        hands.set("k", "1").await.unwrap();
+        let mut last = NewEntry::new(key("k"), json("3"));
+        last.options = SetOptions::default().with_expect(Expect::Absent);
+        let items = vec![NewEntry::new(key("a"), json("2")), NewEntry::new(key("k"), json("2")), last];
+        let refused = hands.0.bulk_insert(hands.1, items, BulkOptions::default()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        hands.set("k", "4").await.unwrap();
+        assert!(hands.read("a").await.is_none());
+    }
 }

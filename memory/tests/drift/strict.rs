@@ -6,7 +6,7 @@ use crate::support::{Fixture, Hands, key, reason, text};
 
 #[tokio::test]
 async fn scenario_01_an_entry_that_somebody_else_added_refuses_and_is_saved() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let hands = Hands::of(&session, &fixture);
     hands.set("mine", "1").await.unwrap();
@@ -39,7 +39,7 @@ async fn scenario_01_an_entry_that_somebody_else_added_refuses_and_is_saved() {
 
 #[tokio::test]
 async fn reading_what_was_named_clears_it_and_reading_less_does_not() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let hands = Hands::of(&session, &fixture);
     hands.set("mine", "1").await.unwrap();
@@ -57,7 +57,7 @@ async fn reading_what_was_named_clears_it_and_reading_less_does_not() {
 
 #[tokio::test]
 async fn a_deletion_that_nobody_can_name_is_cleared_by_acknowledging_alone() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     fixture.other_sets("theirs", "1").await;
     let session = fixture.session(DriftPolicy::Strict);
     let hands = Hands::of(&session, &fixture);
@@ -75,7 +75,7 @@ async fn a_deletion_that_nobody_can_name_is_cleared_by_acknowledging_alone() {
 
 #[tokio::test]
 async fn a_scope_that_was_dropped_refuses() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let hands = Hands::of(&session, &fixture);
     hands.set("k", "1").await.unwrap();
@@ -85,7 +85,7 @@ async fn a_scope_that_was_dropped_refuses() {
 
 #[tokio::test]
 async fn a_scope_never_written_has_no_generation_and_its_first_write_is_clean() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let hands = Hands::of(&session, &fixture);
     assert!(hands.read("k").await.is_none());

@@ -23,7 +23,7 @@ const OTHER: &str = r#"{"op":"set","key":"k","value":2}"#;
 
 #[tokio::test]
 async fn two_runs_do_not_write_over_each_other_unread() {
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let (one, two) = (tool(&fixture, "1", Policy::default()), tool(&fixture, "2", Policy::default()));
     assert_eq!(one.drift().policy(), DriftPolicy::Row);
     assert_eq!(code(&one, WRITE).await, "ok");
@@ -47,7 +47,7 @@ async fn the_operator_may_switch_it_off_or_make_it_strict() {
     for (policy, expected) in
         [(DriftPolicy::Off, "ok"), (DriftPolicy::Row, "ok"), (DriftPolicy::Strict, "drift_detected")]
     {
-        let fixture = Fixture::new().await;
+        let Some(fixture) = Fixture::new().await else { return };
         let one = tool(&fixture, "1", Policy::default().with_drift(policy));
         let two = tool(&fixture, "2", Policy::default());
         assert_eq!(code(&one, READ).await, "ok");
@@ -66,7 +66,7 @@ async fn a_policy_that_the_backend_does_not_serve_is_refused_and_the_default_is_
             inner
         }
     }
-    let fixture = Fixture::new().await;
+    let Some(fixture) = Fixture::new().await else { return };
     let lacking = memory::Interposed::new(fixture.memory.clone(), Lacks);
     let memory = memory::Memory::new(std::sync::Arc::new(lacking)).unwrap();
     let plain = MemoryTool::new(memory.clone(), Policy::default(), run("1")).unwrap();

@@ -86,7 +86,7 @@ async fn an_error_names_the_line_and_the_scope() {
 #[tokio::test]
 async fn foreign_files_are_refused() {
     let file = String::from_utf8(file().await).unwrap();
-    let newer = file.replacen("\"version\":1", "\"version\":2", 1);
+    let newer = file.replacen("\"version\":1", "\"version\":3", 1);
     assert!(refusal(newer.as_bytes()).message().contains("newer"), "it says what to do");
     for foreign in [
         "",

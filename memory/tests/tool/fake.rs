@@ -10,8 +10,8 @@ use memory::layer::{
     ForgetOutcome, Message, RecallQuery, ScoreKind,
 };
 use memory::sql::{
-    DumpStream, ExecOutcome, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage, SqlValue,
-    StatementOptions, TableInfo, TxId, TxState,
+    DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlScopePage, SqlScopesQuery, SqlUsage,
+    SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
 use memory::{
     Capabilities, Error, ErrorKind, Health, HealthStatus, MemoryLayer, Provider, Result, RunContext, Scope,
@@ -291,7 +291,7 @@ impl SqlFacet for Fake {
         Err(Error::internal("not asked by the tool"))
     }
 
-    async fn restore(&self, _: &Scope, _: DumpStream) -> Result<RestoreOutcome> {
+    async fn restore(&self, _: &Scope, _: DumpStream, _: RestoreOptions) -> Result<RestoreOutcome> {
         Err(Error::internal("not asked by the tool"))
     }
 }

@@ -1,6 +1,6 @@
 //! DMP: a database as a stream, and from one.
 
-use memory_core::sql::{RestoreOutcome, SqlScopesQuery, SqlValue};
+use memory_core::sql::{RestoreMode, RestoreOptions, RestoreOutcome, SqlScopesQuery, SqlValue};
 use memory_core::{Error, ErrorKind, Result, Scope};
 
 use crate::case::cases;
@@ -20,6 +20,9 @@ cases! {
     "sql.restore.of-no-dump": [Sql], ["DMP-4"] => no_dump;
     "sql.restore.cut-off": [Sql], ["DMP-4"] => cut_off;
     "sql.restore.stream-that-fails": [Sql], ["DMP-4"] => failing_stream;
+    "sql.restore.in-the-place-of": [Sql], ["DMP-8"] => in_the_place_of;
+    "sql.restore.in-the-place-of-nothing": [Sql], ["DMP-8"] => in_the_place_of_nothing;
+    "sql.restore.replacing-fails": [Sql], ["DMP-8", "DMP-4"] => replacing_fails;
     "sql.dump.of-one-moment": [Sql], ["DMP-5"] => one_moment;
     "sql.dump.leaves-transactions-out": [Sql, SqlTransactions], ["DMP-5", "TX-2"] => leaves_transactions_out;
     "sql.dump.of-nothing": [Sql], ["DMP-6"] => of_nothing;
@@ -32,7 +35,7 @@ async fn dumped(cx: &Cx, scope: &Scope) -> Result<Vec<Vec<u8>>> {
 }
 
 async fn restored(cx: &Cx, scope: &Scope, dump: Vec<Vec<u8>>) -> Result<RestoreOutcome> {
-    cx.sql().restore(scope, lines(dump.into_iter().map(Ok).collect())).await
+    cx.sql().restore(scope, lines(dump.into_iter().map(Ok).collect()), RestoreOptions::default()).await
 }
 
 /// A fresh scope with what that one holds.
@@ -235,6 +238,72 @@ async fn into_what_is_there(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
+async fn replaced(cx: &Cx, scope: &Scope, dump: Vec<Result<Vec<u8>>>) -> Result<RestoreOutcome> {
+    cx.sql().restore(scope, lines(dump), RestoreOptions::default().with_mode(RestoreMode::Replace)).await
+}
+
+/// A database of which every part hangs on another.
+async fn tangled(cx: &Cx) -> CaseResult<Database<'_>> {
+    let db = cx.database()?;
+    db.exec_all(&[
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, other TEXT)",
+        "CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
+        "CREATE TABLE \"it's a \"\"child\" (parent INTEGER NOT NULL REFERENCES parents (id) ON DELETE RESTRICT)",
+        "CREATE INDEX by_name ON parents (name)",
+        "CREATE VIEW a_view AS SELECT name FROM parents",
+        "CREATE VIEW of_a_view AS SELECT count(*) AS n FROM a_view",
+        "INSERT INTO t VALUES (1, 'of before')",
+        "INSERT INTO parents VALUES (1, 'ann')",
+        "INSERT INTO \"it's a \"\"child\" VALUES (1)",
+    ])
+    .await?;
+    Ok(db)
+}
+
+async fn in_the_place_of(cx: &Cx) -> CaseResult {
+    let dump = sample(cx).await?;
+    let db = tangled(cx).await?;
+    let outcome = replaced(cx, &db.scope, dump.iter().cloned().map(Ok).collect()).await?;
+    expect_eq!((outcome.tables, outcome.rows), (1, 20), "tables and rows of what took the place");
+    check!(outcome.skipped.is_empty(), "objects were not restored: {:?}", outcome.skipped);
+    let copy = cx.database()?;
+    restored(cx, &copy.scope, dump).await?;
+    expect_eq!(db.tables().await?, copy.tables().await?, "what a scope holds that was replaced");
+    expect_eq!(db.count("t").await?, 20);
+    expect_eq!(dumped(cx, &db.scope).await?, dumped(cx, &copy.scope).await?, "the dump of what was replaced");
+    for gone in ["parents", "a_view", "of_a_view"] {
+        let found = db.query(&format!("SELECT * FROM {gone}")).await;
+        expect_kind!(found, ErrorKind::InvalidArgument, "`{gone}` after something else took its place");
+    }
+    Ok(())
+}
+
+async fn in_the_place_of_nothing(cx: &Cx) -> CaseResult {
+    let dump = sample(cx).await?;
+    let db = cx.database()?;
+    replaced(cx, &db.scope, dump.into_iter().map(Ok).collect()).await?;
+    expect_eq!(db.count("t").await?, 20, "rows where nothing was replaced");
+    Ok(())
+}
+
+async fn replacing_fails(cx: &Cx) -> CaseResult {
+    let dump = sample(cx).await?;
+    let db = tangled(cx).await?;
+    let before = dumped(cx, &db.scope).await?;
+    let half = || dump.iter().take(dump.len() / 2).cloned().map(Ok);
+    let lost = Error::new(ErrorKind::RateLimited, "the source of the dump was told to fail");
+    for (what, lines, kind) in [
+        ("no dump", vec![Ok(b"not a dump".to_vec())], ErrorKind::InvalidArgument),
+        ("nothing", Vec::new(), ErrorKind::InvalidArgument),
+        ("half a dump", half().collect(), ErrorKind::InvalidArgument),
+        ("a stream that fails", half().chain([Err(lost)]).collect(), ErrorKind::RateLimited),
+    ] {
+        expect_kind!(replaced(cx, &db.scope, lines).await, kind, "replacing by {what}");
+        expect_eq!(dumped(cx, &db.scope).await?, before, "what {what} was to replace");
+    }
+    Ok(())
+}
+
 async fn no_dump(cx: &Cx) -> CaseResult {
     let many: Vec<&[u8]> = vec![b"x"; 5_000];
     let long = vec![b'a'; 1 << 20];
@@ -297,7 +366,7 @@ async fn failing_stream(cx: &Cx) -> CaseResult {
     let mut items: Vec<Result<Vec<u8>>> = dump.iter().take(half).cloned().map(Ok).collect();
     items.push(Err(Error::new(ErrorKind::RateLimited, "the source of the dump was told to fail")));
     items.extend(dump.into_iter().skip(half).map(Ok));
-    let failed = cx.sql().restore(&db.scope, lines(items)).await;
+    let failed = cx.sql().restore(&db.scope, lines(items), RestoreOptions::default()).await;
     expect_kind!(failed, ErrorKind::RateLimited, "a dump whose stream fails");
     has_no_database(cx, &db, "a dump whose stream fails").await
 }

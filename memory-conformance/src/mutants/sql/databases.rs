@@ -1,6 +1,6 @@
 //! What is told of tables and databases, and how they go.
 
-use memory_core::sql::{SqlScopesQuery, TableInfo};
+use memory_core::sql::{RestoreOptions, SqlScopesQuery, TableInfo};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind, TenantId};
 
 use super::{nothing, sql};
@@ -291,7 +291,7 @@ async fn end_leaves(_: &Memory, request: Request, next: Next<'_>) -> Result<Repl
     let reply = next.run(request).await?;
     if let Some(kept) = kept {
         let lines = crate::stream::lines(kept.into_iter().map(Ok).collect());
-        sql(&next)?.restore(&scope, lines).await?;
+        sql(&next)?.restore(&scope, lines, RestoreOptions::default()).await?;
     }
     Ok(reply)
 }

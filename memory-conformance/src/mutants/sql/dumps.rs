@@ -1,7 +1,7 @@
 //! Dumps that hold too little or too much. What a dump looks like is the provider's own, so most of these
 //! spoil what was restored from it.
 
-use memory_core::sql::SqlValue;
+use memory_core::sql::{RestoreMode, RestoreOptions, SqlValue};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
 
 use super::{exec, own_run, query, sql};
@@ -22,6 +22,9 @@ mutants! {
     "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a restore that fails leaves a table" => around(leaves_rest);
     "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is told as `internal`" => around(errors_untyped);
     "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a stream that fails counts as one that ends" => around(ends_at_errors);
+    "sql.replace-refuses": ["DMP-8"] needs [Sql], "what is not empty is never replaced" => around(never_replaces);
+    "sql.replace-drops-first": ["DMP-8"] needs [Sql], "what is there is dropped before the dump is read" => around(drops_first);
+    "sql.replace-adds": ["DMP-8"] needs [Sql], "what is replaced keeps a table of before" => around(keeps_a_table);
     "sql.dump-as-it-is-later": ["DMP-5"] needs [Sql], "a dump shows what was written while it streamed" => around(later);
     "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits what is open" => around(commits);
     "sql.dump-of-nothing-fails": ["DMP-6"] needs [Sql], "a scope without a database cannot be dumped" => around(of_nothing);
@@ -189,12 +192,46 @@ async fn errors_untyped(_: &Memory, request: Request, next: Next<'_>) -> Result<
 }
 
 async fn ends_at_errors(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let Request::Restore { scope, mut dump } = request else { return next.run(request).await };
+    let Request::Restore { scope, mut dump, options } = request else { return next.run(request).await };
     let mut until = Vec::new();
     while let Some(Ok(line)) = next_line(&mut dump).await {
         until.push(Ok(line));
     }
-    Ok(Reply::Restore(sql(&next)?.restore(&scope, lines(until)).await?))
+    Ok(Reply::Restore(sql(&next)?.restore(&scope, lines(until), options).await?))
+}
+
+async fn never_replaces(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Restore { scope, dump, options } => {
+            let options = options.with_mode(RestoreMode::IntoEmpty);
+            next.run(Request::Restore { scope, dump, options }).await
+        }
+        request => next.run(request).await,
+    }
+}
+
+async fn drops_first(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Restore { scope, options: RestoreOptions { mode: RestoreMode::Replace, .. }, .. } =
+        &request
+    {
+        sql(&next)?.drop_sql_scope(scope).await?;
+    }
+    next.run(request).await
+}
+
+async fn keeps_a_table(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let kept = match &request {
+        Request::Restore { scope, options: RestoreOptions { mode: RestoreMode::Replace, .. }, .. } => {
+            let tables = sql(&next)?.describe_tables(&own_run(scope)?, scope).await?;
+            tables.into_iter().next().map(|table| (scope.clone(), table.name))
+        }
+        _ => None,
+    };
+    let reply = next.run(request).await?;
+    if let Some((scope, name)) = kept {
+        drop(exec(&next, &scope, &format!("CREATE TABLE {} (n INTEGER)", quoted(&name))).await);
+    }
+    Ok(reply)
 }
 
 async fn later(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -203,13 +240,13 @@ async fn later(memory: &Memory, request: Request, next: Next<'_>) -> Result<Repl
             memory.lock().dumped = Some(scope.clone());
             next.run(Request::Dump { scope }).await
         }
-        Request::Restore { scope, dump } => {
+        Request::Restore { scope, dump, options } => {
             let dumped = memory.lock().dumped.clone();
             let dump = match dumped {
                 Some(dumped) => sql(&next)?.dump(&dumped).await?,
                 None => dump,
             };
-            next.run(Request::Restore { scope, dump }).await
+            next.run(Request::Restore { scope, dump, options }).await
         }
         request => next.run(request).await,
     }

@@ -46,7 +46,7 @@ fn names(folder: &Folder) -> Result<Vec<Name>> {
     Ok(names)
 }
 
-fn header(path: &Path) -> io::Result<Header> {
+pub(super) fn header(path: &Path) -> io::Result<Header> {
     let mut line = String::new();
     io::BufReader::new(open_plain(path)?.take(HEADER)).read_line(&mut line)?;
     header_of(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no backup"))

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "sqlite")]
 mod database;
+mod erase;
 mod file;
 mod kept;
 mod read;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use memory_core::{Backend, DriftToken, Error, Result, Scope, ScopeDigest, Timestamp};
 use serde::Serialize;
 
+pub(crate) use erase::remove as remove_erased;
 pub use read::{Backup, Difference, Restored};
 
 use super::aside::aside;

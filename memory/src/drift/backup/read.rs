@@ -6,7 +6,7 @@ use std::path::Path;
 
 use memory_core::{
     Backend, DeleteOptions, DriftToken, Entry, Error, ErrorKind, ImportOptions, ImportOutcome, Key,
-    ListQuery, OnExisting, Record, Result, Retry, Scope, Timestamp,
+    ListQuery, OnExisting, Record, Result, Retry, Scope, Taken, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -27,8 +27,8 @@ pub(super) struct Header {
     pub(super) generation_observed: Option<DriftToken>,
     pub(super) generation_actual: Option<DriftToken>,
     generation_snapshot: DriftToken,
-    scope: Scope,
-    database: Option<String>,
+    pub(super) scope: Scope,
+    pub(super) database: Option<String>,
 }
 
 /// Reads the first line of a backup.
@@ -149,14 +149,18 @@ impl Backup {
     /// Makes the scope hold what the backup holds: its entries replace those that differ, and others are deleted. Each is
     /// an ordinary write, a few in a transaction; where it fails midway, doing it again ends it.
     ///
+    /// Where the store judges how old a copy is (`judged`: `Capabilities::erase`), what was forgotten since it was made is
+    /// left out, and counted.
+    ///
     /// # Errors
     /// As the writes fail.
-    pub async fn restore(self, backend: &dyn Backend) -> Result<Restored> {
+    pub async fn restore(self, backend: &dyn Backend, judged: bool) -> Result<Restored> {
         let difference = self.difference(backend).await?;
         let wanted: BTreeSet<Key> = difference.changed.into_iter().chain(difference.vanished).collect();
         let records: Vec<Result<Record>> =
             self.records.into_iter().filter(|record| wanted.contains(&record.entry.key)).map(Ok).collect();
-        let options = ImportOptions::default().with_on_existing(OnExisting::Replace);
+        let taken = if judged { Taken::At(self.timestamp) } else { Taken::New };
+        let options = ImportOptions::default().with_on_existing(OnExisting::Replace).with_taken(taken);
         let imported =
             backend.import_scope(&self.scope, Box::pin(Records(records.into_iter())), options).await?;
         let mut restored = Restored { imported, deleted: 0 };

@@ -1,0 +1,152 @@
+//! Forgetting: what goes, and what stays of it.
+
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
+
+use memory_core::{
+    Clock as _, EraseTarget, Erased, ImportOptions, Key, NameDigest, Record, Scope, ScopeKind, Timestamp,
+    Tombstone, TombstoneId, TombstonesOf,
+};
+
+use super::fault::Fault;
+use super::state::ScopeState;
+use super::{Reference, Scopes};
+
+/// By what they are about.
+pub(super) type Tombstones = BTreeMap<TombstoneId, Tombstone>;
+
+impl Reference {
+    /// Who holds the scopes may take it too, never the other way round.
+    fn buried(&self) -> MutexGuard<'_, Tombstones> {
+        self.tombstones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A scope that begins, anew where it was erased.
+    pub(super) fn fresh(&self, scope: &Scope) -> ScopeState {
+        let mut state = ScopeState::new(self.faults);
+        if self.faults.has(Fault::EraseForgetsVersions) {
+            return state;
+        }
+        let id = TombstoneId::of(&EraseTarget::Scope(scope.clone()));
+        if let Some(tombstone) = self.buried().get(&id) {
+            (state.counter, state.floor) = (tombstone.version, tombstone.version);
+        }
+        state
+    }
+
+    /// Whether an import leaves a record out.
+    pub(super) fn leaves_out(&self, scope: &Scope, record: &Record, options: ImportOptions) -> bool {
+        let Some(moment) = options.taken.moment(record.entry.updated_at) else { return false };
+        self.is_forgotten(scope, &record.entry.key, moment)
+    }
+
+    fn is_forgotten(&self, scope: &Scope, key: &Key, moment: Timestamp) -> bool {
+        let covering = [
+            EraseTarget::Tenant(scope.tenant.clone()),
+            EraseTarget::Scope(scope.clone()),
+            EraseTarget::Key { scope: scope.clone(), key: key.clone() },
+        ];
+        let buried = self.buried();
+        covering
+            .iter()
+            .filter_map(|target| buried.get(&TombstoneId::of(target)))
+            .any(|tombstone| tombstone.is_after(moment))
+    }
+
+    pub(super) fn take_away(&self, target: &EraseTarget) -> Erased {
+        let mut scopes = self.lock();
+        let now = self.clock.now();
+        let (mut gone, mut entries, mut version) = (0, 0, 0);
+        match target {
+            EraseTarget::Key { scope, key } => {
+                if let Some(state) = scopes.get_mut(scope) {
+                    if state.entries.remove(key).is_some() {
+                        entries = 1;
+                        state.changed();
+                    }
+                    version = state.counter;
+                }
+            }
+            _ => {
+                let of_target = |scope: &&Scope| {
+                    target.has_scope(scope)
+                        && !(scope.kind == ScopeKind::Run
+                            && target.scope().is_none()
+                            && self.faults.has(Fault::EraseLeavesRuns))
+                };
+                let found: Vec<Scope> = scopes.keys().filter(of_target).cloned().collect();
+                for scope in found {
+                    let (held, counter) = self.take_scope(&mut scopes, &scope);
+                    gone += u64::from(counter > 0);
+                    entries += held;
+                    version = version.max(counter);
+                    let id = TombstoneId::of(&EraseTarget::Scope(scope));
+                    self.bury_one(Tombstone { id, at: now, version: counter });
+                }
+            }
+        }
+        let tombstone = self.bury_one(Tombstone { id: TombstoneId::of(target), at: now, version });
+        let mut erased = Erased::new(tombstone);
+        (erased.scopes, erased.entries) = (gone, entries);
+        erased
+    }
+
+    /// How many entries it held, and the highest version.
+    fn take_scope(&self, scopes: &mut Scopes, scope: &Scope) -> (u64, u64) {
+        if self.faults.has(Fault::EraseKeepsExpired) {
+            let now = self.clock.now();
+            let Some(state) = scopes.get_mut(scope) else { return (0, 0) };
+            let before = state.entries.len();
+            state.entries.retain(|_, stored| stored.entry.is_expired(now));
+            return ((before - state.entries.len()) as u64, state.counter);
+        }
+        scopes.remove(scope).map_or((0, 0), |state| (state.entries.len() as u64, state.counter))
+    }
+
+    fn bury_one(&self, tombstone: Tombstone) -> Tombstone {
+        let mut buried = self.buried();
+        let merged = match buried.get(&tombstone.id) {
+            Some(before) if !self.faults.has(Fault::BuryReplaces) => before.merged(tombstone),
+            _ => tombstone,
+        };
+        if !self.faults.has(Fault::EraseLeavesNoTombstone) {
+            buried.insert(merged.id, merged);
+        }
+        merged
+    }
+
+    pub(super) fn bury_all(&self, tombstones: &[Tombstone]) {
+        let mut scopes = self.lock();
+        let now = self.clock.now();
+        for tombstone in tombstones {
+            let at = if self.faults.has(Fault::BuryUnclamped) { tombstone.at } else { tombstone.at.min(now) };
+            let merged = self.bury_one(Tombstone { at, ..*tombstone });
+            let Some(of) = tombstone.id.scope else { continue };
+            for (_, state) in scopes.iter_mut().filter(|(scope, _)| NameDigest::of_scope(scope) == of) {
+                state.counter = state.counter.max(merged.version);
+                state.floor = state.floor.max(merged.version);
+                if self.faults.has(Fault::BuryErases) && tombstone.id.key.is_none() {
+                    state.entries.clear();
+                }
+            }
+        }
+    }
+
+    pub(super) fn tombstones_of(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Vec<Tombstone> {
+        let is_of = |id: &TombstoneId| match of {
+            TombstonesOf::Tenant(tenant) => id.tenant == NameDigest::of_tenant(tenant),
+            TombstonesOf::Scope(scope) => {
+                id.concerns(&NameDigest::of_tenant(&scope.tenant), &NameDigest::of_scope(scope))
+            }
+            _ => true,
+        };
+        let buried = self.buried();
+        let later = buried.values().filter(|tombstone| after.is_none_or(|after| tombstone.id > *after));
+        later.filter(|tombstone| is_of(&tombstone.id)).take(limit).copied().collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! `forget`: a tenant, a scope or a key, everywhere; or facts of a conversational store.
+
+use clap::{Args, ValueEnum};
+use memory::forget::{
+    AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, dry_run, forget, resume,
+};
+use memory_core::layer::{FactId, Forget};
+use memory_core::{EraseTarget, Error};
+
+use super::{Context, Opened, key};
+use crate::credentials::CredentialArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::Out;
+use crate::settings::Origin;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Snapshots {
+    /// Put one without it in the place of each that holds it
+    Rewrite,
+    /// Delete each that holds it
+    Delete,
+    /// Only name them
+    Report,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Audit {
+    /// Leave the records as they are
+    Keep,
+    /// Replace names and contents in them
+    Redact,
+}
+
+/// Options of `forget`.
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArgs {
+    /// Facts instead, by the ids that `recall` and `facts` give
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "key", "resume", "dry_run"])]
+    ids: Vec<String>,
+    /// Every fact of the scope instead
+    #[arg(long, conflicts_with_all = ["key", "resume", "dry_run"])]
+    all: bool,
+    /// This key of the scope alone
+    #[arg(long)]
+    key: Option<String>,
+    /// Say what there is, and touch nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Yes, forget it: it cannot be undone
+    #[arg(long)]
+    yes: bool,
+    /// End what was begun and not ended, as by a process that died
+    #[arg(long, conflicts_with_all = ["key", "dry_run"])]
+    resume: bool,
+    /// What becomes of snapshots that hold it
+    #[arg(long, value_enum, default_value = "rewrite")]
+    snapshots: Snapshots,
+    /// What becomes of audit records about it
+    #[arg(long, value_enum, default_value = "keep")]
+    audit: Audit,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// `memory forget`.
+pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    if args.all || !args.ids.is_empty() {
+        return facts(context, args, out).await;
+    }
+    // Before the store is opened: what is to go must be said.
+    let settings = context.settings()?;
+    let target = if args.resume { None } else { Some(target(&settings, &args)?) };
+    if !(args.yes || args.dry_run || args.resume) {
+        return Err(Failure::invalid(
+            "what is forgotten cannot be brought back: see what there is with --dry-run, then give --yes",
+        ));
+    }
+    let opened = context.open().await?;
+    let places = opened.settings.places(&opened.memory)?;
+    let policy = ForgetPolicy::default()
+        .with_snapshots(match args.snapshots {
+            Snapshots::Rewrite => SnapshotPolicy::Rewrite,
+            Snapshots::Delete => SnapshotPolicy::Delete,
+            Snapshots::Report => SnapshotPolicy::Report,
+        })
+        .with_audit(match args.audit {
+            Audit::Keep => AuditPolicy::Keep,
+            Audit::Redact => AuditPolicy::Redact,
+        });
+    let run = opened.run(&args.credentials)?;
+    let memory = &opened.memory;
+    let reports = match &target {
+        None => resume(memory, &places, Some(&run)).await?,
+        Some(target) if args.dry_run => vec![dry_run(memory, target, &places, policy).await?],
+        Some(target) => vec![forget(memory, target, &places, policy, Some(&run)).await?],
+    };
+    for report in &reports {
+        tell(report, out)?;
+    }
+    if reports.is_empty() && !out.is_json() {
+        out.line("nothing was begun that has not ended")?;
+    }
+    let complete = reports.iter().all(|report| report.dry_run || report.is_complete());
+    Ok(if complete { Exit::Ok } else { Exit::Partial })
+}
+
+/// What the command line names, and nothing that only a file or the environment does.
+fn target(settings: &crate::settings::Settings, args: &ForgetArgs) -> Result<EraseTarget, Failure> {
+    if settings.scope_is_chosen() {
+        let scope = settings.scope.clone();
+        return Ok(match &args.key {
+            Some(name) => EraseTarget::Key { scope, key: key(name)? },
+            None => EraseTarget::Scope(scope),
+        });
+    }
+    if args.key.is_some() {
+        return Err(Failure::invalid("say whose key it is: --agent, --user, --run or --scope"));
+    }
+    let says_tenant = std::env::args_os().any(|argument| {
+        argument.to_str().is_some_and(|argument| argument == "--tenant" || argument.starts_with("--tenant="))
+    });
+    if settings.tenant_origin == Origin::CommandLine && says_tenant {
+        return Ok(EraseTarget::Tenant(settings.tenant.clone()));
+    }
+    Err(Failure::invalid(
+        "say what is to be forgotten: --user ID, --agent ID, --run ID or --scope KIND:ID, with --key KEY for one entry, \
+         or --tenant ID alone for all of a tenant",
+    ))
+}
+
+fn tell(report: &ForgetReport, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.document(report);
+    }
+    out.line(format!(
+        "{} {} ({}): {} entries, {} scopes, {} SQL databases",
+        if report.dry_run { "there is, of the" } else { "forgotten: the" },
+        report.target,
+        report.digest,
+        report.entries,
+        report.scopes,
+        report.databases
+    ))?;
+    let row = |step: &ForgetStep| {
+        let outcome = match step.outcome {
+            StepOutcome::Done => "done",
+            StepOutcome::Nothing => "nothing there",
+            StepOutcome::Found => "there",
+            StepOutcome::Kept => "kept",
+            StepOutcome::Remains => "remains",
+            _ => "out of reach",
+        };
+        let path = step.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let reason = step.reason.as_deref().unwrap_or_default().to_owned();
+        [step.place.to_owned(), outcome.to_owned(), step.count.to_string(), path, reason]
+    };
+    let rows: Vec<[String; 5]> = report.steps.iter().map(row).collect();
+    out.table(["PLACE", "OUTCOME", "COUNT", "WHERE", "WHY"], &rows)
+}
+
+/// Facts of a conversational store.
+async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let what = if args.all {
+        Forget::All
+    } else {
+        Forget::Ids(args.ids.into_iter().map(FactId::new).collect::<Result<_, Error>>()?)
+    };
+    let opened: Opened = context.open().await?;
+    let layer = opened.layer("forget")?;
+    let run = opened.run(&args.credentials)?;
+    let outcome = layer.forget(&run, opened.scope(), what).await?;
+    if out.is_json() {
+        out.document(&outcome)?;
+    } else {
+        match outcome.forgotten {
+            Some(forgotten) => out.line(format!("forgotten: {forgotten}"))?,
+            None => out.line("forgotten")?,
+        }
+        for id in &outcome.not_found {
+            out.line(format!("was not there: {id}"))?;
+        }
+    }
+    // As `delete` ends where nothing was there.
+    let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
+    Ok(if nothing { Exit::No } else { Exit::Ok })
+}

@@ -1,0 +1,123 @@
+//! Garbage collection over very many scopes takes no more memory than over few. Prints what it costs.
+
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests stop at what they did not expect"
+)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use memory::sql::StatementOptions;
+use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId};
+
+/// How much more many scopes may take than one: pages of listings, caches, the names of those that a report tells.
+const MORE_KIB: u64 = 32 << 10;
+
+/// Runs the command to its end; how long it took, and the most memory it held, in KiB.
+fn measured(home: &Path, arguments: &[&str]) -> (Duration, u64) {
+    let started = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_memory"))
+        .args(arguments)
+        .args(["-q", "--json", "--url", "sqlite:from.db?use_granularity_ms=1&durability=normal"])
+        .current_dir(home)
+        .env("HOME", home)
+        .env_remove("MEMORY_URL")
+        .env_remove("MEMORY_TENANT")
+        .env_remove("MEMORY_CONFIG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let ended = loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let now = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+        peak = peak.max(now);
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(ended.success(), "{arguments:?}: {ended}");
+    (started.elapsed(), peak)
+}
+
+async fn filled(home: &Path, count: usize) -> Memory {
+    let url = format!("sqlite:{}?durability=normal", home.join("from.db").display());
+    let memory = memory::open(&url).await.unwrap();
+    for at in 0..count {
+        let scope = Scope::user(["a", "b", "c"][at % 3], &format!("user-{at}")).unwrap();
+        let items =
+            (0..3).map(|at| NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string("a few words")));
+        memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
+        // Every tenth has a database too.
+        if at % 10 == 0 {
+            let id = |id: &str| ScopeId::new(id).unwrap();
+            let run = RunContext::new(scope.tenant.clone(), id("t"), id("r"));
+            let sql = "CREATE TABLE t (a)";
+            let facet = memory.sql().unwrap();
+            facet.exec(&run, &scope, sql, &[], StatementOptions::default()).await.unwrap();
+        }
+    }
+    memory
+}
+
+/// A dry run by both rules, a sweep by size that takes half, one by idle time that takes the rest: what each took.
+async fn costs(count: usize) -> [u64; 3] {
+    let home = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let memory = filled(home.path(), count).await;
+    let filled = started.elapsed();
+    let mut bytes = 0;
+    for tenant in ["a", "b", "c"] {
+        let tenant = memory::TenantId::new(tenant).unwrap();
+        let mut query = memory::ScopeUsesQuery::default().with_limit(1_000);
+        loop {
+            let page = memory.scope_uses(&tenant, query.clone()).await.unwrap();
+            bytes += page.scopes.iter().map(memory::ScopeUse::bytes).sum::<u64>();
+            match page.next {
+                Some(next) => query.cursor = Some(next),
+                None => break,
+            }
+        }
+    }
+    drop(memory);
+    std::thread::sleep(Duration::from_millis(50));
+    let half = (bytes / 2).to_string();
+    let (dry, of_dry) = measured(
+        home.path(),
+        &["gc", "--dry-run", "--idle", "1d", "--max-bytes", &half, "--min-idle", "10ms"],
+    );
+    let (by_size, of_size) = measured(home.path(), &["gc", "--max-bytes", &half, "--min-idle", "10ms"]);
+    let (by_idle, of_idle) = measured(home.path(), &["gc", "--idle", "10ms"]);
+    println!(
+        "{count} scopes of three entries, a tenth with a database, written in {:.1} s: dry run {:.2} s, {} MiB; by size, \
+         half of the bytes, {:.1} s, {} MiB; by idle time, the rest, {:.1} s, {} MiB",
+        filled.as_secs_f64(),
+        dry.as_secs_f64(),
+        of_dry >> 10,
+        by_size.as_secs_f64(),
+        of_size >> 10,
+        by_idle.as_secs_f64(),
+        of_idle >> 10
+    );
+    [of_dry, of_size, of_idle]
+}
+
+#[tokio::test]
+async fn thousands_of_scopes_are_swept_in_little_memory() {
+    let count = std::env::var("MEMORY_GC_SCOPES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
+    let (one, many) = (costs(1).await, costs(count).await);
+    for ((what, many), one) in ["dry run", "by size", "by idle time"].iter().zip(many).zip(one) {
+        assert!(many < one + MORE_KIB, "{what}: {many} KiB, over one scope {one} KiB");
+    }
+}

@@ -1,0 +1,171 @@
+//! Forgetting in a pair of stores: what waits, then both.
+
+use std::path::Path;
+
+use memory_core::{
+    EraseTarget, Erased, Error, ErrorKind, Next, Reply, Request, Result, Tombstone, TombstoneId, TombstonesOf,
+};
+use rusqlite::params;
+
+use super::journal::{Journal, failed};
+use super::pair::Stores;
+use super::record::Record;
+use crate::memory::Memory;
+
+impl Journal {
+    /// Removes what waits of a target, and every trace of it in the file; how many writes were removed or made smaller.
+    /// The turn is the caller's.
+    ///
+    /// # Errors
+    /// `corrupt` for a record that does not read; `unavailable`.
+    pub(super) fn erase(&self, target: &EraseTarget) -> Result<u64> {
+        let changed = match target {
+            EraseTarget::Tenant(tenant) => {
+                let written = self.written_of(tenant.as_str())?;
+                let mut connection = self.lock();
+                let run = || -> rusqlite::Result<usize> {
+                    let transaction = connection.transaction()?;
+                    for scope in written {
+                        transaction.execute("DELETE FROM written WHERE scope = ?1", [scope])?;
+                    }
+                    let removed =
+                        transaction.execute("DELETE FROM waiting WHERE tenant = ?1", [tenant.as_str()])?;
+                    transaction.commit().map(|()| removed)
+                };
+                run().map_err(failed)?
+            }
+            EraseTarget::Scope(scope) => {
+                let digest = scope.digest();
+                let connection = self.lock();
+                connection
+                    .execute("DELETE FROM written WHERE scope = ?1", [digest.as_bytes()])
+                    .and_then(|_| {
+                        connection.execute("DELETE FROM waiting WHERE scope = ?1", [digest.as_bytes()])
+                    })
+                    .map_err(failed)?
+            }
+            EraseTarget::Key { scope, key } => {
+                let rows = self.rows_of(scope)?;
+                let digest = scope.digest();
+                let connection = self.lock();
+                connection
+                    .execute(
+                        "DELETE FROM written WHERE scope = ?1 AND key = ?2",
+                        params![digest.as_bytes(), key.as_str()],
+                    )
+                    .map_err(failed)?;
+                let mut changed = 0;
+                for (id, text) in rows {
+                    let record: Record = serde_json::from_str(&text).map_err(super::journal::unreadable)?;
+                    if record.keys().all(|held| held != key) {
+                        continue;
+                    }
+                    changed += 1;
+                    match record.without(key) {
+                        Some(left) => {
+                            let text = serde_json::to_string(&left).map_err(|error| {
+                                Error::internal("a write has no JSON form").with_source(error)
+                            })?;
+                            // What an attempt expected was of all its keys; it is asked for again.
+                            connection
+                                .execute(
+                                    "UPDATE waiting SET record = ?2, bytes = length(CAST(?2 AS BLOB)), expects = NULL, \
+                                     state = iif(state = 2, 1, state) WHERE id = ?1",
+                                    params![id, text],
+                                )
+                                .map_err(failed)?
+                        }
+                        None => {
+                            connection.execute("DELETE FROM waiting WHERE id = ?1", [id]).map_err(failed)?
+                        }
+                    };
+                }
+                changed
+            }
+            _ => return Err(Error::unsupported("erase", "the journal")),
+        };
+        let connection = self.lock();
+        // Gaps of pages, and the log, hold what went.
+        connection.execute_batch("VACUUM").map_err(failed)?;
+        let busy: i64 =
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
+        if busy != 0 {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "another process reads the journal, whose log could not be emptied; try again",
+            ));
+        }
+        Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+    }
+
+    /// The scopes of a tenant of which something waits.
+    fn written_of(&self, tenant: &str) -> Result<Vec<Vec<u8>>> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare("SELECT DISTINCT scope FROM waiting WHERE tenant = ?1").map_err(failed)?;
+        let rows = statement.query_map([tenant], |row| row.get(0)).map_err(failed)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    }
+
+    fn rows_of(&self, scope: &memory_core::Scope) -> Result<Vec<(i64, String)>> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare("SELECT id, record FROM waiting WHERE scope = ?1").map_err(failed)?;
+        let rows = statement
+            .query_map([scope.digest().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(failed)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    }
+}
+
+/// Removes what waits of a target in a journal that is there; how many writes.
+///
+/// # Errors
+/// As [`journal_counts`](super::journal_counts).
+pub fn erase_journaled(file: &Path, target: &EraseTarget) -> Result<u64> {
+    let journal = Journal::existing(file)?;
+    let _turn = journal.turn()?;
+    journal.erase(target)
+}
+
+impl Stores {
+    /// FGT-30. What waits goes first: it would be written to the primary after it has forgotten.
+    pub(super) async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        if let Some(journal) = &self.journal {
+            let _turn = self.turn.lock().await;
+            let _processes = journal.turn()?;
+            journal.erase(target)?;
+        }
+        let request = || Request::Erase { target: target.clone() };
+        let of_primary = self.primary.run(request()).await;
+        let of_fallback = Next::to(&self.fallback).run(request()).await;
+        let mut erased = taken(of_primary?)?;
+        let beside = taken(of_fallback?)?;
+        erased.tombstone = erased.tombstone.merged(beside.tombstone);
+        erased.remains.extend(beside.remains);
+        Ok(erased)
+    }
+
+    pub(super) async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        let request = || Request::Bury { tombstones: tombstones.to_vec() };
+        self.primary.run(request()).await?;
+        Next::to(&self.fallback).run(request()).await.map(drop)
+    }
+
+    pub(super) async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        let memory: Memory = self.primary.get().await?;
+        memory.tombstones(of, after, limit).await
+    }
+}
+
+fn taken(reply: Reply) -> Result<Erased> {
+    match reply {
+        Reply::Erase(erased) => Ok(erased),
+        other => Err(Error::internal(format!("`erase` was answered as `{}`", other.op()))),
+    }
+}

@@ -1,0 +1,242 @@
+//! Taking names out of audit files.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{BufRead as _, BufReader, BufWriter, ErrorKind as IoErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Scope, ScopeKind};
+use serde_json::{Map, Value};
+
+use crate::system::RandomIds;
+
+/// Stands in a record for what was forgotten.
+pub const FORGOTTEN: &str = "[forgotten]";
+/// Longest line that is read, in bytes.
+const MAX_LINE: u64 = 64 << 20;
+/// How long whoever appends is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Endings of files that cannot be looked into.
+const COMPRESSED: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
+
+/// An audit file and its rotated siblings: those that are read, and those that cannot be.
+pub(super) fn files(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Err(Error::invalid("the audit file has no name"));
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (mut plain, mut compressed) = (Vec::new(), Vec::new());
+    let found = match fs::read_dir(folder) {
+        Ok(found) => found,
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok((plain, compressed)),
+        Err(error) => return Err(failed(error)),
+    };
+    for item in found {
+        let item = item.map_err(failed)?;
+        let other = item.file_name();
+        let Some(rest) = other.to_str().and_then(|other| other.strip_prefix(name)) else { continue };
+        if !(rest.is_empty() || rest.starts_with(['.', '-']))
+            || !item.file_type().is_ok_and(|kind| kind.is_file())
+        {
+            continue;
+        }
+        let is_compressed = COMPRESSED.iter().any(|ending| rest.ends_with(ending));
+        if is_compressed { &mut compressed } else { &mut plain }.push(item.path());
+    }
+    plain.sort();
+    Ok((plain, compressed))
+}
+
+/// How many records of a file are about the target.
+pub(super) fn count(path: &Path, target: &EraseTarget) -> Result<u64> {
+    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let (mut line, mut records) = (Vec::new(), 0);
+    while read(&mut reader, &mut line)? {
+        records += u64::from(redacted(&line, target).is_some());
+    }
+    Ok(records)
+}
+
+/// Takes the target out of a file, which is replaced whole while nobody appends; how many records it was in.
+pub(super) fn redact(path: &Path, target: &EraseTarget) -> Result<u64> {
+    if count(path, target)? == 0 {
+        return Ok(0);
+    }
+    let source = lock(path)?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // Whoever left one held the lock, and is dead.
+    for item in fs::read_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)?.flatten() {
+        let left = item.file_name().to_string_lossy().into_owned();
+        if left
+            .strip_prefix(&format!(".{name}."))
+            .is_some_and(|rest| rest.len() == 37 && rest.ends_with(".part"))
+        {
+            let _ = fs::remove_file(item.path());
+        }
+    }
+    let draft = path.with_file_name(format!(".{name}.{:032x}.part", RandomIds.fresh()));
+    let written = write(&source, &draft, target);
+    let done = written.and_then(|records| {
+        fs::rename(&draft, path).map_err(failed)?;
+        Ok(records)
+    });
+    if done.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    drop(source);
+    done
+}
+
+fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
+    let mut create = OpenOptions::new();
+    create.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        create.mode(0o600);
+    }
+    let out = create.open(draft).map_err(failed)?;
+    // The mode is the operator's: a log shipper may have to read it.
+    out.set_permissions(source.metadata().map_err(failed)?.permissions()).map_err(failed)?;
+    let mut out = BufWriter::new(out);
+    let mut reader = BufReader::new(source.try_clone().map_err(failed)?);
+    let (mut line, mut records) = (Vec::new(), 0);
+    while read(&mut reader, &mut line)? {
+        match redacted(&line, target) {
+            None => out.write_all(&line).map_err(failed)?,
+            Some(clean) => {
+                records += 1;
+                out.write_all(&clean).map_err(failed)?;
+            }
+        }
+    }
+    let out = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    out.sync_all().map_err(failed)?;
+    Ok(records)
+}
+
+/// Opens a file that nobody appends to until it is closed.
+fn lock(path: &Path) -> Result<File> {
+    let begun = Instant::now();
+    let file = File::open(path).map_err(failed)?;
+    loop {
+        match file.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "the audit file is in use for long; try again",
+                ));
+            }
+        }
+    }
+}
+
+fn read(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> Result<bool> {
+    line.clear();
+    let read = std::io::Read::take(&mut *reader, MAX_LINE).read_until(b'\n', line).map_err(failed)?;
+    Ok(read > 0)
+}
+
+/// A line without the target; `None`: it is not in it.
+fn redacted(line: &[u8], target: &EraseTarget) -> Option<Vec<u8>> {
+    let Ok(Value::Object(mut record)) = serde_json::from_slice::<Value>(line) else {
+        // Half a line of a process that died: it goes where it has the name.
+        let names = [target.scope().map_or(target.tenant().as_str(), |scope| scope.id.as_str())];
+        let name = target.key().map_or(names[0], |key| key.as_str());
+        let holds = line.windows(name.len().max(1)).any(|window| window == name.as_bytes());
+        return holds.then(|| b"\n".to_vec());
+    };
+    if !take_out(&mut record, target) {
+        return None;
+    }
+    let mut clean = serde_json::to_vec(&record).ok()?;
+    clean.push(b'\n');
+    Some(clean)
+}
+
+fn says(record: &Map<String, Value>, member: &str, text: &str) -> bool {
+    record.get(member).and_then(Value::as_str) == Some(text)
+}
+
+/// Replaces members; whether there was one.
+fn forget(record: &mut Map<String, Value>, members: &[&str]) -> bool {
+    let mut changed = false;
+    for member in members {
+        if let Some(value) = record.get_mut(*member)
+            && value.as_str() != Some(FORGOTTEN)
+        {
+            *value = Value::from(FORGOTTEN);
+            changed = true;
+        }
+    }
+    changed
+}
+
+const CONTENT: [&str; 4] = ["key", "prefix", "tables", "input"];
+
+fn take_out(record: &mut Map<String, Value>, target: &EraseTarget) -> bool {
+    if !says(record, "tenant", target.tenant().as_str()) {
+        return false;
+    }
+    let Some(scope) = target.scope() else {
+        let of_tenant = ["agent", "user", "run", "root_run", "trace", "scope_id", "snapshot"];
+        forget(record, &CONTENT);
+        forget(record, &of_tenant);
+        return forget(record, &["tenant"]);
+    };
+    let ids = ids_of(scope);
+    let is_actor = ids.iter().any(|member| says(record, member, scope.id.as_str()));
+    let is_scope = says(record, "scope", scope.kind.as_str());
+    let is_of_it = is_scope && (is_actor || says(record, "scope_id", scope.id.as_str()));
+    match target.key() {
+        Some(key) => {
+            let text = Value::from(key.as_str());
+            let in_input = record.get("input").is_some_and(|input| mentions(input, key.as_str()));
+            let names_it = record.get("key") == Some(&text) || in_input;
+            is_of_it && names_it && forget(record, &["key", "input"])
+        }
+        None => {
+            let content = is_of_it && forget(record, &CONTENT);
+            let evicted = is_of_it && forget(record, &["scope_id", "snapshot"]);
+            let mut named = false;
+            for member in ids {
+                if says(record, member, scope.id.as_str()) {
+                    named |= forget(record, &[member]);
+                }
+            }
+            content || evicted || named
+        }
+    }
+}
+
+/// Where a record has a scope's id.
+fn ids_of(scope: &Scope) -> &'static [&'static str] {
+    match scope.kind {
+        ScopeKind::Agent => &["agent"],
+        ScopeKind::User => &["user"],
+        ScopeKind::Run => &["run", "root_run"],
+    }
+}
+
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(held) => held.contains(text),
+        Value::Array(items) => items.iter().any(|item| mentions(item, text)),
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| name.contains(text) || mentions(value, text))
+        }
+        _ => false,
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        IoErrorKind::PermissionDenied => ErrorKind::Forbidden,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, format!("the audit file cannot be rewritten: {error}")).with_source(error)
+}

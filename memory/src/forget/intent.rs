@@ -1,0 +1,110 @@
+//! What was begun, so that it can be ended.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind as IoErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Retry, TombstoneId};
+use serde::{Deserialize, Serialize};
+
+use super::ForgetPolicy;
+use crate::system::RandomIds;
+
+/// Longest note that is read, in bytes.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// A forget that was begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Intent {
+    pub(super) target: EraseTarget,
+    pub(super) policy: ForgetPolicy,
+}
+
+fn file_of(folder: &Path, target: &EraseTarget) -> PathBuf {
+    folder.join(format!("{}.json", TombstoneId::of(target).digest()))
+}
+
+/// Notes a target before anything is done about it.
+pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
+    let bytes = serde_json::to_vec(intent)
+        .map_err(|error| Error::internal("an intent has no JSON form").with_source(error))?;
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    let mut create = OpenOptions::new();
+    create.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+        builder.mode(0o700);
+        create.mode(0o600);
+    }
+    builder.create(folder).map_err(failed)?;
+    let draft = folder.join(format!(".{:032x}.part", RandomIds.fresh()));
+    let mut file = create.open(&draft).map_err(failed)?;
+    let written = file
+        .write_all(&bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&draft, file_of(folder, &intent.target)));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written.map_err(failed)?;
+    sync(folder);
+    Ok(())
+}
+
+/// It has ended.
+pub(super) fn end(folder: &Path, target: &EraseTarget) -> Result<()> {
+    match fs::remove_file(file_of(folder, target)) {
+        Err(error) if error.kind() != IoErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    // Drafts of processes that died hold names too.
+    for item in fs::read_dir(folder).map_err(failed)?.flatten() {
+        if item.file_name().to_string_lossy().ends_with(".part") {
+            let _ = fs::remove_file(item.path());
+        }
+    }
+    // Where it is empty.
+    let _ = fs::remove_dir(folder);
+    Ok(())
+}
+
+/// Those that were begun and not ended.
+pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
+    let items = match fs::read_dir(folder) {
+        Ok(items) => items,
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut intents = Vec::new();
+    for item in items {
+        let path = item.map_err(failed)?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let mut text = Vec::new();
+        File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text)).map_err(failed)?;
+        let intent = serde_json::from_slice(&text).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("{} is no note of a forget; remove it", path.display()))
+                .with_source(error)
+        })?;
+        intents.push(intent);
+    }
+    Ok(intents)
+}
+
+fn sync(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("what is to be forgotten cannot be noted: {error}; check the folder beside the store"),
+    )
+    .with_retry(Retry::Never)
+    .with_source(error)
+}

@@ -1,0 +1,30 @@
+//! Garbage collection: scopes that nobody has used for long, or that do not fit a store any more, are let go.
+//!
+//! [`sweep`] decides over every scope of a provider that serves `eviction`, and the provider decides anew at the moment of
+//! each eviction, so a policy that is late or wrong takes nothing that is used. `docs/gc.md` is the page for operators,
+//! GCP-1 to GCP-9 in `docs/spec/lifecycle.md` what is promised.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use std::time::Duration;
+//! use memory::gc::{GcOptions, GcPolicy, sweep};
+//! use memory::system::SystemClock;
+//!
+//! let store = memory::open("sqlite::memory:").await?;
+//! let month = Duration::from_secs(30 * 86_400);
+//! let options = GcOptions::new(GcPolicy::default().with_idle(Some(month))).with_dry_run(true);
+//! let report = sweep(&store, &options, &SystemClock, &Default::default()).await?;
+//! assert_eq!(report.evicted, 0);
+//! # Ok::<(), memory::Error>(())
+//! # }).unwrap();
+//! ```
+
+mod candidates;
+mod last;
+mod policy;
+mod report;
+mod sweep;
+
+pub use policy::{GcOptions, GcPolicy};
+pub use report::{GcReason, GcReport, GcVictim, NotEvicted};
+pub use sweep::{GcControl, GcProgress, sweep};

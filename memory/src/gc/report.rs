@@ -1,0 +1,130 @@
+//! What a sweep came to.
+
+use std::path::PathBuf;
+
+use memory_core::{Reclaimed, Scope, Timestamp};
+use serde::Serialize;
+
+/// Most scopes that a report names of each kind.
+const NAMED: usize = 1_000;
+
+/// Why a scope goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GcReason {
+    /// It was not used for too long.
+    Idle,
+    /// All scopes together hold too much.
+    MaxBytes,
+}
+
+impl GcReason {
+    /// `idle` or `max_bytes`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::MaxBytes => "max_bytes",
+        }
+    }
+}
+
+/// A scope that went, or would go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GcVictim {
+    /// The scope.
+    pub scope: Scope,
+    /// Bytes that it held.
+    pub bytes: u64,
+    /// Its last use.
+    pub last_used_at: Timestamp,
+    /// Why it goes.
+    pub reason: GcReason,
+    /// Where it was written before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<PathBuf>,
+}
+
+/// A scope that was to go and stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NotEvicted {
+    /// The scope.
+    pub scope: Scope,
+    /// `used`, `in_use`, `absent`, or the code of an error.
+    pub why: &'static str,
+    /// The error's text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What a sweep came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GcReport {
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// Whether it was told to stop before its end.
+    pub stopped: bool,
+    /// Scopes that were looked at.
+    pub scopes: u64,
+    /// Bytes that they held.
+    pub bytes: u64,
+    /// Scopes that went, or would go.
+    pub evicted: u64,
+    /// Bytes that they held.
+    pub evicted_bytes: u64,
+    /// They, the first thousand.
+    pub victims: Vec<GcVictim>,
+    /// Scopes that lie idle for long enough by their last known use, but may have been used within the slack since: they go
+    /// later.
+    pub within_slack: u64,
+    /// Scopes that were to go and stay: used meanwhile, in use, or gone by another hand.
+    pub kept: u64,
+    /// They, the first thousand.
+    pub kept_scopes: Vec<NotEvicted>,
+    /// Scopes that stay since something failed: the last snapshot, or the eviction.
+    pub failed: u64,
+    /// They, the first thousand.
+    pub failed_scopes: Vec<NotEvicted>,
+    /// Snapshots that were written.
+    pub snapshots: u64,
+    /// Bytes over `max_bytes` that could not be let go, since what holds them is in use or was used lately.
+    pub over: u64,
+    /// Room that was given back besides; nothing in a dry run.
+    pub reclaimed: Option<Reclaimed>,
+}
+
+impl GcReport {
+    /// Whether everything that was to go went, and fits.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.stopped && self.failed == 0 && self.over == 0
+    }
+
+    pub(super) fn went(&mut self, victim: GcVictim) {
+        self.evicted += 1;
+        self.evicted_bytes = self.evicted_bytes.saturating_add(victim.bytes);
+        self.snapshots += u64::from(victim.snapshot.is_some());
+        if self.victims.len() < NAMED {
+            self.victims.push(victim);
+        }
+    }
+
+    pub(super) fn stays(&mut self, scope: &Scope, why: &'static str) {
+        self.kept += 1;
+        if self.kept_scopes.len() < NAMED {
+            self.kept_scopes.push(NotEvicted { scope: scope.clone(), why, message: None });
+        }
+    }
+
+    pub(super) fn fails(&mut self, scope: &Scope, error: &memory_core::Error) {
+        self.failed += 1;
+        if self.failed_scopes.len() < NAMED {
+            let message = Some(error.message().to_owned());
+            self.failed_scopes.push(NotEvicted { scope: scope.clone(), why: error.kind().code(), message });
+        }
+    }
+}

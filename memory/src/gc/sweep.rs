@@ -1,0 +1,324 @@
+//! One sweep over a store.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use memory_core::limits::MAX_PAGE;
+use memory_core::{
+    Clock, Cursor, EvictOutcome, Provider, Result, ScopeUse, ScopeUsesQuery, TenantId, Timestamp,
+};
+
+use super::candidates::{Candidates, Place};
+use super::last;
+use super::policy::GcOptions;
+use super::report::{GcReason, GcReport, GcVictim};
+use crate::audit::{AuditEviction, Auditor};
+use crate::snapshot::Control;
+
+/// How far a sweep is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GcProgress {
+    /// Scopes looked at.
+    pub scopes: u64,
+    /// Scopes that went.
+    pub evicted: u64,
+    /// Bytes that they held.
+    pub evicted_bytes: u64,
+}
+
+type Show = dyn Fn(&GcProgress) + Send + Sync;
+
+/// Watches a sweep, stops it, and records what it does.
+#[derive(Clone, Default)]
+pub struct GcControl {
+    stop: Control,
+    busy: Arc<AtomicBool>,
+    show: Option<Arc<Show>>,
+    auditor: Option<Arc<Auditor>>,
+}
+
+impl fmt::Debug for GcControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GcControl").field("is_stopped", &self.stop.is_stopped()).finish_non_exhaustive()
+    }
+}
+
+impl GcControl {
+    /// Calls this now and then, at the latest after each eviction; it should return at once.
+    #[must_use]
+    pub fn with_progress(mut self, show: impl Fn(&GcProgress) + Send + Sync + 'static) -> Self {
+        self.show = Some(Arc::new(show));
+        self
+    }
+
+    /// Records every eviction there.
+    #[must_use]
+    pub fn with_auditor(mut self, auditor: Option<Arc<Auditor>>) -> Self {
+        self.auditor = auditor;
+        self
+    }
+
+    /// Whether a sweep is under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst)
+    }
+
+    /// Ends the sweep soon, between two scopes; what it did stays.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+}
+
+/// A sweep under way.
+struct Sweep<'a> {
+    provider: &'a dyn Provider,
+    options: &'a GcOptions,
+    control: &'a GcControl,
+    now: Timestamp,
+    report: GcReport,
+}
+
+/// Lets go of the scopes of a store that its policy does not keep, and gives their room back.
+///
+/// The clock is asked once; the store judges by its own at each eviction. Memory is bounded whatever the number of scopes.
+///
+/// # Behavior
+/// - GCP-1 to GCP-8.
+///
+/// # Errors
+/// `capability_unsupported` for a store that serves no eviction, or no list of tenants where none is named; `unavailable`,
+/// `corrupt` where scopes cannot be listed. What fails for one scope is in the report.
+pub async fn sweep(
+    provider: &dyn Provider,
+    options: &GcOptions,
+    clock: &dyn Clock,
+    control: &GcControl,
+) -> Result<GcReport> {
+    let report = GcReport { dry_run: options.dry_run, ..GcReport::default() };
+    let _busy = Busy::begin(&control.busy);
+    let mut sweep = Sweep { provider, options, control, now: clock.now(), report };
+    if !options.dry_run {
+        // What an earlier one left half done is not to be seen by this one.
+        let reclaimed = provider.reclaim().await?;
+        sweep.report.reclaimed = Some(reclaimed);
+    }
+    sweep.by_idle_time().await?;
+    sweep.by_size().await?;
+    if sweep.report.evicted > 0 && !options.dry_run {
+        let after = provider.reclaim().await?;
+        if let Some(reclaimed) = &mut sweep.report.reclaimed {
+            reclaimed.expired += after.expired;
+            reclaimed.vectors += after.vectors;
+            reclaimed.unfinished += after.unfinished;
+            reclaimed.fences += after.fences;
+            reclaimed.bytes = reclaimed.bytes.saturating_add(after.bytes);
+        }
+    }
+    let GcReport { scopes, evicted, evicted_bytes, kept, failed, dry_run, .. } = sweep.report;
+    tracing::info!(scopes, evicted, evicted_bytes, kept, failed, dry_run, "garbage collection");
+    Ok(sweep.report)
+}
+
+/// That a sweep is under way, for as long as it is there.
+struct Busy<'a>(&'a AtomicBool);
+
+impl<'a> Busy<'a> {
+    fn begin(busy: &'a AtomicBool) -> Self {
+        busy.store(true, Ordering::SeqCst);
+        Self(busy)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Sweep<'_> {
+    /// The moment so long ago.
+    fn ago(&self, idle: Duration) -> Timestamp {
+        let millis = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millis_clamped(self.now.as_millis().saturating_sub(millis))
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.report.stopped |= self.control.stop.is_stopped();
+        self.report.stopped
+    }
+
+    fn show(&self) {
+        if let Some(show) = &self.control.show {
+            let GcReport { scopes, evicted, evicted_bytes, .. } = self.report;
+            show(&GcProgress { scopes, evicted, evicted_bytes });
+        }
+    }
+
+    /// GCP-1; counts what there is.
+    async fn by_idle_time(&mut self) -> Result<()> {
+        let since = self.options.policy.idle.map(|idle| self.ago(idle));
+        let mut walk = Walk::new(self.provider, self.options.tenant.as_ref());
+        while let Some(found) = walk.next().await? {
+            if self.is_stopped() {
+                return Ok(());
+            }
+            self.report.scopes += 1;
+            self.report.bytes = self.report.bytes.saturating_add(found.bytes());
+            match since {
+                Some(since) if found.latest_use <= since => self.let_go(found, since, GcReason::Idle).await,
+                Some(since) if found.last_used_at <= since => self.report.within_slack += 1,
+                _ => {}
+            }
+            self.show();
+        }
+        Ok(())
+    }
+
+    /// GCP-2.
+    async fn by_size(&mut self) -> Result<()> {
+        let Some(max_bytes) = self.options.policy.max_bytes else { return Ok(()) };
+        let since = self.ago(self.options.policy.min_idle);
+        // What the idle rule would take stays where it is in a dry run.
+        let by_idle = self.options.policy.idle.filter(|_| self.options.dry_run).map(|idle| self.ago(idle));
+        let mut after: Option<Place> = None;
+        loop {
+            let left = self.report.bytes.saturating_sub(self.report.evicted_bytes);
+            self.report.over = left.saturating_sub(max_bytes);
+            if self.report.over == 0 || self.is_stopped() {
+                return Ok(());
+            }
+            let mut candidates = Candidates::after(after.take());
+            let mut walk = Walk::new(self.provider, self.options.tenant.as_ref());
+            while let Some(found) = walk.next().await? {
+                let is_idle = found.latest_use <= since;
+                if is_idle && by_idle.is_none_or(|taken| found.latest_use > taken) {
+                    candidates.add(found);
+                }
+                if self.is_stopped() {
+                    return Ok(());
+                }
+            }
+            let more = candidates.overflowed;
+            for place in candidates.into_first() {
+                let (bytes, last_used_at, scope) = place.clone();
+                let found = ScopeUse::new(scope, bytes.0, 0, last_used_at);
+                self.let_go(found, since, GcReason::MaxBytes).await;
+                let left = self.report.bytes.saturating_sub(self.report.evicted_bytes);
+                self.report.over = left.saturating_sub(max_bytes);
+                self.show();
+                if self.report.over == 0 || self.is_stopped() {
+                    return Ok(());
+                }
+                after = Some(place);
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// GCP-3, GCP-4, GCP-6, GCP-7.
+    async fn let_go(&mut self, found: ScopeUse, since: Timestamp, reason: GcReason) {
+        let (bytes, last_used_at, scope) = (found.bytes(), found.last_used_at, found.scope);
+        let mut victim = GcVictim { scope, bytes, last_used_at, reason, snapshot: None };
+        if self.options.dry_run {
+            self.report.went(victim);
+            return;
+        }
+        let written =
+            last::snapshot(self.provider, &victim.scope, self.options, self.now, &self.control.stop).await;
+        match written {
+            Ok(snapshot) => victim.snapshot = snapshot,
+            Err(error) => {
+                // One that was told to stop is no failure.
+                if !self.is_stopped() {
+                    self.report.fails(&victim.scope, &error);
+                }
+                return;
+            }
+        }
+        // A use after the snapshot is one after `since`, so what goes is what was written.
+        let outcome = self.provider.evict(&victim.scope, since).await;
+        if let Some(auditor) = &self.control.auditor {
+            auditor.evicted(AuditEviction::of(&victim, &outcome));
+        }
+        let gone = match outcome {
+            Ok(EvictOutcome::Evicted { .. }) => true,
+            Ok(EvictOutcome::Kept(why)) => {
+                self.report.stays(&victim.scope, why.as_str());
+                false
+            }
+            Ok(_) => false,
+            Err(error) => {
+                self.report.fails(&victim.scope, &error);
+                false
+            }
+        };
+        if gone {
+            self.report.went(victim);
+        } else if let Some(snapshot) = &victim.snapshot {
+            // It says nothing that the store does not.
+            let _ = std::fs::remove_file(snapshot);
+        }
+    }
+}
+
+/// Every scope of a store with its use, by tenant, kind and id, page by page.
+struct Walk<'a> {
+    provider: &'a dyn Provider,
+    tenants: VecDeque<TenantId>,
+    last_tenant: Option<TenantId>,
+    no_more_tenants: bool,
+    tenant: Option<TenantId>,
+    cursor: Option<Cursor>,
+    page: VecDeque<ScopeUse>,
+    page_is_last: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(provider: &'a dyn Provider, tenant: Option<&TenantId>) -> Self {
+        Self {
+            provider,
+            tenants: tenant.cloned().into_iter().collect(),
+            last_tenant: None,
+            no_more_tenants: tenant.is_some(),
+            tenant: None,
+            cursor: None,
+            page: VecDeque::new(),
+            page_is_last: true,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<ScopeUse>> {
+        loop {
+            if let Some(found) = self.page.pop_front() {
+                return Ok(Some(found));
+            }
+            if self.page_is_last {
+                let Some(tenant) = self.next_tenant().await? else { return Ok(None) };
+                (self.tenant, self.cursor) = (Some(tenant), None);
+            }
+            let Some(tenant) = &self.tenant else { return Ok(None) };
+            let query = ScopeUsesQuery::default().with_limit(MAX_PAGE).with_cursor(self.cursor.take());
+            let page = self.provider.scope_uses(tenant, query).await?;
+            self.page_is_last = page.next.is_none();
+            self.cursor = page.next;
+            self.page = page.scopes.into();
+        }
+    }
+
+    async fn next_tenant(&mut self) -> Result<Option<TenantId>> {
+        if self.tenants.is_empty() && !self.no_more_tenants {
+            let page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
+            self.no_more_tenants = page.len() < MAX_PAGE;
+            self.last_tenant = page.last().cloned().or_else(|| self.last_tenant.take());
+            self.tenants = page.into();
+        }
+        Ok(self.tenants.pop_front())
+    }
+}

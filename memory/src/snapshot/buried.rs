@@ -1,0 +1,70 @@
+//! What a target has forgotten of a scope, so that a copy does not bring it back.
+
+use std::collections::HashMap;
+
+use memory_core::limits::MAX_PAGE;
+use memory_core::{Key, NameDigest, Provider, Result, Scope, Timestamp, Tombstone, TombstonesOf};
+
+/// The tombstones that concern a scope.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buried {
+    scope: Option<NameDigest>,
+    /// When all of the scope was forgotten last.
+    pub(super) whole: Option<Timestamp>,
+    keys: HashMap<NameDigest, Timestamp>,
+}
+
+impl Buried {
+    /// As a store has it; nothing where it serves no erasing.
+    pub(super) async fn of(provider: &dyn Provider, scope: &Scope) -> Result<Self> {
+        let mut buried = Self { scope: Some(NameDigest::of_scope(scope)), ..Self::default() };
+        if !provider.capabilities().erase {
+            return Ok(buried);
+        }
+        let of = TombstonesOf::Scope(scope.clone());
+        let mut after = None;
+        loop {
+            let page = provider.tombstones(&of, after.as_ref(), MAX_PAGE).await?;
+            for tombstone in &page {
+                match tombstone.id.key {
+                    Some(key) => drop(buried.keys.insert(key, tombstone.at)),
+                    None => buried.whole = buried.whole.max(Some(tombstone.at)),
+                }
+            }
+            after = page.last().map(|last| last.id);
+            if page.len() < MAX_PAGE {
+                return Ok(buried);
+            }
+        }
+    }
+
+    /// Whether all of a copy of this moment is from before.
+    pub(super) fn covers(&self, moment: Timestamp) -> bool {
+        self.whole.is_some_and(|at| moment <= at)
+    }
+
+    /// Whether a record of a copy of this moment is left out.
+    pub(super) fn leaves_out(&self, key: &Key, moment: Timestamp) -> bool {
+        if self.covers(moment) {
+            return true;
+        }
+        let (Some(scope), false) = (&self.scope, self.keys.is_empty()) else { return false };
+        self.keys.get(&NameDigest::of_key(scope, key)).is_some_and(|at| moment <= *at)
+    }
+}
+
+/// Hands the tombstones of one store to another, page by page.
+pub(super) async fn carry(from: &dyn Provider, of: &TombstonesOf, to: &dyn Provider) -> Result<()> {
+    if !(from.capabilities().erase && to.capabilities().erase) {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let page: Vec<Tombstone> = from.tombstones(of, after.as_ref(), MAX_PAGE).await?;
+        to.bury(&page).await?;
+        after = page.last().map(|last| last.id);
+        if page.len() < MAX_PAGE {
+            return Ok(());
+        }
+    }
+}

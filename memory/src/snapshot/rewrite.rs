@@ -1,0 +1,189 @@
+//! A snapshot without what is to be forgotten.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+
+use memory_core::{EraseTarget, Error, ErrorKind, Result};
+use sha2::{Digest as _, Sha256};
+
+use super::digest::{EntriesHash, hex};
+use super::file::{Draft, Place, sync_folder, unwritten};
+use super::format::{End, Frame, ScopeEnd};
+use super::scan::{Item, Scanner};
+
+/// What a snapshot holds of a target, or held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Nothing.
+    Nothing,
+    /// Something, and something else too. Of a rewritten one, its new digest and bytes.
+    Some {
+        /// The digest by which it is known now.
+        sha256: String,
+        /// Its bytes now.
+        bytes: u64,
+    },
+    /// Nothing else.
+    All,
+}
+
+/// What is written, digested as it is.
+struct Out<W> {
+    to: W,
+    file: Sha256,
+    scope: Sha256,
+    scope_bytes: u64,
+    end: End,
+}
+
+impl<W: Write> Out<W> {
+    fn raw(&mut self, line: &[u8]) -> Result<()> {
+        self.to.write_all(line).map_err(unwritten)?;
+        self.file.update(line);
+        self.scope.update(line);
+        self.scope_bytes += line.len() as u64;
+        self.end.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    fn frame(&mut self, frame: &Frame) -> Result<()> {
+        let mut line = serde_json::to_vec(frame)
+            .map_err(|error| Error::internal("a line has no JSON form").with_source(error))?;
+        line.push(b'\n');
+        self.raw(&line)
+    }
+}
+
+/// Whether a snapshot holds anything of a target. The whole file is read and checked.
+///
+/// # Errors
+/// As [`check`](super::check).
+pub(crate) fn holds(path: &Path, target: &EraseTarget) -> Result<Held> {
+    copy(&mut Scanner::open(open(path)?)?, std::io::sink(), target).map(|(held, _)| held)
+}
+
+/// Puts a snapshot without the target in the place of one that holds it, whole or not at all, or removes one that holds
+/// nothing else. The moment at which it was taken stays.
+///
+/// # Errors
+/// As [`check`](super::check); `unavailable` where it cannot be written.
+pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
+    let place = Place::of(path)?;
+    place.clean()?;
+    let mut scanner = Scanner::open(open(path)?)?;
+    let mut draft = Draft { path: place.draft(), named: false };
+    let mut create = OpenOptions::new();
+    create.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        create.mode(0o600);
+    }
+    let file = create.open(&draft.path).map_err(unwritten)?;
+    file.try_lock().map_err(|_| unwritten(std::io::Error::from(std::io::ErrorKind::WouldBlock)))?;
+    let (held, out) = copy(&mut scanner, BufWriter::with_capacity(1 << 16, file), target)?;
+    match held {
+        Held::Nothing => {}
+        Held::All => fs::remove_file(path).map_err(unwritten)?,
+        Held::Some { .. } => {
+            let file = out.into_inner().map_err(|error| unwritten(error.into_error()))?;
+            file.sync_all().map_err(unwritten)?;
+            fs::rename(&draft.path, path).map_err(unwritten)?;
+            draft.named = true;
+        }
+    }
+    sync_folder(&place.folder)?;
+    Ok(held)
+}
+
+/// Removes what killed processes left beside a snapshot of this name, whether that is there or not.
+pub(crate) fn clean(path: &Path) -> Result<()> {
+    Place::of(path)?.clean()
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    let found = fs::symlink_metadata(path).map_err(unread)?;
+    if !found.is_file() {
+        return Err(Error::new(ErrorKind::Corrupt, "it is no file"));
+    }
+    File::open(path).map(|file| BufReader::with_capacity(1 << 16, file)).map_err(unread)
+}
+
+fn unread(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, format!("it cannot be read: {error}")).with_source(error)
+}
+
+/// Copies all but the target.
+fn copy<W: Write>(scanner: &mut Scanner<BufReader<File>>, to: W, target: &EraseTarget) -> Result<(Held, W)> {
+    let mut out = Out { to, file: Sha256::new(), scope: Sha256::new(), scope_bytes: 0, end: End::default() };
+    out.raw(scanner.line())?;
+    let mut dropped = false;
+    // Whose lines these are, and what they came to without the target's.
+    let (mut scope, mut leaves_out) = (None, false);
+    let (mut hash, mut sql_lines) = (EntriesHash::default(), 0_u64);
+    let (mut entries, mut vectors) = (0, 0);
+    loop {
+        let item = scanner.next()?;
+        if let Item::Scope(next) = &item {
+            leaves_out = target.has_scope(next);
+            dropped |= leaves_out;
+            (hash, scope) = (EntriesHash::default(), Some(next.clone()));
+            (entries, vectors, sql_lines) = (0_u64, 0_u64, 0);
+            (out.scope, out.scope_bytes) = (Sha256::new(), 0);
+        }
+        match item {
+            Item::End => {
+                let mut end = std::mem::take(&mut out.end);
+                end.sha256 = hex(out.file.clone());
+                let (sha256, empty) = (end.sha256.clone(), end.scopes + end.skipped == 0);
+                let before = end.bytes;
+                out.frame(&Frame::End(end))?;
+                let bytes = before + out.end.bytes;
+                out.to.flush().map_err(unwritten)?;
+                let held = match (dropped, empty) {
+                    (false, _) => Held::Nothing,
+                    (true, true) => Held::All,
+                    (true, false) => Held::Some { sha256, bytes },
+                };
+                return Ok((held, out.to));
+            }
+            _ if leaves_out => {}
+            Item::Tombstones(_) | Item::Scope(_) | Item::SqlBegin | Item::SqlEnd(_) => {
+                out.raw(scanner.line())?;
+            }
+            Item::Record(mut record) => {
+                let goes = scope.as_ref().is_some_and(|scope| target.has_entry(scope, &record.entry.key));
+                dropped |= goes;
+                if !goes {
+                    entries += 1;
+                    vectors += record.vectors.len() as u64;
+                    hash.add_line(scanner.line(), &mut record)?;
+                    out.raw(scanner.line())?;
+                }
+            }
+            Item::EntriesEnd => out.frame(&Frame::EntriesEnd(std::mem::take(&mut hash).end()))?,
+            Item::Sql(_) => {
+                sql_lines += 1;
+                out.raw(scanner.line())?;
+            }
+            Item::ScopeEnd(end) => {
+                let (bytes, sha256) = (out.scope_bytes, hex(out.scope.clone()));
+                out.frame(&Frame::ScopeEnd(ScopeEnd { bytes, sha256, ..end }))?;
+                out.end.scopes += 1;
+                out.end.entries += entries;
+                out.end.vectors += vectors;
+                out.end.sql_lines += sql_lines;
+            }
+            Item::ScopeSkipped(_) => {
+                out.raw(scanner.line())?;
+                out.end.skipped += 1;
+            }
+        }
+    }
+}
