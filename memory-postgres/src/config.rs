@@ -69,6 +69,12 @@ pub struct PostgresConfig {
     pub sql: Option<crate::sql::SqlConfig>,
     /// From how many vectors of one model on a scope gets an index of its own: at least 1,000. Default 50,000.
     pub index_vectors_from: usize,
+    /// Uses of a scope closer together than this are one, in milliseconds: 1 to 360,000. What is stored of the last use is
+    /// less than ten times this behind. The same in every process of a database. Default 60,000.
+    pub use_granularity_ms: u64,
+    /// How long writes to the scope of a run that has ended are refused, in milliseconds: 0 (not at all) to 30 days. Default
+    /// one day.
+    pub run_fence_ms: u64,
 }
 
 impl Default for PostgresConfig {
@@ -89,6 +95,8 @@ impl Default for PostgresConfig {
             base_dir: None,
             sql: None,
             index_vectors_from: 50_000,
+            use_granularity_ms: 60_000,
+            run_fence_ms: 86_400_000,
         }
     }
 }
@@ -109,6 +117,8 @@ impl fmt::Debug for PostgresConfig {
             .field("max_value_bytes", &self.max_value_bytes)
             .field("sql", &self.sql)
             .field("index_vectors_from", &self.index_vectors_from)
+            .field("use_granularity_ms", &self.use_granularity_ms)
+            .field("run_fence_ms", &self.run_fence_ms)
             .finish_non_exhaustive()
     }
 }
@@ -218,6 +228,20 @@ impl PostgresConfig {
         self
     }
 
+    /// Sets within what time uses of a scope are one.
+    #[must_use]
+    pub fn with_use_granularity(mut self, granularity: Duration) -> Self {
+        self.use_granularity_ms = millis(granularity);
+        self
+    }
+
+    /// Sets how long writes to the scope of a run that has ended are refused.
+    #[must_use]
+    pub fn with_run_fence(mut self, fence: Duration) -> Self {
+        self.run_fence_ms = millis(fence);
+        self
+    }
+
     /// Serves agents' SQL from this database.
     #[must_use]
     pub fn with_sql(mut self, sql: crate::sql::SqlConfig) -> Self {
@@ -238,6 +262,8 @@ impl PostgresConfig {
         in_range("statement_timeout_ms", self.statement_timeout_ms, 1, 3_600_000)?;
         in_range("keepalive_ms", self.keepalive_ms, 1_000, 7_200_000)?;
         in_range("index_vectors_from", self.index_vectors_from as u64, 1_000, u64::MAX)?;
+        in_range("use_granularity_ms", self.use_granularity_ms, 1, 360_000)?;
+        in_range("run_fence_ms", self.run_fence_ms, 0, 30 * 86_400_000)?;
         in_range("max_value_bytes", self.max_value_bytes as u64, 1, 64 << 20)?;
         if let Some(sql) = &self.sql {
             sql.check()?;

@@ -34,7 +34,8 @@ pub struct PostgresProvider {
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     /// `None`: no database for agents' SQL is configured.
     pub(crate) sql: Option<Arc<Engine>>,
-    /// Whether agents' SQL was ever served beside these entries: its uses are not noted here, so nothing is evicted.
+    /// Whether others serve agents' SQL beside these entries, which this provider does not: it knows nothing of databases, so
+    /// it evicts nothing.
     beside_sql: bool,
     background: AbortHandle,
 }
@@ -63,7 +64,7 @@ impl PostgresProvider {
         let (sql, base_dir) = (config.sql.clone(), config.base_dir.clone());
         let store = Store::open(config, time).await?;
         let sql = match sql {
-            Some(sql) => match Engine::open(sql, base_dir.as_deref()).await {
+            Some(sql) => match Engine::open(sql, base_dir.as_deref(), Some(Arc::clone(&store))).await {
                 Ok(engine) => Some(engine),
                 Err(error) => {
                     store.connections.close();
@@ -73,7 +74,7 @@ impl PostgresProvider {
             None => None,
         };
         let beside_sql = match uses::note_sql(&store, sql.is_some()).await {
-            Ok(noted) => noted,
+            Ok(noted) => noted && sql.is_none(),
             Err(error) => {
                 sql.iter().for_each(|engine| engine.close());
                 store.connections.close();
@@ -183,7 +184,7 @@ impl Provider for PostgresProvider {
         capabilities.moment = true;
         capabilities.erase = true;
         capabilities.eviction = !self.beside_sql;
-        capabilities.run_fence = !self.beside_sql;
+        capabilities.run_fence = !self.beside_sql && self.store.config.run_fence_ms > 0;
         capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
         if self.embedder.is_some() && self.store.vector.is_some() {
             capabilities.vector_search = true;
@@ -220,13 +221,11 @@ impl Provider for PostgresProvider {
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        let of_sql = match &self.sql {
-            Some(engine) => engine.end_run(tenant, root_run).await,
-            None => Ok(()),
-        };
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
-        let of_entries = uses::end_run(&self.store, &scope, !self.beside_sql).await;
-        of_sql.and(of_entries)
+        match &self.sql {
+            Some(engine) => engine.end_run(&scope).await,
+            None => uses::end_run(&self.store, &scope, !self.beside_sql, None).await,
+        }
     }
 
     async fn moment(&self) -> Result<Arc<dyn Moment>> {
@@ -235,17 +234,26 @@ impl Provider for PostgresProvider {
 
     async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
         self.evicts("scope_uses")?;
-        uses::list(&self.store, tenant, &query).await
+        match &self.sql {
+            Some(engine) => engine.uses(tenant, &query).await,
+            None => uses::list(&self.store, tenant, &query).await,
+        }
     }
 
     async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
         self.evicts("evict")?;
-        uses::evict(&self.store, scope, unused_since).await
+        match &self.sql {
+            Some(engine) => engine.evict(scope, unused_since).await,
+            None => uses::evict(&self.store, scope, unused_since, None).await,
+        }
     }
 
     async fn reclaim(&self) -> Result<Reclaimed> {
         self.evicts("reclaim")?;
-        uses::reclaim(&self.store).await
+        match &self.sql {
+            Some(engine) => engine.reclaim().await,
+            None => uses::reclaim(&self.store).await,
+        }
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {

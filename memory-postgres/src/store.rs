@@ -65,6 +65,7 @@ impl Store {
         let prepared = schema::prepare(&connections, &config).await?;
         let statements = Statements::new(&config.schema, prepared.vector.as_deref());
         let guard = Guard::read(&connections, &config.schema).await?;
+        let uses = Uses::new(config.use_granularity_ms);
         Ok(Arc::new(Self {
             config,
             connections,
@@ -73,7 +74,7 @@ impl Store {
             statements,
             guard,
             accesses: AccessCounts::new(HELD_ACCESSES),
-            uses: Uses::default(),
+            uses,
             flushing: Mutex::default(),
             full: Arc::default(),
         }))

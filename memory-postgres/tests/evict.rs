@@ -104,7 +104,7 @@ async fn where_agents_sql_is_served_elsewhere_nothing_is_evicted() {
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
     clock.advance(HOUR);
     // As a replica does that is opened with a database for agents' SQL.
-    database.client().await.batch_execute("UPDATE memory.uses_since SET with_sql = true").await.unwrap();
+    database.client().await.batch_execute("UPDATE memory.uses_since SET sql_since = 0").await.unwrap();
     assert_eq!(one.evict(&scope, clock.now()).await.unwrap(), EvictOutcome::Kept(Kept::InUse));
     let other = replica(&database, &clock).await;
     assert!(!other.capabilities().eviction && !other.capabilities().run_fence);

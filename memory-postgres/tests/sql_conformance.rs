@@ -11,13 +11,14 @@
 mod sql;
 mod support;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use memory_conformance::trials::trials;
-use memory_conformance::{ExpectedFailures, Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
+use memory_conformance::{ExpectedFailures, Fixture, Harness, SHARED_DATA, SqlSetup, async_trait, cases};
 use memory_core::{Provider, Result};
 use memory_postgres::PostgresProvider;
 
@@ -62,7 +63,9 @@ fn on(variable: &str, name: &'static str) -> Vec<Trial> {
     }
     let harness: Arc<dyn Harness> = Arc::new(Server { name, place });
     let expected = ExpectedFailures::parse("").map_err(|error| error.to_string());
-    let ours = |trial: &Trial| trial.name().starts_with("sql.") || trial.name().starts_with("forget.sql.");
+    let about_sql: HashSet<&str> =
+        cases::all().iter().filter(|case| case.is_sql()).map(|case| case.id).collect();
+    let ours = |trial: &Trial| about_sql.contains(trial.name());
     trials(&harness, expected, Duration::from_secs(120)).into_iter().filter(ours).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use memory_core::{
@@ -249,37 +250,48 @@ fn is_whole<T: PartialEq>(texts: &[T]) -> bool {
     texts.windows(2).all(|pair| matches!(pair, [a, b] if a == b))
 }
 
-/// Two write, two look; `look` says what a reader saw that it must not.
+/// Two write, two look for as long as they write; `look` says what a reader saw that it must not.
 fn write_and_look<'a, F: Future<Output = CaseResult> + Send + 'a>(
     cx: &'a Cx,
     scope: &'a Scope,
     drops: bool,
-    look: impl Fn() -> F,
+    look: impl Fn() -> F + Copy + Send + 'a,
 ) -> CaseResult {
     const ROUNDS: u64 = 15;
+    const LOOKS: u32 = 40;
+    let writing = Arc::new(());
     let mut work: Vec<BoxFuture<'a, CaseResult>> = Vec::new();
-    for writer in 0..2 {
+    for writer in 0..2_u64 {
+        let mine = Arc::clone(&writing);
         work.push(Box::pin(async move {
             for round in 0..ROUNDS {
-                cx.kv()
-                    .bulk_insert(scope, generation(writer * ROUNDS + round)?, BulkOptions::default())
-                    .await?;
+                let items = generation(writer * ROUNDS + round)?;
+                cx.kv().bulk_insert(scope, items, BulkOptions::default()).await?;
                 if drops {
                     cx.kv().drop_scope(scope).await?;
                 }
             }
+            drop(mine);
             Ok(())
         }));
-        work.push(Box::pin(look()));
+        let writers = Arc::downgrade(&writing);
+        work.push(Box::pin(async move {
+            // A reader that a busy machine lets run late still looks while they write.
+            let mut looks = 0;
+            while looks < LOOKS || writers.strong_count() > 0 {
+                look().await?;
+                looks += 1;
+            }
+            Ok(())
+        }));
     }
+    drop(writing);
     cx.threads(work)?.into_iter().collect()
 }
 
 async fn look_by_get_many(cx: &Cx, scope: &Scope) -> CaseResult {
-    for _ in 0..40 {
-        let texts = cx.texts(scope, &GROUP).await?;
-        check!(is_whole(&texts), "get_many saw a bulk insert or a drop in part: {texts:?}");
-    }
+    let texts = cx.texts(scope, &GROUP).await?;
+    check!(is_whole(&texts), "get_many saw a bulk insert or a drop in part: {texts:?}");
     Ok(())
 }
 
@@ -296,12 +308,10 @@ async fn drop_whole(cx: &Cx) -> CaseResult {
 async fn bulk_listed(cx: &Cx) -> CaseResult {
     let scope = &cx.scope()?;
     write_and_look(cx, scope, false, || async move {
-        for _ in 0..40 {
-            let entries = cx.kv().list(scope, ListQuery::default()).await?.entries;
-            let texts: Vec<&str> = entries.iter().map(|entry| entry.value.as_str()).collect();
-            let whole = is_whole(&texts) && (texts.is_empty() || texts.len() == GROUP.len());
-            check!(whole, "a page of a listing saw a bulk insert in part: {texts:?}");
-        }
+        let entries = cx.kv().list(scope, ListQuery::default()).await?.entries;
+        let texts: Vec<&str> = entries.iter().map(|entry| entry.value.as_str()).collect();
+        let whole = is_whole(&texts) && (texts.is_empty() || texts.len() == GROUP.len());
+        check!(whole, "a page of a listing saw a bulk insert in part: {texts:?}");
         Ok(())
     })
 }

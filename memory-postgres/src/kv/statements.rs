@@ -36,6 +36,14 @@ pub(crate) struct Statements {
     pub(crate) evict: String,
     pub(crate) run_end: String,
     pub(crate) sweep_uses: String,
+    pub(crate) uses_of: String,
+    pub(crate) is_ended: String,
+    pub(crate) settle_leaving: String,
+    pub(crate) goes: String,
+    pub(crate) gone_of: String,
+    pub(crate) forget_leaving: String,
+    pub(crate) unused: String,
+    pub(crate) forget_uses: String,
     pub(crate) note_sql: String,
     pub(crate) with_sql: String,
     pub(crate) tenants: String,
@@ -109,8 +117,11 @@ impl Statements {
                 "{written}, f.at, f.created, f.replaced, f.skipped, f.expired",
             ),
             drop: function("kv_drop", 5, "f"),
-            use_of: text("SELECT coalesce($4, @schema@.now_ms()) - @schema@.use_of($1, $2, $3)"),
-            use_scope: function("use_scope", 6, "f"),
+            use_of: text(
+                "SELECT coalesce($4, @schema@.now_ms()) - @schema@.use_of($1, $2, $3), \
+                 EXISTS (SELECT FROM @schema@.leaving l WHERE l.hex = $5 AND l.goes)",
+            ),
+            use_scope: function("use_scope", 7, "f"),
             scope_uses: text(
                 "SELECT c.kind, c.name, c.bytes, coalesce(u.used_at, c.since), c.now FROM (SELECT s.kind, s.name, \
                  s.entries - x.entries AS entries, s.bytes - x.bytes AS bytes, t.since, coalesce($6, @schema@.now_ms()) AS now \
@@ -121,11 +132,26 @@ impl Statements {
                  LEFT JOIN @schema@.scope_use u ON u.mark = @schema@.scope_mark($1, c.kind, c.name) \
                  WHERE c.entries > 0 ORDER BY c.kind, c.name LIMIT $5",
             ),
-            evict: function("kv_evict", 7, "f.outcome, f.bytes, f.used"),
-            run_end: function("run_end", 5, "f"),
-            sweep_uses: function("sweep_uses", 3, "f"),
-            note_sql: text("UPDATE @schema@.uses_since SET with_sql = true WHERE NOT with_sql"),
-            with_sql: text("SELECT coalesce((SELECT t.with_sql FROM @schema@.uses_since t), true)"),
+            evict: function("kv_evict", 9, "f.outcome, f.bytes, f.used"),
+            run_end: function("run_end", 7, "f"),
+            sweep_uses: function("sweep_uses", 2, "f"),
+            uses_of: text(
+                "SELECT greatest(coalesce(u.used_at, t.since), t.sql_since), coalesce($4, @schema@.now_ms()) \
+                 FROM unnest($2::smallint[], $3::text[]) WITH ORDINALITY AS d(kind, name, at) \
+                 CROSS JOIN @schema@.uses_since t \
+                 LEFT JOIN @schema@.scope_use u ON u.mark = @schema@.scope_mark($1, d.kind, d.name) ORDER BY d.at",
+            ),
+            is_ended: function("is_ended", 2, "f"),
+            settle_leaving: function("settle_leaving", 4, "f"),
+            goes: text("SELECT l.hex FROM @schema@.leaving l WHERE l.hex = ANY ($1) AND l.goes"),
+            gone_of: text("SELECT l.token FROM @schema@.leaving l WHERE l.hex = $1 AND l.goes"),
+            forget_leaving: text("DELETE FROM @schema@.leaving l WHERE l.hex = $1 AND l.token = $2 AND l.goes"),
+            unused: function("unused", 3, "f.mark, f.hex"),
+            forget_uses: text("SELECT @schema@.forget_uses($1, $2)"),
+            note_sql: text(
+                "UPDATE @schema@.uses_since SET sql_since = coalesce($1, @schema@.now_ms()) WHERE sql_since IS NULL",
+            ),
+            with_sql: text("SELECT coalesce((SELECT t.sql_since IS NOT NULL FROM @schema@.uses_since t), true)"),
             vectors: function("kv_vectors", 12, "f"),
             stats: text(
                 "SELECT s.entries - x.entries, s.bytes - x.bytes, s.expiring - x.entries, \

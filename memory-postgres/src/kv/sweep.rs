@@ -43,7 +43,7 @@ pub(crate) async fn run(store: Weak<Store>) {
         }
         beat = beat.wrapping_add(1);
         if beat.is_multiple_of(BEATS_OF_SWEEP)
-            && let Err(error) = sweep(&store).await.and(uses::sweep_uses(&store, false).await)
+            && let Err(error) = sweep(&store).await.and(uses::sweep_uses(&store).await)
         {
             tracing::debug!(%error, "sweeping is put off");
         }

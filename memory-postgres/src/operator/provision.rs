@@ -82,7 +82,7 @@ pub async fn provision(config: &PostgresConfig, role: Option<&str>) -> Result<Pr
 
 async fn prepare_sql(config: &PostgresConfig) -> Result<bool> {
     let Some(sql) = &config.sql else { return Ok(false) };
-    Engine::open(sql.clone(), config.base_dir.as_deref()).await?.close();
+    Engine::open(sql.clone(), config.base_dir.as_deref(), None).await?.close();
     Ok(true)
 }
 
@@ -96,7 +96,7 @@ pub async fn rekey(config: &PostgresConfig) -> Result<u64> {
     let Some(sql) = &config.sql else {
         return Err(Error::invalid("no database for agents' SQL is configured; set `sql.url`"));
     };
-    let engine = Engine::open(sql.clone(), config.base_dir.as_deref()).await?;
+    let engine = Engine::open(sql.clone(), config.base_dir.as_deref(), None).await?;
     let done = engine.rekey().await;
     engine.close();
     done

@@ -2,7 +2,9 @@
 
 CREATE TABLE @schema@.scope_use (
     mark bytea PRIMARY KEY,
-    used_at bigint NOT NULL
+    used_at bigint NOT NULL,
+    -- What the database for agents' SQL calls the scope.
+    hex text COLLATE "C" NOT NULL
 );
 CREATE TABLE @schema@.ended_run (
     mark bytea PRIMARY KEY,
@@ -13,10 +15,21 @@ CREATE INDEX ended_run_at ON @schema@.ended_run (at);
 -- Scopes without a row in `scope_use` are from before uses were kept, and count as used then.
 CREATE TABLE @schema@.uses_since (
     since bigint NOT NULL,
-    -- Whether a database for agents' SQL was ever configured: its uses are not known here, so nothing is evicted.
-    with_sql boolean NOT NULL DEFAULT false
+    -- Since when agents' SQL is served beside these entries; null: it never was. Databases count as used then.
+    sql_since bigint
 );
 INSERT INTO @schema@.uses_since (since) VALUES (@schema@.now_ms());
+
+-- Whether the databases of scopes that somebody wants to evict, or whose run ends, go with the entries. Such a database
+-- lies elsewhere and says by a number that it waits for the answer; who answers first decides. Those that go are kept until
+-- it is gone, the others for a day.
+CREATE TABLE @schema@.leaving (
+    hex text COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    goes boolean NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (hex, token)
+);
 
 -- No two scopes share it: the lengths come first.
 CREATE FUNCTION @schema@.scope_mark(p_tenant text, p_kind smallint, p_name text) RETURNS bytea
@@ -60,9 +73,10 @@ BEGIN
     RETURN s;
 END $$;
 
--- Drops a run's scope; from its commit on nobody writes to it.
-CREATE FUNCTION @schema@.run_end(p_tenant text, p_kind smallint, p_name text, p_now bigint, p_fence boolean)
-RETURNS bigint LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
+-- Drops a run's scope, and its database where that waits; from its commit on nobody writes to it.
+CREATE FUNCTION @schema@.run_end(
+    p_tenant text, p_kind smallint, p_name text, p_now bigint, p_fence boolean, p_hex text, p_token bigint
+) RETURNS bigint LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
 DECLARE
     m bytea := @schema@.scope_mark(p_tenant, p_kind, p_name);
 BEGIN
@@ -71,8 +85,26 @@ BEGIN
         INSERT INTO @schema@.ended_run (mark, at) VALUES (m, coalesce(p_now, @schema@.now_ms()))
         ON CONFLICT (mark) DO UPDATE SET at = greatest(ended_run.at, excluded.at);
     END IF;
+    IF p_token IS NOT NULL THEN
+        PERFORM @schema@.settle_leaving(p_hex, p_token, true, p_now);
+    END IF;
     DELETE FROM @schema@.scope_use u WHERE u.mark = m;
     RETURN @schema@.kv_drop(p_tenant, p_kind, p_name, p_now, false);
+END $$;
+
+-- Whether a run has ended.
+CREATE FUNCTION @schema@.is_ended(p_tenant text, p_name text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM @schema@.ended_run r WHERE r.mark = @schema@.scope_mark(p_tenant, 2::smallint, p_name))
+$$;
+
+-- Answers whether a database goes, where nobody has answered; tells the answer that holds.
+CREATE FUNCTION @schema@.settle_leaving(p_hex text, p_token bigint, p_goes boolean, p_now bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO @schema@.leaving (hex, token, goes, at) VALUES (p_hex, p_token, p_goes, coalesce(p_now, @schema@.now_ms()))
+    ON CONFLICT DO NOTHING;
+    -- A database that went and is gone is forgotten.
+    RETURN coalesce((SELECT l.goes FROM @schema@.leaving l WHERE l.hex = p_hex AND l.token = p_token), true);
 END $$;
 
 -- What is stored of a scope's use; null where nothing is and the scope has no row.
@@ -83,10 +115,11 @@ CREATE FUNCTION @schema@.use_of(p_tenant text, p_kind smallint, p_name text) RET
          WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.name = p_name))
 $$;
 
--- Stores a use of a scope, so long ago; `p_made`: also of one that has no row yet. Whether it is stored.
+-- Stores a use of a scope, so long ago; `p_made`: also of one that has no row yet. 0: it is not stored, 1: it is, 2: it is,
+-- and a database of the scope's is still to be removed.
 CREATE FUNCTION @schema@.use_scope(
-    p_tenant text, p_kind smallint, p_name text, p_now bigint, p_ago bigint, p_made boolean
-) RETURNS boolean LANGUAGE plpgsql AS $$
+    p_tenant text, p_kind smallint, p_name text, p_now bigint, p_ago bigint, p_made boolean, p_hex text
+) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     at bigint := coalesce(p_now, @schema@.now_ms()) - p_ago;
 BEGIN
@@ -95,61 +128,166 @@ BEGIN
         PERFORM FROM @schema@.scope s
         WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.name = p_name FOR KEY SHARE;
         IF NOT FOUND THEN
-            RETURN false;
+            RETURN 0;
         END IF;
     END IF;
-    INSERT INTO @schema@.scope_use (mark, used_at) VALUES (@schema@.scope_mark(p_tenant, p_kind, p_name), at)
+    INSERT INTO @schema@.scope_use (mark, used_at, hex) VALUES (@schema@.scope_mark(p_tenant, p_kind, p_name), at, p_hex)
     ON CONFLICT (mark) DO UPDATE SET used_at = excluded.used_at WHERE scope_use.used_at < excluded.used_at;
-    RETURN true;
+    RETURN CASE WHEN EXISTS (SELECT FROM @schema@.leaving l WHERE l.hex = p_hex AND l.goes) THEN 2 ELSE 1 END;
 END $$;
 
--- `outcome`: 0 gone, 1 nothing there, 2 used too lately, 3 somebody serves SQL.
+-- `outcome`: 0 gone, 1 nothing there, 2 used too lately, 3 somebody serves SQL, or uses the database. `p_hex` is null where
+-- the caller serves no SQL, `p_token` where the scope has no database.
 CREATE FUNCTION @schema@.kv_evict(
     p_tenant text, p_kind smallint, p_name text, p_now bigint, p_since bigint, p_held_ago bigint, p_slack bigint,
-    OUT outcome smallint, OUT bytes bigint, OUT used bigint
+    p_hex text, p_token bigint, OUT outcome smallint, OUT bytes bigint, OUT used bigint
 ) LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
 DECLARE
     s @schema@.scope;
     x record;
+    t @schema@.uses_since;
     at bigint := coalesce(p_now, @schema@.now_ms());
+    judged bigint;
+    live bigint := 0;
 BEGIN
+    bytes := 0;
     SELECT * INTO s FROM @schema@.scope c
     WHERE c.tenant = p_tenant AND c.kind = p_kind AND c.name = p_name FOR UPDATE;
-    IF NOT FOUND THEN
+    IF FOUND THEN
+        SELECT * INTO x FROM @schema@.expired(s, at);
+        bytes := s.bytes - x.bytes;
+        live := s.entries - x.entries;
+    END IF;
+    IF p_token IS NULL AND live <= 0 THEN
         outcome := 1;
         RETURN;
     END IF;
-    SELECT * INTO x FROM @schema@.expired(s, at);
-    IF s.entries <= x.entries THEN
-        outcome := 1;
-        RETURN;
-    END IF;
-    IF (SELECT t.with_sql FROM @schema@.uses_since t) THEN
+    SELECT * INTO t FROM @schema@.uses_since;
+    IF t.sql_since IS NOT NULL AND p_hex IS NULL THEN
         outcome := 3;
         RETURN;
     END IF;
-    used := greatest(@schema@.use_of(p_tenant, p_kind, p_name), at - p_held_ago);
+    judged := coalesce(@schema@.use_of(p_tenant, p_kind, p_name), t.since);
+    used := greatest(judged, at - p_held_ago, CASE WHEN p_token IS NOT NULL THEN t.sql_since END);
     IF used + p_slack > least(p_since, at) THEN
         outcome := 2;
         RETURN;
     END IF;
+    IF p_token IS NOT NULL AND NOT @schema@.settle_leaving(p_hex, p_token, true, p_now) THEN
+        outcome := 3;
+        RETURN;
+    END IF;
     outcome := 0;
-    bytes := s.bytes - x.bytes;
     PERFORM @schema@.kv_drop(p_tenant, p_kind, p_name, p_now, p_kind <> 2);
-    DELETE FROM @schema@.scope_use u WHERE u.mark = @schema@.scope_mark(p_tenant, p_kind, p_name);
+    -- A use that came meanwhile is of the scope as it begins anew.
+    DELETE FROM @schema@.scope_use u
+    WHERE u.mark = @schema@.scope_mark(p_tenant, p_kind, p_name) AND u.used_at <= judged;
 END $$;
 
--- Forgets fences that are over, and, where that is asked, uses of scopes that are not there. How many fences.
-CREATE FUNCTION @schema@.sweep_uses(p_now bigint, p_fence bigint, p_all boolean) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Forgets fences that are over, and databases that stayed. How many fences.
+CREATE FUNCTION @schema@.sweep_uses(p_now bigint, p_fence bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     over bigint;
 BEGIN
-    DELETE FROM @schema@.ended_run r WHERE r.at <= coalesce(p_now, @schema@.now_ms()) - p_fence;
+    DELETE FROM @schema@.ended_run r WHERE r.mark IN (
+        SELECT o.mark FROM @schema@.ended_run o WHERE o.at <= coalesce(p_now, @schema@.now_ms()) - p_fence
+        ORDER BY o.mark FOR UPDATE SKIP LOCKED
+    );
     GET DIAGNOSTICS over = ROW_COUNT;
-    IF p_all THEN
-        -- Whoever writes to a scope for the first time notes its use before.
-        DELETE FROM @schema@.scope_use u WHERE u.used_at < coalesce(p_now, @schema@.now_ms()) - 86400000
-        AND NOT EXISTS (SELECT FROM @schema@.scope s WHERE @schema@.scope_mark(s.tenant, s.kind, s.name) = u.mark);
-    END IF;
+    DELETE FROM @schema@.leaving l WHERE (l.hex, l.token) IN (
+        SELECT o.hex, o.token FROM @schema@.leaving o
+        WHERE NOT o.goes AND o.at <= coalesce(p_now, @schema@.now_ms()) - 86400000 FOR UPDATE SKIP LOCKED
+    );
     RETURN over;
+END $$;
+
+-- Scopes without entries that were not used for a day, after a mark, by it: what they are called for SQL.
+CREATE FUNCTION @schema@.unused(p_now bigint, p_after bytea, p_limit bigint) RETURNS TABLE (mark bytea, hex text)
+LANGUAGE sql STABLE AS $$
+    SELECT u.mark, u.hex FROM @schema@.scope_use u
+    WHERE u.mark > p_after AND u.used_at < coalesce(p_now, @schema@.now_ms()) - 86400000
+    AND NOT EXISTS (SELECT FROM @schema@.scope s WHERE @schema@.scope_mark(s.tenant, s.kind, s.name) = u.mark)
+    ORDER BY u.mark LIMIT p_limit
+$$;
+
+-- Forgets when scopes were used that hold nothing.
+CREATE FUNCTION @schema@.forget_uses(p_now bigint, p_marks bytea[]) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM @schema@.scope_use u WHERE u.mark IN (
+        SELECT o.mark FROM @schema@.scope_use o
+        WHERE o.mark = ANY (p_marks) AND o.used_at < coalesce(p_now, @schema@.now_ms()) - 86400000
+        -- Whoever writes to a scope for the first time notes its use before.
+        AND NOT EXISTS (SELECT FROM @schema@.scope s WHERE @schema@.scope_mark(s.tenant, s.kind, s.name) = o.mark)
+        ORDER BY o.mark FOR UPDATE SKIP LOCKED
+    )
+$$;
+
+-- As before, but many scopes in one step: removes about `p_limit` rows of dropped scopes. Returns how many; 0: there are none
+-- left, or others sweep them.
+CREATE OR REPLACE FUNCTION @schema@.sweep_garbage(p_limit integer) RETURNS integer LANGUAGE plpgsql
+SET geqo_seed = 0.271828 AS $$
+DECLARE
+    g @schema@.garbage;
+    step integer;
+    removed integer := 0;
+BEGIN
+    FOR g IN SELECT * FROM @schema@.garbage LIMIT p_limit FOR UPDATE SKIP LOCKED LOOP
+        DELETE FROM @schema@.vector v WHERE v.tenant = g.tenant AND v.space = g.space AND (v.key, v.model) IN (
+            SELECT d.key, d.model FROM @schema@.vector d WHERE d.tenant = g.tenant AND d.space = g.space LIMIT p_limit
+        );
+        GET DIAGNOSTICS step = ROW_COUNT;
+        removed := removed + step;
+        IF step < p_limit THEN
+            DELETE FROM @schema@.entry e WHERE e.tenant = g.tenant AND e.space = g.space AND e.key IN (
+                SELECT d.key FROM @schema@.entry d WHERE d.tenant = g.tenant AND d.space = g.space LIMIT p_limit
+            );
+            GET DIAGNOSTICS step = ROW_COUNT;
+            removed := removed + step;
+            IF step < p_limit THEN
+                DELETE FROM @schema@.garbage d WHERE d.tenant = g.tenant AND d.space = g.space;
+                removed := removed + 1;
+            END IF;
+        END IF;
+        EXIT WHEN removed >= p_limit;
+    END LOOP;
+    RETURN removed;
+END $$;
+
+-- As before, but a scope that somebody writes to is left for the next time: nobody waits for their transaction.
+CREATE OR REPLACE FUNCTION @schema@.sweep_space(p_tenant text, p_space bigint, p_now bigint, p_limit integer)
+RETURNS integer LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
+DECLARE
+    s @schema@.scope;
+    o record;
+    removed integer := 0;
+    gone bigint;
+BEGIN
+    SELECT * INTO s FROM @schema@.scope c WHERE c.space = p_space AND c.tenant = p_tenant
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    FOR o IN
+        DELETE FROM @schema@.entry e WHERE e.tenant = p_tenant AND e.space = p_space AND e.key IN (
+            SELECT d.key FROM @schema@.entry d
+            WHERE d.tenant = p_tenant AND d.space = p_space AND d.expires_at <= coalesce(p_now, @schema@.now_ms())
+            LIMIT p_limit
+        )
+        RETURNING e.key, e.version, e.size, e.tokens
+    LOOP
+        IF s.vectors > 0 THEN
+            DELETE FROM @schema@.vector v WHERE v.tenant = p_tenant AND v.space = p_space AND v.key = o.key;
+            GET DIAGNOSTICS gone = ROW_COUNT;
+            s.vectors := s.vectors - gone;
+        END IF;
+        s.entries := s.entries - 1;
+        s.bytes := s.bytes - o.size;
+        s.tokens := s.tokens - o.tokens;
+        s.expiring := s.expiring - 1;
+        s.floor := greatest(s.floor, o.version);
+        removed := removed + 1;
+    END LOOP;
+    IF removed > 0 THEN
+        PERFORM @schema@.keep_scope(s);
+    END IF;
+    RETURN removed;
 END $$;

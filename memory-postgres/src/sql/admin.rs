@@ -8,6 +8,7 @@ use memory_core::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::leaving::{Leave, Left};
 use super::names::{Hex, Key};
 use crate::connect::{Connections, Parameters};
 use crate::error::{Effect, state_of};
@@ -112,28 +113,59 @@ impl Admin {
             .ok_or_else(|| Error::internal("a scope was made without an age"))
     }
 
-    /// Removes a scope's role, schema and what is in it; whether anything had been committed there. Who writes is waited
-    /// for a while, then ended.
+    /// Removes a scope's role, schema and what is in it; whether anything had been committed there. With a number only the
+    /// database that waits under it. Who writes is waited for a while, then ended.
     ///
     /// # Errors
     /// As the server fails.
-    pub(crate) async fn remove(&self, hex: &Hex) -> Result<bool> {
+    pub(crate) async fn remove(&self, hex: &Hex, token: Option<i64>) -> Result<bool> {
+        let values = [(&hex.as_str() as _, Type::TEXT), (&token as _, Type::INT8)];
+        let rows = self.patiently(hex, "SELECT mem_sql.remove($1, $2)", &values).await?;
+        Ok(rows.first().and_then(|row| row.get(0)).unwrap_or_default())
+    }
+
+    /// Has a scope's database wait for whether it goes. Who writes is waited for where that is wanted, and ended at last.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) async fn leave(&self, hex: &Hex, waits: bool) -> Result<Leave> {
+        const LEAVE: &str = "SELECT * FROM mem_sql.leave($1, $2)";
+        let values = [(&hex.as_str() as _, Type::TEXT), (&waits as _, Type::BOOL)];
+        let rows = if waits {
+            self.patiently(hex, LEAVE, &values).await?
+        } else {
+            self.change(LEAVE, &values).await?
+        };
+        let row = rows.first().ok_or_else(|| Error::internal("a function answered nothing"))?;
+        Ok(match row.get::<_, Option<i64>>(0) {
+            _ if row.get::<_, bool>(2) => Leave::Busy,
+            None => Leave::Nothing,
+            Some(token) if row.get::<_, bool>(3) => Leave::Asked(token),
+            Some(token) => {
+                let bytes = row.get::<_, Option<i64>>(1).and_then(|bytes| u64::try_from(bytes).ok());
+                Leave::Waits(Left { token, bytes: bytes.unwrap_or_default() })
+            }
+        })
+    }
+
+    /// Rows of a change that needs a scope for itself. Who uses it is waited for a while, then ended.
+    async fn patiently(&self, hex: &Hex, sql: &str, values: Parameters<'_>) -> Result<Vec<Row>> {
         let role = hex.role();
         for patience in ["2s", "5s", "10s"] {
             let sessions: Vec<i32> = self.sessions_of(&role).await?;
             let mut connection = self.connections.take().await?;
             let transaction =
                 connection.transaction(tokio_postgres::IsolationLevel::ReadCommitted, false).await?;
-            let removed = async {
+            let done = async {
                 transaction.batch(&format!("SET LOCAL lock_timeout = '{patience}'")).await?;
-                transaction.query("SELECT mem_sql.remove($1)", &[(&hex.as_str(), Type::TEXT)]).await
+                transaction.query(sql, values).await
             }
             .await;
-            match removed {
+            match done {
                 Ok(rows) => {
                     transaction.commit().await?;
                     self.terminate(&sessions).await;
-                    return Ok(rows.first().and_then(|row| row.get(0)).unwrap_or_default());
+                    return Ok(rows);
                 }
                 Err(error) if matches!(state_of(&error), Some("55P03" | "40P01" | "XX000" | "57014")) => {
                     drop(transaction);

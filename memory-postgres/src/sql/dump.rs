@@ -63,6 +63,7 @@ impl Engine {
     ) -> Result<()> {
         let mut out = Out { sender, lines: Vec::new(), bytes: 0 };
         out.line(&Line::MemorySqlDump(Header { version: VERSION, dialect: DIALECT.to_owned() })).await?;
+        self.settled(state).await?;
         let there = self
             .admin
             .look("SELECT written FROM mem_sql.scopes WHERE hex = $1", &[(&state.hex.as_str(), Type::TEXT)])

@@ -27,12 +27,15 @@ use super::wire::{self, Ending, Session};
 use crate::config::PostgresConfig;
 use crate::connect::{Address, Connections, Tls};
 use crate::error::{closed, state_of};
+use crate::store::Store;
 
 /// Longest deadline that a call may ask for.
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// Sessions that one role may have on the server, over all replicas.
 const SESSIONS_OF_A_ROLE: i32 = 64;
 
+/// What the server says of a database that waits for whether it goes.
+const WAITS: &str = "MM003";
 /// How often a role is mended for one session.
 const MENDS: u32 = 3;
 /// After how many refusals for too many sessions the role is looked at.
@@ -48,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) transactions: Transactions,
     pub(crate) watch: Arc<Watch>,
     pub(crate) found: Found,
+    /// The entries of the same scopes; `None`: nobody but an operator works with it.
+    pub(crate) entries: Option<Arc<Store>>,
     key: Key,
     address: Address,
     tls: Tls,
@@ -68,7 +73,11 @@ impl Engine {
     ///
     /// # Errors
     /// `invalid_argument` for a configuration out of range or without a key; as the server fails.
-    pub(crate) async fn open(config: SqlConfig, base_dir: Option<&Path>) -> Result<Arc<Self>> {
+    pub(crate) async fn open(
+        config: SqlConfig,
+        base_dir: Option<&Path>,
+        entries: Option<Arc<Store>>,
+    ) -> Result<Arc<Self>> {
         config.check()?;
         let key = config.key(base_dir)?;
         let of_admin = administrator(&config, base_dir)?;
@@ -90,6 +99,7 @@ impl Engine {
             watch: Watch::new(Arc::clone(&admin)),
             admin,
             found,
+            entries,
             key,
             address,
             tls,
@@ -144,7 +154,11 @@ impl Engine {
     ///
     /// # Errors
     /// As the server fails; `timeout`.
-    pub(crate) async fn session(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Leased> {
+    pub(crate) async fn session(
+        self: &Arc<Self>,
+        state: &Arc<ScopeState>,
+        deadline: Instant,
+    ) -> Result<Leased> {
         let (mut mends, mut crowded) = (0, 0);
         loop {
             let generation = self.made(state, deadline, false).await?;
@@ -196,7 +210,7 @@ impl Engine {
     }
 
     /// The age of the scope's database, which is made or mended where it is not there, or not known and to be mended.
-    async fn made(&self, state: &Arc<ScopeState>, deadline: Instant, mend: bool) -> Result<i64> {
+    async fn made(self: &Arc<Self>, state: &Arc<ScopeState>, deadline: Instant, mend: bool) -> Result<i64> {
         if let (Some(generation), false) = (state.generation(), mend) {
             return Ok(generation);
         }
@@ -205,24 +219,22 @@ impl Engine {
             if let (Some(generation), false) = (state.generation(), mend) {
                 return Ok(generation);
             }
-            let found = if mend { None } else { self.admin.find(&state.hex).await? };
-            let generation = match found {
-                Some(generation) => generation,
-                None => {
-                    let scope = &state.scope;
-                    let new = NewScope {
-                        hex: &state.hex,
-                        tenant: scope.tenant.as_str(),
-                        kind: number_of(scope.kind),
-                        id: scope.id.as_str(),
-                        settings: &self.settings,
-                        connections: SESSIONS_OF_A_ROLE,
-                    };
-                    self.admin.provision(&new, &self.key).await?
+            loop {
+                let found = if mend { None } else { self.admin.find(&state.hex).await? };
+                let generation = match found {
+                    Some(generation) => Ok(generation),
+                    None => self.admin.provision(&self.newly(state), &self.key).await,
+                };
+                match generation {
+                    Ok(generation) => {
+                        state.set_generation(Some(generation));
+                        return Ok(generation);
+                    }
+                    // Somebody evicts the scope or ends its run: who uses it has that decided now.
+                    Err(error) if state_of(&error) == Some(WAITS) => drop(self.answered(state).await?),
+                    Err(error) => return Err(error),
                 }
-            };
-            state.set_generation(Some(generation));
-            Ok(generation)
+            }
         };
         match tokio::time::timeout_at(deadline, work).await {
             Ok(done) => done,
@@ -233,6 +245,18 @@ impl Engine {
         }
     }
 
+    fn newly<'a>(&'a self, state: &'a ScopeState) -> NewScope<'a> {
+        let scope = &state.scope;
+        NewScope {
+            hex: &state.hex,
+            tenant: scope.tenant.as_str(),
+            kind: number_of(scope.kind),
+            id: scope.id.as_str(),
+            settings: &self.settings,
+            connections: SESSIONS_OF_A_ROLE,
+        }
+    }
+
     /// Gives every role the password of the key that is configured now; how many there are.
     ///
     /// # Errors
@@ -240,8 +264,7 @@ impl Engine {
     pub(crate) async fn rekey(&self) -> Result<u64> {
         let (mut after, mut count) = (String::new(), 0);
         loop {
-            let page =
-                "SELECT hex, tenant, kind, id FROM mem_sql.scopes WHERE hex > $1 ORDER BY hex LIMIT 200";
+            let page = "SELECT hex, tenant, kind, id FROM mem_sql.scopes WHERE hex > $1 AND leaving IS NULL ORDER BY hex LIMIT 200";
             let rows = self.admin.look(page, &[(&after, Type::TEXT)]).await?;
             let Some(last) = rows.last() else { return Ok(count) };
             after = last.get(0);
@@ -255,8 +278,12 @@ impl Engine {
                     settings: &self.settings,
                     connections: SESSIONS_OF_A_ROLE,
                 };
-                self.admin.provision(&new, &self.key).await?;
-                count += 1;
+                match self.admin.provision(&new, &self.key).await {
+                    Ok(_) => count += 1,
+                    // It goes, or whoever logs in next mends it.
+                    Err(error) if state_of(&error) == Some(WAITS) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
     }

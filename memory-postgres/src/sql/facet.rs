@@ -54,6 +54,7 @@ impl PostgresProvider {
         } else {
             args.to_vec()
         };
+        engine.used(scope, mode == Mode::Exec).await.map_err(open)?;
         engine.run(Call { scope: scope.clone(), judged, args, mode, options, deadline }).await
     }
 }
@@ -100,7 +101,11 @@ impl SqlFacet for PostgresProvider {
         own(run, scope)?;
         match parent {
             Some(parent) => self.engine()?.nest(scope, parent).await,
-            None => self.engine()?.begin(run, scope).await,
+            None => {
+                let engine = self.engine()?;
+                engine.used(scope, true).await?;
+                engine.begin(run, scope).await
+            }
         }
     }
 
@@ -142,6 +147,7 @@ impl SqlFacet for PostgresProvider {
         options: RestoreOptions,
     ) -> Result<RestoreOutcome> {
         let engine = self.engine()?;
+        engine.used(scope, true).await?;
         let Some(taken_at) = options.taken_at else { return engine.restore(scope, dump, options.mode).await };
         // Whoever forgets the scope meanwhile waits for this transaction, and then drops what was restored.
         let mut connection = self.store.connections.take().await?;

@@ -16,7 +16,12 @@ CREATE TABLE IF NOT EXISTS mem_sql.scopes (
     -- Whether dead rows make the files longer than the quota: then what lives is counted.
     crowded    boolean NOT NULL DEFAULT false
 );
+-- Not null: somebody evicts the scope or ends its run, and the entries' database has, under this number, or will have the
+-- answer whether the database goes. Until then nobody enters it.
+ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS leaving bigint;
+ALTER TABLE mem_sql.scopes ADD COLUMN IF NOT EXISTS left_at timestamptz;
 CREATE INDEX IF NOT EXISTS scopes_by_id ON mem_sql.scopes (tenant, kind, id);
+CREATE INDEX IF NOT EXISTS scopes_leaving ON mem_sql.scopes (hex) WHERE leaving IS NOT NULL;
 CREATE SEQUENCE IF NOT EXISTS mem_sql.generations;
 
 -- How the database was made.
@@ -259,6 +264,46 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Has a scope's database wait for the answer whether it goes: `mark` is the number of the question, null where nothing was
+-- committed there. What is open on it finds another age. `answer_first`: somebody else asked, and that is to be settled.
+CREATE OR REPLACE FUNCTION mem_sql.leave(
+    scope_hex text, waits boolean, OUT mark bigint, OUT bytes bigint, OUT is_busy boolean, OUT answer_first boolean
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known mem_sql.scopes;
+BEGIN
+    is_busy := false;
+    answer_first := false;
+    PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 1));
+    SELECT * INTO known FROM mem_sql.scopes WHERE hex = scope_hex;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF known.leaving IS NOT NULL THEN
+        mark := known.leaving;
+        answer_first := true;
+        RETURN;
+    END IF;
+    IF waits THEN
+        PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 0));
+    ELSIF NOT pg_try_advisory_xact_lock(mem_sql.key(scope_hex, 0)) THEN
+        is_busy := true;
+        RETURN;
+    END IF;
+    -- The first commit may have come while this waited.
+    IF NOT (SELECT written FROM mem_sql.scopes WHERE hex = scope_hex) THEN
+        RETURN;
+    END IF;
+    bytes := mem_sql.bytes_of(scope_hex);
+    UPDATE mem_sql.scopes SET leaving = nextval('mem_sql.generations'), generation = nextval('mem_sql.generations'), left_at = now()
+    WHERE hex = scope_hex RETURNING leaving INTO mark;
+END $$;
+
+-- The answer was that it stays.
+CREATE OR REPLACE FUNCTION mem_sql.stay(scope_hex text, mark bigint) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE mem_sql.scopes SET leaving = NULL, left_at = NULL WHERE hex = scope_hex AND leaving = mark
+$$;
+
 -- Makes a scope's schema and role, or what is missing of them. Safe to call at any time, by many at once.
 CREATE OR REPLACE FUNCTION mem_sql.provision(
     scope_hex text, scope_tenant text, scope_kind int2, scope_id text, verifier text, settings text[], connections int
@@ -270,6 +315,9 @@ DECLARE
     one text;
 BEGIN
     PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 1));
+    IF EXISTS (SELECT FROM mem_sql.scopes WHERE hex = scope_hex AND leaving IS NOT NULL) THEN
+        RAISE EXCEPTION 'the database waits for whether it goes' USING ERRCODE = 'MM003';
+    END IF;
     SELECT generation INTO known FROM mem_sql.scopes WHERE hex = scope_hex;
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
         EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS', role_name);
@@ -305,17 +353,23 @@ END $$;
 -- The age of a scope's database where all of it is there; NULL: it is to be made, or mended.
 CREATE OR REPLACE FUNCTION mem_sql.find(scope_hex text) RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT generation FROM mem_sql.scopes s
-    WHERE hex = scope_hex AND to_regrole('mem_r_' || hex) IS NOT NULL AND to_regnamespace('mem_s_' || hex) IS NOT NULL
+    WHERE hex = scope_hex AND leaving IS NULL
+        AND to_regrole('mem_r_' || hex) IS NOT NULL AND to_regnamespace('mem_s_' || hex) IS NOT NULL
 $$;
 
--- Removes a scope's role, schema and all that is in it; whether anything had been committed there.
-CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Removes a scope's role, schema and all that is in it; whether anything had been committed there. With `mark` only the
+-- database that waits under that number.
+CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text, mark bigint) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role_name text := 'mem_r_' || scope_hex;
     was boolean;
 BEGIN
     PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 1));
     PERFORM pg_advisory_xact_lock(mem_sql.key(scope_hex, 0));
+    IF mark IS NOT NULL AND NOT EXISTS (SELECT FROM mem_sql.scopes WHERE hex = scope_hex AND leaving = mark) THEN
+        RETURN false;
+    END IF;
     DELETE FROM mem_sql.scopes WHERE hex = scope_hex RETURNING written INTO was;
     EXECUTE format('DROP SCHEMA IF EXISTS %I CASCADE', 'mem_s_' || scope_hex);
     IF to_regrole(role_name) IS NOT NULL THEN
@@ -329,6 +383,10 @@ BEGIN
     END IF;
     RETURN coalesce(was, false);
 END $$;
+
+-- As a replica of an older version calls it.
+CREATE OR REPLACE FUNCTION mem_sql.remove(scope_hex text) RETURNS boolean LANGUAGE sql SET search_path = pg_catalog, pg_temp AS
+$$ SELECT mem_sql.remove(scope_hex, NULL) $$;
 
 REVOKE ALL ON ALL TABLES IN SCHEMA mem_sql FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA mem_sql FROM PUBLIC;

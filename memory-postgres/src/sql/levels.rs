@@ -68,6 +68,10 @@ impl Engine {
             loop {
                 let mut leased = engine.session(&state, deadline).await?;
                 let generation = leased.session.generation;
+                if let Err(error) = engine.admit(&state, generation).await {
+                    engine.pool.rest(leased);
+                    return Err(error);
+                }
                 let limits = engine.limits(deadline);
                 let is_limited = limits.is_some();
                 let limits = limits.map(|limits| format!("{limits}; ")).unwrap_or_default();
@@ -102,6 +106,7 @@ impl Engine {
                 if tries > 3 {
                     return Err(refused);
                 }
+                engine.used(&state.scope, true).await?;
             }
         })
         .await?;

@@ -15,6 +15,7 @@ mod facet;
 mod fault;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+mod leaving;
 mod levels;
 mod names;
 mod plans;
@@ -35,5 +36,6 @@ mod wire;
 
 pub use config::SqlConfig;
 pub(crate) use engine::{Engine, administrator};
+pub(crate) use names::Hex;
 pub use setup::Exposure;
 pub(crate) use setup::look;

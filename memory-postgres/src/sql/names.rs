@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use memory_core::{Error, Result, Scope};
+use memory_core::{Error, Result, Scope, ScopeDigest};
 use sha2::Sha256;
 
 /// Digits of the digest in a name: 160 bits, and no identifier comes near the 63 bytes that PostgreSQL keeps.
@@ -15,7 +15,11 @@ pub(crate) struct Hex(String);
 
 impl Hex {
     pub(crate) fn of(scope: &Scope) -> Self {
-        Self(scope.digest().to_hex().chars().take(DIGITS).collect())
+        Self::of_digest(&scope.digest())
+    }
+
+    pub(crate) fn of_digest(digest: &ScopeDigest) -> Self {
+        Self(digest.to_hex().chars().take(DIGITS).collect())
     }
 
     /// Of a scope that the database knows by it.

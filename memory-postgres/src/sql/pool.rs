@@ -23,6 +23,8 @@ pub(crate) struct ScopeState {
     generation: Mutex<Option<i64>>,
     /// The age of the database in which something was committed, as this process knows.
     written: AtomicI64,
+    /// The age of the database in which its run is known not to have ended before.
+    admitted: AtomicI64,
     /// How much it held when that was counted last.
     counted: Mutex<Option<Counted>>,
     /// Held while its schema and role are made.
@@ -89,6 +91,14 @@ impl ScopeState {
 
     pub(crate) fn note_written(&self, generation: i64) {
         self.written.store(generation, Ordering::Release);
+    }
+
+    pub(crate) fn is_admitted(&self, generation: i64) -> bool {
+        generation == self.admitted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_admitted(&self, generation: i64) {
+        self.admitted.store(generation, Ordering::Release);
     }
 
     /// Forgets the age where it is still this one.
@@ -167,6 +177,7 @@ impl Pool {
             hex: hex.clone(),
             generation: Mutex::default(),
             written: AtomicI64::new(0),
+            admitted: AtomicI64::new(0),
             counted: Mutex::default(),
             making: tokio::sync::Mutex::default(),
             writer: Arc::default(),

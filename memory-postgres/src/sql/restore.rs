@@ -69,6 +69,10 @@ impl Engine {
         let deadline = self.deadline(None);
         let guard = self.lock(&state, deadline).await?;
         let mut leased = self.session(&state, deadline).await?;
+        if let Err(error) = self.admit(&state, leased.session.generation).await {
+            self.pool.rest(leased);
+            return Err(error);
+        }
         let restored = self.restore_into(&mut leased, &mut dump, mode).await;
         match restored {
             Ok(outcome) => {

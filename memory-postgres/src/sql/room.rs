@@ -26,6 +26,7 @@ impl Engine {
     pub(crate) async fn usage(self: &Arc<Self>, scope: &Scope) -> Result<SqlUsage> {
         self.wake()?;
         let state = self.pool.scope(scope);
+        self.settled(&state).await?;
         let bytes = match self.filled(&state).await? {
             Some(filled) if filled.written => self.bytes(&state, &filled).await?,
             _ => 0,

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use memory_core::cursor::Cursor;
 use memory_core::sql::{ColumnInfo, SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
-use memory_core::{Result, Scope, ScopeId, ScopeKind, TenantId};
+use memory_core::{Result, Scope, ScopeId, TenantId};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::engine::{Engine, number_of};
+use super::pool::ScopeState;
 use super::room::Filled;
 use super::transactions::Ended;
+use crate::kv::uses::kind_of;
 
 /// Tables, views and materialised views of a schema, and their columns in order.
 const COLUMNS: &str = "\
@@ -32,7 +35,9 @@ const INDEXES: &str = "\
 impl Engine {
     pub(crate) async fn tables(self: &Arc<Self>, scope: &Scope) -> Result<Vec<TableInfo>> {
         self.wake()?;
-        let schema = self.pool.scope(scope).hex.schema();
+        let state = self.pool.scope(scope);
+        self.settled(&state).await?;
+        let schema = state.hex.schema();
         let columns = self.admin.look(COLUMNS, &[(&schema, Type::TEXT)]).await?;
         let indexes = self.admin.look(INDEXES, &[(&schema, Type::TEXT)]).await?;
         let mut tables: Vec<(u32, TableInfo)> = Vec::new();
@@ -77,31 +82,33 @@ impl Engine {
             None => (-1, String::new()),
         };
         let limit = i64::try_from(query.limit.saturating_add(1)).unwrap_or(i64::MAX);
-        let rows = self
-            .admin
-            .look(
-                "SELECT kind, id, crowded, mem_sql.bytes_of(hex) FROM mem_sql.scopes \
-                 WHERE tenant = $1 AND (kind, id) > ($2, $3) AND written ORDER BY kind, id LIMIT $4",
-                &[
-                    (&tenant.as_str(), Type::TEXT),
-                    (&kind, Type::INT2),
-                    (&id, Type::TEXT),
-                    (&limit, Type::INT8),
-                ],
-            )
-            .await?;
+        let rows = loop {
+            let rows = self
+                .admin
+                .look(
+                    "SELECT kind, id, crowded, mem_sql.bytes_of(hex), leaving FROM mem_sql.scopes \
+                     WHERE tenant = $1 AND (kind, id) > ($2, $3) AND written ORDER BY kind, id LIMIT $4",
+                    &[
+                        (&tenant.as_str(), Type::TEXT),
+                        (&kind, Type::INT2),
+                        (&id, Type::TEXT),
+                        (&limit, Type::INT8),
+                    ],
+                )
+                .await?;
+            let waiting = rows.iter().filter(|row| row.get::<_, Option<i64>>(4).is_some());
+            let waiting: Vec<Scope> = waiting.map(|row| scope_of(tenant, row)).collect::<Result<_>>()?;
+            if !self.complete_those(&waiting).await? {
+                break rows;
+            }
+        };
         let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
         for row in rows {
             if scopes.len() >= query.limit {
                 let next = scopes.last().map(|(last, _)| Cursor::after_scope(tenant, last.kind, &last.id));
                 return Ok(SqlScopePage::new(scopes, next));
             }
-            let kind = match row.get::<_, i16>(0) {
-                0 => ScopeKind::Agent,
-                1 => ScopeKind::User,
-                _ => ScopeKind::Run,
-            };
-            let scope = Scope::new(tenant.clone(), kind, ScopeId::new(row.get::<_, String>(1))?);
+            let scope = scope_of(tenant, &row)?;
             let filled = Filled {
                 written: true,
                 crowded: row.get(2),
@@ -150,22 +157,23 @@ impl Engine {
             if there.is_empty() {
                 return Ok(false);
             }
-            let was = engine.admin.remove(&state.hex).await?;
-            if let Some(generation) = state.generation() {
-                state.forget(generation);
-            }
-            engine.pool.clear(&state);
+            let was = engine.admin.remove(&state.hex, None).await?;
+            engine.forget_all_of(&state);
             Ok(was)
         })
         .await
     }
 
-    /// Ends a run: its scope's database, and the transactions that it opened in any scope.
-    pub(crate) async fn end_run(self: &Arc<Self>, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
-        let of_run = |transaction: &super::transactions::Transaction| {
-            transaction.scope.tenant == *tenant && transaction.root_run == *root_run
-        };
-        self.end_those(Ended::RunOver, of_run).await?;
-        self.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await.map(drop)
+    /// Forgets what is known of a database that is gone.
+    pub(crate) fn forget_all_of(&self, state: &Arc<ScopeState>) {
+        if let Some(generation) = state.generation() {
+            state.forget(generation);
+        }
+        self.pool.clear(state);
     }
+}
+
+/// The scope of a row that begins with its kind and its id.
+fn scope_of(tenant: &TenantId, row: &Row) -> Result<Scope> {
+    Ok(Scope::new(tenant.clone(), kind_of(row.get(0))?, ScopeId::new(row.get::<_, String>(1))?))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
-use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_core::{Error, ErrorKind, Result, Scope, ScopeKind};
 use memory_validator::{Mode, StatementKind};
 use tokio::time::{Instant, timeout_at};
 
@@ -162,6 +162,12 @@ impl Engine {
             let guard =
                 if call.mode == Mode::Exec { Some(self.lock(&state, call.deadline).await?) } else { None };
             let leased = self.session(&state, call.deadline).await?;
+            if call.mode == Mode::Exec
+                && let Err(error) = self.admit(&state, leased.session.generation).await
+            {
+                self.pool.rest(leased);
+                return Err(error);
+            }
             if cancel.why().is_some() {
                 self.pool.rest(leased);
                 return Err(fault::cancelled());
@@ -185,6 +191,8 @@ impl Engine {
                     if tries >= TRIES || cancel.why().is_some() || Instant::now() >= call.deadline {
                         return Err(error);
                     }
+                    // That took its time.
+                    self.used(&call.scope, call.mode == Mode::Exec).await?;
                 }
             }
         }
@@ -202,7 +210,8 @@ impl Engine {
         let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
         self.clear(&mut leased.session, call);
         // A session whose role is gone finds nothing of the scope's; what others share it would find in place of that.
-        let looks = !self.config.shared.is_empty();
+        // And a run may have ended at any moment.
+        let looks = !self.config.shared.is_empty() || state.scope.kind == ScopeKind::Run;
         let look = if looks { format!("; SELECT mem_sql.look({generation})") } else { String::new() };
         let begin = match self.limits(call.deadline) {
             None => format!("BEGIN READ ONLY{look}"),
