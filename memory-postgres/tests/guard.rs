@@ -13,32 +13,10 @@ use memory_core::drift::Seen;
 use memory_core::{
     Backend as _, BackendExt as _, DriftCheck, ErrorKind, GetOptions, Json, Key, Scope, SetOptions,
 };
+use memory_postgres::PostgresProvider;
 use memory_postgres::operator::{self, Finding, Report, Status};
-use memory_postgres::{PostgresConfig, PostgresProvider};
-use support::Database;
-
-/// Tables as a program of version 1 makes them.
-async fn version_1(database: &Database) {
-    let v1 = include_str!("../src/schema/v1.sql").replace("@schema@", "memory");
-    let client = database.client().await;
-    client
-        .batch_execute(&format!(
-            "CREATE SCHEMA memory; CREATE TABLE memory.migration (part text NOT NULL, version integer NOT NULL CHECK (version > 0), \
-             applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (part, version)); {v1} \
-             INSERT INTO memory.migration (part, version) VALUES ('entries', 1)"
-        ))
-        .await
-        .unwrap();
-}
-
-/// A set as a program of version 1 sends it, and what it reads of the answer.
-const SET_1: &str = "SELECT * FROM memory.kv_set('acme', 0::smallint, 'ada', NULL, $1, $2, NULL, NULL, NULL, \
-     2, 1, 1::smallint, '{1}'::bigint[], '{1}'::integer[], NULL, 0::smallint, NULL, NULL, NULL, NULL, NULL, NULL, NULL) f";
-
-async fn set_1(client: &tokio_postgres::Client, key: &str, value: &str) -> (i16, i64) {
-    let row = client.query_one(SET_1, &[&key, &value]).await.unwrap();
-    (row.get(0), row.get(1))
-}
+use support::older::{SET, set, tables};
+use support::{Database, drop_role, program, url_of};
 
 fn key(name: &str) -> Key {
     Key::new(name).unwrap()
@@ -56,9 +34,9 @@ fn finding<'r>(report: &'r Report, check: &str) -> &'r Finding {
 #[tokio::test(flavor = "multi_thread")]
 async fn scenario_27_tables_of_version_1_are_updated_under_a_program_at_work_and_the_first_write_is_clean() {
     let Some(database) = Database::fresh().await else { return };
-    version_1(&database).await;
+    tables(&database, 1).await;
     let old = database.client().await;
-    assert_eq!(set_1(&old, "k", "1").await, (0, 1));
+    assert_eq!(set(&old, "k", "1").await, (0, 1));
     let untouched = old.query_one("SELECT md5(string_agg(e::text, ',')) FROM memory.entry e", &[]);
     let untouched: String = untouched.await.unwrap().get(0);
 
@@ -81,7 +59,7 @@ async fn scenario_27_tables_of_version_1_are_updated_under_a_program_at_work_and
 
     // The program of version 1 goes on with the statement that it prepared, and is noticed.
     let before = provider.drift_state(&scope).await.unwrap();
-    assert_eq!(set_1(&old, "k", "4").await, (0, 3));
+    assert_eq!(set(&old, "k", "4").await, (0, 3));
     let after = provider.drift_state(&scope).await.unwrap();
     assert_ne!(before.token, after.token);
     assert_eq!(after.token.generation.unwrap().get(), before.token.generation.unwrap().get() + 1);
@@ -93,7 +71,7 @@ async fn scenario_27_tables_of_version_1_are_updated_under_a_program_at_work_and
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_go_on_while_tables_of_version_1_are_updated() {
     let Some(database) = Database::fresh().await else { return };
-    version_1(&database).await;
+    tables(&database, 1).await;
     let url = database.url();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let writer = tokio::spawn(async move {
@@ -101,7 +79,7 @@ async fn writers_go_on_while_tables_of_version_1_are_updated() {
         let mut stopped = stopped;
         let mut written = 0_i64;
         while stopped.try_recv() == Err(tokio::sync::oneshot::error::TryRecvError::Empty) {
-            match client.query_one(SET_1, &[&"k", &"1"]).await {
+            match client.query_one(SET, &[&"k", &"1"]).await {
                 Ok(row) => {
                     written += 1;
                     assert_eq!((row.get::<_, i16>(0), row.get::<_, i64>(1)), (0, written));
@@ -135,16 +113,6 @@ async fn tables_of_a_later_version_are_refused_and_not_touched() {
     assert!(operator::provision(&database.config(), None).await.is_err());
 }
 
-/// A role that owns nothing, and the configuration of a program that connects as it.
-async fn program(database: &Database) -> (String, PostgresConfig) {
-    let role = format!("guarded_{}", database.name);
-    let admin = database.client().await;
-    let make = format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN PASSWORD 'hunter2'");
-    admin.batch_execute(&make).await.unwrap();
-    let url = database.url().replacen("postgres@", &format!("{role}:hunter2@"), 1);
-    (role, PostgresConfig::new(url).with_migrate(false))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_owns_nothing_is_guarded_and_cannot_switch_the_guard_off() {
     let Some(database) = Database::fresh().await else { return };
@@ -161,7 +129,7 @@ async fn a_program_that_owns_nothing_is_guarded_and_cannot_switch_the_guard_off(
     let provider = PostgresProvider::open(config.clone()).await.unwrap();
     provider.put(&ada(), &key("k"), Json::parse("1").unwrap()).await.unwrap();
     let seen = Seen::of(provider.get(&ada(), &key("k"), GetOptions::uncounted()).await.unwrap().as_ref());
-    let program = support::connect(&config_url(&database, &role)).await;
+    let program = support::connect(&url_of(&database, &role)).await;
     for sql in [
         "ALTER TABLE memory.entry DISABLE TRIGGER ALL",
         "DROP TRIGGER guard_updated ON memory.entry",
@@ -177,12 +145,7 @@ async fn a_program_that_owns_nothing_is_guarded_and_cannot_switch_the_guard_off(
     assert_eq!((refused.kind(), &refused.details()["reason"]), (ErrorKind::DriftDetected, &"changed".into()));
     provider.close().await.unwrap();
     drop(program);
-    let admin = database.client().await;
-    admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
-}
-
-fn config_url(database: &Database, role: &str) -> String {
-    database.url().replacen("postgres@", &format!("{role}:hunter2@"), 1)
+    drop_role(&database, &role).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ mod support;
 use memory_core::{ErrorKind, Provider as _};
 use memory_postgres::operator::{self, Finding, Report, Status};
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
-use support::Database;
+use support::{Database, drop_role, program};
 
 fn finding<'r>(report: &'r Report, check: &str) -> &'r Finding {
     report
@@ -20,21 +20,6 @@ fn finding<'r>(report: &'r Report, check: &str) -> &'r Finding {
         .iter()
         .find(|finding| finding.check == check)
         .unwrap_or_else(|| panic!("no {check}: {report:?}"))
-}
-
-/// A role that owns nothing, and the configuration of a program that connects as it.
-async fn program(database: &Database) -> (String, PostgresConfig) {
-    let role = format!("app_{}", database.name);
-    let admin = database.client().await;
-    let make = format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN PASSWORD 'hunter2'");
-    admin.batch_execute(&make).await.unwrap();
-    let url = database.url().replacen("postgres@", &format!("{role}:hunter2@"), 1);
-    (role, PostgresConfig::new(url).with_migrate(false))
-}
-
-async fn forget(database: &Database, role: &str) {
-    let admin = database.client().await;
-    admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +42,7 @@ async fn a_program_that_owns_nothing_works_after_provisioning() {
     assert_eq!(finding(&report, "rights").status, Status::Ok, "{report:?}");
     assert!(finding(&report, "pgvector").message.contains("pgvector 0."), "{report:?}");
     provider.close().await.unwrap();
-    forget(&database, &role).await;
+    drop_role(&database, &role).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +87,7 @@ async fn the_doctor_names_what_is_wrong() {
     let rightless = operator::doctor(&config).await.unwrap();
     assert_eq!(finding(&rightless, "rights").status, Status::Problem, "{rightless:?}");
     assert!(finding(&rightless, "rights").message.contains("provision"), "{rightless:?}");
-    forget(&database, &role).await;
+    drop_role(&database, &role).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

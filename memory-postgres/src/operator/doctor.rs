@@ -333,13 +333,13 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
 /// Names every table and function of the schema that the user may not use.
 async fn rights(connection: &Connection, schema_name: &str, report: &mut Report) -> Result<()> {
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-               WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('migration', 'guard') \
+               WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('migration', 'guard', 'tombstone') \
                AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
                AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) \
                UNION ALL SELECT p.proname || '()' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
                WHERE n.nspname = $1 AND p.prorettype <> 'trigger'::regtype AND NOT has_function_privilege(p.oid, 'EXECUTE') \
-               UNION ALL SELECT 'guard' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-               WHERE n.nspname = $1 AND c.relname = 'guard' AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1";
+               UNION ALL SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname = $1 AND c.relname IN ('guard', 'tombstone') AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1";
     let rows = connection.query(sql, &[(&schema_name, Type::TEXT)], Effect::None).await?;
     let lacking = rows.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>>>()?;
     report.expect(

@@ -139,7 +139,7 @@ fn grants(schema: &str, role: &str) -> Result<String> {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};\n\
          GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role};\n\
          GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};\n\
-         REVOKE INSERT, UPDATE, DELETE ON {schema}.migration, {schema}.guard FROM {role};\n"
+         REVOKE INSERT, UPDATE, DELETE ON {schema}.migration, {schema}.guard, {schema}.tombstone FROM {role};\n"
     ))
 }
 

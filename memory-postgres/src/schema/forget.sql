@@ -20,10 +20,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 CREATE INDEX scope_digest ON @schema@.scope (@schema@.scope_digest(tenant, kind, name));
 
+-- Both run with their owner's rights: a role that a program has may neither lower what scopes begin with nor take a
+-- tombstone away.
+
 -- Takes a scope away, its row with its name too. No scope begins with a version that was given here.
 CREATE FUNCTION @schema@.erase_scope(
     p_tenant text, p_kind smallint, p_name text, OUT there boolean, OUT entries bigint, OUT version bigint
-) LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$
 DECLARE
     s @schema@.scope;
 BEGIN
@@ -44,7 +47,7 @@ END $$;
 -- Adds a tombstone; of two the later moment and the higher version stay.
 CREATE FUNCTION @schema@.bury(
     p_tenant bytea, p_scope bytea, p_key bytea, INOUT p_at bigint, INOUT p_version bigint
-) LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET geqo_seed = 0.271828 AS $$
 BEGIN
     INSERT INTO @schema@.tombstone AS t (tenant, scope, key, at, version)
     VALUES (p_tenant, p_scope, p_key, p_at, p_version)
@@ -57,3 +60,6 @@ BEGIN
         UPDATE @schema@.guard g SET floor = p_version WHERE g.floor < p_version;
     END IF;
 END $$;
+
+REVOKE EXECUTE ON FUNCTION @schema@.erase_scope(text, smallint, text), @schema@.bury(bytea, bytea, bytea, bigint, bigint)
+    FROM PUBLIC;

@@ -8,6 +8,7 @@
     clippy::indexing_slicing
 )]
 
+pub(crate) mod older;
 pub(crate) mod pooler;
 #[cfg(unix)]
 pub(crate) mod server;
@@ -90,6 +91,25 @@ impl Drop for Database {
         });
         let _ = dropping.join();
     }
+}
+
+/// A role that owns nothing, and the configuration of a program that connects as it.
+pub(crate) async fn program(database: &Database) -> (String, PostgresConfig) {
+    let role = format!("app_{}", database.name);
+    let admin = database.client().await;
+    let make = format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN PASSWORD 'hunter2'");
+    admin.batch_execute(&make).await.unwrap();
+    (role.clone(), PostgresConfig::new(url_of(database, &role)).with_migrate(false))
+}
+
+/// The URL of a role that [`program`] made.
+pub(crate) fn url_of(database: &Database, role: &str) -> String {
+    database.url().replacen("postgres@", &format!("{role}:hunter2@"), 1)
+}
+
+pub(crate) async fn drop_role(database: &Database, role: &str) {
+    let admin = database.client().await;
+    admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
 
 /// A connection of the driver's own, without anything of ours in between.

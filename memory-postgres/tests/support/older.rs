@@ -1,0 +1,35 @@
+//! Tables as older programs made them, and what those programs send.
+
+use tokio_postgres::Client;
+
+use super::Database;
+
+/// What brought the entries to each version.
+const ENTRIES: [&str; 3] = [
+    include_str!("../../src/schema/v1.sql"),
+    concat!(include_str!("../../src/schema/v2.sql"), include_str!("../../src/schema/guard.sql")),
+    include_str!("../../src/schema/v3.sql"),
+];
+
+/// Tables of entries as a program of this version makes them, and nothing else.
+pub(crate) async fn tables(database: &Database, version: usize) {
+    let client = database.client().await;
+    let foundation = "CREATE SCHEMA memory; CREATE TABLE memory.migration (part text NOT NULL, \
+         version integer NOT NULL CHECK (version > 0), applied_at timestamptz NOT NULL DEFAULT now(), \
+         PRIMARY KEY (part, version))";
+    client.batch_execute(foundation).await.unwrap();
+    for (step, number) in ENTRIES.iter().zip(1..).take(version) {
+        client.batch_execute(&step.replace("@schema@", "memory")).await.unwrap();
+        let applied = format!("INSERT INTO memory.migration (part, version) VALUES ('entries', {number})");
+        client.batch_execute(&applied).await.unwrap();
+    }
+}
+
+/// A set as a program of version 1 sends it, and what it reads of the answer.
+pub(crate) const SET: &str = "SELECT * FROM memory.kv_set('acme', 0::smallint, 'ada', NULL, $1, $2, NULL, NULL, NULL, \
+     2, 1, 1::smallint, '{1}'::bigint[], '{1}'::integer[], NULL, 0::smallint, NULL, NULL, NULL, NULL, NULL, NULL, NULL) f";
+
+pub(crate) async fn set(client: &Client, key: &str, value: &str) -> (i16, i64) {
+    let row = client.query_one(SET, &[&key, &value]).await.unwrap();
+    (row.get(0), row.get(1))
+}
