@@ -8,7 +8,7 @@ use memory_core::{
 use rusqlite::params;
 
 use super::journal::{Journal, failed};
-use super::pair::Stores;
+use super::pair::{Stores, retold};
 use super::record::Record;
 use crate::memory::Memory;
 
@@ -21,27 +21,15 @@ impl Journal {
     pub(super) fn erase(&self, target: &EraseTarget) -> Result<u64> {
         let changed = match target {
             EraseTarget::Tenant(tenant) => {
-                let written = self.written_of(tenant.as_str())?;
-                let mut connection = self.lock();
-                let run = || -> rusqlite::Result<usize> {
-                    let transaction = connection.transaction()?;
-                    for scope in written {
-                        transaction.execute("DELETE FROM written WHERE scope = ?1", [scope])?;
-                    }
-                    let removed =
-                        transaction.execute("DELETE FROM waiting WHERE tenant = ?1", [tenant.as_str()])?;
-                    transaction.commit().map(|()| removed)
-                };
-                run().map_err(failed)?
-            }
-            EraseTarget::Scope(scope) => {
-                let digest = scope.digest();
                 let connection = self.lock();
                 connection
-                    .execute("DELETE FROM written WHERE scope = ?1", [digest.as_bytes()])
-                    .and_then(|_| {
-                        connection.execute("DELETE FROM waiting WHERE scope = ?1", [digest.as_bytes()])
-                    })
+                    .execute("DELETE FROM waiting WHERE tenant = ?1", [tenant.as_str()])
+                    .map_err(failed)?
+            }
+            EraseTarget::Scope(scope) => {
+                let connection = self.lock();
+                connection
+                    .execute("DELETE FROM waiting WHERE scope = ?1", [scope.digest().as_bytes()])
                     .map_err(failed)?
             }
             EraseTarget::Key { scope, key } => {
@@ -85,6 +73,10 @@ impl Journal {
             _ => return Err(Error::unsupported("erase", "the journal")),
         };
         let connection = self.lock();
+        // Keys that were replayed matter to what waits of their scope, and to nothing else.
+        connection
+            .execute("DELETE FROM written WHERE scope NOT IN (SELECT scope FROM waiting)", [])
+            .map_err(failed)?;
         // Gaps of pages, and the log, hold what went.
         connection.execute_batch("VACUUM").map_err(failed)?;
         let busy: i64 =
@@ -96,15 +88,6 @@ impl Journal {
             ));
         }
         Ok(u64::try_from(changed).unwrap_or(u64::MAX))
-    }
-
-    /// The scopes of a tenant of which something waits.
-    fn written_of(&self, tenant: &str) -> Result<Vec<Vec<u8>>> {
-        let connection = self.lock();
-        let mut statement =
-            connection.prepare("SELECT DISTINCT scope FROM waiting WHERE tenant = ?1").map_err(failed)?;
-        let rows = statement.query_map([tenant], |row| row.get(0)).map_err(failed)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(failed)
     }
 
     fn rows_of(&self, scope: &memory_core::Scope) -> Result<Vec<(i64, String)>> {
@@ -129,7 +112,7 @@ pub fn erase_journaled(file: &Path, target: &EraseTarget) -> Result<u64> {
 }
 
 impl Stores {
-    /// FGT-30. What waits goes first: it would be written to the primary after it has forgotten.
+    /// FGT-27. What waits goes first: it would be written to the primary after it has forgotten.
     pub(super) async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
         if let Some(journal) = &self.journal {
             let _turn = self.turn.lock().await;
@@ -137,12 +120,17 @@ impl Stores {
             journal.erase(target)?;
         }
         let request = || Request::Erase { target: target.clone() };
-        let of_primary = self.primary.run(request()).await;
+        let of_primary = self.primary.run(request()).await.map_err(Error::from);
         let of_fallback = Next::to(&self.fallback).run(request()).await;
-        let mut erased = taken(of_primary?)?;
-        let beside = taken(of_fallback?)?;
-        erased.tombstone = erased.tombstone.merged(beside.tombstone);
-        erased.remains.extend(beside.remains);
+        let (of_primary, of_fallback) = match (of_primary, of_fallback) {
+            (Ok(primary), Ok(fallback)) => (taken(primary)?, taken(fallback)?),
+            (Err(error), Ok(_)) => return Err(half("primary store", "fallback", error)),
+            (Ok(_), Err(error)) => return Err(half("fallback", "primary store", error)),
+            (Err(error), Err(_)) => return Err(error),
+        };
+        let mut erased = of_primary;
+        erased.tombstone = erased.tombstone.merged(of_fallback.tombstone);
+        erased.remains.extend(of_fallback.remains);
         Ok(erased)
     }
 
@@ -161,6 +149,15 @@ impl Stores {
         let memory: Memory = self.primary.get().await?;
         memory.tombstones(of, after, limit).await
     }
+}
+
+/// The error of the one that has not forgotten.
+fn half(it: &str, other: &str, error: Error) -> Error {
+    let message = format!(
+        "{}; the {other} has forgotten, the {it} has not: forget again when it is back",
+        error.message()
+    );
+    retold(error, message)
 }
 
 fn taken(reply: Reply) -> Result<Erased> {

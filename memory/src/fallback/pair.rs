@@ -323,12 +323,16 @@ impl Stores {
 /// The fallback's error, with what was the matter with the primary.
 fn because(worse: Error, primary: &Error) -> Error {
     let message = format!("{}; the primary: {}", worse.message(), primary.message());
-    let retry = worse.retry();
-    let mut error = Error::new(worse.kind(), message).with_retry(retry);
-    for (name, value) in worse.details() {
-        error = error.with_detail(name, value.clone());
+    retold(worse, message)
+}
+
+/// The same error in other words.
+pub(super) fn retold(error: Error, message: String) -> Error {
+    let mut told = Error::new(error.kind(), message).with_retry(error.retry());
+    for (name, value) in error.details() {
+        told = told.with_detail(name, value.clone());
     }
-    error.with_source(worse)
+    told.with_source(error)
 }
 
 fn not_taken(error: Error) -> Error {

@@ -22,7 +22,6 @@ pub use report::{ForgetReport, ForgetStep, StepOutcome};
 
 use crate::audit::{AuditForget, Auditor};
 use crate::drift::Backups;
-use crate::drift::backup::remove_erased;
 use crate::memory::Memory;
 use crate::snapshot::Ledger;
 use intent::Intent;
@@ -237,22 +236,27 @@ async fn steps(
 }
 
 /// FGT-32.
-fn backups(target: &EraseTarget, places: &Places, report: &mut ForgetReport, removes: bool) {
+fn backups(target: &EraseTarget, places: &Places, report: &mut ForgetReport, changes: bool) {
     let Some(root) = &places.drift_backups else { return };
-    let holding = match Backups::new(root).holding(target) {
+    let backups = Backups::new(root);
+    let holding = match backups.holding(target) {
         Ok(holding) => holding,
         Err(error) => return report.failed("drift_backups", Some(root), &error),
     };
-    let mut removed = 0;
-    for path in &holding.paths {
-        match if removes { remove_erased(path) } else { Ok(()) } {
-            Ok(()) => removed += 1,
-            Err(error) => report.failed("drift_backups", Some(path), &error),
-        }
+    let mut reached = 0;
+    let mut reach = |path: &PathBuf, done: Result<()>| match done {
+        Ok(()) => reached += 1,
+        Err(error) => report.failed("drift_backups", Some(path), &error),
+    };
+    for path in &holding.going {
+        reach(path, if changes { Backups::remove(path) } else { Ok(()) });
     }
-    match removes {
-        true => report.done("drift_backups", Some(root), removed),
-        false => report.found("drift_backups", Some(root), removed),
+    for path in &holding.smaller {
+        reach(path, if changes { backups.without(path, target) } else { Ok(()) });
+    }
+    match changes {
+        true => report.done("drift_backups", Some(root), reached),
+        false => report.found("drift_backups", Some(root), reached),
     }
     for path in &holding.unknown {
         let why =

@@ -12,6 +12,7 @@
 
 mod backups;
 mod foreign;
+mod forgotten;
 #[cfg(unix)]
 mod full_disk;
 mod hands;

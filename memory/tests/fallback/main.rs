@@ -10,6 +10,7 @@
 )]
 
 mod config;
+mod erase;
 mod journal;
 mod kill;
 mod layer;

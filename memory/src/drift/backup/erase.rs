@@ -4,19 +4,35 @@ use std::fs;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
-use memory_core::{EraseTarget, Error, Result, Scope, TenantId};
+use memory_core::{EraseTarget, Error, ErrorKind, Key, Result, Scope, TenantId};
 
-use super::file::{TEMPORARY, open_plain};
-use super::kept::{database_of, header};
-use super::{Backups, broken};
+use super::file::{Folder, TEMPORARY, open_plain};
+use super::kept::{database_of, header, marker_of};
+use super::read::{Backup, Entries, parse};
+use super::write::text_of;
+use super::{Backups, Occasion, broken};
+
+/// What the name of a folder begins with that is being removed: what is left in it need not tell whose it was.
+const GONE: &str = ".gone-";
 
 /// What holds something of a target.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
     /// Files and folders that are to go.
-    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) going: Vec<PathBuf>,
+    /// Backups of which the rest is kept.
+    pub(crate) smaller: Vec<PathBuf>,
     /// Folders of which nobody can tell whose they are.
     pub(crate) unknown: Vec<PathBuf>,
+}
+
+/// What a backup holds of a key.
+enum Of {
+    Nothing,
+    /// It, and these.
+    Some(Box<Backup>),
+    /// It alone, or nobody can tell.
+    All,
 }
 
 impl Backups {
@@ -27,31 +43,63 @@ impl Backups {
             EraseTarget::Tenant(tenant) => self.of_tenant(tenant, &mut holding)?,
             EraseTarget::Scope(scope) => {
                 let folder = self.folder_of(scope);
-                if is_folder(&folder) {
-                    holding.paths.push(folder);
-                }
+                holding.going.extend([gone_of(&folder), folder].into_iter().filter(|path| is_folder(path)));
             }
             EraseTarget::Key { scope, key } => {
-                let folder = self.folder_of(scope);
-                // As the file has it, between quotes.
-                let text = serde_json::to_string(key)
-                    .map_err(|error| Error::internal("a key has no JSON form").with_source(error))?;
-                for path in items(&folder)? {
+                for path in items(&self.folder_of(scope))? {
                     let name =
                         path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                    if name.contains(TEMPORARY) {
+                    let is_alone = name.ends_with(".db") && !path.with_extension("json").exists();
+                    if name.contains(TEMPORARY) || is_alone {
                         // Of a process that died; one that lives refuses its write all the same.
-                        holding.paths.push(path);
-                    } else if name.ends_with(".json") && holds(&path, &text)? {
-                        holding
-                            .paths
-                            .extend([database_of(&path), path].into_iter().filter(|path| path.exists()));
+                        holding.going.push(path);
+                    } else if name.ends_with(".json") {
+                        match of_key(&path, key)? {
+                            Of::Nothing => {}
+                            Of::Some(_) => holding.smaller.push(path),
+                            // What tells that its drift was cleared goes last.
+                            Of::All => holding.going.extend(
+                                [database_of(&path), path.clone(), marker_of(&path)]
+                                    .into_iter()
+                                    .filter(|path| path.exists()),
+                            ),
+                        }
                     }
                 }
             }
             _ => {}
         }
         Ok(holding)
+    }
+
+    /// Puts a backup without a key in the place of one that [`Backups::holding`] found.
+    pub(crate) fn without(&self, path: &Path, target: &EraseTarget) -> Result<()> {
+        let EraseTarget::Key { scope, key } = target else { return Ok(()) };
+        let (Some(folder), Some(name)) =
+            (Folder::find(self.root(), &scope.digest())?, path.file_name().and_then(|name| name.to_str()))
+        else {
+            return Ok(());
+        };
+        let Of::Some(left) = of_key(path, key)? else { return Ok(()) };
+        let occasion = Occasion {
+            timestamp: left.timestamp,
+            observed: left.generation_observed,
+            actual: left.generation_actual,
+            snapshot: left.generation_snapshot,
+        };
+        let text = text_of(&left.scope, &occasion, &left.records)?;
+        folder.replace(name, &text, "a backup cannot be written without what is forgotten")
+    }
+
+    /// Removes what [`Backups::holding`] found.
+    pub(crate) fn remove(path: &Path) -> Result<()> {
+        let removed = if is_folder(path) { remove_folder(path) } else { fs::remove_file(path) };
+        match removed {
+            Err(error) if error.kind() != IoErrorKind::NotFound => {
+                Err(broken("a backup cannot be removed")(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn folder_of(&self, scope: &Scope) -> PathBuf {
@@ -63,10 +111,14 @@ impl Backups {
             if !is_folder(&folder) {
                 continue;
             }
+            if is_gone(&folder) {
+                holding.going.push(folder);
+                continue;
+            }
             let files = items(&folder)?;
             let owner = files.iter().find_map(|path| header(path).ok()).map(|header| header.scope);
             match owner {
-                Some(scope) if scope.tenant == *tenant => holding.paths.push(folder),
+                Some(scope) if scope.tenant == *tenant => holding.going.push(folder),
                 Some(_) => {}
                 None if files
                     .iter()
@@ -78,26 +130,58 @@ impl Backups {
     }
 }
 
-/// Removes what [`Backups::holding`] found.
-pub(crate) fn remove(path: &Path) -> Result<()> {
-    let removed = if is_folder(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != IoErrorKind::NotFound => {
-            Err(broken("a backup cannot be removed")(error))
+/// A database beside a backup is not looked into, and neither is one that is damaged: they are taken to hold the key
+/// alone, the latter where its text is anywhere in the file.
+fn of_key(path: &Path, key: &Key) -> Result<Of> {
+    let parsed = match parse(path) {
+        Ok(parsed) => parsed,
+        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::TooLarge) => {
+            return Ok(if holds(path, key)? { Of::All } else { Of::Nothing });
         }
-        _ => Ok(()),
-    }
+        // Another process has removed it.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Of::Nothing),
+        Err(error) => return Err(error),
+    };
+    let Entries::Here(mut records) = parsed.entries else { return Ok(Of::All) };
+    let all = records.len();
+    records.retain(|record| record.entry.key != *key);
+    Ok(match records.len() {
+        left if left == all => Of::Nothing,
+        0 => Of::All,
+        _ => Of::Some(Box::new(Backup::of(parsed.header, records))),
+    })
 }
 
-/// A database beside it is not looked into: it is taken to hold the key.
-fn holds(path: &Path, text: &str) -> Result<bool> {
-    if header(path).is_ok_and(|header| header.database.is_some()) {
-        return Ok(true);
-    }
+/// Whether a file has the key's text, between quotes.
+fn holds(path: &Path, key: &Key) -> Result<bool> {
+    let text = serde_json::to_string(key)
+        .map_err(|error| Error::internal("a key has no JSON form").with_source(error))?;
     let failed = broken("a backup cannot be read");
     let mut content = Vec::new();
     std::io::Read::read_to_end(&mut open_plain(path).map_err(&failed)?, &mut content).map_err(&failed)?;
     Ok(content.windows(text.len().max(1)).any(|window| window == text.as_bytes()))
+}
+
+fn gone_of(folder: &Path) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    folder.with_file_name(format!("{GONE}{name}"))
+}
+
+fn is_gone(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GONE))
+}
+
+/// A process that dies meanwhile leaves a folder that the next one knows.
+fn remove_folder(path: &Path) -> std::io::Result<()> {
+    if is_gone(path) {
+        return fs::remove_dir_all(path);
+    }
+    let gone = gone_of(path);
+    if is_folder(&gone) {
+        fs::remove_dir_all(&gone)?;
+    }
+    fs::rename(path, &gone)?;
+    fs::remove_dir_all(gone)
 }
 
 fn is_folder(path: &Path) -> bool {

@@ -111,9 +111,9 @@ impl Folder {
         Err(Error::internal("no free name for a backup"))
     }
 
-    /// Replaces a small file.
-    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let failed = broken("the acknowledgement cannot be written");
+    /// Replaces a file, or makes it: whoever reads it sees what it was or what it is to be.
+    pub(super) fn replace(&self, name: &str, bytes: &[u8], unwritten: &'static str) -> Result<()> {
+        let failed = broken(unwritten);
         let (path, mut file) = self.open_temporary()?;
         let written = file
             .write_all(bytes)

@@ -57,7 +57,8 @@ pub(super) fn database_of(path: &Path) -> PathBuf {
     path.with_extension("db")
 }
 
-fn marker_of(path: &Path) -> PathBuf {
+/// What tells that the drift of a backup was cleared.
+pub(super) fn marker_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".resolved");
     PathBuf::from(name)

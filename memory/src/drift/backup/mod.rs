@@ -17,7 +17,6 @@ use std::sync::Arc;
 use memory_core::{Backend, DriftToken, Error, Result, Scope, ScopeDigest, Timestamp};
 use serde::Serialize;
 
-pub(crate) use erase::remove as remove_erased;
 pub use read::{Backup, Difference, Restored};
 
 use super::aside::aside;
@@ -229,7 +228,8 @@ impl Backups {
     /// As writing the file fails.
     pub fn acknowledge(&self, scope: &Scope, token: DriftToken) -> Result<()> {
         let folder = Folder::create(&self.root, &scope.digest())?;
-        folder.replace("acknowledged", token.to_string().as_bytes())?;
+        let unwritten = "the acknowledgement cannot be written";
+        folder.replace("acknowledged", token.to_string().as_bytes(), unwritten)?;
         for backup in kept::list(&folder)? {
             if !backup.resolved {
                 self.resolve(&backup.path);

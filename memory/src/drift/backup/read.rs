@@ -84,40 +84,22 @@ impl Backup {
     /// # Errors
     /// `corrupt` for what is no backup or was changed; `too_large` over 1 GiB; as the file system has it.
     pub async fn load(path: &Path) -> Result<Self> {
-        let failed = broken("the backup cannot be read");
-        let mut file = open_plain(path).map_err(&failed)?;
-        let bytes = file.metadata().map_err(&failed)?.len();
-        if bytes > MAX_BYTES {
-            let whole = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
-            return Err(Error::too_large("backup", whole(bytes), whole(MAX_BYTES), "bytes"));
-        }
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|_| damaged("it is not UTF-8"))?;
-        let (first, _) = text.split_once('\n').ok_or_else(|| damaged("it has no first line"))?;
-        let header = header_of(first).ok_or_else(|| damaged("its first line is not one of a backup"))?;
-        let rest: Rest<'_> = serde_json::from_str(&text).map_err(|_| damaged("it is not JSON to its end"))?;
-        let records = match &header.database {
-            None => {
-                let inner = rest.entries.get();
-                let inner = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
-                // The line break before the closing bracket is not one of the entries'.
-                let inner = inner.map(|inner| inner.strip_suffix('\n').unwrap_or(inner));
-                let mut hash = Sha256::new();
-                hash.update(inner.ok_or_else(|| damaged("its entries are no list"))?.as_bytes());
-                if hex(hash) != rest.sha256 {
-                    return Err(damaged("its entries do not have its sum"));
-                }
-                serde_json::from_str::<Vec<Record>>(rest.entries.get())
-                    .map_err(|_| damaged("an entry is malformed"))?
-            }
-            Some(name) => database(path, name, &header.scope, &rest.sha256).await?,
+        let Parsed { header, entries, count } = parse(path)?;
+        let records = match entries {
+            Entries::Here(records) => records,
+            Entries::Beside { name, sha256 } => database(path, &name, &header.scope, &sha256).await?,
         };
-        if u64::try_from(records.len()).ok() != Some(rest.count) {
-            return Err(damaged("it has another number of entries than it says"));
+        if u64::try_from(records.len()).ok() != Some(count) {
+            return Err(damaged(OTHER_COUNT));
         }
+        Ok(Self::of(header, records))
+    }
+
+    /// The backup with this header.
+    pub(super) fn of(header: Header, records: Vec<Record>) -> Self {
         let Header { timestamp, generation_observed, generation_actual, generation_snapshot, scope, .. } =
             header;
-        Ok(Self { timestamp, generation_observed, generation_actual, generation_snapshot, scope, records })
+        Self { timestamp, generation_observed, generation_actual, generation_snapshot, scope, records }
     }
 
     /// Compares it with what the scope holds now.
@@ -170,6 +152,60 @@ impl Backup {
         }
         Ok(restored)
     }
+}
+
+const OTHER_COUNT: &str = "it has another number of entries than it says";
+
+/// A backup's text. The sum of entries that are in it is right.
+pub(super) struct Parsed {
+    pub(super) header: Header,
+    pub(super) entries: Entries,
+    count: u64,
+}
+
+/// Where the entries of a backup are.
+pub(super) enum Entries {
+    Here(Vec<Record>),
+    /// In a database of this name, with this sum.
+    Beside {
+        name: String,
+        sha256: String,
+    },
+}
+
+/// Reads the text of a backup.
+pub(super) fn parse(path: &Path) -> Result<Parsed> {
+    let failed = broken("the backup cannot be read");
+    let mut file = open_plain(path).map_err(&failed)?;
+    let bytes = file.metadata().map_err(&failed)?.len();
+    if bytes > MAX_BYTES {
+        let whole = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        return Err(Error::too_large("backup", whole(bytes), whole(MAX_BYTES), "bytes"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|_| damaged("it is not UTF-8"))?;
+    let (first, _) = text.split_once('\n').ok_or_else(|| damaged("it has no first line"))?;
+    let header = header_of(first).ok_or_else(|| damaged("its first line is not one of a backup"))?;
+    let rest: Rest<'_> = serde_json::from_str(&text).map_err(|_| damaged("it is not JSON to its end"))?;
+    let (count, sha256) = (rest.count, rest.sha256);
+    if let Some(name) = header.database.clone() {
+        return Ok(Parsed { header, entries: Entries::Beside { name, sha256 }, count });
+    }
+    let inner = rest.entries.get();
+    let inner = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    // The line break before the closing bracket is not one of the entries'.
+    let inner = inner.map(|inner| inner.strip_suffix('\n').unwrap_or(inner));
+    let mut hash = Sha256::new();
+    hash.update(inner.ok_or_else(|| damaged("its entries are no list"))?.as_bytes());
+    if hex(hash) != sha256 {
+        return Err(damaged("its entries do not have its sum"));
+    }
+    let records: Vec<Record> =
+        serde_json::from_str(rest.entries.get()).map_err(|_| damaged("an entry is malformed"))?;
+    if u64::try_from(records.len()).ok() != Some(count) {
+        return Err(damaged(OTHER_COUNT));
+    }
+    Ok(Parsed { header, entries: Entries::Here(records), count })
 }
 
 /// What follows the first line.

@@ -13,6 +13,8 @@ use super::super::aside::aside;
 use super::file::Folder;
 use super::{FORMAT, Occasion, broken};
 
+const UNWRITTEN: &str = "a backup cannot be written";
+
 /// The first line, without what closes it.
 #[derive(Serialize)]
 struct Header<'a> {
@@ -37,6 +39,34 @@ impl Drop for Unfinished {
     }
 }
 
+/// A backup as it is written, entry by entry.
+struct Draft<W> {
+    out: W,
+    hash: Sha256,
+    count: u64,
+}
+
+impl<W: Write> Draft<W> {
+    fn begin(mut out: W, scope: &Scope, occasion: &Occasion) -> Result<Self> {
+        out.write_all(header(scope, occasion, None)?.as_bytes()).map_err(broken(UNWRITTEN))?;
+        Ok(Self { out, hash: Sha256::new(), count: 0 })
+    }
+
+    fn add(&mut self, record: &Record) -> Result<()> {
+        let mut line = if self.count == 0 { String::from("\n") } else { String::from(",\n") };
+        line.push_str(&json(record)?);
+        self.hash.update(line.as_bytes());
+        self.count += 1;
+        self.out.write_all(line.as_bytes()).map_err(broken(UNWRITTEN))
+    }
+
+    fn end(mut self) -> Result<W> {
+        let footer = footer(self.count, &hex(self.hash));
+        self.out.write_all(footer.as_bytes()).map_err(broken(UNWRITTEN))?;
+        Ok(self.out)
+    }
+}
+
 /// Writes a scope's entries.
 pub(super) async fn write(
     backend: &dyn Backend,
@@ -44,22 +74,14 @@ pub(super) async fn write(
     folder: &Folder,
     occasion: &Occasion,
 ) -> Result<PathBuf> {
-    let failed = broken("a backup cannot be written");
     let (path, file) = folder.open_temporary()?;
     let mut unfinished = Unfinished(Some(path.clone()));
-    let mut out = BufWriter::with_capacity(64 << 10, file);
-    out.write_all(header(scope, occasion, None)?.as_bytes()).map_err(&failed)?;
+    let mut draft = Draft::begin(BufWriter::with_capacity(64 << 10, file), scope, occasion)?;
     let mut records = backend.export_scope(scope).await?;
-    let (mut hash, mut count) = (Sha256::new(), 0_u64);
     while let Some(record) = poll_fn(|context| records.as_mut().poll_next(context)).await {
-        let mut line = if count == 0 { String::from("\n") } else { String::from(",\n") };
-        line.push_str(&json::<Record>(&record?)?);
-        hash.update(line.as_bytes());
-        out.write_all(line.as_bytes()).map_err(&failed)?;
-        count += 1;
+        draft.add(&record?)?;
     }
-    out.write_all(footer(count, &hex(hash)).as_bytes()).map_err(&failed)?;
-    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    let file = draft.end()?.into_inner().map_err(|error| broken(UNWRITTEN)(error.into_error()))?;
     unfinished.0 = None;
     let (folder, at) = (folder.clone(), occasion.timestamp);
     aside(move || {
@@ -68,6 +90,15 @@ pub(super) async fn write(
         folder.publish(at, &[(&path, "json")], |_| Ok(()))
     })
     .await
+}
+
+/// The text of a backup that holds these entries.
+pub(super) fn text_of(scope: &Scope, occasion: &Occasion, records: &[Record]) -> Result<Vec<u8>> {
+    let mut draft = Draft::begin(Vec::new(), scope, occasion)?;
+    for record in records {
+        draft.add(record)?;
+    }
+    draft.end()
 }
 
 /// Writes the text beside a database, and gives both their names.
@@ -79,7 +110,7 @@ pub(super) fn publish_database(
     database: &std::path::Path,
     count: u64,
 ) -> Result<PathBuf> {
-    let failed = broken("a backup cannot be written");
+    let failed = broken(UNWRITTEN);
     let mut hash = Sha256::new();
     std::io::copy(&mut fs::File::open(database).map_err(&failed)?, &mut Hashing(&mut hash))
         .map_err(&failed)?;
