@@ -1,4 +1,4 @@
-//! What is forgotten is in no file beside the store, whenever the process that forgets it dies.
+//! What is forgotten is in no file beside the store, and comes back from no copy.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,15 @@
     reason = "tests stop at what they did not expect"
 )]
 
-mod kill;
 mod modes;
 mod places;
+#[path = "../support/program.rs"]
+mod program;
+#[path = "../support/seed.rs"]
 mod seed;
+#[path = "../support/service.rs"]
+mod service;
+mod services;
+#[path = "../support/store.rs"]
+mod store;
+mod waiting;

@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use super::seed::*;
+use crate::seed::files;
 
 /// Files and folders that others than their owner may read, write or enter.
 fn open_to_others(home: &std::path::Path) -> Vec<String> {

@@ -1,20 +1,37 @@
 //! Every place, one by one.
 
+use std::path::Path;
+
+use memory::drift::backup::Backup;
 use memory::snapshot::{Control, check};
-use memory::{Clock as _, EraseTarget, Key};
+use memory::{Clock as _, EraseTarget, Key, Scope};
 
-use super::seed::*;
+use crate::program::{ok, run};
+use crate::seed::*;
+use crate::store::{self, Held};
 
-fn says(output: &std::process::Output) -> serde_json::Value {
+pub(crate) fn says(output: &std::process::Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+pub(crate) fn url(home: &Path) -> String {
+    format!("sqlite:{}", home.join("store.db").display())
+}
+
+async fn seeded(home: &Path) {
+    seed(home, &url(home)).await;
+}
+
+pub(crate) async fn held(home: &Path, scope: &Scope) -> Held {
+    store::held(&memory::open(&url(home)).await.unwrap(), scope).await
 }
 
 #[tokio::test]
 async fn a_forgotten_scope_is_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    seed(home).await;
+    seeded(home).await;
     let before = holding(home, SECRET);
     for place in [
         "store.db",
@@ -56,7 +73,7 @@ async fn a_forgotten_scope_is_in_no_file() {
     assert_eq!(held_all(home).await, others_before, "the rewritten snapshot is a snapshot");
 }
 
-async fn held_all(home: &std::path::Path) -> Vec<Held> {
+pub(crate) async fn held_all(home: &Path) -> Vec<Held> {
     let mut all = Vec::new();
     for scope in others() {
         all.push(held(home, &scope).await);
@@ -68,7 +85,7 @@ async fn held_all(home: &std::path::Path) -> Vec<Held> {
 async fn an_older_snapshot_does_not_bring_it_back() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    seed(home).await;
+    seeded(home).await;
     std::fs::copy(home.join("all.snapshot"), home.join("hidden")).unwrap();
     let id = target().id;
     let forget = ["forget", "--yes", "--tenant", TENANT, "--user", id.as_str(), "-q"];
@@ -98,7 +115,7 @@ async fn an_older_snapshot_does_not_bring_it_back() {
 async fn a_forgotten_key_goes_alone_and_restoring_again_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    seed(home).await;
+    seeded(home).await;
     std::fs::copy(home.join("all.snapshot"), home.join("hidden")).unwrap();
     let other = others().remove(0);
     let named = ["--tenant", TENANT, "--user", other.id.as_str(), "--key", "kept-7"];
@@ -108,6 +125,11 @@ async fn a_forgotten_key_goes_alone_and_restoring_again_changes_nothing() {
     assert_eq!(without.0.entries, 299);
     let steps = says(&output)["steps"].clone();
     assert!(steps.to_string().contains("store.db.drift"), "its backup held the key: {steps}");
+    let backups = files(&home.join("store.db.drift").join(other.digest().to_hex()));
+    assert_eq!(backups.len(), 1, "{backups:?}");
+    let backup = Backup::load(&backups[0]).await.unwrap();
+    let holds = |name: &str| backup.records.iter().any(|record| record.entry.key.as_str() == name);
+    assert!(backup.records.len() == 299 && holds("kept-8") && !holds("kept-7"), "the rest is kept");
     // The rewritten snapshot and the one that was hidden say the same now.
     for file in ["all.snapshot", "hidden"] {
         let report: serde_json::Value =
@@ -121,7 +143,7 @@ async fn a_forgotten_key_goes_alone_and_restoring_again_changes_nothing() {
 async fn a_forgotten_tenant_is_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    seed(home).await;
+    seeded(home).await;
     let output = run(
         home,
         &["forget", "--yes", "--audit", "redact", "--snapshots", "delete", "--tenant", TENANT, "--json"],
@@ -141,7 +163,7 @@ async fn a_forgotten_tenant_is_in_no_file() {
 async fn what_is_out_of_reach_is_told_and_costs_the_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    seed(home).await;
+    seeded(home).await;
     std::fs::write(home.join("all.snapshot"), "no snapshot").unwrap();
     std::fs::write(home.join("audit.jsonl.2.gz"), "compressed").unwrap();
     let id = target().id;
@@ -165,8 +187,8 @@ async fn what_is_out_of_reach_is_told_and_costs_the_exit_code() {
 async fn a_store_that_is_in_use_forgets_for_its_users_too() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    seed(home).await;
-    let beside = open(home).await;
+    seeded(home).await;
+    let beside = memory::open(&url(home)).await.unwrap();
     let key = Key::new(format!("{SECRET}-1")).unwrap();
     let backend = beside.backend().unwrap();
     assert!(backend.get(&target(), &key, Default::default()).await.unwrap().is_some());

@@ -10,55 +10,29 @@
     reason = "tests stop at what they did not expect"
 )]
 
+#[path = "../support/program.rs"]
+mod program;
+#[path = "../support/store.rs"]
 mod store;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use memory::snapshot::{EntriesDigest, SqlDigest, check, entries_digest, sql_digest};
+use memory::snapshot::check;
 use memory::sql::StatementOptions;
 use memory::{BulkOptions, Json, Key, NewEntry, RunContext, Scope, ScopeId, SetOptions};
 use memory_conformance::random::Random;
 
-use crate::store::{Kind, Store};
+use crate::program::{killed, moment, ok};
+use crate::store::{Held, Kind, ONE, Store};
 
 const SCOPES: usize = 6;
 /// More than a store takes in one step.
 const ENTRIES: usize = 400;
 
-/// Roles of scopes are the server's, and so shared by all databases on it.
-static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-fn command(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_memory"));
-    command
-        .args(arguments)
-        .current_dir(home)
-        .env("HOME", home)
-        .env_remove("XDG_DATA_HOME")
-        .env_remove("MEMORY_URL")
-        .env_remove("MEMORY_TENANT")
-        .env_remove("MEMORY_CONFIG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-fn ok(home: &Path, arguments: &[&str]) {
-    let output = command(home, arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Runs a command and kills it after this long.
-fn killed(home: &Path, arguments: &[&str], after: Duration) -> bool {
-    let mut child = command(home, arguments).spawn().unwrap();
-    std::thread::sleep(after);
-    let running = child.try_wait().unwrap().is_none();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    running
+/// Killing takes longer where a server must be asked.
+fn rounds(kind: &Kind) -> u64 {
+    program::rounds(if matches!(kind, Kind::Sqlite) { 8 } else { 3 })
 }
 
 fn scopes() -> Vec<Scope> {
@@ -84,16 +58,8 @@ async fn fill(store: &Store) {
     }
 }
 
-type Held = (EntriesDigest, Option<SqlDigest>);
-
 async fn held(store: &Store) -> Vec<Held> {
-    let memory = store.open().await;
-    let mut all = Vec::new();
-    for scope in scopes() {
-        let entries = entries_digest(memory.backend().unwrap(), &scope).await.unwrap();
-        all.push((entries, sql_digest(memory.sql().unwrap(), &scope).await.unwrap()));
-    }
-    all
+    store.held(&scopes()).await
 }
 
 /// Each facet of each scope is there as it should be, or not at all. How many are there.
@@ -112,11 +78,6 @@ fn whole(found: &[Held], wanted: &[Held], round: u64) -> usize {
     there
 }
 
-/// Moments spread over a whole run.
-fn moment(random: &mut Random, whole_run: Duration) -> Duration {
-    Duration::from_micros(random.below(u64::try_from(whole_run.as_micros()).unwrap() * 11 / 10))
-}
-
 async fn snapshots(home: &Path, kind: &Kind) {
     let from = kind.fresh(home).await;
     fill(&from).await;
@@ -127,7 +88,7 @@ async fn snapshots(home: &Path, kind: &Kind) {
     let started = Instant::now();
     ok(home, &arguments);
     let (whole_run, mut random, mut cut) = (started.elapsed(), Random::new(1), 0);
-    for round in 0..kind.rounds() {
+    for round in 0..rounds(kind) {
         let _ = std::fs::remove_file(out.join("s"));
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
         if let Ok(file) = std::fs::File::open(out.join("s")) {
@@ -138,7 +99,7 @@ async fn snapshots(home: &Path, kind: &Kind) {
         assert_eq!(names, ["s"], "round {round}: what the killed one left is gone");
     }
     assert_eq!(held(&from).await, before, "the source is as it was");
-    println!("{cut} of {} snapshots were killed in the middle", kind.rounds());
+    println!("{cut} of {} snapshots were killed in the middle", rounds(kind));
 }
 
 async fn restores(home: &Path, kind: &Kind) {
@@ -150,7 +111,7 @@ async fn restores(home: &Path, kind: &Kind) {
     let started = Instant::now();
     ok(home, &["restore", "s", "--url", &first.url, "-q"]);
     let (whole_run, mut random, mut cut, mut partly) = (started.elapsed(), Random::new(2), 0, 0);
-    for round in 0..kind.rounds() {
+    for round in 0..rounds(kind) {
         let to = kind.fresh(home).await;
         let arguments = ["restore", "s", "--url", &to.url, "-q"];
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
@@ -159,7 +120,7 @@ async fn restores(home: &Path, kind: &Kind) {
         ok(home, &arguments);
         assert_eq!(held(&to).await, wanted, "round {round}");
     }
-    let rounds = kind.rounds();
+    let rounds = rounds(kind);
     println!("{cut} of {rounds} restores were killed in the middle, {partly} with some scopes restored");
 }
 
@@ -173,7 +134,7 @@ async fn replacements(home: &Path, kind: &Kind) {
     let started = Instant::now();
     ok(home, &arguments);
     let (whole_run, mut random, mut cut, mut partly) = (started.elapsed(), Random::new(4), 0, 0);
-    for round in 0..kind.rounds() {
+    for round in 0..rounds(kind) {
         let before = other(&to, round).await;
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
         let mut new = 0;
@@ -194,7 +155,7 @@ async fn replacements(home: &Path, kind: &Kind) {
             assert!(found.0.same_content(&wanted.0) && found.1 == wanted.1, "round {round}");
         }
     }
-    let rounds = kind.rounds();
+    let rounds = rounds(kind);
     println!(
         "{cut} of {rounds} replacing restores were killed in the middle, {partly} with some scopes replaced"
     );
@@ -226,7 +187,7 @@ async fn moves(home: &Path, kind: &Kind) {
     let started = Instant::now();
     ok(home, &["migrate", &from.url, &first.url, "-q"]);
     let (whole_run, mut random, mut cut, mut partly) = (started.elapsed(), Random::new(3), 0, 0);
-    for round in 0..kind.rounds() {
+    for round in 0..rounds(kind) {
         let to = kind.fresh(home).await;
         let arguments = ["migrate", &from.url, &to.url, "-q"];
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
@@ -236,7 +197,7 @@ async fn moves(home: &Path, kind: &Kind) {
         assert_eq!(held(&to).await, wanted, "round {round}");
     }
     assert_eq!(held(&from).await, wanted, "the source is as it was");
-    let rounds = kind.rounds();
+    let rounds = rounds(kind);
     println!("{cut} of {rounds} moves were killed in the middle, {partly} with some scopes copied");
 }
 

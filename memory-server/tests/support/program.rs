@@ -1,0 +1,60 @@
+//! The command, in a home of its own.
+
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use memory_conformance::random::Random;
+
+pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memory"));
+    command.args(arguments).current_dir(home).env("HOME", home).stdin(Stdio::null());
+    for name in ["XDG_DATA_HOME", "MEMORY_URL", "MEMORY_TENANT", "MEMORY_CONFIG", "MEMORY_BACKEND"] {
+        command.env_remove(name);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub(crate) fn run(home: &Path, arguments: &[&str]) -> Output {
+    command(home, arguments).output().unwrap()
+}
+
+/// Runs what is to end with this code; what it printed.
+pub(crate) fn ends(home: &Path, arguments: &[&str], code: i32) -> String {
+    let output = run(home, arguments);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{arguments:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub(crate) fn ok(home: &Path, arguments: &[&str]) -> String {
+    ends(home, arguments, 0)
+}
+
+/// Runs a command and kills it after this long; whether it was still running.
+pub(crate) fn killed(home: &Path, arguments: &[&str], after: Duration) -> bool {
+    let mut child = command(home, arguments).spawn().unwrap();
+    std::thread::sleep(after);
+    let running = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    running
+}
+
+/// Moments spread over a whole run.
+pub(crate) fn moment(random: &mut Random, whole_run: Duration) -> Duration {
+    Duration::from_micros(random.below(u64::try_from(whole_run.as_micros()).unwrap() * 11 / 10))
+}
+
+/// How often a test kills: as often as `MEMORY_KILL_ROUNDS` says, or this often.
+pub(crate) fn rounds(usual: u64) -> u64 {
+    std::env::var("MEMORY_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
