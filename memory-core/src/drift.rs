@@ -353,8 +353,8 @@ impl DriftReason {
                  what it holds and decide again"
             }
             Self::Triggers => {
-                "another program removed or changed the triggers by which changes are noticed and nothing was written; \
-                 open the store again, and restore it from a copy if that is refused"
+                "another program removed or changed the triggers by which changes are noticed and nothing was written; have \
+                 them made anew by `memory drift repair`, on PostgreSQL by `memory postgres provision --apply`"
             }
             Self::FileReplaced => {
                 "the database file was moved, deleted or replaced while it was open, and nothing was written: it would be \

@@ -57,7 +57,7 @@ enum Command {
     Stats,
     /// Give entries that lack one a vector of the store's embedder
     Reembed(commands::ReembedArgs),
-    /// What somebody else changed behind a run's back: status, diff, ack, restore
+    /// What somebody else changed behind a run's back: status, diff, ack, restore, repair
     Drift(commands::DriftArgs),
     /// Import conversations, or entries that `export` wrote
     Import(commands::ImportArgs),

@@ -210,11 +210,9 @@ impl Batch<'_> {
     /// Counts a scope anew that another program has changed.
     pub(crate) fn recount(&self, space: &mut Space) -> Result<(), Fault> {
         let counted = Counted::of(self.connection(), space.id)?;
-        let vectors: i64 = self
-            .statement("SELECT count(*) FROM vector WHERE space = ?1")?
-            .query_row([space.id], |row| row.get(0))?;
+        let vectors = vectors_of(self.connection(), space.id)?;
         (space.entries, space.bytes, space.expiring) = (counted.entries, counted.bytes, counted.expiring);
-        space.vectors = unsigned(vectors, "count")?;
+        space.vectors = vectors;
         space.version = space.version.max(counted.version);
         space.touch();
         Ok(())
@@ -222,18 +220,20 @@ impl Batch<'_> {
 }
 
 /// What the rows of a scope add up to.
-struct Counted {
-    entries: u64,
-    bytes: u64,
-    expiring: u64,
-    version: u64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) expiring: u64,
+    /// The highest there is; 0: none, or none that a write ever gave.
+    pub(crate) version: u64,
 }
 
 impl Counted {
-    fn of(connection: &Connection, space: i64) -> Result<Self, Fault> {
+    pub(crate) fn of(connection: &Connection, space: i64) -> Result<Self, Unreadable> {
         let numbers = connection
             .prepare_cached(
-                "SELECT count(*), coalesce(sum(size), 0), count(expires_at), coalesce(max(version), 0) FROM entry \
+                "SELECT count(*), coalesce(sum(size), 0), count(expires_at), max(coalesce(max(version), 0), 0) FROM entry \
                  WHERE space = ?1",
             )?
             .query_row(params![space], |row| {
@@ -247,4 +247,12 @@ impl Counted {
             version: unsigned(version, "version")?,
         })
     }
+}
+
+/// Vectors of a scope's entries.
+pub(crate) fn vectors_of(connection: &Connection, space: i64) -> Result<u64, Unreadable> {
+    let vectors = connection
+        .prepare_cached("SELECT count(*) FROM vector WHERE space = ?1")?
+        .query_row([space], |row| row.get(0))?;
+    Ok(unsigned(vectors, "count")?)
 }

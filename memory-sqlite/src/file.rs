@@ -1,5 +1,6 @@
 //! The database file: judged before it is touched, created private, opened.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind as IoErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -51,6 +52,17 @@ impl FileId {
 /// `invalid_argument` for what is no ordinary file; `corrupt` for what is no database of ours; nothing is
 /// changed then.
 pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
+    if let Some(path) = judge(path)? {
+        return Ok(path);
+    }
+    let (folder, name) = parts(path)?;
+    create_folder(folder).map_err(file)?;
+    let path = fs::canonicalize(folder).map_err(file)?.join(name);
+    create_file(&path).map_err(file)?;
+    Ok(path)
+}
+
+fn parts(path: &Path) -> Result<(&Path, &OsStr)> {
     let Some(name) = path.file_name() else {
         return Err(Error::invalid("the path of the database names no file"));
     };
@@ -58,6 +70,15 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    Ok((folder, name))
+}
+
+/// Judges the file of this name, and returns its path; `None`: there is none.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn judge(path: &Path) -> Result<Option<PathBuf>> {
+    let (folder, name) = parts(path)?;
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_symlink() => {
             Err(Error::invalid("the database file is a symbolic link; name the file that it points to"))
@@ -71,14 +92,9 @@ pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
         Ok(_) => {
             let path = fs::canonicalize(folder).map_err(file)?.join(name);
             judge_header(&path)?;
-            Ok(path)
+            Ok(Some(path))
         }
-        Err(error) if error.kind() == IoErrorKind::NotFound => {
-            create_folder(folder).map_err(file)?;
-            let path = fs::canonicalize(folder).map_err(file)?.join(name);
-            create_file(&path).map_err(file)?;
-            Ok(path)
-        }
+        Err(error) if error.kind() == IoErrorKind::NotFound => Ok(None),
         Err(error) => Err(file(error)),
     }
 }
@@ -161,17 +177,9 @@ pub(crate) enum Role {
 /// Opens, checks and, where needed, creates or migrates the database; returns the writing connection.
 pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connection> {
     let conn = match location {
-        Location::Memory => Connection::open_in_memory().map_err(engine)?,
-        Location::File(path) => raw(path)?,
+        Location::Memory => hardened(Connection::open_in_memory().map_err(engine)?, config)?,
+        Location::File(path) => open_unverified(path, config)?,
     };
-    conn.busy_timeout(config.busy_timeout()).map_err(engine)?;
-    if conn.is_readonly("main").map_err(engine)? {
-        return Err(Error::new(
-            ErrorKind::ReadOnly,
-            "the database file is read-only; give this process the right to write it and its folder",
-        ));
-    }
-    harden(&conn)?;
     if schema::read_identity(&conn)? == Identity::Empty {
         conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(engine)?;
     }
@@ -184,11 +192,21 @@ pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connect
     Ok(conn)
 }
 
+/// Opens a file that [`judge`] has judged, whatever tables it has. Our connections run no triggers and no views.
+pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Connection> {
+    let conn = hardened(raw(path)?, config)?;
+    if conn.is_readonly("main").map_err(engine)? {
+        return Err(Error::new(
+            ErrorKind::ReadOnly,
+            "the database file is read-only; give this process the right to write it and its folder",
+        ));
+    }
+    Ok(conn)
+}
+
 /// Opens one more connection to a database that [`open`] has judged.
 pub(crate) fn connect(path: &Path, config: &SqliteConfig, role: Role) -> Result<Connection> {
-    let conn = raw(path)?;
-    conn.busy_timeout(config.busy_timeout()).map_err(engine)?;
-    harden(&conn)?;
+    let conn = hardened(raw(path)?, config)?;
     configure(&conn, config, role)?;
     Ok(conn)
 }
@@ -202,7 +220,8 @@ fn raw(path: &Path) -> Result<Connection> {
     Connection::open_with_flags(path, flags).map_err(engine)
 }
 
-fn harden(conn: &Connection) -> Result<()> {
+fn hardened(conn: Connection, config: &SqliteConfig) -> Result<Connection> {
+    conn.busy_timeout(config.busy_timeout()).map_err(engine)?;
     let set = |option, value| conn.set_db_config(option, value).map(drop).map_err(engine);
     set(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -210,7 +229,8 @@ fn harden(conn: &Connection) -> Result<()> {
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     // Without it a join over `entry` is prepared anew for every binding: the planner compares parameters with the
     // condition of the partial index `entry_expiry`. A point read then costs six times as much.
-    set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(conn)
 }
 
 fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()> {

@@ -29,10 +29,12 @@ mod portable;
 mod provider;
 mod read;
 mod readers;
+mod repair;
 mod row;
 mod sandbox;
 mod schema;
 mod search;
+mod shape;
 mod space;
 mod sql;
 mod store;
@@ -44,6 +46,7 @@ mod writer;
 
 pub use config::{Durability, SqliteConfig};
 pub use provider::SqliteProvider;
+pub use repair::{RepairOptions, Repaired, SchemaObject, repair};
 pub use sql::{SharedDatabase, SqlConfig};
 
 /// Taking the SQL sandbox apart, to see what each layer stops by itself. Never for production.

@@ -4,6 +4,7 @@ use memory_core::Result;
 use rusqlite::Connection;
 
 use crate::error::{engine, foreign};
+use crate::shape::Differences;
 
 /// `MemA`, the `application_id` of our files.
 pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
@@ -188,7 +189,7 @@ CREATE INDEX ended_leaving ON ended (leaving) WHERE leaving <> 0;
 CREATE INDEX ended_at ON ended (at);
 ";
 
-const UNEXPECTED: &str = "the tables of the database are not those this program creates; restore the file from a copy. \
+pub(crate) const UNEXPECTED: &str = "the tables of the database are not those this program creates; restore the file from a copy. \
      The file was not touched";
 
 /// Whose file this is, by its header.
@@ -260,11 +261,23 @@ pub(crate) fn migrate(conn: &Connection) -> Result<()> {
 
 fn migrate_locked(conn: &Connection) -> Result<()> {
     // Another process may have been first.
-    let from = match read_identity(conn)? {
-        Identity::Empty => 0,
-        Identity::Ours(version) => usize::try_from(version).unwrap_or(0),
-    };
-    for sql in MIGRATIONS.iter().skip(from) {
+    match read_identity(conn)? {
+        Identity::Empty => upgrade(conn, 0),
+        Identity::Ours(version) => {
+            Differences::of(conn, version)?.refuse()?;
+            upgrade(conn, version)
+        }
+    }
+}
+
+/// The statements that make what a file of this `user_version` has.
+pub(crate) fn statements(version: i32) -> impl Iterator<Item = &'static str> {
+    MIGRATIONS.into_iter().take(usize::try_from(version).unwrap_or(0))
+}
+
+/// Takes a file that is as its version has it to [`USER_VERSION`], within a transaction.
+pub(crate) fn upgrade(conn: &Connection, from: i32) -> Result<()> {
+    for sql in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(0)) {
         conn.execute_batch(sql).map_err(|error| match error {
             // The statements are right, so the file has not what a file of its version has.
             rusqlite::Error::SqlInputError { .. } => foreign(UNEXPECTED).with_source(error),
@@ -285,11 +298,7 @@ fn migrate_locked(conn: &Connection) -> Result<()> {
 /// # Errors
 /// `corrupt` where it differs.
 pub(crate) fn verify(conn: &Connection) -> Result<()> {
-    let pristine = Connection::open_in_memory().map_err(engine)?;
-    for sql in MIGRATIONS {
-        pristine.execute_batch(sql).map_err(engine)?;
-    }
-    if objects(conn)? == objects(&pristine)? { Ok(()) } else { Err(foreign(UNEXPECTED)) }
+    Differences::of(conn, USER_VERSION)?.refuse()
 }
 
 /// Whether every trigger of this version is there as it was made, and no other.
@@ -312,19 +321,5 @@ pub(crate) fn tracked_since(conn: &Connection, now: memory_core::Timestamp) -> R
         conn.execute("UPDATE database SET tracked_since = ?1 WHERE tracked_since = 0", [now.as_millis()])
             .map_err(engine)?;
     }
-    read().map_err(engine)
-}
-
-fn objects(conn: &Connection) -> Result<Vec<(String, String, Option<String>)>> {
-    let read = || -> rusqlite::Result<Vec<_>> {
-        // ANALYZE's tables are harmless and not ours to forbid.
-        let mut statement = conn.prepare(
-            "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' \
-             ORDER BY type, name",
-        )?;
-        statement
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-            .collect::<rusqlite::Result<Vec<_>>>()
-    };
     read().map_err(engine)
 }

@@ -29,7 +29,7 @@ use memory_core::access::AccessCounts;
 /// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
 /// with it the system takes every lock of this process on it: another handle could be creating the same file. Once the
 /// log is in use, SQLite relies on the locks of its index, which nobody else opens.
-static OPENING: Mutex<()> = Mutex::new(());
+pub(crate) static OPENING: Mutex<()> = Mutex::new(());
 
 /// An open database.
 #[derive(Debug)]

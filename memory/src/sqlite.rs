@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Error, Provider, Result};
+use memory_core::{Error, ErrorKind, Provider, Result, Retry};
+pub use memory_sqlite::{RepairOptions, Repaired, SchemaObject};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 use serde_json::{Map, Value};
 
@@ -41,6 +42,32 @@ pub fn open(url: &BackendUrl, context: &OpenContext) -> Result<SqliteProvider> {
         Some(embedder) => provider.with_embedder(Arc::clone(embedder)),
         None => provider,
     })
+}
+
+/// Makes the triggers and indexes of a database anew that another program changed, so that it opens again. Blocks for as long
+/// as reading the file twice takes.
+///
+/// # Errors
+/// `capability_unsupported` for a store that is no SQLite file, saying what repairs it if anything does; `invalid_argument`
+/// for a malformed URL or parameter; as [`memory_sqlite::repair`].
+pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -> Result<Repaired> {
+    let unsupported = |message| Error::new(ErrorKind::Unsupported, message).with_retry(Retry::Never);
+    match url.scheme() {
+        "sqlite" => {}
+        "postgres" | "postgresql" => {
+            return Err(unsupported(
+                "the store is a PostgreSQL database; `memory postgres provision --apply` makes its triggers anew",
+            ));
+        }
+        _ => return Err(unsupported("the store has no triggers of ours; only a SQLite file is repaired")),
+    }
+    let config = config(url, context.base_dir.as_deref())?;
+    let Some(path) = file(url, context.base_dir.as_deref())? else {
+        return Err(unsupported(
+            "a database in memory has nobody who could change its triggers; name a file",
+        ));
+    };
+    memory_sqlite::repair(path, &config, options)
 }
 
 /// The folder beside a database in which its scopes are saved when writes are refused for drift.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use memory::drift::Backups;
 use memory::drift::backup::{Backup, BackupInfo, Difference, Restored};
-use memory::{Clock as _, DriftPolicy, DriftState, DriftToken};
+use memory::sqlite::{RepairOptions, Repaired};
+use memory::{Clock as _, DriftPolicy, DriftState, DriftToken, OpenContext};
 use memory_core::{Backend, Error, ErrorKind, Retry};
 use serde::Serialize;
 
@@ -23,6 +24,23 @@ pub(crate) struct DriftArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    #[command(flatten)]
+    Scope(ScopeAction),
+    /// Make a SQLite file ours again that is refused since another program changed its triggers, indexes or views; every scope
+    /// counts as changed then
+    Repair {
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+        /// Keep vectors: right where nobody wrote while the triggers were away
+        #[arg(long)]
+        keep_vectors: bool,
+    },
+}
+
+/// What is done about one scope.
+#[derive(Debug, Subcommand)]
+enum ScopeAction {
     /// The scope's token, what the store refuses writes for, and the backups made before writes were refused
     Status,
     /// Keys that differ between a backup and the store; exit code 1 where some do
@@ -57,14 +75,83 @@ struct Status {
 
 /// `memory drift`.
 pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let action = match &args.action {
+        Action::Scope(action) => action,
+        // The store is not opened: that would be refused.
+        Action::Repair { dry_run, keep_vectors } => {
+            let options = RepairOptions::default().with_dry_run(*dry_run).with_keep_vectors(*keep_vectors);
+            return repair(context, options, out).await;
+        }
+    };
     let opened = context.open().await?;
     let backend = opened.backend("drift")?;
-    match &args.action {
-        Action::Status => status(&opened, backend, out).await,
-        Action::Diff { backup } => diff(&opened, backend, backup.as_ref(), out).await,
-        Action::Ack { token } => ack(&opened, backend, *token, out).await,
-        Action::Restore { backup, dry_run } => restore(&opened, backend, backup, *dry_run, out).await,
+    match action {
+        ScopeAction::Status => status(&opened, backend, out).await,
+        ScopeAction::Diff { backup } => diff(&opened, backend, backup.as_ref(), out).await,
+        ScopeAction::Ack { token } => ack(&opened, backend, *token, out).await,
+        ScopeAction::Restore { backup, dry_run } => restore(&opened, backend, backup, *dry_run, out).await,
     }
+}
+
+async fn repair(context: &Context, options: RepairOptions, out: &mut Out) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        #[serde(flatten)]
+        repaired: &'a Repaired,
+        dry_run: bool,
+    }
+    let (url, base_dir) = context.settings()?.backend_url()?;
+    let mut open = OpenContext::default();
+    open.base_dir = base_dir;
+    let work = move || memory::sqlite::repair(&url, &open, options);
+    let repaired = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::internal("the repair stopped by a bug").with_source(error))??;
+    if out.is_json() {
+        out.document(&Report { repaired: &repaired, dry_run: options.dry_run })?;
+        return Ok(Exit::Ok);
+    }
+    tell(&repaired, options.dry_run, out)?;
+    Ok(Exit::Ok)
+}
+
+fn tell(repaired: &Repaired, dry_run: bool, out: &mut Out) -> Result<(), Failure> {
+    if repaired.is_clean() {
+        return out.line(format!(
+            "nothing is wrong: the triggers are as they were made, and the counters of {} scopes are right",
+            repaired.scopes
+        ));
+    }
+    if dry_run {
+        out.line("nothing was written; without --dry-run this is done:")?;
+    }
+    for object in &repaired.removed {
+        out.line(format!("removed    {} {}: {}", object.kind, object.name, object.sql))?;
+    }
+    for title in &repaired.made {
+        out.line(format!("made anew  {title}"))?;
+    }
+    if let Some(format) = repaired.updated_from {
+        out.line(format!("updated    from format {format}"))?;
+    }
+    out.line(format!(
+        "counted    {} scopes, of which {} had wrong counters",
+        repaired.scopes, repaired.miscounted
+    ))?;
+    if repaired.changed > 0 {
+        out.line(format!(
+            "changed    {} scopes: their tokens moved, and {} entries have new versions, so that what was read before is read \
+             again before it is written over",
+            repaired.changed, repaired.entries
+        ))?;
+    }
+    if repaired.vectors > 0 {
+        out.line(format!(
+            "forgot     {} vectors that may be of what entries said before; `memory reembed` makes them anew, scope by scope",
+            repaired.vectors
+        ))?;
+    }
+    Ok(())
 }
 
 /// The folder of backups.

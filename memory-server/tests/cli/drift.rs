@@ -111,3 +111,48 @@ fn a_drift_is_looked_at_acknowledged_and_put_back() {
     let words: Vec<&str> = words.into_iter().map(|word| if word == "ada" { "bob" } else { word }).collect();
     user.refused(&words, 3, "invalid_argument");
 }
+
+#[test]
+fn a_file_whose_triggers_were_dropped_is_refused_and_repaired() {
+    let user = User::new();
+    let file = user.home().join("m.db");
+    let url = format!("sqlite:{}", file.display());
+    let on =
+        |rest: &[&'static str]| arguments(&url, rest).iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let json = |rest: &[&'static str]| {
+        let words = on(rest);
+        user.json(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let text = |rest: &[&'static str]| {
+        let words = on(rest);
+        user.ok(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    json(&["set", "k", "1"]);
+    let before = json(&["drift", "status"]);
+    assert!(text(&["drift", "repair"]).starts_with("nothing is wrong"));
+    let conn = rusqlite::Connection::open(&file).unwrap();
+    conn.execute_batch("DROP TRIGGER entry_updated; UPDATE entry SET value = '2'").unwrap();
+    drop(conn);
+    let words = on(&["get", "k"]);
+    let error = user.refused(&words.iter().map(String::as_str).collect::<Vec<_>>(), 6, "corrupt");
+    assert!(error["message"].as_str().unwrap().contains("`memory drift repair`"), "{error}");
+
+    let told = text(&["drift", "repair", "--dry-run"]);
+    assert!(
+        told.contains("nothing was written") && told.contains("made anew  trigger entry_updated"),
+        "{told}"
+    );
+    let report = json(&["drift", "repair", "--keep-vectors"]);
+    assert_eq!(report["made"], serde_json::json!(["trigger entry_updated"]));
+    assert_eq!((&report["changed"], &report["entries"]), (&1.into(), &1.into()), "{report}");
+    assert_eq!(json(&["get", "k"])["value"], 2);
+    assert_ne!(json(&["drift", "status"])["token"], before["token"]);
+    assert_eq!(json(&["drift", "repair"])["made"], serde_json::json!([]));
+
+    for (url, says) in [("sqlite::memory:", "file"), ("postgres://u@localhost/d", "provision --apply")] {
+        let error = user.refused(&["--url", url, "drift", "repair"], 3, "capability_unsupported");
+        assert!(error["message"].as_str().unwrap().contains(says), "{error}");
+    }
+    user.refused(&["--url", "sqlite:none.db", "drift", "repair"], 1, "not_found");
+    assert!(!user.home().join("none.db").exists());
+}

@@ -186,6 +186,31 @@ async fn scenario_15_triggers_taken_away_and_put_back_hide_nothing_that_was_read
     }
 }
 
+/// DRF-54, DRF-58.
+#[tokio::test]
+async fn after_a_repair_a_session_writes_once_it_has_read() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let hands = Hands::of(&session, &fixture);
+        hands.set("k", "1").await.unwrap();
+        fixture.foreign_runs("DROP TRIGGER entry_updated; UPDATE entry SET value = '9'");
+        assert_eq!(reason(hands.set("k", "2").await), "triggers");
+        let url = memory::BackendUrl::parse(&format!("sqlite:{}", fixture.path.display())).unwrap();
+        let repaired = memory::sqlite::repair(&url, &Default::default(), Default::default()).unwrap();
+        assert_eq!(repaired.made, ["trigger entry_updated"]);
+        assert!(reason(hands.set("k", "2").await).contains("changed"));
+        assert_eq!(hands.read("k").await.unwrap().value.as_str(), "9");
+        if policy == DriftPolicy::Strict {
+            // DRF-25: what was refused for the triggers could not name what changed.
+            assert_eq!(reason(hands.set("k", "2").await), "scope_changed");
+            let token = hands.0.drift_state(hands.1).await.unwrap().token;
+            hands.0.ack(hands.1, token).await.unwrap();
+        }
+        hands.set("k", "3").await.unwrap();
+    }
+}
+
 fn without_triggers(fixture: &Fixture) -> Connection {
     let foreign = fixture.foreign();
     foreign.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
