@@ -55,6 +55,9 @@ pub(super) struct Machine {
     pub(super) model: Option<String>,
     /// Of the file system that holds the files.
     pub(super) file_system: Option<String>,
+    /// Where the data is on a server: its version, and what it does to make a write permanent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) server: Option<String>,
 }
 
 impl Machine {
@@ -68,7 +71,12 @@ impl Machine {
             file_system(&mounts, &dir)
         });
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { cores, model, file_system }
+        Self { cores, model, file_system, server: None }
+    }
+
+    /// This machine, with the data on a server.
+    pub(super) fn beside(server: String) -> Self {
+        Self { file_system: None, server: Some(server), ..Self::of(Path::new("/")) }
     }
 
     /// Whether a sync of the file system reaches no disk.

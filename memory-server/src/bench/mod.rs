@@ -27,8 +27,8 @@ pub(crate) struct BenchArgs {
 enum Bench {
     /// Key/value operations on embedded SQLite.
     Kv(KvArgs),
-    /// Writers with the drift guard, beside those without it and beside raw SQLite.
-    Drift(KvArgs),
+    /// Writers with the drift guard, beside those without it and beside the raw engine: SQLite, or a PostgreSQL server.
+    Drift(DriftArgs),
     /// Vector, hybrid and text search on embedded SQLite, beside an exhaustive search and the memory's bandwidth.
     Search(search::SearchArgs),
     /// SQL on embedded SQLite: statements through validator and sandbox, and many scopes.
@@ -58,6 +58,16 @@ struct KvArgs {
     dir: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, clap::Args)]
+struct DriftArgs {
+    #[command(flatten)]
+    kv: KvArgs,
+    /// Measure on this PostgreSQL server instead, in databases that are made beside the one named and dropped afterwards: the role may
+    /// make some, and the server takes connections without TLS [default: what MEMORY_TEST_POSTGRES_URL says]
+    #[arg(long, value_name = "URL", num_args = 0..=1)]
+    postgres: Option<Option<String>>,
+}
+
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(seconds),
@@ -74,7 +84,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool, out: &mut (dyn Write + Send)) ->
         let bench =
             std::thread::Builder::new().name("bench".to_owned()).spawn_scoped(threads, || match &args.what {
                 Bench::Kv(kv) => kv::run(kv, json, out),
-                Bench::Drift(kv) => drift::run(kv, json, out),
+                Bench::Drift(args) => drift::run(args, json, out),
                 Bench::Search(search) => search::run(search, json, out),
                 Bench::Sql(sql) => sql::run(sql, json, out),
             });

@@ -189,19 +189,22 @@ pub(super) fn write_head(out: &mut dyn Write, machine: &Machine, keys: usize, di
 pub(super) fn write_head_of(out: &mut dyn Write, machine: &Machine, what: &str, dir: &str) -> Result<()> {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let load = machine::load().map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
-    let mut head = format!(
-        "{} cores ({}), load {load}; {what}; files in {dir} ({})\n",
-        machine.cores,
-        or_unknown(&machine.model),
-        or_unknown(&machine.file_system),
-    );
+    let (place, floor) = match &machine.server {
+        Some(server) => (server.clone(), "raw tokio-postgres, same server and run"),
+        None => (
+            format!("files in {dir} ({})", or_unknown(&machine.file_system)),
+            "raw rusqlite, same file kind, pragmas and run",
+        ),
+    };
+    let mut head =
+        format!("{} cores ({}), load {load}; {what}; {place}\n", machine.cores, or_unknown(&machine.model),);
     if machine.is_in_memory() {
         head.push_str("warning: this folder is kept in memory, so durable writes cost nothing; choose one on a disk with --dir\n");
     }
     if cfg!(debug_assertions) {
         head.push_str("warning: this is a debug build; its figures mean nothing. Build with --release\n");
     }
-    head.push_str("\nmedians of interleaved rounds; floor: raw rusqlite, same file kind, pragmas and run; CPU in µs per operation\n");
+    head.push_str(&format!("\nmedians of interleaved rounds; floor: {floor}; CPU in µs per operation\n"));
     head.push_str("row                          ours        floor    ratio  of rounds    target      CPU ours / floor\n");
     out.write_all(head.as_bytes()).and_then(|()| out.flush()).map_err(broken)
 }
@@ -224,7 +227,7 @@ mod tests {
                 .map(|operations| Sample { operations, elapsed: Duration::from_secs(1), cpu: None })
                 .to_vec()
         };
-        let machine = Machine { cores: 2, model: None, file_system: None };
+        let machine = Machine { cores: 2, model: None, file_system: None, server: None };
         let rounds = Rounds { ours: samples(ours), floor: samples(floor) };
         Row::new("get_1_task", unit, target, &rounds, 10, &machine)
     }

@@ -1,4 +1,7 @@
-//! `memory bench drift`: what the drift guard costs a writer, beside the same writer without it and beside raw SQLite.
+//! `memory bench drift`: what the drift guard costs a writer, beside the same writer without it and beside the raw engine.
+
+mod postgres;
+mod sqlite;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,11 +14,11 @@ use memory_core::{
     Backend, BulkOptions, DriftPolicy, Error, GetOptions, Json, Key, NewEntry, Result, Scope, SetOptions,
 };
 
-use super::KvArgs;
-use super::floor::Floor;
-use super::machine::{Machine, folder, runtime};
+use self::postgres::Postgres;
+use self::sqlite::Sqlite;
+use super::DriftArgs;
+use super::machine::{Machine, runtime};
 use super::measure::{Sample, Slice, interleave};
-use super::ours::{self, repeat};
 use super::report::{Row, Unit, write_foot, write_head};
 use super::workload::{BATCH, Random, Work, Workload};
 
@@ -25,7 +28,7 @@ const STRIDE: u32 = 8;
 /// Who does the work of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// SQLite by hand.
+    /// The engine by hand.
     Raw,
     /// The product with this policy.
     Product(DriftPolicy),
@@ -58,6 +61,24 @@ const PLANS: [Plan; 6] = [
 
 const fn plan(name: &'static str, work: Work, ours: DriftPolicy, floor: Side, target: f64) -> Plan {
     Plan { name, work, ours, floor, others: false, target }
+}
+
+/// What is measured on: stores of the product, the same work by hand, and another program.
+trait Engine {
+    /// Of what the figures are.
+    fn machine(&self) -> Machine;
+
+    /// Where its files are, for the head of the report.
+    fn place(&self) -> String;
+
+    /// The URL of a store of this name, which is empty when it is first asked for.
+    fn store(&mut self, name: &'static str) -> Result<String>;
+
+    /// Overwrites one entry after another by hand until the slice ends; how many.
+    fn overwrite(&mut self, seed: u64, slice: Duration) -> Result<u64>;
+
+    /// Has another program commit to a store, and change nothing that the sessions of this benchmark have seen.
+    fn others_commit(&mut self, name: &'static str) -> Result<()>;
 }
 
 /// The product with one session, which has read what it writes.
@@ -120,7 +141,11 @@ impl Ours {
     }
 }
 
-pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
+/// The store in which the rows are measured.
+const STORE: &str = "product";
+
+pub(super) fn run(args: &DriftArgs, json: bool, out: &mut (dyn Write + Send)) -> Result<()> {
+    let DriftArgs { kv: args, postgres } = args;
     let (keys, seconds) = if args.quick { (10_000, 0.7) } else { (10_000, 3.0) };
     let keys = usize::try_from(args.keys.unwrap_or(keys)).unwrap_or(usize::MAX);
     let slice = Duration::from_secs_f64(args.seconds.unwrap_or(seconds) / f64::from(args.rounds));
@@ -133,47 +158,49 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
             names.join(", ")
         )));
     }
-    let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let workload = Arc::new(Workload::new(keys));
     let keys = workload.keys.len();
-    let machine = Machine::of(&parent);
-    if !json {
-        write_head(out, &machine, keys, &parent.display().to_string())?;
-    }
-    let dir = folder(parent)?;
     let (runtime, stop) = runtime()?;
-    let mut floor = Floor::create(&dir.path().join("floor.db"), Arc::clone(&workload))?;
-    let file = ours::file(dir.path());
-    let url = ours::url(&file, "normal")?;
+    let mut engine: Box<dyn Engine + '_> = match postgres {
+        None => {
+            let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+            Box::new(Sqlite::new(parent, &workload, &stop)?)
+        }
+        Some(url) => Box::new(Postgres::new(url.as_deref(), &workload, &runtime, &stop)?),
+    };
+    let machine = engine.machine();
+    if !json {
+        write_head(out, &machine, keys, &engine.place())?;
+    }
+    let url = engine.store(STORE)?;
     runtime.block_on(async { Ours::load(&memory::open(&url).await?, &workload).await })?;
     let mut met = 0;
     for plan in &plans {
         let memory = runtime.block_on(memory::open(&url))?;
         if plan.others {
-            commit_as_another(&file)?;
+            engine.others_commit(STORE)?;
         }
         let ours = runtime.block_on(Ours::begin(&memory, plan.ours, &workload))?;
-        let mut seed = 0;
-        let mut product = |ours: &Arc<Ours>| {
-            seed += 1;
-            Sample::of(|| runtime.block_on(spawn(ours, plan.work, seed << 32, slice, &stop)))
+        let seed = std::cell::Cell::new(0);
+        let next = || {
+            seed.set(seed.get() + 1);
+            seed.get() << 32
         };
+        let product =
+            |ours: &Arc<Ours>| Sample::of(|| runtime.block_on(spawn(ours, plan.work, next(), slice, &stop)));
         let rounds = match plan.floor {
-            Side::Raw => interleave(
-                args.rounds,
-                || product(&ours),
-                || Sample::of(|| repeat(plan.work, Slice::lasting(slice, &stop), || floor.run(plan.work))),
-            )?,
+            Side::Raw => {
+                interleave(args.rounds, || product(&ours), || Sample::of(|| engine.overwrite(next(), slice)))?
+            }
             Side::Product(policy) => {
-                // In a file of its own: a session must not find writes that it has not seen.
-                let other_url = ours::url(&ours::file(&dir.path().join(plan.name)), "normal")?;
+                // A store of its own: a session must not find writes that it has not seen.
+                let other_url = engine.store(plan.name)?;
                 let other = runtime.block_on(async {
                     let other = memory::open(&other_url).await?;
                     Ours::load(&other, &workload).await?;
                     Ours::begin(&other, policy, &workload).await
                 })?;
-                let product = std::cell::RefCell::new(product);
-                interleave(args.rounds, || (product.borrow_mut())(&ours), || (product.borrow_mut())(&other))?
+                interleave(args.rounds, || product(&ours), || product(&other))?
             }
         };
         let row = Row::new(plan.name, Unit::MicrosPerOperation, plan.target, &rounds, keys, &machine);
@@ -181,13 +208,6 @@ pub(super) fn run(args: &KvArgs, json: bool, out: &mut (dyn Write + Send)) -> Re
         if json { row.write_json(out)? } else { row.write_line(out)? }
     }
     if json { Ok(()) } else { write_foot(out, met, plans.len()) }
-}
-
-/// A commit of another connection, to a table that is nobody's entries.
-fn commit_as_another(file: &std::path::Path) -> Result<()> {
-    rusqlite::Connection::open(file)
-        .and_then(|foreign| foreign.execute_batch("UPDATE sequence SET last = last"))
-        .map_err(|error| Error::internal("another connection could not commit").with_source(error))
 }
 
 /// On a worker of the runtime, as a task of a server would be.
@@ -207,21 +227,52 @@ async fn spawn(
 
 #[cfg(test)]
 mod tests {
+    use super::super::KvArgs;
     use super::*;
 
-    #[test]
-    fn every_row_is_measured_and_no_session_refuses_its_own_writes() {
-        let dir = tempfile::tempdir().unwrap();
-        let args = KvArgs {
+    fn rows(dir: &std::path::Path, postgres: Option<Option<String>>) -> Vec<serde_json::Value> {
+        let kv = KvArgs {
             keys: Some(1_000),
             seconds: Some(0.05),
             rounds: 5,
             quick: false,
             only: None,
-            dir: Some(dir.path().to_owned()),
+            dir: Some(dir.to_owned()),
         };
+        let args = DriftArgs { kv, postgres };
         let mut out = Vec::new();
-        std::thread::spawn(move || run(&args, true, &mut out).map(|()| out)).join().unwrap().unwrap();
+        let out =
+            std::thread::spawn(move || run(&args, true, &mut out).map(|()| out)).join().unwrap().unwrap();
+        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn are_all_rows(rows: &[serde_json::Value]) {
+        let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(names, PLANS.map(|plan| plan.name));
+        for row in rows {
+            assert!(row["ours"].as_f64().unwrap() > 0.0 && row["floor"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+
+    #[test]
+    fn every_row_is_measured_and_no_session_refuses_its_own_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        are_all_rows(&rows(dir.path(), None));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn every_row_is_measured_on_a_server_and_its_databases_are_dropped() {
+        let Ok(url) = std::env::var(postgres::SERVER) else {
+            println!("skipped: no server; `cargo xtask test` starts one, or set {}", postgres::SERVER);
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let rows = rows(dir.path(), Some(Some(url.clone())));
+        are_all_rows(&rows);
+        assert!(rows[0]["server"].as_str().unwrap().starts_with("PostgreSQL "), "{}", rows[0]);
+        let (runtime, _) = runtime().unwrap();
+        let left = postgres::databases(&runtime, &url, &format!("memory_bench_{}", std::process::id()));
+        assert_eq!(left.unwrap(), 0);
     }
 }
