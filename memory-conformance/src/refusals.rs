@@ -146,7 +146,7 @@ impl Refuser<'_> {
 
     async fn atomic_import(&self, kv: &dyn Backend, door: &str) -> CaseResult {
         let scope = self.cx.scope()?;
-        for atomicity in [Atomicity::Scope, Atomicity::Replacement] {
+        for atomicity in [Atomicity::Scope, Atomicity::Replacement, Atomicity::Mirror] {
             let record = Record::from(memory_core::Entry::new(key("k")?, json("1")?, 1, self.cx.now()));
             let options = ImportOptions::default().with_atomicity(atomicity);
             let import = kv.import_scope(&scope, stream::records(vec![Ok(record)]), options).await;

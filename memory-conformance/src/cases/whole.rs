@@ -17,6 +17,8 @@ cases! {
     "export.replacement.takes-the-place": [Kv, AtomicImport], ["EXP-13"] => takes_the_place;
     "export.replacement.versions-unique": [Kv, AtomicImport], ["EXP-13", "EXP-8"] => versions_unique;
     "export.replacement.failed-leaves-all": [Kv, AtomicImport], ["EXP-13", "EXP-12"] => failed_leaves_all;
+    "export.mirror.holds-what-it-was-given": [Kv, AtomicImport], ["EXP-15"] => mirrors;
+    "export.mirror.failed-leaves-all": [Kv, AtomicImport], ["EXP-15", "EXP-12"] => failed_mirror_leaves_all;
     "export.records.line-feeds": [Kv], ["EXP-14"] => line_feeds;
     "scope.tenants.in-order": [Kv, Tenants], ["SCO-6"] => tenants;
     "scope.tenants.pages": [Kv, Tenants], ["SCO-7"] => pages;
@@ -130,17 +132,59 @@ async fn versions_unique(cx: &Cx) -> CaseResult {
 }
 
 async fn failed_leaves_all(cx: &Cx) -> CaseResult {
+    leaves_all(cx, Atomicity::Replacement).await
+}
+
+async fn failed_mirror_leaves_all(cx: &Cx) -> CaseResult {
+    leaves_all(cx, Atomicity::Mirror).await
+}
+
+/// After an import whose stream fails.
+async fn leaves_all(cx: &Cx, atomicity: Atomicity) -> CaseResult {
     let scope = cx.scope()?;
     cx.fill(&scope, &[("a", "1"), ("b", "2")]).await?;
     let before = cx.export(&scope).await?;
     let mut all: Vec<Result<Record>> = records(cx, &names(MANY))?.into_iter().map(Ok).collect();
     all.push(Err(Error::new(ErrorKind::Corrupt, "line 701 is broken; restore the file and import again")));
     expect_kind!(
-        import(cx, &scope, Atomicity::Replacement, all).await,
+        import(cx, &scope, atomicity, all).await,
         ErrorKind::Corrupt,
-        "a replacement whose stream fails"
+        "an import whose stream fails"
     );
     expect_eq!(cx.export(&scope).await?, before, "the entries after it");
+    Ok(())
+}
+
+async fn mirrors(cx: &Cx) -> CaseResult {
+    let (scope, other) = (cx.scope()?, cx.scope()?);
+    for scope in [&scope, &other] {
+        cx.fill(scope, &[("changed", "1"), ("gone", "1"), ("kept", "1")]).await?;
+    }
+    let mut all = cx.export(&scope).await?;
+    let kept = all.iter().find(|record| record.entry.key.as_str() == "kept").cloned();
+    all.retain(|record| record.entry.key.as_str() != "gone");
+    for record in &mut all {
+        if record.entry.key.as_str() == "changed" {
+            record.entry.value = json("2")?;
+        }
+    }
+    all.push(Record::from(Entry::new(key("new")?, json("1")?, 1, cx.now())));
+    let options =
+        ImportOptions::default().with_on_existing(OnExisting::Replace).with_atomicity(Atomicity::Mirror);
+    let mirror = |all: Vec<Record>| {
+        cx.kv().import_scope(&scope, stream::records(all.into_iter().map(Ok).collect()), options)
+    };
+    let outcome = mirror(all).await?;
+    let counts = (outcome.created, outcome.replaced, outcome.skipped);
+    expect_eq!(counts, (1, 1, 1), "records created, replaced and skipped");
+    expect_eq!(cx.all_keys(&scope).await?, ["changed", "kept", "new"], "the keys of the scope");
+    expect_eq!(cx.live(&scope, "changed").await?.value, json("2")?, "an entry that said something else");
+    let exported = cx.export(&scope).await?;
+    let found = exported.into_iter().find(|record| record.entry.key.as_str() == "kept");
+    expect_eq!(found, kept, "an entry that said the same, with its version and its vectors");
+    expect_eq!(cx.all_keys(&other).await?, ["changed", "gone", "kept"], "the keys of another scope");
+    mirror(Vec::new()).await?;
+    expect_eq!(cx.all_keys(&scope).await?.len(), 0, "keys after nothing was to be there");
     Ok(())
 }
 

@@ -31,9 +31,11 @@ mutants! {
     "import.all-or-nothing": ["EXP-9"], "a malformed record takes back those before it" => around(all_or_nothing);
     "import.malformed-skipped": ["EXP-9"], "a malformed record is skipped in silence" => door_around(malformed_skipped);
     "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, Moment], "a moment shows what was written since" => fault(Fault::MomentMoves);
-    "import.whole-in-steps": ["EXP-12", "EXP-13"], "an import that is to be whole stores record by record" => fault(Fault::ImportInSteps);
+    "import.whole-in-steps": ["EXP-12", "EXP-13", "EXP-15"], "an import that is to be whole stores record by record" => fault(Fault::ImportInSteps);
     "import.replacement-keeps": ["EXP-13"], "what was there stays beside what takes its place" => ask(replacement_keeps);
     "import.replacement-drops-first": ["EXP-13"], "what was there goes in a step of its own" => around(drops_first);
+    "import.mirror-keeps": ["EXP-15"], "what no record has stays beside what has one" => ask(mirror_keeps);
+    "import.mirror-makes-anew": ["EXP-15"], "what says the same already is stored again" => ask(mirror_makes_anew);
     "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces" => around(line_feeds_lost);
     "import.position-untold": ["EXP-9"], "an error does not name the record" => door_around(position_untold);
 }
@@ -169,6 +171,22 @@ fn replacement_keeps(request: &mut Request) {
         options.atomicity = Atomicity::Scope;
         options.on_existing = OnExisting::Replace;
     }
+}
+
+fn mirror(request: &mut Request, becomes: Atomicity) {
+    if let Request::ImportScope { options, .. } = request
+        && options.atomicity == Atomicity::Mirror
+    {
+        options.atomicity = becomes;
+    }
+}
+
+fn mirror_keeps(request: &mut Request) {
+    mirror(request, Atomicity::Scope);
+}
+
+fn mirror_makes_anew(request: &mut Request) {
+    mirror(request, Atomicity::Replacement);
 }
 
 async fn drops_first(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -1,6 +1,6 @@
 //! The facet: takes the time and the lock, asks the state, embeds afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -101,6 +101,14 @@ impl Reference {
             let mut after = state.clone();
             if options.atomicity == Atomicity::Replacement {
                 after.entries.clear();
+            }
+            if options.atomicity == Atomicity::Mirror {
+                let named: BTreeSet<Key> = all.iter().map(|record| record.entry.key.clone()).collect();
+                let held = after.entries.len();
+                after.entries.retain(|key, _| named.contains(key));
+                if after.entries.len() < held {
+                    after.changed();
+                }
             }
             let mut outcome = ImportOutcome::default();
             for (index, record) in (0_u64..).zip(all) {

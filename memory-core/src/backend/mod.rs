@@ -207,7 +207,7 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Behavior
     /// - EXP-4 to EXP-11: every record whole or not at all, but the stream is no transaction; importing again changes nothing.
-    /// - EXP-12 to EXP-14: with an [`Atomicity`] other than `Record` it is one, where `Capabilities::atomic_import`.
+    /// - EXP-12 to EXP-15: with an [`Atomicity`] other than `Record` it is one, where `Capabilities::atomic_import`.
     /// - FGT-7 to FGT-10: of a copy, what was forgotten since is left out, where `Capabilities::erase`.
     ///
     /// # Errors

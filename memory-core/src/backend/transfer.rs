@@ -136,6 +136,9 @@ pub enum Atomicity {
     /// All of them, and in the same transaction before them the end of every entry that the scope holds.
     /// Requires the same.
     Replacement,
+    /// All of them, and in the same transaction the end of every entry whose key none of them has; one that says what its
+    /// record says stays as it is, with its version and its vectors. Requires the same.
+    Mirror,
 }
 
 /// Options of [`Backend::import_scope`](super::Backend::import_scope).

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use memory_core::backend::check_vectors;
 use memory_core::{
-    Atomicity, EmbeddingModel, Error, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting, Record,
-    RecordStream, RecordVector, Result, Stream, Taken, Ttl,
+    Atomicity, EmbeddingModel, Error, ErrorKind, Expect, ImportOptions, ImportOutcome, ListQuery, OnExisting,
+    Record, RecordStream, RecordVector, Result, Stream, Taken, Ttl,
 };
 use tokio::sync::mpsc;
 use tokio_postgres::IsolationLevel;
@@ -25,7 +25,7 @@ use crate::kv::moment::Snapshot;
 use crate::kv::outcome::{Given, Written};
 use crate::kv::read::page;
 use crate::kv::row::{self, column, encode_metadata, signed, unsigned};
-use crate::kv::target::{Target, Value};
+use crate::kv::target::{Expected, Target, Value};
 use crate::kv::write::{lexicon, limits, size_of};
 use crate::statement::Values;
 use crate::store::Store;
@@ -155,7 +155,7 @@ async fn add_vectors(
     Ok(())
 }
 
-/// EXP-4, EXP-12. A few records in a transaction, or all of them.
+/// EXP-4, EXP-12, EXP-15. A few records in a transaction, or all of them.
 pub(crate) async fn import(
     store: &Store,
     target: &Target,
@@ -190,13 +190,76 @@ async fn whole(
         values.extend(own);
         transaction.query(&store.statements.drop, &values).await?;
     }
-    match steps(store, target, records, options, Some(&transaction), judge.as_ref()).await {
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let mirrors = options.atomicity == Atomicity::Mirror;
+    let records: RecordStream = match mirrors {
+        true => Box::pin(Noting { records, keys: Arc::clone(&keys) }),
+        false => records,
+    };
+    let mut stored = steps(store, target, records, options, Some(&transaction), judge.as_ref()).await;
+    if mirrors && stored.is_ok() {
+        let keys = std::mem::take(&mut *keys.lock().unwrap_or_else(PoisonError::into_inner));
+        stored = remove_others(store, target, &transaction, &keys).await.and(stored);
+    }
+    match stored {
         Ok(outcome) => transaction.commit().await.map(|()| outcome),
         Err(error) => {
             transaction.rollback().await;
             Err(error)
         }
     }
+}
+
+/// Notes the keys of records as they pass.
+struct Noting {
+    records: RecordStream,
+    keys: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stream for Noting {
+    type Item = Result<Record>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.records.as_mut().poll_next(context);
+        if let Poll::Ready(Some(Ok(record))) = &next {
+            let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            keys.push(record.entry.key.as_str().to_owned());
+        }
+        next
+    }
+}
+
+/// EXP-15: removes every entry whose key is not among these, as deletes do.
+async fn remove_others(
+    store: &Store,
+    target: &Target,
+    transaction: &Transaction<'_>,
+    keys: &[String],
+) -> Result<()> {
+    let texts = target.texts();
+    let sql = store.named(
+        "SELECT e.key FROM @schema@.scope s JOIN @schema@.entry e ON e.tenant = s.tenant AND e.space = s.space \
+         WHERE s.tenant = $1 AND s.kind = $2 AND s.name = $3 \
+         AND NOT EXISTS (SELECT FROM unnest($4::text[]) n (key) WHERE n.key = e.key)",
+    );
+    let [tenant, kind, name] = target.values(&texts);
+    let others = transaction.query(&sql, &[tenant, kind, name, (&keys, Type::TEXT_ARRAY)]).await?;
+    let (now, any) = (store.time.parameter(), Expected::from(Expect::Any));
+    for other in &others {
+        let key: &str = column(other, 0, "key")?;
+        let mut values = Vec::with_capacity(8);
+        values.extend(target.values(&texts));
+        let own: [Value<'_>; 5] = [
+            (&now, Type::INT8),
+            (&key, Type::TEXT),
+            (&any.kind, Type::INT2),
+            (&any.version, Type::INT8),
+            (&any.sha256, Type::BYTEA),
+        ];
+        values.extend(own);
+        transaction.query(&store.statements.delete, &values).await?;
+    }
+    Ok(())
 }
 
 async fn steps(

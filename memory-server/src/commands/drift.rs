@@ -317,7 +317,7 @@ async fn restore(
         }
         Err(_) => None,
     };
-    let restored = backup.restore(backend, opened.memory.capabilities().erase).await?;
+    let restored = backup.restore(backend, &opened.memory.capabilities()).await?;
     if out.is_json() {
         out.document(&Report { restored, saved })?;
         return Ok(Exit::Ok);

@@ -3,6 +3,7 @@
 //! The transaction runs on the writer's thread, which takes the records from a channel as the stream gives them; other
 //! writers wait meanwhile. What is ahead of the thread is bounded by permits.
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,12 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use memory_core::{Atomicity, Error, ErrorKind, ImportOptions, ImportOutcome, Record, RecordStream, Result};
+use memory_core::{
+    Atomicity, Error, ErrorKind, ImportOptions, ImportOutcome, Key, Record, RecordStream, Result,
+};
 use rusqlite::ffi;
 use tokio::sync::Semaphore;
 
 use super::{add, import_step, next_step};
 use crate::batch::{Batch, Fault, Target};
+use crate::error::malformed;
 use crate::store::Store;
 use crate::write;
 use crate::writer::Cost;
@@ -39,7 +43,7 @@ struct Job {
     patience: Duration,
 }
 
-/// EXP-12, EXP-13.
+/// EXP-12, EXP-13, EXP-15.
 pub(super) async fn import(
     store: &Store,
     target: Target,
@@ -140,10 +144,14 @@ fn take(
     if options.atomicity == Atomicity::Replacement {
         write::drop_scope(batch, target)?;
     }
+    let mut named = (options.atomicity == Atomicity::Mirror).then(HashSet::new);
     let mut outcome = ImportOutcome::default();
     loop {
         match job.given.recv_timeout(job.patience) {
             Ok(Given::Step(first, records)) => {
+                if let Some(named) = &mut named {
+                    named.extend(records.iter().map(|record| record.entry.key.as_str().to_owned()));
+                }
                 let stored = import_step(batch, target, &records, options)?;
                 if let Some((at, error)) = stored.refused {
                     return Err(Fault::Refused(error.with_detail("index", first + at)));
@@ -151,7 +159,12 @@ fn take(
                 add(&mut outcome, stored.outcome);
                 job.room.add_permits(1);
             }
-            Ok(Given::End) => return Ok(outcome),
+            Ok(Given::End) => {
+                if let Some(named) = &named {
+                    remove_others(batch, target, named)?;
+                }
+                return Ok(outcome);
+            }
             Ok(Given::Failed(error)) => return Err(Fault::Refused(error)),
             Err(RecvTimeoutError::Timeout) => {
                 return Err(Fault::Refused(Error::new(
@@ -167,4 +180,29 @@ fn take(
             }
         }
     }
+}
+
+/// Removes every entry whose key is not among these.
+fn remove_others(batch: &mut Batch<'_>, target: &Target, named: &HashSet<String>) -> Result<(), Fault> {
+    let mut space = batch.space(&target.digest)?;
+    let mut others = Vec::new();
+    {
+        let mut statement = batch.statement("SELECT key FROM entry WHERE space = ?1")?;
+        let mut rows = statement.query([space.id])?;
+        while let Some(row) = rows.next()? {
+            let key: String = row.get(0)?;
+            if !named.contains(&key) {
+                others.push(Key::new(key).map_err(|_| malformed("key"))?);
+            }
+        }
+    }
+    let now = batch.now();
+    for key in &others {
+        // What has expired is nobody's to notice.
+        if let Some(old) = batch.old(&space, key)?.filter(|old| old.is_live(now)) {
+            batch.remove(target, &mut space, key, &old)?;
+        }
+    }
+    batch.keep(&target.digest, space);
+    Ok(())
 }

@@ -163,27 +163,6 @@ async fn a_backup_that_was_changed_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_put_back_is_what_was_saved() {
-    let Some(fixture) = Fixture::new().await else { return };
-    fixture.other_sets("kept", "1").await;
-    fixture.other_sets("gone", "1").await;
-    let error = refused(&fixture.session(DriftPolicy::Row), &fixture, "k").await;
-    fixture.other_sets("kept", "2").await;
-    fixture.other_sets("new", "2").await;
-    fixture.other_deletes("gone").await;
-    let backup = Backup::load(&backup_of(&error)).await.unwrap();
-    let difference = backup.difference(fixture.backend()).await.unwrap();
-    assert_eq!(difference.changed, [key("kept")]);
-    assert_eq!(difference.vanished, [key("gone")]);
-    assert_eq!(difference.appeared, [key("new")]);
-    let restored =
-        backup.clone().restore(fixture.backend(), fixture.memory.capabilities().erase).await.unwrap();
-    assert_eq!((restored.imported.created, restored.imported.replaced, restored.deleted), (1, 1, 1));
-    assert_eq!(backup.difference(fixture.backend()).await.unwrap(), Default::default());
-    assert_eq!(fixture.value("kept").await.unwrap(), "1");
-}
-
-#[tokio::test]
 async fn scenario_32_the_newest_and_those_not_cleared_are_kept() {
     let Some(fixture) = Fixture::new().await else { return };
     let mut limits = BackupLimits::default();

@@ -19,6 +19,7 @@ mod hands;
 mod meanwhile;
 mod own;
 mod races;
+mod restore;
 mod sessions;
 mod strict;
 mod support;

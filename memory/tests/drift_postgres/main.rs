@@ -17,6 +17,8 @@ mod hands;
 mod housekeeping;
 mod past;
 mod races;
+#[path = "../drift/restore.rs"]
+mod restore;
 #[path = "../drift/sessions.rs"]
 mod sessions;
 #[path = "../drift/strict.rs"]

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use memory_core::{
-    Backend, DeleteOptions, DriftToken, Entry, Error, ErrorKind, ImportOptions, ImportOutcome, Key,
-    ListQuery, OnExisting, Record, Result, Retry, Scope, Taken, Timestamp,
+    Atomicity, Backend, Capabilities, DeleteOptions, DriftToken, Entry, Error, ErrorKind, ImportOptions,
+    ImportOutcome, Key, ListQuery, OnExisting, Record, Result, Retry, Scope, Taken, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -128,21 +128,54 @@ impl Backup {
         }
     }
 
-    /// Makes the scope hold what the backup holds: its entries replace those that differ, and others are deleted. Each is
-    /// an ordinary write, a few in a transaction; where it fails midway, doing it again ends it.
+    /// Makes the scope hold what the backup holds: its entries replace those that differ, and others are deleted. Entries that
+    /// say the same stay as they are, with their versions and vectors; those that are put back have the vectors that they had.
     ///
-    /// Where the store judges how old a copy is (`judged`: `Capabilities::erase`), what was forgotten since it was made is
-    /// left out, and counted.
+    /// It is one transaction where the store has such ([`Capabilities::atomic_import`]): nobody sees a part of it, and who is
+    /// killed leaves the scope as it was or as the backup has it. What others write between the look at the scope and that
+    /// transaction is written over. Elsewhere each is an ordinary write, a few in a transaction; where it fails midway, doing
+    /// it again ends it.
+    ///
+    /// Where the store judges how old a copy is ([`Capabilities::erase`]), what was forgotten since it was made is left out,
+    /// and counted.
     ///
     /// # Errors
     /// As the writes fail.
-    pub async fn restore(self, backend: &dyn Backend, judged: bool) -> Result<Restored> {
+    pub async fn restore(self, backend: &dyn Backend, capabilities: &Capabilities) -> Result<Restored> {
+        let taken = if capabilities.erase { Taken::At(self.timestamp) } else { Taken::New };
+        let options = ImportOptions::default().with_on_existing(OnExisting::Replace).with_taken(taken);
+        if capabilities.atomic_import {
+            self.restore_whole(backend, options.with_atomicity(Atomicity::Mirror)).await
+        } else {
+            self.restore_in_steps(backend, options).await
+        }
+    }
+
+    async fn restore_whole(self, backend: &dyn Backend, options: ImportOptions) -> Result<Restored> {
+        let mut saved: BTreeMap<Key, Record> =
+            self.records.into_iter().map(|record| (record.entry.key.clone(), record)).collect();
+        let (mut records, mut deleted) = (Vec::with_capacity(saved.len()), 0);
+        let mut held = backend.export_scope(&self.scope).await?;
+        while let Some(record) = std::future::poll_fn(|context| held.as_mut().poll_next(context)).await {
+            let record = record?;
+            match saved.remove(&record.entry.key) {
+                None => deleted += 1,
+                // As the store has it, with its times and its vectors.
+                Some(before) if says_the_same(&before.entry, &record.entry) => records.push(Ok(record)),
+                Some(before) => records.push(Ok(before)),
+            }
+        }
+        records.extend(saved.into_values().map(Ok));
+        let records = Box::pin(Records(records.into_iter()));
+        let imported = backend.import_scope(&self.scope, records, options).await?;
+        Ok(Restored { imported, deleted })
+    }
+
+    async fn restore_in_steps(self, backend: &dyn Backend, options: ImportOptions) -> Result<Restored> {
         let difference = self.difference(backend).await?;
         let wanted: BTreeSet<Key> = difference.changed.into_iter().chain(difference.vanished).collect();
         let records: Vec<Result<Record>> =
             self.records.into_iter().filter(|record| wanted.contains(&record.entry.key)).map(Ok).collect();
-        let taken = if judged { Taken::At(self.timestamp) } else { Taken::New };
-        let options = ImportOptions::default().with_on_existing(OnExisting::Replace).with_taken(taken);
         let imported =
             backend.import_scope(&self.scope, Box::pin(Records(records.into_iter())), options).await?;
         let mut restored = Restored { imported, deleted: 0 };
