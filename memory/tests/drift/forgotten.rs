@@ -75,7 +75,7 @@ async fn a_backup_with_a_forgotten_key_keeps_the_rest_and_is_a_backup() {
         (before.timestamp, before.generation_observed, before.generation_actual, before.generation_snapshot)
     );
     fixture.other_deletes("kept").await;
-    after.restore(fixture.backend(), true).await.unwrap();
+    after.restore(fixture.backend(), &fixture.memory.capabilities()).await.unwrap();
     assert_eq!(fixture.value("kept").await.as_deref(), Some("\"tea\""));
     assert_eq!(step(&forgotten(&fixture, &of_key(&fixture)).await), (StepOutcome::Nothing, 0), "again");
 }
