@@ -224,22 +224,23 @@ $$;
 -- As before, but many scopes in one step: removes about `p_limit` rows of dropped scopes. Returns how many; 0: there are none
 -- left, or others sweep them.
 CREATE OR REPLACE FUNCTION @schema@.sweep_garbage(p_limit integer) RETURNS integer LANGUAGE plpgsql
-SET geqo_seed = 0.271828 AS $$
+-- A scope's share of a table is small, whatever the planner thinks of tables that nobody has analysed.
+SET geqo_seed = 0.271828 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     g @schema@.garbage;
     step integer;
     removed integer := 0;
 BEGIN
     FOR g IN SELECT * FROM @schema@.garbage LIMIT p_limit FOR UPDATE SKIP LOCKED LOOP
-        DELETE FROM @schema@.vector v WHERE v.tenant = g.tenant AND v.space = g.space AND (v.key, v.model) IN (
-            SELECT d.key, d.model FROM @schema@.vector d WHERE d.tenant = g.tenant AND d.space = g.space LIMIT p_limit
-        );
+        DELETE FROM @schema@.vector v WHERE v.ctid = ANY (ARRAY(
+            SELECT d.ctid FROM @schema@.vector d WHERE d.tenant = g.tenant AND d.space = g.space LIMIT p_limit
+        ));
         GET DIAGNOSTICS step = ROW_COUNT;
         removed := removed + step;
         IF step < p_limit THEN
-            DELETE FROM @schema@.entry e WHERE e.tenant = g.tenant AND e.space = g.space AND e.key IN (
-                SELECT d.key FROM @schema@.entry d WHERE d.tenant = g.tenant AND d.space = g.space LIMIT p_limit
-            );
+            DELETE FROM @schema@.entry e WHERE e.ctid = ANY (ARRAY(
+                SELECT d.ctid FROM @schema@.entry d WHERE d.tenant = g.tenant AND d.space = g.space LIMIT p_limit
+            ));
             GET DIAGNOSTICS step = ROW_COUNT;
             removed := removed + step;
             IF step < p_limit THEN
@@ -254,7 +255,8 @@ END $$;
 
 -- As before, but a scope that somebody writes to is left for the next time: nobody waits for their transaction.
 CREATE OR REPLACE FUNCTION @schema@.sweep_space(p_tenant text, p_space bigint, p_now bigint, p_limit integer)
-RETURNS integer LANGUAGE plpgsql SET geqo_seed = 0.271828 AS $$
+RETURNS integer LANGUAGE plpgsql
+SET geqo_seed = 0.271828 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     s @schema@.scope;
     o record;
@@ -267,11 +269,11 @@ BEGIN
         RETURN 0;
     END IF;
     FOR o IN
-        DELETE FROM @schema@.entry e WHERE e.tenant = p_tenant AND e.space = p_space AND e.key IN (
-            SELECT d.key FROM @schema@.entry d
+        DELETE FROM @schema@.entry e WHERE e.ctid = ANY (ARRAY(
+            SELECT d.ctid FROM @schema@.entry d
             WHERE d.tenant = p_tenant AND d.space = p_space AND d.expires_at <= coalesce(p_now, @schema@.now_ms())
             LIMIT p_limit
-        )
+        ))
         RETURNING e.key, e.version, e.size, e.tokens
     LOOP
         IF s.vectors > 0 THEN

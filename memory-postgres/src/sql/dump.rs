@@ -63,16 +63,10 @@ impl Engine {
     ) -> Result<()> {
         let mut out = Out { sender, lines: Vec::new(), bytes: 0 };
         out.line(&Line::MemorySqlDump(Header { version: VERSION, dialect: DIALECT.to_owned() })).await?;
-        self.settled(state).await?;
-        let there = self
-            .admin
-            .look("SELECT written FROM mem_sql.scopes WHERE hex = $1", &[(&state.hex.as_str(), Type::TEXT)])
-            .await?;
         let mut counts = Counts::default();
-        if there.first().is_some_and(|row| row.get(0)) {
-            let deadline = self.deadline(None);
-            let mut leased = self.session(state, deadline).await?;
-            let dumped = self.dump_all(state, &mut leased, &mut out, &mut counts, ready).await;
+        if let Some((mut leased, defined)) = self.begin_dump(state).await? {
+            drop(ready);
+            let dumped = self.dump_all(&mut leased, &mut out, &mut counts, defined).await;
             // Whatever became of it, the session's transaction ends with it.
             self.pool.retire(leased);
             dumped?;
@@ -81,16 +75,45 @@ impl Engine {
         out.flush().await
     }
 
+    /// A session over a snapshot of the scope's database, and what is defined there; `None`: there is none.
+    async fn begin_dump(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<Option<(Leased, Vec<Defined>)>> {
+        const TRIES: u32 = 4;
+        let mut tries = 0;
+        loop {
+            self.settled(state).await?;
+            let there = self
+                .admin
+                .look(
+                    "SELECT written FROM mem_sql.scopes WHERE hex = $1",
+                    &[(&state.hex.as_str(), Type::TEXT)],
+                )
+                .await?;
+            if !there.first().is_some_and(|row| row.get(0)) {
+                return Ok(None);
+            }
+            let mut leased = self.session(state, self.deadline(None)).await?;
+            match self.definitions(state, &mut leased).await {
+                Ok(defined) => return Ok(Some((leased, defined))),
+                Err(error) => {
+                    state.forget(leased.session.generation);
+                    self.pool.retire(leased);
+                    tries += 1;
+                    // The session was of a database that is gone, or that waited for whether it goes.
+                    if tries >= TRIES || !fault::is_of_another_age(&error) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
     async fn dump_all(
-        self: &Arc<Self>,
-        state: &Arc<ScopeState>,
+        &self,
         leased: &mut Leased,
         out: &mut Out<'_>,
         counts: &mut Counts,
-        ready: tokio::sync::oneshot::Sender<()>,
+        defined: Vec<Defined>,
     ) -> Result<()> {
-        let defined = self.definitions(state, leased).await?;
-        drop(ready);
         for one in defined {
             let object = |kind, text| Line::Object(Object { kind, name: one.name.clone(), sql: text });
             let text = one.text.clone().unwrap_or_default();

@@ -7,6 +7,11 @@ use super::wire::{Fault, Lost};
 /// The statement did not fit into the quota.
 pub(crate) const NO_ROOM: &str = "MM002";
 
+/// Whether a session was of a database that is not there any more, or that waits for whether it goes.
+pub(crate) fn is_of_another_age(error: &Error) -> bool {
+    error.details().get("sqlstate").and_then(|state| state.as_str()) == Some("MM001")
+}
+
 /// Longest message that is handed on.
 const LONGEST: usize = 300;
 

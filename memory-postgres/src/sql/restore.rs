@@ -14,7 +14,7 @@ use super::dump::{lost, quote};
 use super::dump_format::{DIALECT, Kind, Line, Table, VERSION};
 use super::engine::Engine;
 use super::fault;
-use super::pool::Leased;
+use super::pool::{Leased, ScopeState};
 use super::statements::{COMMIT_PATIENCE, limits, uncalled};
 use super::talk::{Heard, Talk};
 use super::values::Sink;
@@ -68,11 +68,7 @@ impl Engine {
         let state = self.pool.scope(scope);
         let deadline = self.deadline(None);
         let guard = self.lock(&state, deadline).await?;
-        let mut leased = self.session(&state, deadline).await?;
-        if let Err(error) = self.admit(&state, leased.session.generation).await {
-            self.pool.rest(leased);
-            return Err(error);
-        }
+        let mut leased = self.entered(&state, deadline).await?;
         let restored = self.restore_into(&mut leased, &mut dump, mode).await;
         match restored {
             Ok(outcome) => {
@@ -90,19 +86,38 @@ impl Engine {
         }
     }
 
+    /// A session in a transaction that writes.
+    async fn entered(self: &Arc<Self>, state: &Arc<ScopeState>, deadline: Instant) -> Result<Leased> {
+        const TRIES: u32 = 4;
+        let mut tries = 0;
+        loop {
+            let mut leased = self.session(state, deadline).await?;
+            if let Err(error) = self.admit(state, leased.session.generation).await {
+                self.pool.rest(leased);
+                return Err(error);
+            }
+            let begin = format!(
+                "BEGIN; {}; SELECT mem_sql.enter({}); SET CONSTRAINTS ALL DEFERRED",
+                limits(deadline),
+                leased.session.generation
+            );
+            let Err(refused) = said(&mut leased, &begin, deadline).await else { return Ok(leased) };
+            state.forget(leased.session.generation);
+            leased.session.ask_to_end();
+            self.pool.retire(leased);
+            tries += 1;
+            if tries >= TRIES || !fault::is_of_another_age(&refused.error) {
+                return Err(refused.error);
+            }
+        }
+    }
+
     async fn restore_into(
         &self,
         leased: &mut Leased,
         dump: &mut DumpStream,
         mode: RestoreMode,
     ) -> Result<RestoreOutcome> {
-        let deadline = self.deadline(None);
-        let begin = format!(
-            "BEGIN; {}; SELECT mem_sql.enter({}); SET CONSTRAINTS ALL DEFERRED",
-            limits(deadline),
-            leased.session.generation
-        );
-        said(leased, &begin, deadline).await?;
         let schema = leased.state.hex.schema();
         let there = self.admin.look(THERE, &[(&schema, Type::TEXT)]).await?;
         if mode == RestoreMode::IntoEmpty && !there.is_empty() {

@@ -122,14 +122,23 @@ impl Store {
 
     /// Waits until the server has ended what it was doing for programs that were killed: their last statement may go on.
     pub(crate) async fn settled(&self) {
-        let Some((server, databases)) = &self.server else { return };
-        let admin = connect(&format!("{server}/postgres")).await;
-        let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = ANY ($1) AND backend_type = 'client backend'";
+        self.settled_beside(0).await;
+    }
+
+    /// The same, beside so many sessions of others.
+    pub(crate) async fn settled_beside(&self, sessions: i64) {
         let begun = Instant::now();
-        while admin.query_one(busy, &[databases]).await.unwrap().get::<_, i64>(0) > 0 {
+        while self.sessions().await > sessions {
             assert!(begun.elapsed() < PATIENCE, "a killed program's sessions do not end");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Sessions that programs have with the server's databases now.
+    pub(crate) async fn sessions(&self) -> i64 {
+        let Some((server, databases)) = &self.server else { return 0 };
+        let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = ANY ($1) AND backend_type = 'client backend'";
+        connect(&format!("{server}/postgres")).await.query_one(busy, &[databases]).await.unwrap().get(0)
     }
 
     /// The tables of a server that hold a text in some row.
