@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_core::sql::SqlScopesQuery;
 use memory_core::{
     Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
     EvictOutcome, Health, HealthStatus, Moment, Provider, Reclaimed, Result, Scope, ScopeId, ScopeKind,
@@ -262,11 +261,11 @@ impl Provider for PostgresProvider {
             match target {
                 EraseTarget::Scope(scope) => erased.databases = u64::from(engine.drop_scope(scope).await?),
                 EraseTarget::Tenant(tenant) => loop {
-                    let page = engine.scopes(tenant, SqlScopesQuery::default()).await?;
-                    for (scope, _) in &page.scopes {
+                    let some = engine.some_of(tenant).await?;
+                    for scope in &some {
                         erased.databases += u64::from(engine.drop_scope(scope).await?);
                     }
-                    if page.next.is_none() {
+                    if some.is_empty() {
                         break;
                     }
                 },
@@ -274,6 +273,9 @@ impl Provider for PostgresProvider {
             }
         }
         erased.remains = erase::scrub(&self.store).await?;
+        if let Some(engine) = &self.sql {
+            erased.remains.extend(engine.scrub().await);
+        }
         Ok(erased)
     }
 

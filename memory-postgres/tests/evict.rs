@@ -12,7 +12,7 @@ use memory_core::{
     Provider as _, Scope, ScopeUse, ScopeUsesQuery, Timestamp,
 };
 use memory_postgres::PostgresProvider;
-use support::{Database, TestClock};
+use support::{Database, TestClock, drop_role, older, program};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -144,4 +144,38 @@ async fn a_run_that_ends_while_replicas_write_to_it_stays_ended() {
     assert_eq!(replicas[1].reclaim().await.unwrap().fences, 20);
     let again = Scope::run("acme", "r0").unwrap();
     assert!(replicas[1].put(&again, &key(), Json::from(1)).await.unwrap().created);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_owns_nothing_goes_on_when_older_tables_are_brought_up_to_date() {
+    let Some(database) = Database::fresh().await else { return };
+    older::tables(&database, 2).await;
+    let (role, config) = program(&database).await;
+    // As the older program was provisioned.
+    let client = database.client().await;
+    client
+        .batch_execute(&format!(
+            "GRANT USAGE ON SCHEMA memory TO {role}; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memory TO {role}; \
+             GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA memory TO {role}; \
+             REVOKE INSERT, UPDATE, DELETE ON memory.migration, memory.guard FROM {role}"
+        ))
+        .await
+        .unwrap();
+    drop(PostgresProvider::open(database.config()).await.unwrap());
+    let one =
+        PostgresProvider::open(config.with_migrate(false).with_use_granularity(Duration::from_millis(1)))
+            .await
+            .unwrap();
+    let (scope, run) = (Scope::user("acme", "ada").unwrap(), Scope::run("acme", "r").unwrap());
+    one.put(&scope, &key(), Json::from(1)).await.unwrap();
+    one.put(&run, &key(), Json::from(1)).await.unwrap();
+    one.end_run(&run.tenant, &run.id).await.unwrap();
+    let late = one.put(&run, &key(), Json::from(1)).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::RunEnded, "{late:?}");
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert!(one.evict(&scope, Timestamp::MAX).await.unwrap().is_evicted());
+    one.reclaim().await.unwrap();
+    one.close().await.unwrap();
+    drop_role(&database, &role).await;
 }

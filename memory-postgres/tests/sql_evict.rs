@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
 use memory_core::{
-    Backend as _, BackendExt as _, Clock as _, ErrorKind, EvictOutcome, GetOptions, Json, Kept, Key,
-    Provider as _, Result, RunContext, Scope, ScopeId, ScopeUse, ScopeUsesQuery, Timestamp,
+    Backend as _, BackendExt as _, Clock as _, EraseTarget, ErrorKind, EvictOutcome, GetOptions, Json, Kept,
+    Key, Provider as _, Result, RunContext, Scope, ScopeId, ScopeUse, ScopeUsesQuery, Timestamp,
 };
 use memory_postgres::PostgresProvider;
 use support::TestClock;
@@ -332,6 +332,21 @@ async fn a_run_whose_end_died_halfway_has_ended_for_everybody() {
     }
     one.end_run(&run.tenant, &run.id).await.unwrap();
     assert_eq!(world.count("memory.leaving").await, 0);
+}
+
+/// FGT-1: also the names of scopes whose agents only ever read.
+#[tokio::test(flavor = "multi_thread")]
+async fn forgetting_a_tenant_leaves_no_name_of_a_scope_that_was_only_read() {
+    let Some(world) = World::new().await else { return };
+    let (one, read, written) = (world.replica().await, ada(), Scope::agent("acme", "planner").unwrap());
+    assert_eq!(ask(&one, &read, "SELECT 1").await.unwrap(), "[[1]]");
+    fill(&one, &written).await;
+    let other = Scope::user("other", "ada").unwrap();
+    fill(&one, &other).await;
+    let erased = one.erase(&EraseTarget::Tenant(read.tenant.clone())).await.unwrap();
+    assert_eq!(erased.databases, 1, "{erased:?}");
+    assert_eq!(world.count("mem_sql.scopes WHERE tenant = 'acme'").await, 0);
+    assert_eq!(databases(&one, &other).await, 1);
 }
 
 /// GC-11: what goes is a beginning of what was written, never something in the middle, in either facet.

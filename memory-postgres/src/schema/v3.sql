@@ -31,6 +31,21 @@ CREATE TABLE @schema@.leaving (
     PRIMARY KEY (hex, token)
 );
 
+-- Who may write scopes may say when they were used.
+DO $$
+DECLARE
+    who text;
+BEGIN
+    FOR who IN
+        SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+        FROM pg_class c, aclexplode(c.relacl) a
+        WHERE c.oid = '@schema@.scope'::regclass AND a.privilege_type = 'UPDATE' AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON @schema@.scope_use, @schema@.ended_run, @schema@.leaving TO ' || who;
+        EXECUTE 'GRANT SELECT, UPDATE ON @schema@.uses_since TO ' || who;
+    END LOOP;
+END $$;
+
 -- No two scopes share it: the lengths come first.
 CREATE FUNCTION @schema@.scope_mark(p_tenant text, p_kind smallint, p_name text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

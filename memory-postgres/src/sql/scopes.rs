@@ -12,6 +12,7 @@ use super::engine::{Engine, number_of};
 use super::pool::ScopeState;
 use super::room::Filled;
 use super::transactions::Ended;
+use crate::error::Effect;
 use crate::kv::uses::kind_of;
 
 /// Tables, views and materialised views of a schema, and their columns in order.
@@ -162,6 +163,27 @@ impl Engine {
             Ok(was)
         })
         .await
+    }
+
+    /// Scopes of a tenant of which anything is there, also where nothing was ever committed.
+    pub(crate) async fn some_of(self: &Arc<Self>, tenant: &TenantId) -> Result<Vec<Scope>> {
+        self.wake()?;
+        let sql = "SELECT kind, id FROM mem_sql.scopes WHERE tenant = $1 ORDER BY kind, id LIMIT 200";
+        let rows = self.admin.look(sql, &[(&tenant.as_str(), Type::TEXT)]).await?;
+        rows.iter().map(|row| scope_of(tenant, row)).collect()
+    }
+
+    /// Lets the server overwrite names of scopes that are gone. What is left until later, in words.
+    pub(crate) async fn scrub(&self) -> Option<String> {
+        let vacuumed = match self.admin.connections.take().await {
+            Ok(connection) => connection.batch("VACUUM mem_sql.scopes", Effect::None).await,
+            Err(error) => Err(error),
+        };
+        vacuumed.err().map(|_| {
+            "pages of `mem_sql.scopes`, in the database for agents' SQL, could not be vacuumed; its owner runs \
+             `VACUUM mem_sql.scopes`"
+                .to_owned()
+        })
     }
 
     /// Forgets what is known of a database that is gone.
