@@ -10,29 +10,31 @@
     reason = "tests stop at what they did not expect"
 )]
 
+#[path = "support/program.rs"]
+mod program;
+#[path = "support/store.rs"]
+mod store;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use memory::sql::StatementOptions;
 use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId};
 
+use crate::program::command;
+use crate::store::{Kind, ONE, Store};
+
 /// How much more many scopes may take than one: pages of listings, caches, the names of those that a report tells.
 const MORE_KIB: u64 = 32 << 10;
 
 /// Runs the command to its end; how long it took, and the most memory it held, in KiB.
-fn measured(home: &Path, arguments: &[&str]) -> (Duration, u64) {
+fn measured(home: &Path, store: &Store, arguments: &[&str]) -> (Duration, u64) {
     let started = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_memory"))
-        .args(arguments)
-        .args(["-q", "--json", "--url", "sqlite:from.db?use_granularity_ms=1&durability=normal"])
-        .current_dir(home)
-        .env("HOME", home)
-        .env_remove("MEMORY_URL")
-        .env_remove("MEMORY_TENANT")
-        .env_remove("MEMORY_CONFIG")
-        .stdin(Stdio::null())
+    let mut child = command(home, arguments)
+        .args(["-q", "--json", "--url", &store.url])
         .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
         .spawn()
         .unwrap();
     let status = format!("/proc/{}/status", child.id());
@@ -51,9 +53,8 @@ fn measured(home: &Path, arguments: &[&str]) -> (Duration, u64) {
     (started.elapsed(), peak)
 }
 
-async fn filled(home: &Path, count: usize) -> Memory {
-    let url = format!("sqlite:{}?durability=normal", home.join("from.db").display());
-    let memory = memory::open(&url).await.unwrap();
+async fn filled(store: &Store, count: usize) -> Memory {
+    let memory = store.open().await;
     for at in 0..count {
         let scope = Scope::user(["a", "b", "c"][at % 3], &format!("user-{at}")).unwrap();
         let items =
@@ -63,7 +64,7 @@ async fn filled(home: &Path, count: usize) -> Memory {
         if at % 10 == 0 {
             let id = |id: &str| ScopeId::new(id).unwrap();
             let run = RunContext::new(scope.tenant.clone(), id("t"), id("r"));
-            let sql = "CREATE TABLE t (a)";
+            let sql = "CREATE TABLE t (a INTEGER)";
             let facet = memory.sql().unwrap();
             facet.exec(&run, &scope, sql, &[], StatementOptions::default()).await.unwrap();
         }
@@ -72,10 +73,15 @@ async fn filled(home: &Path, count: usize) -> Memory {
 }
 
 /// A dry run by both rules, a sweep by size that takes half, one by idle time that takes the rest: what each took.
-async fn costs(count: usize) -> [u64; 3] {
+async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     let home = tempfile::tempdir().unwrap();
+    let mut store = kind.fresh(home.path()).await;
+    store.url.push_str(match kind {
+        Kind::Sqlite => "?use_granularity_ms=1&durability=normal",
+        Kind::Postgres { .. } => "&use_granularity_ms=1",
+    });
     let started = Instant::now();
-    let memory = filled(home.path(), count).await;
+    let memory = filled(&store, count).await;
     let filled = started.elapsed();
     let mut bytes = 0;
     for tenant in ["a", "b", "c"] {
@@ -93,12 +99,11 @@ async fn costs(count: usize) -> [u64; 3] {
     drop(memory);
     std::thread::sleep(Duration::from_millis(50));
     let half = (bytes / 2).to_string();
-    let (dry, of_dry) = measured(
-        home.path(),
-        &["gc", "--dry-run", "--idle", "1d", "--max-bytes", &half, "--min-idle", "10ms"],
-    );
-    let (by_size, of_size) = measured(home.path(), &["gc", "--max-bytes", &half, "--min-idle", "10ms"]);
-    let (by_idle, of_idle) = measured(home.path(), &["gc", "--idle", "10ms"]);
+    let measured = |arguments: &[&str]| measured(home.path(), &store, arguments);
+    let (dry, of_dry) =
+        measured(&["gc", "--dry-run", "--idle", "1d", "--max-bytes", &half, "--min-idle", "10ms"]);
+    let (by_size, of_size) = measured(&["gc", "--max-bytes", &half, "--min-idle", "10ms"]);
+    let (by_idle, of_idle) = measured(&["gc", "--idle", "10ms"]);
     println!(
         "{count} scopes of three entries, a tenth with a database, written in {:.1} s: dry run {:.2} s, {} MiB; by size, \
          half of the bytes, {:.1} s, {} MiB; by idle time, the rest, {:.1} s, {} MiB",
@@ -113,11 +118,23 @@ async fn costs(count: usize) -> [u64; 3] {
     [of_dry, of_size, of_idle]
 }
 
-#[tokio::test]
-async fn thousands_of_scopes_are_swept_in_little_memory() {
-    let count = std::env::var("MEMORY_GC_SCOPES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
-    let (one, many) = (costs(1).await, costs(count).await);
+async fn takes_little(kind: &Kind, usual: usize) {
+    let _one = ONE.lock().await;
+    let count = std::env::var("MEMORY_GC_SCOPES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let (one, many) = (costs(kind, 1).await, costs(kind, count).await);
     for ((what, many), one) in ["dry run", "by size", "by idle time"].iter().zip(many).zip(one) {
         assert!(many < one + MORE_KIB, "{what}: {many} KiB, over one scope {one} KiB");
     }
+}
+
+#[tokio::test]
+async fn thousands_of_scopes_are_swept_in_little_memory() {
+    takes_little(&Kind::Sqlite, 2_000).await;
+}
+
+#[tokio::test]
+async fn hundreds_are_on_a_server() {
+    let keys = tempfile::tempdir().unwrap();
+    let Some(kind) = Kind::postgres(keys.path()) else { return };
+    takes_little(&kind, 300).await;
 }
