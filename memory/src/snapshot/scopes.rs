@@ -33,6 +33,8 @@ pub(super) struct Walk<'a> {
     /// The one tenant that is asked for.
     only_tenant: Option<TenantId>,
     only_scope: Option<Scope>,
+    /// Whether the one scope was looked for.
+    has_looked: bool,
     tenants: VecDeque<TenantId>,
     last_tenant: Option<TenantId>,
     no_more_tenants: bool,
@@ -48,6 +50,7 @@ impl<'a> Walk<'a> {
             moment: None,
             only_tenant: scope.map(|scope| &scope.tenant).or(tenant).cloned(),
             only_scope: scope.cloned(),
+            has_looked: false,
             tenants: VecDeque::new(),
             last_tenant: None,
             no_more_tenants: false,
@@ -65,12 +68,34 @@ impl<'a> Walk<'a> {
 
     /// The next scope, by tenant, kind and id.
     pub(super) async fn next(&mut self) -> Result<Option<Found>> {
+        let Some(only) = self.only_scope.clone() else { return self.any().await };
+        if std::mem::replace(&mut self.has_looked, true) {
+            return Ok(None);
+        }
+        if let Some(found) = self.alone(&only).await? {
+            return Ok(Some(found));
+        }
         loop {
-            let Some(found) = self.any().await? else { return Ok(None) };
-            if self.only_scope.as_ref().is_none_or(|only| *only == found.scope) {
-                return Ok(Some(found));
+            match self.any().await? {
+                Some(found) if found.scope < only => {}
+                found => return Ok(found.filter(|found| found.scope == only)),
             }
         }
+    }
+
+    /// A scope whose entries are counted now: that saves the listing. One without may have held some at the moment.
+    async fn alone(&self, scope: &Scope) -> Result<Option<Found>> {
+        let counts = self.provider.capabilities().stats && scope.kind.is_durable();
+        let Some(backend) = self.provider.backend().filter(|_| counts) else { return Ok(None) };
+        let stats = backend.stats(scope).await?;
+        if stats.entries == 0 {
+            return Ok(None);
+        }
+        let sql = match self.provider.sql() {
+            Some(sql) => Some(sql.sql_usage(scope).await?.bytes).filter(|bytes| *bytes > 0),
+            None => None,
+        };
+        Ok(Some(Found { scope: scope.clone(), entries: Some(stats.bytes), sql }))
     }
 
     async fn any(&mut self) -> Result<Option<Found>> {
