@@ -15,43 +15,16 @@ mod program;
 #[path = "support/store.rs"]
 mod store;
 
-use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use memory::sql::StatementOptions;
 use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId};
 
-use crate::program::command;
+use crate::program::measured;
 use crate::store::{Kind, ONE, Store};
 
 /// How much more many scopes may take than one: pages of listings, caches, the names of those that a report tells.
 const MORE_KIB: u64 = 32 << 10;
-
-/// Runs the command to its end; how long it took, and the most memory it held, in KiB.
-fn measured(home: &Path, store: &Store, arguments: &[&str]) -> (Duration, u64) {
-    let started = Instant::now();
-    let mut child = command(home, arguments)
-        .args(["-q", "--json", "--url", &store.url])
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
-    let ended = loop {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let now = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
-        peak = peak.max(now);
-        if let Some(ended) = child.try_wait().unwrap() {
-            break ended;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    assert!(ended.success(), "{arguments:?}: {ended}");
-    (started.elapsed(), peak)
-}
 
 async fn filled(store: &Store, count: usize) -> Memory {
     let memory = store.open().await;
@@ -99,7 +72,9 @@ async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     drop(memory);
     std::thread::sleep(Duration::from_millis(50));
     let half = (bytes / 2).to_string();
-    let measured = |arguments: &[&str]| measured(home.path(), &store, arguments);
+    let measured = |arguments: &[&str]| {
+        measured(home.path(), &[arguments, &["-q", "--json", "--url", &store.url]].concat())
+    };
     let (dry, of_dry) =
         measured(&["gc", "--dry-run", "--idle", "1d", "--max-bytes", &half, "--min-idle", "10ms"]);
     let (by_size, of_size) = measured(&["gc", "--max-bytes", &half, "--min-idle", "10ms"]);

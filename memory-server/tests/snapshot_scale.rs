@@ -10,45 +10,17 @@
     reason = "tests stop at what they did not expect"
 )]
 
+#[path = "support/program.rs"]
+mod program;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use memory::{BulkOptions, Json, Key, Memory, NewEntry, Scope};
 
+use crate::program::measured;
+
 /// How much more a large store may take than a small one: what a provider reads ahead, its caches, and a step of an import.
 const MORE_KIB: u64 = 48 << 10;
-
-/// Runs the command to its end; how long it took, and the most memory it held, in KiB.
-fn measured(home: &Path, arguments: &[&str]) -> (Duration, u64) {
-    let started = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_memory"))
-        .args(arguments)
-        .arg("-q")
-        .current_dir(home)
-        .env("HOME", home)
-        .env_remove("MEMORY_URL")
-        .env_remove("MEMORY_TENANT")
-        .env_remove("MEMORY_CONFIG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
-    let ended = loop {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let now = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
-        peak = peak.max(now);
-        if let Some(ended) = child.try_wait().unwrap() {
-            break ended;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    assert!(ended.success(), "{arguments:?}: {ended}");
-    (started.elapsed(), peak)
-}
 
 async fn open(home: &Path, name: &str) -> Memory {
     memory::open(&format!("sqlite:{}", home.join(name).display())).await.unwrap()
@@ -56,9 +28,9 @@ async fn open(home: &Path, name: &str) -> Memory {
 
 /// Every command over the store `from.db`: what each took at its peak.
 fn costs(home: &Path, what: &str) -> [u64; 3] {
-    let (snapshot, of_snapshot) = measured(home, &["snapshot", "s", "--url", "sqlite:from.db"]);
-    let (restore, of_restore) = measured(home, &["restore", "s", "--url", "sqlite:restored.db"]);
-    let (migrate, of_migrate) = measured(home, &["migrate", "sqlite:from.db", "sqlite:moved.db"]);
+    let (snapshot, of_snapshot) = measured(home, &["snapshot", "s", "-q", "--url", "sqlite:from.db"]);
+    let (restore, of_restore) = measured(home, &["restore", "s", "-q", "--url", "sqlite:restored.db"]);
+    let (migrate, of_migrate) = measured(home, &["migrate", "sqlite:from.db", "sqlite:moved.db", "-q"]);
     let file = home.join("s").metadata().unwrap().len();
     println!(
         "{what}: a file of {} MiB; snapshot {:.1} s, {} MiB; restore {:.1} s, {} MiB; move {:.1} s, {} MiB",

@@ -58,3 +58,25 @@ pub(crate) fn moment(random: &mut Random, whole_run: Duration) -> Duration {
 pub(crate) fn rounds(usual: u64) -> u64 {
     std::env::var("MEMORY_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
 }
+
+/// Runs the command to its end; how long it took, and the most memory it held, in KiB.
+#[cfg(target_os = "linux")]
+pub(crate) fn measured(home: &Path, arguments: &[&str]) -> (Duration, u64) {
+    let started = std::time::Instant::now();
+    let mut command = command(home, arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let ended = loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let now = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+        peak = peak.max(now);
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(ended.success(), "{arguments:?}: {ended}");
+    (started.elapsed(), peak)
+}
