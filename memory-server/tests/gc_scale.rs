@@ -10,6 +10,8 @@
     reason = "tests stop at what they did not expect"
 )]
 
+#[path = "support/many.rs"]
+mod many;
 #[path = "support/program.rs"]
 mod program;
 #[path = "support/store.rs"]
@@ -17,33 +19,12 @@ mod store;
 
 use std::time::{Duration, Instant};
 
-use memory::sql::StatementOptions;
-use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId};
-
+use crate::many::{TENANTS, filled};
 use crate::program::measured;
 use crate::store::{Kind, ONE, Store};
 
 /// How much more many scopes may take than one: pages of listings, caches, the names of those that a report tells.
 const MORE_KIB: u64 = 32 << 10;
-
-async fn filled(store: &Store, count: usize) -> Memory {
-    let memory = store.open().await;
-    for at in 0..count {
-        let scope = Scope::user(["a", "b", "c"][at % 3], &format!("user-{at}")).unwrap();
-        let items =
-            (0..3).map(|at| NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string("a few words")));
-        memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
-        // Every tenth has a database too.
-        if at % 10 == 0 {
-            let id = |id: &str| ScopeId::new(id).unwrap();
-            let run = RunContext::new(scope.tenant.clone(), id("t"), id("r"));
-            let sql = "CREATE TABLE t (a INTEGER)";
-            let facet = memory.sql().unwrap();
-            facet.exec(&run, &scope, sql, &[], StatementOptions::default()).await.unwrap();
-        }
-    }
-    memory
-}
 
 /// A dry run by both rules, a sweep by size that takes half, one by idle time that takes the rest: what each took.
 async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
@@ -57,7 +38,7 @@ async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     let memory = filled(&store, count).await;
     let filled = started.elapsed();
     let mut bytes = 0;
-    for tenant in ["a", "b", "c"] {
+    for tenant in TENANTS {
         let tenant = memory::TenantId::new(tenant).unwrap();
         let mut query = memory::ScopeUsesQuery::default().with_limit(1_000);
         loop {
@@ -95,7 +76,7 @@ async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
 
 async fn takes_little(kind: &Kind, usual: usize) {
     let _one = ONE.lock().await;
-    let count = std::env::var("MEMORY_GC_SCOPES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let count = many::count("MEMORY_GC_SCOPES", usual);
     let (one, many) = (costs(kind, 1).await, costs(kind, count).await);
     for ((what, many), one) in ["dry run", "by size", "by idle time"].iter().zip(many).zip(one) {
         assert!(many < one + MORE_KIB, "{what}: {many} KiB, over one scope {one} KiB");

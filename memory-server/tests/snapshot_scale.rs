@@ -1,4 +1,5 @@
-//! Snapshots, restores and moves of large stores take no more memory than those of small ones. Prints what they cost.
+//! Listings, snapshots, restores and moves of large stores take no more memory than those of small ones. Prints what they
+//! cost.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -10,31 +11,44 @@
     reason = "tests stop at what they did not expect"
 )]
 
+#[path = "support/many.rs"]
+mod many;
 #[path = "support/program.rs"]
 mod program;
+#[path = "support/store.rs"]
+mod store;
 
 use std::path::Path;
+use std::time::Duration;
 
-use memory::{BulkOptions, Json, Key, Memory, NewEntry, Scope};
+use memory::{BulkOptions, Json, Key, NewEntry, Scope};
 
+use crate::many::{TENANTS, filled};
 use crate::program::measured;
+use crate::store::{Kind, ONE, Store};
 
 /// How much more a large store may take than a small one: what a provider reads ahead, its caches, and a step of an import.
 const MORE_KIB: u64 = 48 << 10;
 
-async fn open(home: &Path, name: &str) -> Memory {
-    memory::open(&format!("sqlite:{}", home.join(name).display())).await.unwrap()
-}
-
-/// Every command over the store `from.db`: what each took at its peak.
-fn costs(home: &Path, what: &str) -> [u64; 3] {
-    let (snapshot, of_snapshot) = measured(home, &["snapshot", "s", "-q", "--url", "sqlite:from.db"]);
-    let (restore, of_restore) = measured(home, &["restore", "s", "-q", "--url", "sqlite:restored.db"]);
-    let (migrate, of_migrate) = measured(home, &["migrate", "sqlite:from.db", "sqlite:moved.db", "-q"]);
+/// Every command over a store: what each took at its peak.
+async fn costs(kind: &Kind, home: &Path, from: &Store, what: &str) -> [u64; 4] {
+    let (restored, moved) = (kind.fresh(home).await, kind.fresh(home).await);
+    let (mut listing, mut of_listing) = (Duration::ZERO, 0);
+    for tenant in TENANTS {
+        let scopes = ["scopes", "--all", "--json", "-q", "--tenant", tenant, "--url", &from.url];
+        let (took, peak) = measured(home, &scopes);
+        (listing, of_listing) = (listing + took, of_listing.max(peak));
+    }
+    let (snapshot, of_snapshot) = measured(home, &["snapshot", "s", "-q", "--url", &from.url]);
+    let (restore, of_restore) = measured(home, &["restore", "s", "-q", "--url", &restored.url]);
+    let (migrate, of_migrate) = measured(home, &["migrate", &from.url, &moved.url, "-q"]);
     let file = home.join("s").metadata().unwrap().len();
     println!(
-        "{what}: a file of {} MiB; snapshot {:.1} s, {} MiB; restore {:.1} s, {} MiB; move {:.1} s, {} MiB",
-        file >> 20,
+        "{what}: a file of {:.1} MiB; listing {:.1} s, {} MiB; snapshot {:.1} s, {} MiB; restore {:.1} s, {} MiB; \
+         move {:.1} s, {} MiB",
+        file as f64 / f64::from(1 << 20),
+        listing.as_secs_f64(),
+        of_listing >> 10,
         snapshot.as_secs_f64(),
         of_snapshot >> 10,
         restore.as_secs_f64(),
@@ -42,34 +56,28 @@ fn costs(home: &Path, what: &str) -> [u64; 3] {
         migrate.as_secs_f64(),
         of_migrate >> 10
     );
-    [of_snapshot, of_restore, of_migrate]
+    std::fs::remove_file(home.join("s")).unwrap();
+    [of_listing, of_snapshot, of_restore, of_migrate]
 }
 
-fn small() -> (tempfile::TempDir, Scope) {
-    (tempfile::tempdir().unwrap(), Scope::user("t", "u").unwrap())
-}
-
-async fn of_a_small_store() -> [u64; 3] {
-    let (home, scope) = small();
-    let memory = open(home.path(), "from.db").await;
-    let items = vec![NewEntry::new(Key::new("k").unwrap(), Json::null())];
-    memory.backend().unwrap().bulk_insert(&scope, items, BulkOptions::default()).await.unwrap();
-    drop(memory);
-    costs(home.path(), "one entry")
-}
-
-fn bounded(large: [u64; 3], small: [u64; 3]) {
-    for ((what, large), small) in ["snapshot", "restore", "move"].iter().zip(large).zip(small) {
+fn bounded(large: [u64; 4], small: [u64; 4]) {
+    for ((what, large), small) in ["listing", "snapshot", "restore", "move"].iter().zip(large).zip(small) {
         assert!(large < small + MORE_KIB, "{what}: {large} KiB, of a small store {small} KiB");
     }
 }
 
-#[tokio::test]
-async fn a_scope_of_many_megabytes_passes_through_little_memory() {
-    let base = of_a_small_store().await;
-    let (home, scope) = small();
-    let memory = open(home.path(), "from.db").await;
-    for batch in 0..20 {
+async fn of_one_scope(kind: &Kind, home: &Path) -> [u64; 4] {
+    let store = kind.fresh(home).await;
+    drop(filled(&store, 1).await);
+    costs(kind, home, &store, "one scope of three entries").await
+}
+
+/// A store whose one scope is large.
+async fn of_a_large_scope(kind: &Kind, home: &Path, batches: usize) -> [u64; 4] {
+    let store = kind.fresh(home).await;
+    let memory = store.open().await;
+    let scope = Scope::user("a", "u").unwrap();
+    for batch in 0..batches {
         let items = (0..100).map(|at| {
             let text = format!("{batch} {at} {}", "x".repeat(60_000));
             NewEntry::new(Key::new(format!("k{batch}-{at}")).unwrap(), Json::string(&text))
@@ -77,22 +85,32 @@ async fn a_scope_of_many_megabytes_passes_through_little_memory() {
         memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
     }
     drop(memory);
-    bounded(costs(home.path(), "2,000 entries of 60 kB in one scope"), base);
+    costs(kind, home, &store, &format!("{} entries of 60 kB in one scope", batches * 100)).await
+}
+
+async fn of_many_scopes(kind: &Kind, home: &Path, usual: usize) -> [u64; 4] {
+    let count = many::count("MEMORY_SNAPSHOT_SCOPES", usual);
+    let store = kind.fresh(home).await;
+    drop(filled(&store, count).await);
+    let what = format!("{count} scopes of three entries, a tenth with a database");
+    costs(kind, home, &store, &what).await
 }
 
 #[tokio::test]
-async fn thousands_of_scopes_pass_through_little_memory() {
-    let count =
-        std::env::var("MEMORY_SNAPSHOT_SCOPES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
-    let base = of_a_small_store().await;
-    let (home, _) = small();
-    let memory = open(home.path(), "from.db").await;
-    for at in 0..count {
-        let scope = Scope::user(["a", "b", "c"][at % 3], &format!("user-{at}")).unwrap();
-        let items =
-            (0..3).map(|at| NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string("a few words")));
-        memory.backend().unwrap().bulk_insert(&scope, items.collect(), BulkOptions::default()).await.unwrap();
-    }
-    drop(memory);
-    bounded(costs(home.path(), &format!("{count} scopes of three entries")), base);
+async fn a_large_store_passes_through_little_memory() {
+    let _one = ONE.lock().await;
+    let home = tempfile::tempdir().unwrap();
+    let base = of_one_scope(&Kind::Sqlite, home.path()).await;
+    bounded(of_a_large_scope(&Kind::Sqlite, home.path(), 20).await, base);
+    bounded(of_many_scopes(&Kind::Sqlite, home.path(), 2_000).await, base);
+}
+
+#[tokio::test]
+async fn so_does_one_on_a_server() {
+    let _one = ONE.lock().await;
+    let home = tempfile::tempdir().unwrap();
+    let Some(kind) = Kind::postgres(home.path()) else { return };
+    let base = of_one_scope(&kind, home.path()).await;
+    bounded(of_a_large_scope(&kind, home.path(), 10).await, base);
+    bounded(of_many_scopes(&kind, home.path(), 300).await, base);
 }

@@ -256,3 +256,6 @@ pub(crate) fn vectors_of(connection: &Connection, space: i64) -> Result<u64, Unr
         .query_row([space], |row| row.get(0))?;
     Ok(unsigned(vectors, "count")?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,8 @@ mod hands;
 mod meanwhile;
 mod own;
 mod races;
+#[cfg(unix)]
+mod read_only;
 mod restore;
 mod sessions;
 mod strict;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use memory::drift::backup::Backup;
 use memory::{
@@ -11,7 +12,7 @@ use memory::{
     RecordStream, Reply, Request, Result, SetOptions, Ttl, async_trait,
 };
 
-use crate::support::{BOTH, Fixture, Hands, foreign_runs, json, key, text};
+use crate::support::{BOTH, Fixture, Hands, foreign_runs, json, key, provider, text};
 
 #[tokio::test]
 async fn scenario_08_a_write_that_failed_leaves_what_was_seen() {
@@ -36,7 +37,7 @@ async fn scenario_31_housekeeping_is_nobodys_change() {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
         let hands = Hands(session.guard(&*fixture.provider), &fixture.scope);
-        let brief = SetOptions::default().with_ttl(Ttl::After(std::time::Duration::from_secs(1)));
+        let brief = SetOptions::default().with_ttl(Ttl::After(Duration::from_secs(1)));
         for n in 0..100 {
             hands.0.set(hands.1, &key(&format!("b{n}")), json("1"), brief.clone()).await.unwrap();
         }
@@ -125,4 +126,58 @@ async fn scenario_28_what_cannot_be_read_is_an_error_and_no_absence() {
     let refused = hands.set("k", "2").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::DriftDetected);
     assert!(refused.details()["drift_backup"].is_null(), "what cannot be read cannot be saved");
+}
+
+/// Rows of all tables that were read, by whatever plan, as the server counts them for connections that have closed.
+async fn reads(fixture: &Fixture, stay: i64) -> i64 {
+    let client = fixture.client().await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while connections(&client).await > stay {
+        assert!(Instant::now() < deadline, "connections are not closed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let row = client
+        .query_one(
+            "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int8 FROM pg_stat_user_tables \
+             WHERE schemaname = 'memory'",
+            &[],
+        )
+        .await
+        .unwrap();
+    row.get(0)
+}
+
+/// Those to this database but the one that asks.
+async fn connections(client: &tokio_postgres::Client) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
+               AND backend_type = 'client backend'";
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_write_that_finds_nothing_drifted_scans_nothing() {
+    const WRITES: i64 = 50;
+    let Some(fixture) = Fixture::new().await else { return };
+    let stay = connections(&fixture.client().await).await;
+    let loads = provider(&fixture.database.url(), &fixture.clock).await;
+    let items = (0..10_000).map(|n| NewEntry::new(key(&format!("k{n}")), json("1"))).collect();
+    loads.bulk_insert(&fixture.scope, items, Default::default()).await.unwrap();
+    loads.close().await.unwrap();
+    fixture.foreign_runs("ANALYZE");
+    for policy in BOTH {
+        let before = reads(&fixture, stay).await;
+        let writes = provider(&fixture.database.url(), &fixture.clock).await;
+        let session = fixture.session(policy);
+        let hands = Hands(session.guard(&*writes), &fixture.scope);
+        for n in 0..WRITES {
+            let name = format!("k{}", 100 * n);
+            hands.read(&name).await.unwrap();
+            hands.set(&name, "2").await.unwrap();
+        }
+        writes.close().await.unwrap();
+        let after = reads(&fixture, stay).await;
+        let rows = after - before;
+        assert!(rows > 2 * WRITES, "the server counts them");
+        assert!(rows < 20 * WRITES, "{policy:?}: {rows} rows for {WRITES} reads and writes");
+    }
 }

@@ -17,6 +17,9 @@ mod hands;
 mod housekeeping;
 mod past;
 mod races;
+#[cfg(unix)]
+#[path = "../drift/read_only.rs"]
+mod read_only;
 #[path = "../drift/restore.rs"]
 mod restore;
 #[path = "../drift/sessions.rs"]
