@@ -149,6 +149,172 @@ fn what_is_replaced_leaves_nothing_whatever_it_was_and_whatever_comes() {
     );
 }
 
+/// Each as an agent may make it; the last statement of each is refused before and after.
+const REFERENCES: &[(&str, &[&str])] = &[
+    (
+        "to a table that is made later",
+        &[
+            "CREATE TABLE child (id INTEGER PRIMARY KEY, p REFERENCES parent (id))",
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
+            "INSERT INTO parent VALUES (1)",
+            "INSERT INTO child VALUES (1, 1), (2, NULL)",
+            "INSERT INTO child VALUES (3, 9)",
+        ],
+    ),
+    (
+        "to a table that was built anew",
+        &[
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
+            "CREATE TABLE child (id INTEGER PRIMARY KEY, p REFERENCES parent (id))",
+            "CREATE TABLE parent_new (id INTEGER PRIMARY KEY, more)",
+            "INSERT INTO parent_new VALUES (1, 2)",
+            "DROP TABLE parent",
+            "ALTER TABLE parent_new RENAME TO parent",
+            "INSERT INTO child VALUES (1, 1)",
+            "INSERT INTO child VALUES (3, 9)",
+        ],
+    ),
+    (
+        "to each other",
+        &[
+            "CREATE TABLE a (id INTEGER PRIMARY KEY, b REFERENCES b (id) ON DELETE RESTRICT)",
+            "CREATE TABLE b (id INTEGER PRIMARY KEY, a REFERENCES a (id) ON DELETE RESTRICT)",
+            "INSERT INTO a VALUES (1, NULL)",
+            "INSERT INTO b VALUES (1, 1)",
+            "UPDATE a SET b = 1",
+            "DELETE FROM b",
+        ],
+    ),
+    (
+        "to a table that is gone",
+        &[
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
+            "CREATE TABLE child (id INTEGER PRIMARY KEY, p REFERENCES parent (id))",
+            "INSERT INTO child VALUES (1, NULL)",
+            "DROP TABLE parent",
+            "INSERT INTO child VALUES (2, 1)",
+        ],
+    ),
+    (
+        "to what a new table of the name does not hold",
+        &[
+            "CREATE TABLE parent (code)",
+            "CREATE UNIQUE INDEX codes ON parent (code)",
+            "CREATE TABLE child (p REFERENCES parent (code))",
+            "INSERT INTO parent VALUES (1)",
+            "INSERT INTO child VALUES (1)",
+            "DROP INDEX codes",
+            "DROP TABLE parent",
+            "CREATE TABLE parent (code UNIQUE)",
+            "INSERT INTO child VALUES (1)",
+        ],
+    ),
+    (
+        "to columns whose index is made after the rows",
+        &[
+            "CREATE TABLE parent (code)",
+            "CREATE UNIQUE INDEX codes ON parent (code)",
+            "CREATE TABLE child (p REFERENCES parent (code))",
+            "INSERT INTO parent VALUES (1)",
+            "INSERT INTO child VALUES (1)",
+            "INSERT INTO child VALUES (2)",
+        ],
+    ),
+];
+
+#[test]
+fn references_come_back_whatever_they_refer_to_and_hold_again() {
+    for (which, statements) in REFERENCES {
+        let (_folder, sql) = open();
+        let (refused, made) = statements.split_last().unwrap();
+        for statement in made {
+            sql.exec(statement);
+        }
+        let (copy, outcome) = round_trip(&sql);
+        assert_eq!(outcome.skipped, Vec::<String>::new(), "{which}");
+        for sql in [&sql, &copy] {
+            let error = sql.try_exec(refused).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{which}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_restore_that_fails_leaves_foreign_keys_enforced() {
+    let (_folder, sql) = open();
+    sql.exec("CREATE TABLE parent (id INTEGER PRIMARY KEY)");
+    sql.exec("CREATE TABLE child (p REFERENCES parent)");
+    let refuses = || {
+        let error = sql.try_exec("INSERT INTO child VALUES (1)").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+    };
+    let whole = dump(&sql);
+    restore(&sql, whole.clone()).unwrap_err();
+    refuses();
+    for cut in 0..whole.len() {
+        let lines = stream(whole[..cut].iter().cloned().map(Ok).collect());
+        let options = RestoreOptions::default().with_mode(RestoreMode::Replace);
+        block_on(sql.facet().restore(&sql.scope, lines, options)).unwrap_err();
+        refuses();
+    }
+}
+
+#[test]
+fn how_a_full_text_index_is_set_up_comes_back() {
+    let (_folder, sql) = open();
+    for statement in [
+        "CREATE TABLE texts (id INTEGER PRIMARY KEY, body)",
+        "INSERT INTO texts VALUES (1, 'dogs'), (2, 'cats')",
+        "CREATE VIRTUAL TABLE own USING fts5(title, body)",
+        "CREATE VIRTUAL TABLE \"the \"\"other\" USING fts5(body, content='texts', content_rowid='id')",
+        "INSERT INTO own (own, rank) VALUES ('rank', 'bm25(10.0, 0.1)')",
+        "INSERT INTO own (own, rank) VALUES ('secure-delete', 1)",
+        "INSERT INTO own (own, rank) VALUES ('Usermerge', 3)",
+        "INSERT INTO \"the \"\"other\" (\"the \"\"other\", rank) VALUES ('automerge', 0)",
+        "INSERT INTO \"the \"\"other\" (\"the \"\"other\") VALUES ('rebuild')",
+        "INSERT INTO own VALUES ('dogs', 'cats'), ('cats', 'dogs and more dogs')",
+    ] {
+        sql.exec(statement);
+    }
+    let (copy, outcome) = round_trip(&sql);
+    assert_eq!(outcome.skipped, Vec::<String>::new());
+    let settings = dump(&copy).iter().filter(|line| line.starts_with(b"{\"setting\"")).count();
+    assert_eq!(settings, 4);
+    let ranked = "SELECT title FROM own WHERE own MATCH 'dogs' ORDER BY rank";
+    assert_eq!(copy.rows(ranked), sql.rows(ranked));
+    assert_eq!(copy.rows(ranked)[0], [SqlValue::Text("dogs".to_owned())], "the title weighs more");
+}
+
+#[test]
+fn a_setting_of_a_hostile_dump_changes_nothing_that_it_could_not_name() {
+    let (_folder, sql) = open();
+    sql.exec("CREATE TABLE plain (plain, rank)");
+    sql.exec("CREATE VIRTUAL TABLE words USING fts5(body)");
+    sql.exec("INSERT INTO words VALUES ('dogs')");
+    let mut hostile = dump(&sql);
+    let end = hostile.pop().unwrap();
+    let settings = [
+        ("words", "delete-all", "1"),
+        ("words", "version", "9"),
+        ("words", "rank", "\"no function\""),
+        ("words_config", "rank", "1"),
+        ("plain", "rank", "1"),
+        ("nothing", "rank", "1"),
+        ("sqlite_schema", "rank", "1"),
+    ];
+    for (table, name, value) in settings {
+        hostile.extend(lines(&format!(
+            "{{\"setting\":{{\"table\":\"{table}\",\"name\":\"{name}\",\"value\":{value}}}}}"
+        )));
+    }
+    hostile.push(end);
+    let copy = sql.at(agent("copy"));
+    let outcome = restore(&copy, hostile).unwrap();
+    assert_eq!(outcome.skipped.len(), settings.len(), "{:?}", outcome.skipped);
+    assert_eq!(dump(&copy), dump(&sql));
+    assert_eq!(copy.int("SELECT count(*) FROM words WHERE words MATCH 'dogs'"), 1);
+}
+
 #[test]
 fn a_scope_without_a_database_has_an_empty_dump() {
     let (_folder, sql) = open();

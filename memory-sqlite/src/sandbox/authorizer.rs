@@ -52,7 +52,7 @@ pub(super) const SHADOWS: [&str; 8] =
     ["_data", "_idx", "_content", "_docsize", "_config", "_node", "_rowid", "_parent"];
 
 /// Pragmas of the runtime's own statements.
-const TRUSTED_PRAGMAS: [&str; 12] = [
+const TRUSTED_PRAGMAS: [&str; 11] = [
     "page_count",
     "freelist_count",
     "page_size",
@@ -64,7 +64,6 @@ const TRUSTED_PRAGMAS: [&str; 12] = [
     "user_version",
     "wal_checkpoint",
     "table_list",
-    "defer_foreign_keys",
 ];
 
 /// Functions that the engine calls in the statements ALTER TABLE is made of.

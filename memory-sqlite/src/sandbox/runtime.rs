@@ -3,6 +3,7 @@
 use memory_core::Result;
 use memory_validator::Mode;
 use rusqlite::config::DbConfig;
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::authorizer::Phase;
@@ -149,6 +150,25 @@ impl Sandbox {
         .map_err(engine)
     }
 
+    /// How a full-text index is set up, by name, but for the version of its format; nothing of any other table.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn full_text_settings(&self, table: &str) -> Result<Vec<(String, Value)>> {
+        let shadow = format!("{table}_config");
+        if self.layout(table)?.kind != "virtual" || self.layout(&shadow)?.kind != "shadow" {
+            return Ok(Vec::new());
+        }
+        self.trusted(|conn| {
+            let sql = format!(
+                "SELECT k, v FROM main.\"{}\" WHERE k <> 'version' ORDER BY k",
+                shadow.replace('"', "\"\"")
+            );
+            conn.prepare(&sql)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .map_err(engine)
+    }
+
     /// Whether the planner's statistics are there.
     ///
     /// # Errors
@@ -163,21 +183,22 @@ impl Sandbox {
     /// # Errors
     /// `unavailable`, `corrupt`.
     pub(crate) fn clear(&mut self) -> Result<()> {
-        // Dropping a table deletes its rows, which `ON DELETE RESTRICT` of another would forbid.
         self.watch().begin(Phase::Clearing);
-        let keys = |on| self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, on);
-        let cleared = keys(false).and_then(|_| drop_objects(&self.conn));
-        let restored = keys(true);
+        // Dropping a table deletes its rows, which `ON DELETE RESTRICT` of another would forbid.
+        self.enforce_foreign_keys(false)?;
+        let cleared = drop_objects(&self.conn).map_err(engine);
+        let restored = self.enforce_foreign_keys(true);
         self.watch().begin(Phase::Closed);
-        cleared.and(restored).map(drop).map_err(engine)
+        cleared.and(restored)
     }
 
-    /// Foreign keys are looked at when the open transaction commits, whatever their declarations say.
+    /// Whether foreign keys are enforced from now on, also within an open transaction. A connection is laid to rest with
+    /// them on.
     ///
     /// # Errors
     /// `unavailable`.
-    pub(crate) fn defer_foreign_keys(&mut self) -> Result<()> {
-        self.command("PRAGMA defer_foreign_keys = ON")
+    pub(crate) fn enforce_foreign_keys(&mut self, on: bool) -> Result<()> {
+        self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, on).map(drop).map_err(engine)
     }
 
     /// Hands each row of a query to `row`, with an agent's rights, until it answers false.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use memory_core::sql::DumpStream;
 use memory_core::{Error, ErrorKind, Result, Scope};
 
-use super::dump_format::{Cell, Counts, Header, Kind, Line, Object, Sequence, Table, VERSION};
+use super::dump_format::{Cell, Counts, Header, Kind, Line, Object, Sequence, Setting, Table, VERSION};
 use super::engine::Engine;
 use super::full_text::{self, Content};
 use super::pool::{Conn, WRITTEN, is_busy};
@@ -155,6 +155,14 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
     for (table, value) in sandbox.sequences()? {
         if !out.line(&Line::Sequence(Sequence { table, value }))? {
             return Ok(());
+        }
+    }
+    for table in made.iter().filter(|made| made.kind == "table") {
+        for (name, value) in sandbox.full_text_settings(&table.name)? {
+            let value = Cell::of((&value).into());
+            if !out.line(&Line::Setting(Setting { table: table.name.clone(), name, value }))? {
+                return Ok(());
+            }
         }
     }
     for table in made.iter().filter(|made| made.kind == "table") {

@@ -22,6 +22,8 @@ pub(crate) enum Line {
     Row(Vec<Cell>),
     /// The next number of an AUTOINCREMENT.
     Sequence(Sequence),
+    /// How a full-text index is set up.
+    Setting(Setting),
     /// An index, view or trigger.
     Object(Object),
     /// A full-text index over another table: it is made of that table's rows.
@@ -55,6 +57,14 @@ pub(crate) struct Table {
 pub(crate) struct Sequence {
     pub(crate) table: String,
     pub(crate) value: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setting {
+    pub(crate) table: String,
+    pub(crate) name: String,
+    pub(crate) value: Cell,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,6 +118,14 @@ impl Cell {
                 Ok(text) => Self::Value(SqlValue::Text(text.to_owned())),
                 Err(_) => Self::Text(bytes.to_vec()),
             },
+        }
+    }
+
+    /// How it stands in a statement, and the argument for it.
+    pub(crate) fn bound(self) -> (&'static str, SqlValue) {
+        match self {
+            Self::Value(value) => ("?", value),
+            Self::Text(bytes) => ("CAST(? AS TEXT)", SqlValue::Blob(bytes)),
         }
     }
 }

@@ -9,7 +9,7 @@ use memory_core::{Error, ErrorKind, Result, Scope, Timestamp};
 use memory_validator::{Mode, StatementKind};
 
 use super::dump::quote;
-use super::dump_format::{Cell, Kind, Line, Table, VERSION};
+use super::dump_format::{Cell, Kind, Line, Setting, Table, VERSION};
 use super::engine::Engine;
 use super::pool::{Conn, WRITTEN, is_busy};
 use super::transactions::Guard;
@@ -21,6 +21,19 @@ const STEP_BYTES: usize = 1 << 20;
 const STEP_LINES: usize = 1_000;
 /// Objects that are told as skipped; more are counted.
 const MOST_SKIPPED: usize = 1_000;
+
+/// What a full-text index is set up with, by the names that FTS5 has for it.
+const SETTINGS: [&str; 9] = [
+    "automerge",
+    "crisismerge",
+    "deletemerge",
+    "hashsize",
+    "insttoken",
+    "pgsz",
+    "rank",
+    "secure-delete",
+    "usermerge",
+];
 
 /// A database that is being made. Where it is dropped, nothing of it stays.
 struct Restoring {
@@ -125,7 +138,8 @@ impl Engine {
             self.pool.rest(conn);
             return Err(error);
         }
-        conn.sandbox.defer_foreign_keys()?;
+        // A table may refer to one that is made after it, or to one that is gone.
+        conn.sandbox.enforce_foreign_keys(false)?;
         conn.sandbox.set_quota(self.config.quota_bytes);
         Ok(Restoring {
             conn,
@@ -224,6 +238,7 @@ impl Engine {
                 let word = object.kind.name();
                 self.define(restoring, word, &object.name, &object.sql, &[kind], cancel).map(drop)
             }
+            Line::Setting(setting) => self.set_up(restoring, setting, cancel),
             Line::Rebuild(table) => {
                 let name = quote(&table);
                 let sql = format!("INSERT INTO main.{name} ({name}) VALUES ('rebuild')");
@@ -272,6 +287,23 @@ impl Engine {
         }
     }
 
+    /// Sets up a full-text index, as an agent's own statement would.
+    fn set_up(&self, restoring: &mut Restoring, setting: Setting, cancel: &Cancel) -> Result<()> {
+        let Setting { table, name, value } = setting;
+        let quoted = quote(&table);
+        let (text, value) = value.bound();
+        let sql = format!("INSERT INTO main.{quoted} ({quoted}, rank) VALUES (?, {text})");
+        // Other names are commands, which change what is in the index.
+        let done = if !SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+            Err(Error::new(ErrorKind::StatementRefused, format!("{name} is no setting of a full-text index")))
+        } else if restoring.conn.sandbox.layout(&table)?.kind != "virtual" {
+            Err(Error::new(ErrorKind::StatementRefused, "it is no full-text index"))
+        } else {
+            self.run_restoring(restoring, &sql, &[SqlValue::Text(name), value], cancel)
+        };
+        done.or_else(|error| restoring.leave_out("setting of table", &table, error))
+    }
+
     fn row(&self, restoring: &mut Restoring, cells: Vec<Cell>, cancel: &Cancel) -> Result<()> {
         restoring.rows_in_lines += 1;
         let Some(table) = &restoring.table else { return Ok(()) };
@@ -283,16 +315,9 @@ impl Engine {
         let (mut values, mut args) = (String::new(), Vec::with_capacity(cells.len()));
         for (at, cell) in cells.into_iter().enumerate() {
             values.push_str(if at == 0 { "" } else { ", " });
-            match cell {
-                Cell::Value(value) => {
-                    values.push('?');
-                    args.push(value);
-                }
-                Cell::Text(bytes) => {
-                    values.push_str("CAST(? AS TEXT)");
-                    args.push(SqlValue::Blob(bytes));
-                }
-            }
+            let (text, value) = cell.bound();
+            values.push_str(text);
+            args.push(value);
         }
         let columns = table.columns.iter().map(|column| quote(column)).collect::<Vec<_>>().join(", ");
         let sql = format!("INSERT INTO main.{} ({columns}) VALUES ({values})", quote(&table.name));
@@ -332,6 +357,7 @@ impl Engine {
         if !restoring.ended {
             return Err(Error::invalid("the dump is cut off or empty; nothing was restored"));
         }
+        restoring.conn.sandbox.enforce_foreign_keys(true)?;
         // Whoever forgets it from now on waits for this transaction, and removes what it made.
         let scope = restoring.conn.state.scope.clone();
         if self.is_forgotten(&scope, taken_at)? {
