@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::many::{TENANTS, filled};
 use crate::program::measured;
-use crate::store::{Kind, ONE, Store};
+use crate::store::{Kind, ONE};
 
 /// How much more many scopes may take than one: pages of listings, caches, the names of those that a report tells.
 const MORE_KIB: u64 = 32 << 10;

@@ -28,7 +28,7 @@ use crate::program::measured;
 use crate::store::{Kind, ONE, Store};
 
 /// How much more a large store may take than a small one: what a provider reads ahead, its caches, and a step of an import.
-const MORE_KIB: u64 = 48 << 10;
+const MORE_KIB: u64 = 64 << 10;
 
 /// Every command over a store: what each took at its peak.
 async fn costs(kind: &Kind, home: &Path, from: &Store, what: &str) -> [u64; 4] {
@@ -73,7 +73,8 @@ async fn of_one_scope(kind: &Kind, home: &Path) -> [u64; 4] {
 }
 
 /// A store whose one scope is large.
-async fn of_a_large_scope(kind: &Kind, home: &Path, batches: usize) -> [u64; 4] {
+async fn of_a_large_scope(kind: &Kind, home: &Path, usual: usize) -> [u64; 4] {
+    let batches = many::count("MEMORY_SNAPSHOT_BATCHES", usual);
     let store = kind.fresh(home).await;
     let memory = store.open().await;
     let scope = Scope::user("a", "u").unwrap();

@@ -88,6 +88,7 @@ impl Engine {
                 let Some(mut conn) = engine.pool.reader(&state, engine.layers(), deadline)? else {
                     return Ok(None);
                 };
+                conn.pass();
                 conn.sandbox.begin_snapshot()?;
                 // Reading it makes the moment this one.
                 Ok((conn.sandbox.mark()? == WRITTEN).then_some(conn))

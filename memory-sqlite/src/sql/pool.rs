@@ -62,6 +62,10 @@ pub(crate) struct Conn {
     file: Option<FileId>,
     /// The database's mark as it was opened.
     mark: i32,
+    /// Whether it has lain at rest.
+    rested: bool,
+    /// Whether it is closed after use, and not laid to rest.
+    passes: bool,
 }
 
 impl Conn {
@@ -71,6 +75,12 @@ impl Conn {
 
     pub(crate) fn file(&self) -> Option<FileId> {
         self.file
+    }
+
+    /// It is for somebody who goes through many scopes: they are not worth the places of those that agents use, unless
+    /// this one was.
+    pub(crate) fn pass(&mut self) {
+        self.passes = !self.rested;
     }
 
     /// Whether no connection of this process has been told to let go of the file.
@@ -327,7 +337,7 @@ impl Pool {
             let conn = resting.warm.take(slot).or_else(|| resting.cold.take(slot))?;
             drop(resting);
             if conn.is_current() {
-                return Some(conn);
+                return Some(Conn { rested: true, ..conn });
             }
         }
     }
@@ -340,7 +350,7 @@ impl Pool {
         let sandbox = Sandbox::open(at, role, &opener.sandbox, &opener.shared, entries, layers)?;
         // Opens the log, whose name must still be this file's.
         let mark = sandbox.mark()?;
-        Ok(Conn { sandbox, state: Arc::clone(state), role, epoch, file, mark })
+        Ok(Conn { sandbox, state: Arc::clone(state), role, epoch, file, mark, rested: false, passes: false })
     }
 
     fn entries(&self, state: &ScopeState) -> Option<Arc<dyn EntrySource>> {
@@ -357,7 +367,7 @@ impl Pool {
             return;
         }
         // Whether it still leads to the scope's file is asked when it is used again.
-        if !conn.is_of_this_epoch() || self.capacity == 0 {
+        if !conn.is_of_this_epoch() || self.capacity == 0 || conn.passes {
             return;
         }
         conn.sandbox.set_quota(None);

@@ -125,6 +125,7 @@ impl Engine {
     }
 
     fn prepare(&self, mut conn: Conn, guard: Guard, mode: RestoreMode) -> Result<Restoring> {
+        conn.pass();
         let cleared = match mode {
             _ if conn.sandbox.schema()?.is_empty() => Ok(()),
             RestoreMode::Replace => conn.sandbox.clear(),

@@ -11,6 +11,12 @@ use super::engine::Engine;
 use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy, is_out_of_room};
 use super::transactions::{Ended, Guard};
 
+/// The bytes of a scope's database.
+fn used(conn: &mut Conn) -> Result<u64> {
+    conn.pass();
+    conn.sandbox.usage()
+}
+
 impl Engine {
     /// Reads a scope's database on a worker; `None`: it has none.
     pub(crate) async fn look<T: Send + 'static>(
@@ -56,7 +62,7 @@ impl Engine {
     }
 
     pub(crate) async fn usage(self: &Arc<Self>, scope: &Scope) -> Result<SqlUsage> {
-        let bytes = self.look(scope, |conn| conn.sandbox.usage()).await?.unwrap_or_default();
+        let bytes = self.look(scope, used).await?.unwrap_or_default();
         Ok(SqlUsage::new(bytes, self.config.quota_bytes))
     }
 
@@ -88,7 +94,7 @@ impl Engine {
         let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
         for scope in found {
             // A database that nobody has written to, or that was dropped since, is none.
-            let bytes = match self.look(&scope, |conn| conn.sandbox.usage()).await {
+            let bytes = match self.look(&scope, used).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => continue,
                 // Whoever is to drop or restore it must see it.
