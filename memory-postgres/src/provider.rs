@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
-    EvictOutcome, Health, HealthStatus, Moment, Provider, Reclaimed, Result, Scope, ScopeId, ScopeKind,
-    ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId,
-    TombstonesOf,
+    ErrorKind, EvictOutcome, Health, HealthStatus, Moment, Provider, Reclaimed, Result, Scope, ScopeId,
+    ScopeKind, ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone,
+    TombstoneId, TombstonesOf,
 };
 use tokio::task::AbortHandle;
 
@@ -91,8 +91,21 @@ impl PostgresProvider {
         self.sql.as_ref().map_or(&[], |engine| engine.exposures())
     }
 
-    fn evicts(&self, operation: &str) -> Result<()> {
-        if self.beside_sql { Err(Error::unsupported(operation, "postgres")) } else { Ok(()) }
+    /// What is about both facets of scopes is refused where one of them is not known.
+    fn knows_all(&self, operation: &str) -> Result<()> {
+        if !self.beside_sql {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "`{operation}` reaches agents' SQL too, which others serve beside these entries and this process is not \
+                 configured with: set `sql.url` as they do; where that database is gone for good, have the owner of the \
+                 tables set `sql_since` of `uses_since` to NULL, and open the store again"
+            ),
+        )
+        .with_detail("operation", operation)
+        .with_detail("provider", "postgres"))
     }
 
     /// Embeds what is written from now on, and searches by meaning, where the server has pgvector. Call it right after
@@ -232,7 +245,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
-        self.evicts("scope_uses")?;
+        self.knows_all("scope_uses")?;
         match &self.sql {
             Some(engine) => engine.uses(tenant, &query).await,
             None => uses::list(&self.store, tenant, &query).await,
@@ -240,7 +253,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
-        self.evicts("evict")?;
+        self.knows_all("evict")?;
         match &self.sql {
             Some(engine) => engine.evict(scope, unused_since).await,
             None => uses::evict(&self.store, scope, unused_since, None).await,
@@ -248,7 +261,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn reclaim(&self) -> Result<Reclaimed> {
-        self.evicts("reclaim")?;
+        self.knows_all("reclaim")?;
         match &self.sql {
             Some(engine) => engine.reclaim().await,
             None => uses::reclaim(&self.store).await,
@@ -256,14 +269,21 @@ impl Provider for PostgresProvider {
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        if !matches!(target, EraseTarget::Key { .. }) {
+            self.knows_all("erase")?;
+        }
         let mut erased = erase::entries(&self.store, target).await?;
         if let Some(engine) = &self.sql {
             match target {
-                EraseTarget::Scope(scope) => erased.databases = u64::from(engine.drop_scope(scope).await?),
+                EraseTarget::Scope(scope) => {
+                    erased.databases = u64::from(engine.drop_scope(scope).await?);
+                    erase::last_use(&self.store, scope).await?;
+                }
                 EraseTarget::Tenant(tenant) => loop {
                     let some = engine.some_of(tenant).await?;
                     for scope in &some {
                         erased.databases += u64::from(engine.drop_scope(scope).await?);
+                        erase::last_use(&self.store, scope).await?;
                     }
                     if some.is_empty() {
                         break;

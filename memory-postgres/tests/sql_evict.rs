@@ -22,7 +22,7 @@ use memory_core::{
     Backend as _, BackendExt as _, Clock as _, EraseTarget, ErrorKind, EvictOutcome, GetOptions, Json, Kept,
     Key, Provider as _, Result, RunContext, Scope, ScopeId, ScopeUse, ScopeUsesQuery, Timestamp,
 };
-use memory_postgres::PostgresProvider;
+use memory_postgres::{PostgresConfig, PostgresProvider};
 use support::TestClock;
 use tokio_postgres::Client;
 
@@ -347,6 +347,36 @@ async fn forgetting_a_tenant_leaves_no_name_of_a_scope_that_was_only_read() {
     assert_eq!(erased.databases, 1, "{erased:?}");
     assert_eq!(world.count("mem_sql.scopes WHERE tenant = 'acme'").await, 0);
     assert_eq!(databases(&one, &other).await, 1);
+    assert_eq!(world.count("memory.scope_use").await, 1, "when they were used is forgotten too");
+    one.erase(&EraseTarget::Scope(other)).await.unwrap();
+    assert_eq!(world.count("memory.scope_use").await, 0);
+}
+
+/// FGT-13: a process that does not know of the databases says so, and forgets nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_configured_with_the_databases_forgets_no_scope() {
+    let Some(world) = World::new().await else { return };
+    let (one, scope) = (world.replica().await, ada());
+    fill(&one, &scope).await;
+    let key = Key::new("k").unwrap();
+    one.put(&scope, &key, Json::from(1)).await.unwrap();
+    let config = PostgresConfig::new(world.place.config().url);
+    let without = PostgresProvider::open_with_clock(config, world.clock.clone()).await.unwrap();
+    for target in [EraseTarget::Scope(scope.clone()), EraseTarget::Tenant(scope.tenant.clone())] {
+        let refused = without.erase(&target).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        assert!(refused.message().contains("`sql.url`"), "{refused}");
+    }
+    assert!(one.get(&scope, &key, GetOptions::uncounted()).await.unwrap().is_some());
+    assert_eq!(databases(&one, &scope).await, 1);
+    // An entry is in one facet alone.
+    assert_eq!(without.erase(&EraseTarget::Key { scope: scope.clone(), key }).await.unwrap().entries, 1);
+    // The database is gone for good.
+    let (entries, _) = world.clients().await;
+    entries.execute("UPDATE memory.uses_since SET sql_since = NULL", &[]).await.unwrap();
+    let config = PostgresConfig::new(world.place.config().url);
+    let without = PostgresProvider::open_with_clock(config, world.clock.clone()).await.unwrap();
+    without.erase(&EraseTarget::Scope(scope)).await.unwrap();
 }
 
 /// GC-11: what goes is a beginning of what was written, never something in the middle, in either facet.

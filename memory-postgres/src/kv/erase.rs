@@ -97,6 +97,17 @@ pub(crate) async fn entries(store: &Store, target: &EraseTarget) -> Result<Erase
     }
 }
 
+/// When a scope was last used, for one that had no entries: with them it goes.
+pub(crate) async fn last_use(store: &Store, scope: &Scope) -> Result<()> {
+    let target = Target::of(scope);
+    let texts = target.texts();
+    let sql = store.named(
+        "WITH gone AS (DELETE FROM @schema@.scope_use u WHERE u.mark = @schema@.scope_mark($1, $2, $3) RETURNING 1) \
+         SELECT count(*) FROM gone",
+    );
+    store.write(&sql, &target.values(&texts)).await.map(drop)
+}
+
 async fn take_away(store: &Store, target: &EraseTarget, transaction: &Transaction<'_>) -> Result<Erased> {
     let id = TombstoneId::of(target);
     transaction.query(LOCK, &[(&lock_of(&id.tenant), Type::INT8)]).await?;
