@@ -580,6 +580,9 @@ impl<P: Provider> Backend for Checked<P> {
     }
 }
 
+/// The greatest version that an import stores; any that a store can have given comes back as no more than this.
+const MAX_IMPORTED_VERSION: u64 = 1 << 62;
+
 #[derive(Clone, Copy)]
 struct RecordLimits {
     max_key_bytes: usize,
@@ -604,8 +607,10 @@ impl futures_core::Stream for CheckedRecords {
         std::task::Poll::Ready(item.map(|record| {
             let index = self.seen;
             self.seen += 1;
-            let record = record?;
+            let mut record = record?;
             self.limits.check(&record).map_err(|error| error.with_detail("index", index))?;
+            // Version counters of the target follow the record's; a version near their end would wedge them.
+            record.entry.version = record.entry.version.min(MAX_IMPORTED_VERSION);
             Ok(record)
         }))
     }
@@ -637,9 +642,8 @@ impl RecordLimits {
         {
             return Err(Error::invalid("a record's text is over 1 MiB or has a NUL character"));
         }
-        // Version counters of the target follow the record's; a version near the end would wedge them.
-        if entry.version == 0 || entry.version > 1 << 62 {
-            return Err(Error::invalid("a record's version is 0 or beyond 2^62"));
+        if entry.version == 0 || i64::try_from(entry.version).is_err() {
+            return Err(Error::invalid("a record's version is 0 or beyond 2^63 - 1"));
         }
         if entry.updated_at < entry.created_at {
             return Err(Error::invalid("a record was updated before it was created"));

@@ -230,7 +230,7 @@ async fn malformed_skipped(_: &Memory, request: Request, next: Next<'_>) -> Resu
         let record = record?;
         let entry = &record.entry;
         let is_sound = entry.version > 0
-            && entry.version <= 1 << 62
+            && i64::try_from(entry.version).is_ok()
             && entry.updated_at >= entry.created_at
             && entry.value.len_bytes() <= max
             && entry.metadata.check().is_ok();

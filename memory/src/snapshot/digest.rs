@@ -56,6 +56,14 @@ impl EntriesDigest {
     }
 }
 
+/// A record's line, with its line feed.
+pub(super) fn line_of(record: &mut Record) -> Result<String> {
+    record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
+    let mut line = record.to_line()?;
+    line.push('\n');
+    Ok(line)
+}
+
 /// Digests records as they pass.
 #[derive(Clone, Default)]
 pub(super) struct EntriesHash {
@@ -66,13 +74,10 @@ pub(super) struct EntriesHash {
 }
 
 impl EntriesHash {
-    /// Takes a record of a store in and answers its line, with its line feed.
-    pub(super) fn add(&mut self, mut record: Record) -> Result<String> {
-        record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
-        let mut line = record.to_line()?;
-        line.push('\n');
-        self.add_line(line.as_bytes(), &mut record)?;
-        Ok(line)
+    /// Takes a record of a store in.
+    pub(super) fn add(&mut self, mut record: Record) -> Result<()> {
+        let line = line_of(&mut record)?;
+        self.add_line(line.as_bytes(), &mut record)
     }
 
     /// Takes a record in whose line, with its line feed, is known; the record is the same afterwards.

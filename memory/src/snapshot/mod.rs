@@ -37,6 +37,7 @@ mod file;
 mod format;
 mod ledger;
 mod migrate;
+mod records;
 mod report;
 mod restore;
 mod rewrite;

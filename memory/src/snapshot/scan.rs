@@ -4,17 +4,17 @@ use std::io::{self, BufRead, Seek, SeekFrom};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use memory_core::checked::check_record;
-use memory_core::limits::{MAX_KEY_BYTES, MAX_PAGE};
-use memory_core::{Error, ErrorKind, Key, Record, Result, Retry, Scope, SqlDialect, Tombstone};
+use memory_core::limits::MAX_PAGE;
+use memory_core::{Error, ErrorKind, Record, Result, Retry, Scope, SqlDialect, Tombstone};
 use sha2::{Digest as _, Sha256};
 
 use super::control::{Control, Progress};
-use super::digest::{EntriesHash, SqlHash, hex};
+use super::digest::{SqlHash, hex};
 use super::format::{
     End, EntriesEnd, Frame, Header, MAX_LINE_BYTES, MAX_NOT_CARRIED, RECORD, Read, SQL, SQL_BASE64, ScopeEnd,
     ScopeSkipped, Section, SqlBegin, SqlEnd, VERSION, WITHOUT_TOMBSTONES, read_line,
 };
+use super::records::Passed;
 
 /// What a line says.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) enum Item {
 #[derive(Clone)]
 enum Part {
     Begun,
-    Entries(EntriesHash, Option<Key>),
+    Entries(Passed),
     AfterEntries,
     Sql(SqlHash),
     AfterSql,
@@ -181,7 +181,7 @@ impl<R: BufRead + Seek> Scanner<R> {
     fn item(&mut self, line: &[u8]) -> Result<Item> {
         let content = line.strip_suffix(b"\n").unwrap_or(line);
         if RECORD.iter().any(|begin| content.starts_with(begin.as_bytes())) {
-            return self.record(line, content);
+            return self.record(line);
         }
         if let Some(rest) = content.strip_prefix(SQL.as_bytes()) {
             let dumped = rest.strip_suffix(b"}").ok_or_else(|| self.broken("the line of a dump is none"))?;
@@ -249,24 +249,17 @@ impl<R: BufRead + Seek> Scanner<R> {
         Ok(Item::Scope(scope))
     }
 
-    fn record(&mut self, line: &[u8], content: &[u8]) -> Result<Item> {
-        let text = std::str::from_utf8(content).map_err(|_| self.broken("the record is not UTF-8"))?;
-        let mut record = Record::from_line(text).map_err(|_| self.broken("the record is none"))?;
-        record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
-        if let Err(error) = check_record(&record, MAX_KEY_BYTES, usize::MAX) {
-            return Err(self.broken(error.message().to_owned()));
-        }
+    fn record(&mut self, line: &[u8]) -> Result<Item> {
         let has_entries = self.header.sections.contains(&Section::Entries);
         let Some(open) = self.at.open.as_mut().filter(|_| has_entries) else { return Err(self.misplaced()) };
         if let Part::Begun = open.part {
-            open.part = Part::Entries(EntriesHash::default(), None);
+            open.part = Part::Entries(Passed::default());
         }
-        let Part::Entries(hash, last) = &mut open.part else { return Err(self.misplaced()) };
-        if last.as_ref().is_some_and(|last| *last >= record.entry.key) {
-            return Err(self.broken("the record is out of order, or there for a second time"));
-        }
-        *last = Some(record.entry.key.clone());
-        hash.add_line(line, &mut record)?;
+        let Part::Entries(passed) = &mut open.part else { return Err(self.misplaced()) };
+        let record = match passed.take(line) {
+            Ok(record) => record,
+            Err(error) => return Err(self.broken(error.message().to_owned())),
+        };
         self.at.progress.entries += 1;
         Ok(Item::Record(Box::new(record)))
     }
@@ -275,8 +268,8 @@ impl<R: BufRead + Seek> Scanner<R> {
         let has_entries = self.header.sections.contains(&Section::Entries);
         let Some(open) = self.at.open.as_mut().filter(|_| has_entries) else { return Err(self.misplaced()) };
         let found = match std::mem::replace(&mut open.part, Part::AfterEntries) {
-            Part::Begun => EntriesHash::default(),
-            Part::Entries(hash, _) => hash,
+            Part::Begun => Passed::default(),
+            Part::Entries(passed) => passed,
             _ => return Err(self.misplaced()),
         }
         .end();

@@ -6,18 +6,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Clock as _, Error, ErrorKind, Moment, Provider, Result, Retry, Scope, TenantId, Timestamp, TombstonesOf,
+    Clock as _, Error, ErrorKind, Moment, Provider, Record, Result, Retry, Scope, TenantId, Timestamp,
+    TombstonesOf,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::control::{Control, Progress};
-use super::digest::{EntriesHash, SqlHash, hex, skipped_in, without_feed};
+use super::digest::{SqlHash, hex, line_of, skipped_in, without_feed};
 use super::format::{
     End, Frame, Header, MAX_LINE_BYTES, MAX_NOT_CARRIED, SQL, SQL_BASE64, ScopeEnd, ScopeSkipped, Section,
     SqlBegin, TakenAt, VERSION, WITHOUT_TOMBSTONES,
 };
+use super::records::Passed;
 use super::report::{NotCarried, Notes, ScopeNote};
 use super::scopes::{Found, Walk};
 use super::stream::next;
@@ -274,20 +276,21 @@ impl<W: Write + Send> Out<'_, W> {
         self.check_size(held)?;
         let mut counts = Counts::default();
         if let Some(backend) = from.backend() {
-            let mut hash = EntriesHash::default();
+            let mut passed = Passed::default();
             if found.entries.is_some() {
                 let mut records = match moment {
                     Some(moment) => moment.export_scope(&found.scope).await?,
                     None => backend.export_scope(&found.scope).await?,
                 };
                 while let Some(record) = next(&mut records).await {
-                    let line = hash.add(record?)?;
+                    counts.entries += 1;
+                    let line = readable(&mut record?, &mut passed, counts.entries)?;
                     self.content(line.as_bytes())?;
                     self.progress.entries += 1;
                     self.tick(control)?;
                 }
             }
-            let end = hash.end();
+            let end = passed.end();
             (counts.entries, counts.vectors) = (end.entries, end.vectors);
             self.frame(&Frame::EntriesEnd(end)).map_err(Trouble::End)?;
         }
@@ -361,6 +364,21 @@ impl<W: Write + Send> Out<'_, W> {
         self.progress.bytes += line.len() as u64;
         Ok(())
     }
+}
+
+/// The line of a scope's record, one of this number, that every reader takes.
+fn readable(record: &mut Record, passed: &mut Passed, number: u64) -> std::result::Result<String, Trouble> {
+    let line = line_of(record).and_then(|line| passed.take(line.as_bytes()).map(|_| line));
+    line.map_err(|error| {
+        Trouble::Skip(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "record {number} of the scope, in the order of keys, is none that can be restored ({}); write that key \
+                 anew, or delete it",
+                error.message()
+            ),
+        ))
+    })
 }
 
 /// A dump's line as a line of the file, with its line feed.

@@ -1,8 +1,8 @@
-use memory::Scope;
-use memory::snapshot::{Control, SnapshotOptions, check, write};
+use memory::snapshot::{Control, RestoreOptions, SnapshotOptions, check, write};
+use memory::{Memory, Scope};
 use memory_core::{ErrorKind, TenantId, Timestamp};
 
-use crate::support::{scope, set, sql, store, taken, varied};
+use crate::support::{content, json, key, put, restored, same, scope, set, sql, store, taken, varied};
 
 /// The names of the lines, in order.
 fn lines(file: &[u8]) -> Vec<String> {
@@ -124,4 +124,74 @@ async fn tenants_are_listed_in_order_a_page_at_a_time() {
         memory.tenants(Some(&after), 2).await.unwrap().into_iter().map(String::from).collect();
     assert_eq!(page, ["b", "bb"]);
     assert_eq!(memory.tenants(None, 0).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// A store in a file, with an entry of Ada's and one of Bob's, after another program's statement.
+async fn changed_by_another(statement: &str) -> (tempfile::TempDir, Memory) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.db");
+    let url = format!("sqlite:{}", path.display());
+    let memory = memory::open(&url).await.unwrap();
+    set(&memory, &scope("ada"), "k", "1").await;
+    set(&memory, &scope("bob"), "k", "2").await;
+    drop(memory);
+    let changed = rusqlite::Connection::open(&path).unwrap();
+    assert!(changed.execute(statement, []).unwrap() > 0, "{statement}");
+    drop(changed);
+    (folder, memory::open(&url).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_scope_with_a_record_that_no_restore_takes_is_skipped_and_named_and_the_rest_is_restorable() {
+    for change in [
+        "metadata = '{\"a\":1e999}'",
+        "metadata = '{\"' || hex(zeroblob(80)) || '\":1}'",
+        "metadata = '{\"a\":[1]}'",
+        "text = hex(zeroblob(600000))",
+        "text = 'a' || char(0)",
+        "updated_at = created_at - 1",
+        "value = '{'",
+    ] {
+        let of_ada = "WHERE space = (SELECT space FROM scope WHERE name = 'ada')";
+        let (_folder, memory) = changed_by_another(&format!("UPDATE entry SET {change} {of_ada}")).await;
+        let (file, report) = taken(&memory, &SnapshotOptions::default()).await;
+        assert_eq!((report.scopes, report.skipped), (1, 1), "{change}: {report:?}");
+        assert_eq!(report.skipped_scopes[0].scope, scope("ada"), "{change}");
+        assert_eq!(report.skipped_scopes[0].code, "corrupt", "{change}: {report:?}");
+        let copy = store().await;
+        let restored = restored(&copy, &file, &RestoreOptions::default()).await.unwrap();
+        assert_eq!((restored.entries.restored, restored.skipped), (1, 1), "{change}: {restored:?}");
+        same(&memory, &copy, &[scope("bob")]).await;
+    }
+}
+
+#[tokio::test]
+async fn versions_behind_the_greatest_of_an_import_are_restorable() {
+    let memory = store().await;
+    let ada = scope("ada");
+    for (name, version) in [("greatest", 1 << 62), ("beyond", u64::MAX >> 1)] {
+        let entry = memory::Entry::new(key(name), json("1"), version, Timestamp::EPOCH);
+        put(&memory, &ada, vec![memory::Record::from(entry)]).await;
+    }
+    set(&memory, &ada, "next", "2").await;
+    let (file, report) = taken(&memory, &SnapshotOptions::default()).await;
+    assert!(report.is_complete(), "{report:?}");
+    let copy = store().await;
+    for restored_now in [1, 0] {
+        let report = restored(&copy, &file, &RestoreOptions::default()).await.unwrap();
+        assert_eq!((report.entries.restored, report.entries.unchanged), (restored_now, 1 - restored_now));
+    }
+    set(&copy, &ada, "one more", "3").await;
+    assert_eq!(content(&copy, &ada).await.0.len(), 4);
+}
+
+#[tokio::test]
+async fn versions_that_another_program_set_far_ahead_are_restorable() {
+    let (_folder, memory) = changed_by_another("UPDATE scope SET version = 5000000000000000000").await;
+    set(&memory, &scope("ada"), "next", "2").await;
+    let (file, report) = taken(&memory, &SnapshotOptions::default()).await;
+    assert_eq!((report.scopes, report.skipped), (2, 0), "{report:?}");
+    let copy = store().await;
+    let report = restored(&copy, &file, &RestoreOptions::default()).await.unwrap();
+    assert_eq!((report.entries.restored, report.failed), (2, 0), "{report:?}");
 }
