@@ -1,5 +1,6 @@
--- Definitions of what a schema ($1) holds, in the order in which they can be made again, relative to the search path.
--- Columns: place, kind, name, text, columns (of a table that has rows).
+-- Definitions of what a schema ($1) holds, relative to the search path.
+-- Columns: place (of its kind among the others), kind, name, text, columns (of a table that has rows), id (c or t and the
+-- oid of a relation or a type), needs (ids of what must be there before it).
 WITH n AS (SELECT pg_catalog.to_regnamespace($1)::oid AS oid),
 relations AS (
     SELECT c.*, pg_catalog.quote_ident(c.relname) AS quoted,
@@ -31,124 +32,145 @@ sequences AS (
     FROM relations c JOIN pg_catalog.pg_sequence s ON s.seqrelid = c.oid
     LEFT JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid
         AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype IN ('a', 'i')
+),
+-- Types of the schema by what they are made of: elements of arrays, relations whose rows they are.
+used AS (
+    SELECT t.oid, CASE WHEN r.relkind <> 'c' THEN 'c' || r.oid ELSE 't' || e.oid END AS id
+    FROM n CROSS JOIN pg_catalog.pg_type t
+    JOIN pg_catalog.pg_type e ON e.oid = CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN t.typelem ELSE t.oid END
+    LEFT JOIN pg_catalog.pg_class r ON r.oid = e.typrelid
+    WHERE e.typnamespace = n.oid
+),
+made_of AS (
+    SELECT a.attrelid AS oid, pg_catalog.array_agg(DISTINCT u.id) AS needs
+    FROM relations c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    JOIN used u ON u.oid = a.atttypid GROUP BY a.attrelid
 )
-SELECT place, kind, name::text, text, columns FROM (
+SELECT place, kind, name::text, text, columns, id, pg_catalog.array_remove(needs, NULL) FROM (
     -- Types.
-    SELECT 1 AS place, t.oid AS number, 'type' AS kind, t.typname AS name,
+    SELECT 1 AS place, 'type' AS kind, t.typname AS name,
         'CREATE TYPE ' || pg_catalog.quote_ident(t.typname) || ' AS ENUM ('
             || coalesce((SELECT pg_catalog.string_agg(pg_catalog.quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder)
-                FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid), '') || ')' AS text, NULL::text[] AS columns
+                FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid), '') || ')' AS text, NULL::text[] AS columns,
+        't' || t.oid AS id, NULL::text[] AS needs
     FROM pg_catalog.pg_type t, n WHERE t.typnamespace = n.oid AND t.typtype = 'e'
     UNION ALL
-    SELECT 1, t.oid, 'type', t.typname,
+    SELECT 1, 'type', t.typname,
         'CREATE TYPE ' || pg_catalog.quote_ident(t.typname) || ' AS ('
             || coalesce((SELECT pg_catalog.string_agg(k.text, ', ' ORDER BY k.attnum) FROM columns k WHERE k.attrelid = t.typrelid), '')
-            || ')', NULL
+            || ')', NULL, 't' || t.oid, (SELECT m.needs FROM made_of m WHERE m.oid = c.oid)
     FROM pg_catalog.pg_type t JOIN relations c ON c.oid = t.typrelid AND c.relkind = 'c'
     UNION ALL
-    SELECT 1, t.oid, 'type', t.typname,
+    SELECT 1, 'type', t.typname,
         pg_catalog.concat_ws(' ', 'CREATE DOMAIN', pg_catalog.quote_ident(t.typname), 'AS',
             pg_catalog.format_type(t.typbasetype, t.typtypmod), 'DEFAULT ' || t.typdefault,
             CASE WHEN t.typnotnull THEN 'NOT NULL' END,
-            (SELECT pg_catalog.string_agg('CONSTRAINT ' || pg_catalog.quote_ident(k.conname) || ' ' || pg_catalog.pg_get_constraintdef(k.oid, true), ' ')
-             FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c')), NULL
+            (SELECT pg_catalog.string_agg('CONSTRAINT ' || pg_catalog.quote_ident(k.conname) || ' ' || pg_catalog.pg_get_constraintdef(k.oid, true), ' ' ORDER BY k.conname)
+             FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c')), NULL,
+        't' || t.oid, ARRAY(SELECT u.id FROM used u WHERE u.oid = t.typbasetype)
     FROM pg_catalog.pg_type t, n WHERE t.typnamespace = n.oid AND t.typtype = 'd'
     -- Sequences that are no identity's.
     UNION ALL
-    SELECT 2, s.oid, 'sequence', s.relname,
+    SELECT 2, 'sequence', s.relname,
         pg_catalog.format('CREATE SEQUENCE %s AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s%s',
             s.quoted, pg_catalog.format_type(s.seqtypid, NULL), s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache,
-            CASE WHEN s.seqcycle THEN ' CYCLE' ELSE '' END), NULL
+            CASE WHEN s.seqcycle THEN ' CYCLE' ELSE '' END), NULL, 'c' || s.oid, NULL
     FROM sequences s WHERE s.deptype IS DISTINCT FROM 'i'
     -- Tables, with their checks.
     UNION ALL
-    SELECT 3, c.oid, CASE WHEN c.relkind = 'r' AND NOT c.is_child THEN 'table' ELSE 'skipped' END, c.relname,
+    SELECT 3, CASE WHEN c.relkind = 'r' AND NOT c.is_child THEN 'table' ELSE 'skipped' END, c.relname,
         CASE WHEN c.relkind <> 'r' OR c.is_child
             THEN 'partitioned, inherited and foreign tables are not dumped'
             ELSE pg_catalog.concat('CREATE ', CASE c.relpersistence WHEN 'u' THEN 'UNLOGGED ' END, 'TABLE ', c.quoted, ' (',
-                (SELECT pg_catalog.string_agg(p.text, ', ' ORDER BY p.place, p.number) FROM (
-                    SELECT 1 AS place, k.attnum::bigint AS number, k.text FROM columns k WHERE k.attrelid = c.oid
+                (SELECT pg_catalog.string_agg(p.text, ', ' ORDER BY p.place, p.number, p.name) FROM (
+                    SELECT 1 AS place, k.attnum AS number, k.attname AS name, k.text FROM columns k WHERE k.attrelid = c.oid
                     UNION ALL
-                    SELECT 2, k.oid::bigint, 'CONSTRAINT ' || pg_catalog.quote_ident(k.conname) || ' ' || pg_catalog.pg_get_constraintdef(k.oid, true)
+                    SELECT 2, 0, k.conname, 'CONSTRAINT ' || pg_catalog.quote_ident(k.conname) || ' ' || pg_catalog.pg_get_constraintdef(k.oid, true)
                     FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c') p), ')') END,
         coalesce((SELECT pg_catalog.array_agg(k.attname::text ORDER BY k.attnum) FROM columns k
-            WHERE k.attrelid = c.oid AND k.attgenerated = ''), '{}')
+            WHERE k.attrelid = c.oid AND k.attgenerated = ''), '{}'),
+        'c' || c.oid, (SELECT m.needs FROM made_of m WHERE m.oid = c.oid)
     FROM relations c WHERE c.relkind IN ('r', 'p', 'f')
     -- Keys, then indexes that are no key's, then references.
     UNION ALL
-    SELECT CASE k.contype WHEN 'f' THEN 7 ELSE 5 END, k.oid, 'alteration', k.conname,
-        pg_catalog.format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.quoted, k.conname, pg_catalog.pg_get_constraintdef(k.oid, true)), NULL
+    SELECT CASE k.contype WHEN 'f' THEN 7 ELSE 5 END, 'alteration', k.conname,
+        pg_catalog.format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.quoted, k.conname, pg_catalog.pg_get_constraintdef(k.oid, true)), NULL,
+        CASE WHEN k.contype <> 'f' THEN 'c' || k.conindid END,
+        ARRAY['c' || k.conrelid, CASE WHEN k.contype = 'f' THEN 'c' || k.confrelid END, CASE WHEN k.contype = 'f' THEN 'c' || k.conindid END]
     FROM pg_catalog.pg_constraint k JOIN relations c ON c.oid = k.conrelid
     WHERE k.contype IN ('p', 'u', 'x', 'f') AND k.conparentid = 0 AND c.relkind = 'r' AND NOT c.is_child
     UNION ALL
-    SELECT 5, s.oid, 'owned', s.relname, NULL, ARRAY[c.relname::text, a.attname::text]
+    SELECT 5, 'owned', s.relname, NULL, ARRAY[c.relname::text, a.attname::text], NULL, ARRAY['c' || s.oid, 'c' || c.oid]
     FROM sequences s JOIN relations c ON c.oid = s.owner
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = s.owner_column
     WHERE s.deptype = 'a' AND c.relkind = 'r' AND NOT c.is_child
-    -- Views, oldest first: what one is made of was there before it. Then the indexes, of tables and views.
+    -- Views. Then the indexes, of tables and views.
     UNION ALL
-    SELECT 8, c.oid, 'view', c.relname,
+    SELECT 8, 'view', c.relname,
         pg_catalog.format('CREATE %s %s AS %s', CASE c.relkind WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'VIEW' END, c.quoted,
-            pg_catalog.rtrim(pg_catalog.pg_get_viewdef(c.oid, true), ';')), NULL
+            pg_catalog.rtrim(pg_catalog.pg_get_viewdef(c.oid, true), ';')), NULL, 'c' || c.oid,
+        ARRAY(SELECT DISTINCT 'c' || d.refobjid FROM pg_catalog.pg_rewrite w JOIN pg_catalog.pg_depend d
+            ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = w.oid
+            AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+            WHERE w.ev_class = c.oid)
     FROM relations c WHERE c.relkind IN ('v', 'm')
     UNION ALL
-    SELECT 9, i.oid, 'index', i.relname, pg_catalog.pg_get_indexdef(i.oid, 0, true), NULL
+    SELECT 9, 'index', i.relname, pg_catalog.pg_get_indexdef(i.oid, 0, true), NULL, 'c' || i.oid, ARRAY['c' || c.oid]
     FROM relations i JOIN pg_catalog.pg_index x ON x.indexrelid = i.oid JOIN relations c ON c.oid = x.indrelid
     WHERE i.relkind = 'i' AND c.relkind IN ('r', 'm') AND NOT c.is_child
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conindid = i.oid AND k.contype IN ('p', 'u', 'x'))
     -- Comments.
     UNION ALL
-    SELECT 10, c.oid, 'comment', c.relname,
+    SELECT 10, 'comment', c.relname,
         pg_catalog.format('COMMENT ON %s %s%s IS %L',
             CASE WHEN o.objsubid > 0 THEN 'COLUMN' ELSE CASE c.relkind WHEN 'r' THEN 'TABLE' WHEN 'v' THEN 'VIEW'
                 WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'i' THEN 'INDEX' ELSE 'SEQUENCE' END END,
             c.quoted, (SELECT '.' || pg_catalog.quote_ident(a.attname) FROM pg_catalog.pg_attribute a
-                WHERE a.attrelid = c.oid AND a.attnum = o.objsubid AND o.objsubid > 0), o.description), NULL
+                WHERE a.attrelid = c.oid AND a.attnum = o.objsubid AND o.objsubid > 0), o.description), NULL, NULL, ARRAY['c' || c.oid]
     FROM relations c JOIN pg_catalog.pg_description o
         ON o.objoid = c.oid AND o.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass
     WHERE c.relkind IN ('r', 'v', 'm', 'i', 'S')
     -- Where sequences stand.
     UNION ALL
-    SELECT 6, s.oid, 'value', s.relname, NULL, NULL FROM sequences s
+    SELECT 6, 'value', s.relname, NULL, NULL, NULL, ARRAY['c' || CASE WHEN s.deptype = 'i' THEN s.owner ELSE s.oid END] FROM sequences s
     -- What is left.
     UNION ALL
-    SELECT 11, t.oid, 'skipped', t.tgname, 'triggers are not dumped', NULL
+    SELECT 11, 'skipped', t.tgname, 'triggers are not dumped', NULL, NULL, NULL
     FROM pg_catalog.pg_trigger t JOIN relations c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal
     UNION ALL
-    SELECT 11, p.oid, 'skipped', p.proname, 'functions are not dumped', NULL
+    SELECT 11, 'skipped', p.proname, 'functions are not dumped', NULL, NULL, NULL
     FROM pg_catalog.pg_proc p, n WHERE p.pronamespace = n.oid
     UNION ALL
-    SELECT 11, r.oid, 'skipped', r.rulename, 'rules are not dumped', NULL
+    SELECT 11, 'skipped', r.rulename, 'rules are not dumped', NULL, NULL, NULL
     FROM pg_catalog.pg_rewrite r JOIN relations c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN'
     UNION ALL
-    SELECT 11, p.oid, 'skipped', p.polname, 'policies are not dumped', NULL
+    SELECT 11, 'skipped', p.polname, 'policies are not dumped', NULL, NULL, NULL
     FROM pg_catalog.pg_policy p JOIN relations c ON c.oid = p.polrelid
     UNION ALL
-    SELECT 11, c.oid, 'skipped', c.relname, 'row security is not dumped: who could read some rows can read all', NULL
+    SELECT 11, 'skipped', c.relname, 'row security is not dumped: who could read some rows can read all', NULL, NULL, NULL
     FROM relations c WHERE c.relrowsecurity
     UNION ALL
-    SELECT 11, c.oid, 'skipped', c.relname, 'privileges are not dumped', NULL FROM relations c WHERE c.relacl IS NOT NULL
+    SELECT 11, 'skipped', c.relname, 'privileges are not dumped', NULL, NULL, NULL FROM relations c WHERE c.relacl IS NOT NULL
     UNION ALL
-    SELECT 11, c.oid, 'skipped', c.relname, 'storage parameters and options of views are not dumped', NULL
+    SELECT 11, 'skipped', c.relname, 'storage parameters and options of views are not dumped', NULL, NULL, NULL
     FROM relations c WHERE c.relkind IN ('r', 'v', 'm') AND c.reloptions IS NOT NULL
     UNION ALL
-    SELECT 11, s.oid, 'skipped', s.relname, 'how an identity column counts is not dumped: it counts by one', NULL
+    SELECT 11, 'skipped', s.relname, 'how an identity column counts is not dumped: it counts by one', NULL, NULL, NULL
     FROM sequences s WHERE s.deptype = 'i' AND (s.seqincrement <> 1 OR s.seqcycle)
     UNION ALL
-    SELECT 11, t.oid, 'skipped', t.typname, 'range and base types are not dumped', NULL
+    SELECT 11, 'skipped', t.typname, 'range and base types are not dumped', NULL, NULL, NULL
     FROM pg_catalog.pg_type t, n WHERE t.typnamespace = n.oid AND (t.typtype = 'r' OR t.typtype = 'b' AND t.typcategory <> 'A')
     UNION ALL
-    SELECT 11, o.objoid, 'skipped', 'a comment', 'comments on types and constraints are not dumped', NULL
+    SELECT 11, 'skipped', 'a comment', 'comments on types and constraints are not dumped', NULL, NULL, NULL
     FROM pg_catalog.pg_description o
     LEFT JOIN pg_catalog.pg_type t ON o.classoid = 'pg_catalog.pg_type'::pg_catalog.regclass AND t.oid = o.objoid
     LEFT JOIN pg_catalog.pg_constraint k ON o.classoid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND k.oid = o.objoid, n
     WHERE n.oid IN (t.typnamespace, k.connamespace)
     -- Whatever else may be in a schema.
     UNION ALL
-    SELECT 11, d.objid, 'skipped', i.identity, i.type || ' is not dumped', NULL
+    SELECT 11, 'skipped', i.identity, i.type || ' is not dumped', NULL, NULL, NULL
     FROM n JOIN pg_catalog.pg_depend d ON d.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND d.refobjid = n.oid
     CROSS JOIN LATERAL pg_catalog.pg_identify_object(d.classid, d.objid, 0) i
     WHERE d.classid NOT IN ('pg_catalog.pg_class'::pg_catalog.regclass, 'pg_catalog.pg_type'::pg_catalog.regclass,
         'pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_constraint'::pg_catalog.regclass)
 ) all_of_it
-ORDER BY place, number, text COLLATE "C"

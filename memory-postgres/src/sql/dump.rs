@@ -1,6 +1,7 @@
 //! A scope's database as a stream of lines, of one moment: the administrator reads definitions, the scope's own role reads
 //! rows, both from one snapshot. Nothing that an agent defined runs with the administrator's rights.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,10 +14,12 @@ use tokio::time::Instant;
 use tokio_postgres::IsolationLevel;
 use tokio_postgres::types::Type;
 
+use super::definitions::{Defined, in_order};
 use super::dump_format::{Counts, DIALECT, Header, Kind, Line, Object, Owned, Sequence, Table, VERSION};
 use super::engine::Engine;
 use super::fault;
 use super::pool::{Leased, ScopeState};
+use super::restore::{TABLES, is_of_the_object};
 use super::statements::uncalled;
 use super::talk::{Broken, Talk};
 use super::values::Sink;
@@ -29,14 +32,6 @@ const STEP_ROWS: i32 = 100;
 const STEP_BYTES: usize = 1 << 30;
 /// Lines that wait for who reads them.
 const WAITING: usize = 8;
-
-/// One definition.
-struct Defined {
-    kind: String,
-    name: String,
-    text: Option<String>,
-    columns: Vec<String>,
-}
 
 impl Engine {
     pub(crate) async fn dump(self: &Arc<Self>, scope: &Scope) -> Result<DumpStream> {
@@ -114,23 +109,22 @@ impl Engine {
         counts: &mut Counts,
         defined: Vec<Defined>,
     ) -> Result<()> {
+        let own = leased.state.hex.schema();
+        let mut left_out = HashSet::new();
         for one in defined {
-            let object = |kind, text| Line::Object(Object { kind, name: one.name.clone(), sql: text });
             let text = one.text.clone().unwrap_or_default();
-            match one.kind.as_str() {
-                "type" => out.line(&object(Kind::Type, text)).await?,
-                "sequence" => out.line(&object(Kind::Sequence, text)).await?,
-                "alteration" => out.line(&object(Kind::Alteration, text)).await?,
-                "index" => out.line(&object(Kind::Index, text)).await?,
-                "view" => out.line(&object(Kind::View, text)).await?,
-                "comment" => out.line(&object(Kind::Comment, text)).await?,
-                "owned" => {
+            let refused = self.unrestorable(&own, &one, &left_out).await;
+            match (one.kind.as_str(), Kind::of(&one.kind)) {
+                (_, Some(kind)) => {
+                    out.line(&Line::Object(Object { kind, name: one.name, sql: text })).await?;
+                }
+                ("owned", _) => {
                     let mut columns = one.columns.into_iter();
                     if let (Some(table), Some(column)) = (columns.next(), columns.next()) {
                         out.line(&Line::Owned(Owned { sequence: one.name, table, column })).await?;
                     }
                 }
-                "value" => {
+                ("value", _) => {
                     let sql = format!("SELECT last_value, is_called FROM {}", quote(&one.name));
                     let rows = say(leased, &sql, self.deadline(None)).await?;
                     if let Some([Some(value), Some(is_called)]) = rows.first().map(Vec::as_slice) {
@@ -139,7 +133,7 @@ impl Engine {
                         out.line(&Line::Sequence(Sequence { name: one.name, value, is_called })).await?;
                     }
                 }
-                "table" => {
+                ("table", _) => {
                     counts.tables += 1;
                     let table = Table { name: one.name, sql: text, columns: one.columns };
                     out.line(&Line::Table(table.clone())).await?;
@@ -147,8 +141,29 @@ impl Engine {
                 }
                 _ => out.line(&Line::Skipped(format!("{}: {text}", one.name))).await?,
             }
+            if let Some(reason) = refused {
+                left_out.extend(one.id);
+                out.line(&Line::Skipped(reason)).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Why a restore will leave out what an agent could not make, in a restore's own words.
+    async fn unrestorable(&self, own: &str, one: &Defined, left_out: &HashSet<String>) -> Option<String> {
+        let (word, kinds) = match Kind::of(&one.kind) {
+            Some(kind) => (kind.name(), kind.statements()),
+            None if one.kind == "table" => ("table", TABLES),
+            None => return None,
+        };
+        let text = one.text.as_deref().unwrap_or_default();
+        if let Err(error) = self.judge_definition(own, text, kinds).await
+            && is_of_the_object(&error)
+        {
+            return Some(format!("{word} {}: {}", one.name, error.message()));
+        }
+        let lacks = one.needs.iter().any(|id| left_out.contains(id));
+        lacks.then(|| format!("{word} {}: it is made of something that is left out", one.name))
     }
 
     /// The definitions, and the session's transaction over the same snapshot.
@@ -188,15 +203,7 @@ impl Engine {
         }
         let rows = transaction.query(DEFINITIONS, &[(&schema, Type::TEXT)]).await?;
         transaction.rollback().await;
-        Ok(rows
-            .iter()
-            .map(|row| Defined {
-                kind: row.get(1),
-                name: row.get(2),
-                text: row.get(3),
-                columns: row.get::<_, Option<Vec<String>>>(4).unwrap_or_default(),
-            })
-            .collect())
+        Ok(in_order(rows.iter().map(Defined::of).collect()))
     }
 
     async fn rows(

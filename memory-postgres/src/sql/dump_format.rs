@@ -1,6 +1,7 @@
 //! The lines of a dump: `docs/spec/postgres-sql-dump.md`.
 
 use memory_core::{Error, Result};
+use memory_validator::StatementKind;
 use serde::{Deserialize, Serialize};
 
 /// The format that this version writes, and the only one that it reads.
@@ -83,6 +84,19 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The kind that a definition is of; `None` for one that is told in a line of its own.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "type" => Self::Type,
+            "sequence" => Self::Sequence,
+            "alteration" => Self::Alteration,
+            "index" => Self::Index,
+            "view" => Self::View,
+            "comment" => Self::Comment,
+            _ => return None,
+        })
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Type => "type",
@@ -91,6 +105,18 @@ impl Kind {
             Self::Index => "index",
             Self::View => "view",
             Self::Comment => "comment",
+        }
+    }
+
+    /// What its text must be.
+    pub(crate) fn statements(self) -> &'static [StatementKind] {
+        match self {
+            Self::Type => &[StatementKind::CreateType],
+            Self::Sequence => &[StatementKind::CreateSequence],
+            Self::Alteration => &[StatementKind::Alter],
+            Self::Index => &[StatementKind::CreateIndex],
+            Self::View => &[StatementKind::CreateView],
+            Self::Comment => &[StatementKind::Comment],
         }
     }
 }

@@ -8,6 +8,7 @@
 mod admin;
 mod arguments;
 mod config;
+mod definitions;
 mod dump;
 mod dump_format;
 mod engine;

@@ -11,18 +11,21 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::Type;
 
 use super::dump::{lost, quote};
-use super::dump_format::{DIALECT, Kind, Line, Table, VERSION};
+use super::dump_format::{DIALECT, Line, Table, VERSION};
 use super::engine::Engine;
 use super::fault;
 use super::pool::{Leased, ScopeState};
 use super::statements::{COMMIT_PATIENCE, limits, uncalled};
 use super::talk::{Heard, Talk};
 use super::values::Sink;
+use super::verdicts::Judged;
 
 /// Rows that are sent in one statement, and their values.
 const STEP_ROWS: usize = 200;
 const STEP_VALUES: usize = 20_000;
 const STEP_BYTES: usize = 1 << 20;
+/// What the text of a table must be.
+pub(super) const TABLES: &[StatementKind] = &[StatementKind::CreateTable];
 /// Objects that are told as skipped; more are counted.
 const MOST_SKIPPED: usize = 1_000;
 
@@ -215,20 +218,12 @@ impl Engine {
                 progress.begun = true;
             }
             Line::Object(object) => {
-                let kinds: &[StatementKind] = match object.kind {
-                    Kind::Type => &[StatementKind::CreateType],
-                    Kind::Sequence => &[StatementKind::CreateSequence],
-                    Kind::Alteration => &[StatementKind::Alter],
-                    Kind::Index => &[StatementKind::CreateIndex],
-                    Kind::View => &[StatementKind::CreateView],
-                    Kind::Comment => &[StatementKind::Comment],
-                };
-                self.define(leased, progress, object.kind.name(), &object.name, &object.sql, kinds).await?;
+                let (word, kinds) = (object.kind.name(), object.kind.statements());
+                self.define(leased, progress, word, &object.name, &object.sql, kinds).await?;
             }
             Line::Table(table) => {
                 progress.tables_in_lines += 1;
-                let kinds = &[StatementKind::CreateTable];
-                let made = self.define(leased, progress, "table", &table.name, &table.sql, kinds).await?;
+                let made = self.define(leased, progress, "table", &table.name, &table.sql, TABLES).await?;
                 progress.outcome.tables += u64::from(made);
                 progress.table = made.then_some(table);
             }
@@ -295,14 +290,26 @@ impl Engine {
         kinds: &[StatementKind],
     ) -> Result<bool> {
         let own = leased.state.hex.schema();
-        let done = match self.verdicts.judge_in(&own, sql, Mode::Exec, self.stages()).await {
-            Ok(judged) if kinds.contains(&judged.kind) && judged.arguments == 0 => {
-                self.attempt(leased, &judged.text).await
-            }
-            Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text makes something else")),
+        let done = match self.judge_definition(&own, sql, kinds).await {
+            Ok(judged) => self.attempt(leased, &judged.text).await,
             Err(error) => Err(error),
         };
         progress.leave_out(word, name, done)
+    }
+
+    /// Whether an agent may run a text that makes one of these.
+    pub(super) async fn judge_definition(
+        &self,
+        own: &str,
+        sql: &str,
+        kinds: &[StatementKind],
+    ) -> Result<Judged> {
+        let judged = self.verdicts.judge_in(own, sql, Mode::Exec, self.stages()).await?;
+        if kinds.contains(&judged.kind) && judged.arguments == 0 {
+            Ok(judged)
+        } else {
+            Err(Error::new(ErrorKind::StatementRefused, "its text makes something else"))
+        }
     }
 
     /// Runs one statement in a savepoint of its own, by the extended protocol.
@@ -370,6 +377,10 @@ impl Engine {
 
 impl Progress {
     fn tell(&mut self, reason: String) {
+        // The dump may have told it already.
+        if self.outcome.skipped.contains(&reason) {
+            return;
+        }
         if self.outcome.skipped.len() < MOST_SKIPPED {
             self.outcome.skipped.push(reason);
         } else {
@@ -381,18 +392,18 @@ impl Progress {
     fn leave_out(&mut self, word: &str, name: &str, done: Result<()>) -> Result<bool> {
         match done {
             Ok(()) => Ok(true),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::StatementRefused | ErrorKind::InvalidArgument | ErrorKind::TooLarge
-                ) =>
-            {
+            Err(error) if is_of_the_object(&error) => {
                 self.tell(format!("{word} {name}: {}", error.message()));
                 Ok(false)
             }
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a restore goes on without the object whose text this is said of.
+pub(super) fn is_of_the_object(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::StatementRefused | ErrorKind::InvalidArgument | ErrorKind::TooLarge)
 }
 
 /// What the engine says to words of the runtime's own.
