@@ -49,20 +49,26 @@ impl<'a> Guarded<'a> {
         Ok(self.session.views().tick())
     }
 
-    fn learn<'e>(
-        &self,
-        digest: ScopeDigest,
-        started: u64,
-        read: impl IntoIterator<Item = (&'e Key, Option<&'e Entry>)>,
-    ) {
-        let mut cleared = BTreeSet::new();
-        {
-            let mut views = self.session.views();
-            for (key, entry) in read {
-                cleared.extend(views.read(digest, key, Seen::of(entry), started));
+    /// Begins a read of the scope that teaches nothing by itself: read from [`backend`](Self::backend), and tell
+    /// [`Reading::showed`] what of it whoever decides was shown. For answers that are cut.
+    ///
+    /// # Errors
+    /// As reading the scope's token fails.
+    pub async fn reading(&self, scope: &Scope) -> Result<Reading<'a>> {
+        let started = match self.is_off() {
+            true => None,
+            false => {
+                let digest = scope.digest();
+                Some((digest, self.begin(scope, digest).await?))
             }
-        }
-        self.clear(cleared);
+        };
+        Ok(Reading { guarded: *self, started })
+    }
+
+    /// The backend itself, which teaches the session nothing.
+    #[must_use]
+    pub fn backend(&self) -> &'a dyn Backend {
+        self.backend
     }
 
     fn clear(&self, cleared: impl IntoIterator<Item = std::path::PathBuf>) {
@@ -146,6 +152,30 @@ impl<'a> Guarded<'a> {
     }
 }
 
+/// A read of a scope under way; one that is dropped has shown nothing.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    guarded: Guarded<'a>,
+    /// `None`: the policy is `off`.
+    started: Option<(ScopeDigest, u64)>,
+}
+
+impl Reading<'_> {
+    /// These entries were shown whole (`None`: that there is none). They are seen from now on.
+    pub fn showed<'e>(self, entries: impl IntoIterator<Item = (&'e Key, Option<&'e Entry>)>) {
+        let Some((digest, started)) = self.started else { return };
+        let mut cleared = BTreeSet::new();
+        {
+            let mut views = self.guarded.session.views();
+            for (key, entry) in entries {
+                cleared.extend(views.read(digest, key, Seen::of(entry), started));
+            }
+            cleared.extend(views.looked(&digest, started));
+        }
+        self.guarded.clear(cleared);
+    }
+}
+
 /// What an outcome says that is stored now.
 fn stored(version: u64, expires_at: Option<Timestamp>, change: Option<DriftChange>) -> Seen {
     Seen::Entry { version, expires_at, digest: change.and_then(|change| change.digest) }
@@ -154,24 +184,16 @@ fn stored(version: u64, expires_at: Option<Timestamp>, change: Option<DriftChang
 #[async_trait]
 impl Backend for Guarded<'_> {
     async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
-        if self.is_off() {
-            return self.backend.get(scope, key, options).await;
-        }
-        let digest = scope.digest();
-        let started = self.begin(scope, digest).await?;
+        let reading = self.reading(scope).await?;
         let entry = self.backend.get(scope, key, options).await?;
-        self.learn(digest, started, [(key, entry.as_ref())]);
+        reading.showed([(key, entry.as_ref())]);
         Ok(entry)
     }
 
     async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
-        if self.is_off() {
-            return self.backend.get_many(scope, keys, options).await;
-        }
-        let digest = scope.digest();
-        let started = self.begin(scope, digest).await?;
+        let reading = self.reading(scope).await?;
         let entries = self.backend.get_many(scope, keys, options).await?;
-        self.learn(digest, started, keys.iter().zip(entries.iter().map(Option::as_ref)));
+        reading.showed(keys.iter().zip(entries.iter().map(Option::as_ref)));
         Ok(entries)
     }
 
@@ -219,13 +241,9 @@ impl Backend for Guarded<'_> {
     }
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
-        if self.is_off() {
-            return self.backend.list(scope, query).await;
-        }
-        let digest = scope.digest();
-        let started = self.begin(scope, digest).await?;
+        let reading = self.reading(scope).await?;
         let page = self.backend.list(scope, query).await?;
-        self.learn(digest, started, page.entries.iter().map(|entry| (&entry.key, Some(entry))));
+        reading.showed(page.entries.iter().map(|entry| (&entry.key, Some(entry))));
         Ok(page)
     }
 
@@ -312,13 +330,9 @@ impl Backend for Guarded<'_> {
     }
 
     async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
-        if self.is_off() {
-            return self.backend.search(scope, query).await;
-        }
-        let digest = scope.digest();
-        let started = self.begin(scope, digest).await?;
+        let reading = self.reading(scope).await?;
         let results = self.backend.search(scope, query).await?;
-        self.learn(digest, started, results.hits.iter().map(|hit| (&hit.entry.key, Some(&hit.entry))));
+        reading.showed(results.hits.iter().map(|hit| (&hit.entry.key, Some(&hit.entry))));
         Ok(results)
     }
 

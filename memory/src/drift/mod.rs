@@ -43,7 +43,7 @@ use memory_core::{Backend, Clock, DriftPolicy, DriftToken, Scope};
 use serde::Serialize;
 
 pub use backup::{BackupLimits, Backups};
-pub use guarded::Guarded;
+pub use guarded::{Guarded, Reading};
 
 use crate::system::SystemClock;
 use turns::Turns;

@@ -1,6 +1,6 @@
 //! What becomes of a refused write: the scope is saved, and whoever wrote is told what drifted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_core::drift::{DriftReason, Seen};
@@ -11,7 +11,7 @@ use memory_core::{
 use serde_json::Value;
 
 use super::guarded::{CHUNK, Guarded};
-use super::view::Unresolved;
+use super::view::{Kept, Unresolved};
 
 /// Most keys that a refusal names.
 const NAMED_KEYS: usize = 64;
@@ -25,7 +25,8 @@ const PAGES: usize = 100;
 /// What differs from what the session saw.
 #[derive(Debug, Default)]
 struct Changed {
-    keys: BTreeSet<Key>,
+    /// As they are now.
+    keys: BTreeMap<Key, Seen>,
     /// Whether it is known to be all.
     complete: bool,
 }
@@ -45,56 +46,29 @@ impl Guarded<'_> {
         let detail = |name: &str| error.details().get(name).and_then(Value::as_str);
         let actual: Option<DriftToken> = detail("actual").and_then(|token| token.parse().ok());
         let reason = detail("reason").unwrap_or_default().to_owned();
-        let about_file = [DriftReason::FileReplaced, DriftReason::Triggers]
+        let about = [DriftReason::FileReplaced, DriftReason::Triggers, DriftReason::Silent]
             .into_iter()
-            .any(|about| about.as_str() == reason);
-        let changed = match about_file {
+            .find(|about| about.as_str() == reason);
+        let changed = match about.is_some_and(DriftReason::is_of_the_store) {
             true => Changed::default(),
             // Naming the keys is a courtesy; the refusal stands without.
             false => self.changed(scope, digest, keys).await.unwrap_or_default(),
         };
         let observed = self.session.views().token(&digest);
-        // What ends with its run leaves no copy on a disk.
-        let backup = match self.session.backups.as_ref().filter(|_| scope.kind.is_durable()) {
-            None => None,
-            Some(backups) => {
-                let now = self.session.clock.now();
-                match Arc::clone(backups).save(self.backend, scope, observed, actual, now).await {
-                    Ok(saved) => {
-                        if saved.fresh {
-                            tracing::warn!(
-                                scope = %digest.to_hex(),
-                                reason,
-                                backup = %saved.path.display(),
-                                "somebody else changed the scope: a write was refused and the scope saved"
-                            );
-                        }
-                        Some(saved.path)
-                    }
-                    Err(why) => {
-                        tracing::warn!(
-                            scope = %digest.to_hex(),
-                            reason,
-                            error = %why,
-                            "somebody else changed the scope: a write was refused, but the scope could not be saved"
-                        );
-                        None
-                    }
-                }
-            }
-        };
         let strict = self.session.policy == DriftPolicy::Strict;
-        let pending = match strict {
-            true => changed.keys.clone(),
-            false => {
-                let drifted: BTreeSet<Key> =
-                    keys.iter().filter(|key| changed.keys.contains(*key)).cloned().collect();
-                if drifted.is_empty() { keys.iter().cloned().collect() } else { drifted }
-            }
+        // What the write would have destroyed: of `strict`, everything.
+        let mut drifted = changed.keys.clone();
+        drifted.retain(|key, _| strict || keys.contains(key));
+        let backup = self.saved(scope, digest, (observed, actual), &reason, &drifted, &changed.keys).await;
+        let path = backup.as_ref().map(|kept| kept.path.clone());
+        let pending: BTreeSet<Key> = match (strict, drifted.is_empty()) {
+            (false, true) => keys.iter().cloned().collect(),
+            _ => drifted.into_keys().collect(),
         };
-        let complete = !pending.is_empty() && (!strict || changed.complete);
-        let unresolved = Unresolved { actual, pending, complete, backup: backup.clone() };
-        let superseded = self.session.views().refused(digest, unresolved);
+        let complete = !strict || changed.complete;
+        let unread = !pending.is_empty();
+        let unresolved = Unresolved { actual, pending, complete, backup };
+        let superseded = self.session.views().refused(digest, unresolved, strict);
         if let (Some(backups), Some(path)) = (&self.session.backups, superseded) {
             backups.resolve(&path);
         }
@@ -107,14 +81,57 @@ impl Guarded<'_> {
             .with_detail("changed_truncated", truncated)
             .with_detail(
                 "drift_backup",
-                backup.map_or(Value::Null, |path| path.to_string_lossy().into_owned().into()),
+                path.map_or(Value::Null, |path| path.to_string_lossy().into_owned().into()),
             )
-            .with_detail("remediation", remediation(self.session.policy, about_file, complete))
+            .with_detail("remediation", remediation(about, strict, complete, unread))
+    }
+
+    /// Saves the scope, unless it was with these entries `drifted` as they are now: own writes since make no new copy.
+    async fn saved(
+        &self,
+        scope: &Scope,
+        digest: ScopeDigest,
+        (observed, actual): (Option<DriftToken>, Option<DriftToken>),
+        reason: &str,
+        drifted: &BTreeMap<Key, Seen>,
+        changed: &BTreeMap<Key, Seen>,
+    ) -> Option<Kept> {
+        // What ends with its run leaves no copy on a disk.
+        let backups = self.session.backups.as_ref().filter(|_| scope.kind.is_durable())?;
+        let before = self.session.views().saved(&digest, drifted);
+        if let Some(kept) = before
+            && Arc::clone(backups).holds(&kept.path).await
+        {
+            return Some(kept);
+        }
+        let now = self.session.clock.now();
+        match Arc::clone(backups).save(self.backend, scope, observed, actual, now).await {
+            Ok(saved) => {
+                if saved.fresh {
+                    tracing::warn!(
+                        scope = %digest.to_hex(),
+                        reason,
+                        backup = %saved.path.display(),
+                        "somebody else changed the scope: a write was refused and the scope saved"
+                    );
+                }
+                Some(Kept { path: saved.path, drifted: changed.clone() })
+            }
+            Err(why) => {
+                tracing::warn!(
+                    scope = %digest.to_hex(),
+                    reason,
+                    error = %why,
+                    "somebody else changed the scope: a write was refused, but the scope could not be saved"
+                );
+                None
+            }
+        }
     }
 
     /// Compares what the session saw with what is stored.
     async fn changed(&self, scope: &Scope, digest: ScopeDigest, written: &[Key]) -> Result<Changed> {
-        let mut changed = Changed { keys: BTreeSet::new(), complete: true };
+        let mut changed = Changed { keys: BTreeMap::new(), complete: true };
         let (known, version) = {
             let views = self.session.views();
             (views.all(&digest, COMPARED), views.version(&digest))
@@ -128,8 +145,9 @@ impl Guarded<'_> {
             let keys: Vec<Key> = part.iter().map(|(key, _)| key.clone()).collect();
             let found = self.backend.get_many(scope, &keys, GetOptions::uncounted()).await?;
             for ((key, seen), entry) in part.iter().zip(&found) {
-                if !same(seen, &Seen::of(entry.as_ref()), self.session.clock.now()) {
-                    changed.keys.insert(key.clone());
+                let now = Seen::of(entry.as_ref());
+                if !same(seen, &now, self.session.clock.now()) {
+                    changed.keys.insert(key.clone(), now);
                 }
             }
         }
@@ -141,10 +159,9 @@ impl Guarded<'_> {
         for page in 1.. {
             let query = ListQuery::default().with_limit(MAX_PAGE).with_cursor(cursor);
             let listed = self.backend.list(scope, query).await?;
-            let new = listed.entries.iter().filter(|entry| entry.version > version);
-            changed
-                .keys
-                .extend(new.filter(|entry| !seen.contains(&entry.key)).map(|entry| entry.key.clone()));
+            let new =
+                listed.entries.iter().filter(|entry| entry.version > version && !seen.contains(&entry.key));
+            changed.keys.extend(new.map(|entry| (entry.key.clone(), Seen::of(Some(entry)))));
             cursor = listed.next;
             if cursor.is_none() {
                 break;
@@ -172,8 +189,8 @@ fn same(before: &Seen, now: &Seen, clock: memory_core::Timestamp) -> bool {
 
 /// The keys that a refusal names, those that were to be written first.
 fn named(written: &[Key], changed: &Changed) -> (Vec<String>, bool) {
-    let first = written.iter().filter(|key| changed.keys.contains(*key)).collect::<BTreeSet<_>>();
-    let rest = changed.keys.iter().filter(|key| !first.contains(*key));
+    let first = written.iter().filter(|key| changed.keys.contains_key(*key)).collect::<BTreeSet<_>>();
+    let rest = changed.keys.keys().filter(|key| !first.contains(*key));
     let (mut named, mut bytes) = (Vec::new(), 0);
     for key in first.iter().copied().chain(rest) {
         bytes += key.as_str().len();
@@ -185,16 +202,30 @@ fn named(written: &[Key], changed: &Changed) -> (Vec<String>, bool) {
     (named, !changed.complete)
 }
 
-fn remediation(policy: DriftPolicy, about_file: bool, complete: bool) -> &'static str {
-    match (policy, about_file, complete) {
-        (_, true, _) => "have the operator open the store again; nothing can be written safely before",
-        (DriftPolicy::Strict, _, true) => {
+fn remediation(about: Option<DriftReason>, strict: bool, complete: bool, unread: bool) -> &'static str {
+    match (about, strict) {
+        (Some(DriftReason::Triggers), _) => {
+            "have the operator run `memory drift repair`, on PostgreSQL `memory postgres provision --apply`; nothing can be \
+             written safely before"
+        }
+        (Some(DriftReason::FileReplaced), _) => {
+            "have the operator open the store again; nothing can be written safely before"
+        }
+        (Some(DriftReason::Silent), true) => {
+            "reading alone does not help: have the operator look at `memory drift diff` and have the scope counted anew, on \
+             SQLite by `memory drift repair`"
+        }
+        (_, false) => "read the entry, decide again with what it says now, and send the write anew",
+        (_, true) if !complete => {
+            "not every change could be named: have the operator look at `memory drift diff` and run `memory drift ack`"
+        }
+        (_, true) if unread => {
             "read every entry named in `changed`, decide again, and send the write anew; or have the operator look at \
              `memory drift diff` and run `memory drift ack`"
         }
-        (DriftPolicy::Strict, _, false) => {
-            "not every change could be named: have the operator look at `memory drift diff` and run `memory drift ack`"
+        (_, true) => {
+            "what changed was read before or is gone: read again what you need of the scope, decide again, and send the \
+             write anew"
         }
-        _ => "read the entry, decide again with what it says now, and send the write anew",
     }
 }

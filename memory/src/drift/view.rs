@@ -21,12 +21,20 @@ struct Known {
 pub(super) struct Unresolved {
     /// The scope's token when it was refused.
     pub(super) actual: Option<DriftToken>,
-    /// Entries that are to be read.
+    /// Entries that are to be read; none: whatever changed was read before or is gone, so that any read will do.
     pub(super) pending: BTreeSet<Key>,
     /// Whether those are all that drifted, so that reading them clears the whole scope.
     pub(super) complete: bool,
     /// Where the scope was saved.
-    pub(super) backup: Option<PathBuf>,
+    pub(super) backup: Option<Kept>,
+}
+
+/// Where a scope was saved.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) path: PathBuf,
+    /// What had drifted by then, as it was saved.
+    pub(super) drifted: BTreeMap<Key, Seen>,
 }
 
 /// What is remembered of one scope.
@@ -37,6 +45,8 @@ struct View {
     version: u64,
     keys: HashMap<Key, Known>,
     unresolved: Option<Unresolved>,
+    /// When a write was last refused.
+    refused: u64,
 }
 
 /// All that a session remembers.
@@ -48,6 +58,15 @@ pub(super) struct Views {
     capacity: usize,
     tick: u64,
     forgotten: u64,
+}
+
+impl View {
+    /// All that was to be read was. Returns the backup of the drift that is cleared, where that was all of it.
+    fn settle(&mut self) -> Option<PathBuf> {
+        let resolved = self.unresolved.take_if(|unresolved| unresolved.complete)?;
+        self.token = resolved.actual.or(self.token);
+        resolved.backup.map(|kept| kept.path)
+    }
 }
 
 impl Views {
@@ -93,6 +112,13 @@ impl Views {
         self.scopes.get(digest).is_some_and(|view| view.unresolved.is_some())
     }
 
+    /// Where the scope was saved with these entries drifted as they are now.
+    pub(super) fn saved(&self, digest: &ScopeDigest, drifted: &BTreeMap<Key, Seen>) -> Option<Kept> {
+        let kept = self.scopes.get(digest)?.unresolved.as_ref()?.backup.as_ref()?;
+        let same = drifted.iter().all(|(key, now)| kept.drifted.get(key) == Some(now));
+        (same && !drifted.is_empty()).then(|| kept.clone())
+    }
+
     /// What was last seen of an entry; looking is using.
     pub(super) fn seen(&mut self, digest: &ScopeDigest, key: &Key) -> Option<Seen> {
         let tick = self.tick();
@@ -125,8 +151,17 @@ impl Views {
             // It may have seen what was there before an own write that has ended since.
             return None;
         }
+        // One that began before the refusal may have seen what was there before the drift.
+        let after = view.refused < started;
         self.put(digest, key, seen, 0);
-        self.resolve(&digest, key)
+        if after { self.resolve(&digest, key) } else { None }
+    }
+
+    /// A read that began at `started` was answered, whatever it found. Returns as [`read`](Self::read) does.
+    pub(super) fn looked(&mut self, digest: &ScopeDigest, started: u64) -> Option<PathBuf> {
+        let view = self.scopes.get_mut(digest)?;
+        let unresolved = view.unresolved.as_ref()?;
+        (unresolved.pending.is_empty() && view.refused < started).then(|| view.settle()).flatten()
     }
 
     /// An own write stored this. Returns as [`read`](Self::read) does.
@@ -147,13 +182,8 @@ impl Views {
     fn resolve(&mut self, digest: &ScopeDigest, key: &Key) -> Option<PathBuf> {
         let view = self.scopes.get_mut(digest)?;
         let unresolved = view.unresolved.as_mut()?;
-        unresolved.pending.remove(key);
-        if !unresolved.pending.is_empty() || !unresolved.complete {
-            return None;
-        }
-        let resolved = view.unresolved.take()?;
-        view.token = resolved.actual.or(view.token);
-        resolved.backup
+        let was_last = unresolved.pending.remove(key) && unresolved.pending.is_empty();
+        was_last.then(|| view.settle()).flatten()
     }
 
     /// An own write took the scope from one token to the next. Where it was not at the token last seen, somebody else
@@ -193,18 +223,25 @@ impl Views {
         }
     }
 
-    /// A write was refused. Returns the backup of an earlier refusal, which this one goes beyond.
-    pub(super) fn refused(&mut self, digest: ScopeDigest, unresolved: Unresolved) -> Option<PathBuf> {
+    /// A write was refused. What the refusal before named and was not read is still to be read, unless this one names
+    /// `all`. Returns the backup of that refusal, which this one goes beyond.
+    pub(super) fn refused(
+        &mut self,
+        digest: ScopeDigest,
+        unresolved: Unresolved,
+        all: bool,
+    ) -> Option<PathBuf> {
+        let tick = self.tick();
         let view = self.scopes.entry(digest).or_default();
+        view.refused = tick;
         let before = view.unresolved.replace(unresolved);
         let now = view.unresolved.as_mut()?;
         let before = before?;
-        // What the refusal before named and was not read is still to be read.
-        if now.complete {
-            now.complete = before.complete;
+        if !all {
             now.pending.extend(before.pending);
         }
-        before.backup.filter(|path| Some(path) != now.backup.as_ref())
+        let path = before.backup?.path;
+        (now.backup.as_ref().map(|kept| &kept.path) != Some(&path)).then_some(path)
     }
 
     /// The scope was acknowledged to be at this state, with its entries as they are. Returns the backup of the drift.
@@ -219,7 +256,7 @@ impl Views {
         }
         let view = self.scopes.entry(digest).or_default();
         (view.token, view.version) = (Some(state.token), state.version);
-        view.unresolved.take()?.backup
+        view.unresolved.take()?.backup.map(|kept| kept.path)
     }
 
     /// What was seen of a scope is no longer so.

@@ -48,6 +48,13 @@ struct LargeEntry<'a> {
     omitted_bytes: u64,
 }
 
+/// An entry's text in an answer.
+pub(super) struct Row {
+    pub(super) text: Box<RawValue>,
+    /// Whether nothing of it was left out.
+    pub(super) whole: bool,
+}
+
 impl<'a> EntryAnswer<'a> {
     pub(super) fn new(entry: &'a Entry) -> Self {
         Self {
@@ -77,18 +84,19 @@ impl<'a> EntryAnswer<'a> {
     }
 
     /// The entry's text; where it alone exceeds `budget`, without value, metadata and text.
-    pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Box<RawValue>> {
-        let whole = raw(self)?;
-        if budget.could_ever_take(&whole) {
-            return Ok(whole);
+    pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Row> {
+        let text = raw(self)?;
+        if budget.could_ever_take(&text) {
+            return Ok(Row { text, whole: true });
         }
-        raw(&LargeEntry {
+        let text = raw(&LargeEntry {
             key: self.key,
             version: self.version,
             expires_at: self.expires_at,
             score: self.score,
             omitted_bytes: size_bytes,
-        })
+        })?;
+        Ok(Row { text, whole: false })
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::MemoryTool;
-use super::answer::{Budget, EntryAnswer, capped, text};
+use super::answer::{Budget, EntryAnswer, Row, capped, text};
 use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
 use crate::drift::Guarded;
 
@@ -36,11 +36,16 @@ impl MemoryTool {
         }
         let scope = self.memory_scope(op.scope)?;
         let key = Key::new(op.key)?;
-        match self.kv(ToolOp::Get)?.get(&scope, &key, GetOptions::default()).await? {
-            Some(entry) => text(&Found { found: true, entry: EntryAnswer::new(&entry) })
-                .and_then(|answer| capped(answer, self.policy.max_answer_bytes)),
-            None => text(&Missing { found: false, value: () }),
-        }
+        let guarded = self.kv(ToolOp::Get)?;
+        let reading = guarded.reading(&scope).await?;
+        let found = guarded.backend().get(&scope, &key, GetOptions::default()).await?;
+        let answer = match &found {
+            Some(entry) => text(&Found { found: true, entry: EntryAnswer::new(entry) })
+                .and_then(|answer| capped(answer, self.policy.max_answer_bytes))?,
+            None => text(&Missing { found: false, value: () })?,
+        };
+        reading.showed([(&key, found.as_ref())]);
+        Ok(answer)
     }
 
     pub(super) async fn set(&self, op: Set) -> Result<String> {
@@ -84,22 +89,28 @@ impl MemoryTool {
             .with_limit(asked.min(self.policy.max_rows))
             .with_cursor(op.cursor.map(Cursor::from_text));
         query.filter = op.filter;
-        let page = self.kv(ToolOp::List)?.list(&scope, query).await?;
+        let guarded = self.kv(ToolOp::List)?;
+        let reading = guarded.reading(&scope).await?;
+        let page = guarded.backend().list(&scope, query).await?;
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let mut entries = Vec::new();
         let mut next = page.next;
         let mut last: Option<&Key> = None;
+        let mut shown = Vec::new();
         for entry in &page.entries {
-            let row = EntryAnswer::new(entry).within(&budget, entry.size_bytes())?;
+            let Row { text: row, whole } = EntryAnswer::new(entry).within(&budget, entry.size_bytes())?;
             if !budget.take(&row) {
                 // The first row always fits, so a page that is cut names where it goes on.
                 next = last.map(|key| Cursor::after_key(&scope, &prefix, key));
                 break;
             }
             entries.push(row);
+            shown.extend(whole.then_some((&entry.key, Some(entry))));
             last = Some(&entry.key);
         }
-        text(&Answer { entries, truncated: next.is_some(), next })
+        let answer = text(&Answer { entries, truncated: next.is_some(), next })?;
+        reading.showed(shown);
+        Ok(answer)
     }
 
     pub(super) async fn search(&self, op: Search) -> Result<String> {
@@ -122,18 +133,23 @@ impl MemoryTool {
         query.threshold = op.threshold;
         query.rank = op.rank.unwrap_or_default();
         query.dedup = op.dedup;
-        let results = self.kv(ToolOp::Search)?.search(&scope, query).await?;
+        let guarded = self.kv(ToolOp::Search)?;
+        let reading = guarded.reading(&scope).await?;
+        let results = guarded.backend().search(&scope, query).await?;
         let mut budget = Budget::new(self.policy.max_answer_bytes);
-        let mut hits = Vec::new();
+        let (mut hits, mut shown) = (Vec::new(), Vec::new());
         for hit in &results.hits {
-            let row = EntryAnswer::hit(hit).within(&budget, hit.entry.size_bytes())?;
+            let Row { text: row, whole } = EntryAnswer::hit(hit).within(&budget, hit.entry.size_bytes())?;
             if !budget.take(&row) {
                 break;
             }
             hits.push(row);
+            shown.extend(whole.then_some((&hit.entry.key, Some(&hit.entry))));
         }
         let truncated = hits.len() < results.hits.len() || (top_k < asked && hits.len() == top_k);
-        text(&Answer { hits, mode: results.mode, duplicates: results.duplicates, truncated })
+        let answer = text(&Answer { hits, mode: results.mode, duplicates: results.duplicates, truncated })?;
+        reading.showed(shown);
+        Ok(answer)
     }
 
     pub(super) async fn incr(&self, op: Incr) -> Result<String> {

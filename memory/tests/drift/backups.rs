@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memory::drift::backup::Backup;
 use memory::drift::{BackupLimits, Backups, DriftSession};
-use memory::{BackendExt as _, Clock, DriftPolicy, Error, ErrorKind, Scope};
+use memory::{Backend as _, BackendExt as _, Clock, DriftPolicy, Error, ErrorKind, Scope};
 
 use crate::support::{Fixture, Hands, SECONDS, json, key, text};
 
@@ -194,6 +194,88 @@ async fn scenario_32_the_newest_and_those_not_cleared_are_kept() {
     let kept: Vec<PathBuf> =
         backups.list(&fixture.scope).unwrap().into_iter().map(|info| info.path).collect();
     assert!(kept.contains(&newer) && !kept.contains(&open), "{kept:?} {newest:?}");
+}
+
+#[tokio::test]
+async fn a_drift_found_again_after_own_writes_is_saved_once_and_another_change_anew() {
+    for policy in [DriftPolicy::Row, DriftPolicy::Strict] {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let first = backup_of(&refused(&session, &fixture, "k").await);
+        let hands = Hands::of(&session, &fixture);
+        for n in 0..3 {
+            fixture.clock.advance(1);
+            hands.0.increment(hands.1, &key(&format!("own{n}")), 1, Default::default()).await.unwrap();
+            assert_eq!(backup_of(&hands.set("k", "\"mine\"").await.unwrap_err()), first);
+        }
+        assert_eq!(fixture.backup_files().len(), 1);
+        fixture.other_sets("k", "\"changed once more\"").await;
+        let second = backup_of(&hands.set("k", "\"mine\"").await.unwrap_err());
+        assert_ne!(second, first);
+        assert!(std::fs::read_to_string(&second).unwrap().contains("once more"));
+        std::fs::remove_file(&second).unwrap();
+        let third = backup_of(&hands.set("k", "\"mine\"").await.unwrap_err());
+        assert!(
+            std::fs::read_to_string(&third).unwrap().contains("once more"),
+            "one that is gone is no copy"
+        );
+    }
+}
+
+#[tokio::test]
+async fn backups_of_sessions_that_have_ended_are_bounded_too_and_those_cleared_go_first() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let mut limits = BackupLimits::default();
+    limits.count = 3;
+    let session = |limits| {
+        let backups = Arc::new(Backups::new(fixture.memory.drift_backups().unwrap()).with_limits(limits));
+        let clock = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
+        DriftSession::new(DriftPolicy::Row).with_backups(backups).with_clock(clock)
+    };
+    let mut made = Vec::new();
+    for n in 0..5 {
+        fixture.clock.advance(1);
+        let session = session(limits);
+        made.push(backup_of(&refused(&session, &fixture, "k").await));
+        if n == 3 {
+            Hands::of(&session, &fixture).read("k").await;
+        }
+    }
+    let kept = || -> Vec<PathBuf> {
+        fixture.backups().list(&fixture.scope).unwrap().into_iter().map(|info| info.path).collect()
+    };
+    assert_eq!(kept(), [made[4].clone(), made[2].clone(), made[1].clone()]);
+    // Room for three and a half: what was removed counts no more.
+    let size = std::fs::metadata(&made[4]).unwrap().len();
+    limits.bytes = 3 * size + size / 2;
+    limits.count = 20;
+    fixture.clock.advance(1);
+    made.push(backup_of(&refused(&session(limits), &fixture, "k").await));
+    assert_eq!(kept(), [made[5].clone(), made[4].clone(), made[2].clone()]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_killed_reader_of_a_backup_left_is_removed_when_it_is_old() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let mut limits = BackupLimits::default();
+    limits.json_bytes = 0;
+    let backups = Arc::new(Backups::new(fixture.memory.drift_backups().unwrap()).with_limits(limits));
+    let session = DriftSession::new(DriftPolicy::Row).with_backups(backups);
+    let path = backup_of(&refused(&session, &fixture, "k").await);
+    let folder = path.parent().unwrap();
+    let left =
+        folder.join(format!("{}..tmp-7", path.with_extension("db").file_name().unwrap().to_str().unwrap()));
+    let mine = folder.join(format!(".tmp-{}-0", std::process::id()));
+    for path in [&left, &mine] {
+        std::fs::write(path, "a copy").unwrap();
+    }
+    // A name that is taken, as by a process of the same number before, stops nobody.
+    assert_eq!(Backup::load(&path).await.unwrap().records.len(), 1);
+    let session = session.with_clock(Arc::new(crate::support::TestClock((SECONDS * 10_000).into())));
+    Hands::of(&session, &fixture).read("k").await;
+    refused(&session, &fixture, "k").await;
+    assert!(!left.exists() && !mine.exists());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use memory::{Backend as _, BackendExt as _, DriftPolicy, ErrorKind, Expect, SetO
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::support::{BOTH, Fixture, Hands, json, key, reason};
+use crate::support::{BOTH, Fixture, Hands, json, key, reason, text};
 
 /// The scope's entries, in SQL.
 const OURS: &str = "space = (SELECT space FROM scope WHERE tenant = 'acme' AND name = 'ada')";
@@ -195,18 +195,16 @@ async fn after_a_repair_a_session_writes_once_it_has_read() {
         let hands = Hands::of(&session, &fixture);
         hands.set("k", "1").await.unwrap();
         fixture.foreign_runs("DROP TRIGGER entry_updated; UPDATE entry SET value = '9'");
-        assert_eq!(reason(hands.set("k", "2").await), "triggers");
+        let refused = hands.set("k", "2").await.unwrap_err();
+        assert_eq!(text(&refused, "reason"), "triggers");
+        for told in [refused.message(), &text(&refused, "remediation")] {
+            assert!(told.contains("`memory drift repair`") && told.contains("provision --apply"), "{told}");
+        }
         let url = memory::BackendUrl::parse(&format!("sqlite:{}", fixture.path.display())).unwrap();
         let repaired = memory::sqlite::repair(&url, &Default::default(), Default::default()).unwrap();
         assert_eq!(repaired.made, ["trigger entry_updated"]);
         assert!(reason(hands.set("k", "2").await).contains("changed"));
         assert_eq!(hands.read("k").await.unwrap().value.as_str(), "9");
-        if policy == DriftPolicy::Strict {
-            // DRF-25: what was refused for the triggers could not name what changed.
-            assert_eq!(reason(hands.set("k", "2").await), "scope_changed");
-            let token = hands.0.drift_state(hands.1).await.unwrap().token;
-            hands.0.ack(hands.1, token).await.unwrap();
-        }
         hands.set("k", "3").await.unwrap();
     }
 }

@@ -56,21 +56,41 @@ async fn reading_what_was_named_clears_it_and_reading_less_does_not() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_nobody_can_name_is_cleared_by_acknowledging_alone() {
-    let Some(fixture) = Fixture::new().await else { return };
-    fixture.other_sets("theirs", "1").await;
-    let session = fixture.session(DriftPolicy::Strict);
-    let hands = Hands::of(&session, &fixture);
-    hands.set("mine", "1").await.unwrap();
-    fixture.other_deletes("theirs").await;
-    let refused = hands.set("mine", "2").await.unwrap_err();
-    assert_eq!(refused.details()["changed"], serde_json::json!([]));
-    hands.read("mine").await;
-    hands.read("theirs").await;
-    reason(hands.set("mine", "2").await);
-    let token = hands.0.drift_state(hands.1).await.unwrap().token;
-    hands.0.ack(hands.1, token).await.unwrap();
-    hands.set("mine", "2").await.unwrap();
+async fn where_nothing_that_changed_is_unread_the_write_is_refused_until_the_next_read() {
+    // Of what was deleted unseen nothing is left to read; the other was read before the write.
+    for is_deleted in [true, false] {
+        let Some(fixture) = Fixture::new().await else { return };
+        fixture.other_sets("theirs", "1").await;
+        let session = fixture.session(DriftPolicy::Strict);
+        let hands = Hands::of(&session, &fixture);
+        hands.set("mine", "1").await.unwrap();
+        if is_deleted {
+            fixture.other_deletes("theirs").await;
+        } else {
+            fixture.other_sets("theirs", "2").await;
+            hands.read("theirs").await;
+        }
+        for _ in 0..2 {
+            let refused = hands.set("mine", "2").await.unwrap_err();
+            assert_eq!(text(&refused, "reason"), "scope_changed");
+            assert_eq!(refused.details()["changed"], serde_json::json!([]));
+            assert_eq!(refused.details()["changed_truncated"], false);
+            assert!(text(&refused, "remediation").contains("read again"));
+        }
+        hands.0.increment(hands.1, &key("count"), 1, Default::default()).await.unwrap();
+        assert_eq!(reason(hands.set("mine", "2").await), "scope_changed", "an own write is no read");
+        hands.0.list(hands.1, Default::default()).await.unwrap();
+        hands.set("mine", "2").await.unwrap();
+        assert!(fixture.backups().list(&fixture.scope).unwrap().iter().all(|info| info.resolved));
+        // What changes after that read is another matter.
+        fixture.other_sets("theirs", "3").await;
+        assert_eq!(reason(hands.set("mine", "3").await), "scope_changed");
+        hands.read("mine").await;
+        assert_eq!(reason(hands.set("mine", "3").await), "scope_changed");
+        let token = hands.0.drift_state(hands.1).await.unwrap().token;
+        hands.0.ack(hands.1, token).await.unwrap();
+        hands.set("mine", "3").await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The Memory tool: `row` unless the operator says otherwise.
 
-use memory::{Config, DriftPolicy, ErrorKind, MemoryTool, Policy, RunContext, ScopeKind};
+use memory::{BackendExt as _, Config, DriftPolicy, ErrorKind, MemoryTool, Policy, RunContext, ScopeKind};
 
 use crate::support::Fixture;
 
@@ -40,6 +40,55 @@ async fn two_runs_do_not_write_over_each_other_unread() {
     assert_eq!(code(&one, WRITE).await, "ok");
     let description = one.call(r#"{"op":"describe"}"#).await;
     assert!(description.contains(r#""drift":"row""#) && description.contains(r#""drift":["row","strict"]"#));
+}
+
+#[tokio::test]
+async fn what_an_answer_left_out_was_not_seen() {
+    let large = format!("tea {}", "x".repeat(8_000));
+    let huge = format!("tea {}", "x".repeat(20_000));
+    for (stored, reads) in [
+        (&large, [r#"{"op":"list"}"#, r#"{"op":"search","query":"tea","mode":"lexical"}"#]),
+        (&huge, [r#"{"op":"get","key":"k"}"#, r#"{"op":"list","prefix":"k"}"#]),
+    ] {
+        let Some(fixture) = Fixture::new().await else { return };
+        let tool = tool(&fixture, "1", Policy::default().with_max_answer_bytes(16 << 10));
+        assert_eq!(code(&tool, READ).await, "ok");
+        // Those before it in a list and in a search.
+        for name in ["a", "b"] {
+            fixture.other_sets(name, &format!("\"tea tea tea {stored}\"")).await;
+        }
+        fixture.other_sets("k", &format!("\"{stored}\"")).await;
+        assert_eq!(code(&tool, WRITE).await, "drift_detected");
+        for read in reads {
+            let answer = tool.call(read).await;
+            assert!(!answer.contains(&format!(r#""key":"k","value":"{stored}"#)), "{read}");
+            assert_eq!(code(&tool, WRITE).await, "drift_detected", "{read}");
+        }
+        assert_ne!(fixture.value("k").await.unwrap(), "1");
+        // It says its version, by which it can be written over knowingly.
+        let version = fixture.backend().get(&fixture.scope, &"k".parse().unwrap(), Default::default()).await;
+        let version = version.unwrap().unwrap().version;
+        let knowing = format!(r#"{{"op":"set","key":"k","value":1,"if_version":{version}}}"#);
+        assert_eq!(code(&tool, &knowing).await, "ok");
+        assert_eq!(code(&tool, OTHER).await, "ok");
+    }
+}
+
+#[tokio::test]
+async fn what_a_cut_answer_shows_whole_was_seen() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let tool = tool(&fixture, "1", Policy::default().with_max_answer_bytes(16 << 10));
+    let large = format!("\"tea {}\"", "x".repeat(8_000));
+    for read in [r#"{"op":"list"}"#, r#"{"op":"search","query":"tea","mode":"lexical","prefix":"k"}"#, READ] {
+        assert_eq!(code(&tool, READ).await, "ok");
+        for name in ["k", "l", "m"] {
+            fixture.backend().remove(&fixture.scope, &name.parse().unwrap()).await.unwrap();
+            fixture.other_sets(name, &large).await;
+        }
+        assert_eq!(code(&tool, WRITE).await, "drift_detected");
+        assert!(tool.call(read).await.contains(r#""key":"k","value":"tea"#), "{read}");
+        assert_eq!(code(&tool, WRITE).await, "ok", "{read}");
+    }
 }
 
 #[tokio::test]

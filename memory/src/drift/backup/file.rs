@@ -46,6 +46,12 @@ impl Folder {
         Ok(Some(Self(path)))
     }
 
+    /// The one that a backup lies in.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn of(backup: &Path) -> Self {
+        Self(backup.parent().map(Path::to_path_buf).unwrap_or_default())
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.0
     }

@@ -104,21 +104,27 @@ pub(super) fn resolve(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes what is over the limits: never the newest, the one just `saved`, or one whose drift is not cleared.
+/// Removes what is too old, and what is over the other limits, the oldest first of those whose drift was cleared and then
+/// of the others: never the newest, nor the one just `saved`.
 pub(super) fn retain(folder: &Folder, saved: &Path, limits: BackupLimits, now: Timestamp) -> Result<()> {
     let now_seconds = u64::try_from(now.as_millis() / 1_000).unwrap_or(0);
-    let (mut count, mut bytes) = (0, 0_u64);
-    for (index, name) in names(folder)?.into_iter().enumerate() {
-        count += 1;
-        bytes = bytes.saturating_add(bytes_of(&name.path));
-        let over = count > limits.count
-            || bytes > limits.bytes
-            || now_seconds.saturating_sub(name.seconds) > limits.age_seconds;
-        let marker = marker_of(&name.path);
-        if over && index > 0 && name.path != saved && marker.exists() {
+    let names = names(folder)?;
+    let (mut count, mut bytes) = (names.len(), 0_u64);
+    let mut removable = Vec::new();
+    for (index, name) in names.into_iter().enumerate() {
+        let size = bytes_of(&name.path);
+        bytes = bytes.saturating_add(size);
+        if index > 0 && name.path != saved {
+            removable.push((!marker_of(&name.path).exists(), name, size));
+        }
+    }
+    removable.sort_unstable();
+    for (_, name, size) in removable {
+        let is_old = now_seconds.saturating_sub(name.seconds) > limits.age_seconds;
+        if is_old || count > limits.count || bytes > limits.bytes {
             remove(&name.path).map_err(broken("an old backup cannot be removed"))?;
-            bytes = bytes.saturating_sub(bytes_of(&name.path));
             count -= 1;
+            bytes = bytes.saturating_sub(size);
         }
     }
     remove_stale(folder, now_seconds);
@@ -140,7 +146,7 @@ fn remove(path: &Path) -> io::Result<()> {
 fn remove_stale(folder: &Folder, now_seconds: u64) {
     let Ok(files) = fs::read_dir(folder.path()) else { return };
     for found in files.take(FILES).flatten() {
-        let is_temporary = found.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let is_temporary = found.file_name().to_string_lossy().contains(TEMPORARY);
         let modified = found.metadata().and_then(|found| found.modified()).ok();
         let age = modified
             .and_then(|at| at.duration_since(UNIX_EPOCH).ok())

@@ -152,6 +152,12 @@ impl Backups {
         Ok(Saved { path, fresh: true })
     }
 
+    /// Whether a backup is still there.
+    pub(super) async fn holds(self: Arc<Self>, path: &Path) -> bool {
+        let path = path.to_owned();
+        aside(move || Ok(kept::header(&path).is_ok())).await.unwrap_or(false)
+    }
+
     #[cfg(feature = "sqlite")]
     async fn write(
         &self,

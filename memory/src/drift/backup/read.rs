@@ -283,7 +283,7 @@ async fn database(path: &Path, name: &str, scope: &Scope, sum: &str) -> Result<V
         return Err(damaged("it names a database that is not its own"));
     }
     let failed = broken("the database of a backup cannot be read");
-    let copy = Copied::of(&beside).map_err(&failed)?;
+    let copy = Copied::of(&beside)?;
     let mut hash = Sha256::new();
     let mut file = std::fs::File::open(&copy.0).map_err(&failed)?;
     std::io::copy(&mut file, &mut super::write::Hashing(&mut hash)).map_err(&failed)?;
@@ -312,13 +312,12 @@ struct Copied(std::path::PathBuf);
 
 #[cfg(feature = "sqlite")]
 impl Copied {
-    fn of(path: &Path) -> std::io::Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}{}", super::file::TEMPORARY, std::process::id()));
-        let mut source = open_plain(path)?;
-        let copied = Self(name.into());
-        let mut target = super::file::private_file(&copied.0)?;
-        std::io::copy(&mut source, &mut target)?;
+    fn of(path: &Path) -> Result<Self> {
+        let failed = broken("the database of a backup cannot be read");
+        let mut source = open_plain(path).map_err(&failed)?;
+        let (name, mut target) = super::file::Folder::of(path).open_temporary()?;
+        let copied = Self(name);
+        std::io::copy(&mut source, &mut target).map_err(&failed)?;
         Ok(copied)
     }
 }
