@@ -76,6 +76,7 @@ pub(crate) struct Batch<'c> {
     settled: bool,
     garbage: bool,
     written: usize,
+    displaced: bool,
 }
 
 impl<'c> Batch<'c> {
@@ -89,7 +90,13 @@ impl<'c> Batch<'c> {
             settled: false,
             garbage: false,
             written: 0,
+            displaced: context.watch.is_displaced(),
         }
+    }
+
+    /// Whether the file had another name, or none, when the transaction began.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.displaced
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -63,19 +63,34 @@ impl Checkpointer {
         Ok(())
     }
 
+    /// Moves all of it, of a file that has its name no more. The log has its name still, and another program that opens
+    /// what was put in the file's place would find it there, and move it into that.
+    pub(crate) fn empty(&self, writer: &Writer) -> rusqlite::Result<()> {
+        writer.pause(|| empty(&self.connection, MUCH_PATIENCE)).map(drop)
+    }
+
     fn checkpoint(&self, mode: &str, patience: Duration) -> rusqlite::Result<Log> {
-        self.connection.busy_timeout(patience)?;
-        self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-            let pages: i64 = row.get(1)?;
-            Ok(Log { busy: row.get(0)?, pages: u64::try_from(pages).unwrap_or(0) })
-        })
+        checkpoint(&self.connection, mode, patience)
     }
 }
 
+/// Moves all of the log into the file, and makes the log empty.
+pub(crate) fn empty(connection: &Connection, patience: Duration) -> rusqlite::Result<Log> {
+    checkpoint(connection, "TRUNCATE", patience)
+}
+
+fn checkpoint(connection: &Connection, mode: &str, patience: Duration) -> rusqlite::Result<Log> {
+    connection.busy_timeout(patience)?;
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        let pages: i64 = row.get(1)?;
+        Ok(Log { busy: row.get(0)?, pages: u64::try_from(pages).unwrap_or(0) })
+    })
+}
+
 /// What a checkpoint says of the log.
-struct Log {
+pub(crate) struct Log {
     /// Something was in the way.
-    busy: bool,
+    pub(crate) busy: bool,
     /// How many pages are in it.
     pages: u64,
 }

@@ -13,7 +13,7 @@ use memory_core::{DriftCheck, DriftState, DriftToken, Key, Result, ScopeDigest, 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::batch::{Batch, Fault, Old, Space};
-use crate::error::{engine, malformed};
+use crate::error::{displaced, engine, malformed};
 use crate::file::FileId;
 use crate::row::{Unreadable, unsigned};
 use crate::schema;
@@ -87,8 +87,9 @@ impl Watch {
         Ok(DriftState::new(token, unsigned(version, "counter")?))
     }
 
-    fn is_displaced(&self) -> bool {
-        self.file.as_ref().is_some_and(|(path, id)| FileId::of(path) != Some(*id))
+    /// Whether the file has another name now, or none, so that what is written is lost with this process.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.file.as_ref().is_some_and(|(path, id)| id.has_left(path))
     }
 }
 
@@ -127,6 +128,15 @@ impl Batch<'_> {
         check.tells().then(|| DriftChange::new(before, self.token(space), digest()))
     }
 
+    /// Refuses where the file is another now, whatever is compared.
+    pub(crate) fn in_place(&self, check: &DriftCheck, token: DriftToken) -> Result<(), Fault> {
+        match (self.is_displaced(), check.tells()) {
+            (false, _) => Ok(()),
+            (true, true) => Err(DriftReason::FileReplaced.refusal(token).into()),
+            (true, false) => Err(displaced().into()),
+        }
+    }
+
     /// Compares what the caller saw with what is stored. `Ok(Some)`: that has drifted.
     pub(crate) fn drifted(
         &self,
@@ -141,9 +151,6 @@ impl Batch<'_> {
             return Ok(None);
         }
         let watch = &self.context().watch;
-        if watch.is_displaced() {
-            return Ok(Some(DriftReason::FileReplaced));
-        }
         if let Err(reason) = check.compare(self.token(space), live.map(|live| live.version), now) {
             return Ok(Some(reason));
         }

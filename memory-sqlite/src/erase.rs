@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::batch::{Batch, Fault, Target};
 use crate::error::{engine, malformed};
-use crate::file::{self, Role};
+use crate::file::Role;
 use crate::row::{self, Unreadable, signed};
 use crate::space::Space;
 use crate::store::Store;
@@ -291,8 +291,9 @@ pub(crate) fn scrub(store: &Store) -> Result<Vec<String>> {
 fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
     sweep::garbage(&store.writer)?;
     let mut remains = Vec::new();
-    let Some(path) = store.database() else { return Ok(remains) };
-    let connection = file::connect(path, &store.config, Role::Writer)?;
+    let (Some(path), Some(connection)) = (store.database(), store.connect_as(Role::Writer)?) else {
+        return Ok(remains);
+    };
     let bytes = std::fs::symlink_metadata(path).map_or(0, |found| found.len());
     if bytes <= REBUILT_BYTES {
         // A page may hold in its gaps what an update wrote over long ago.

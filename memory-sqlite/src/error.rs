@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use memory_core::drift::DriftReason;
 use memory_core::{Error, ErrorKind, Retry};
 use rusqlite::ErrorCode;
 
@@ -86,6 +87,13 @@ pub(crate) fn locked() -> Error {
 /// The provider was closed.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, "the database was closed; open it again").with_retry(Retry::Never)
+}
+
+/// The file has another name, or none: what is written to it is lost with this process.
+pub(crate) fn displaced() -> Error {
+    Error::new(ErrorKind::Unavailable, DriftReason::FileReplaced.message())
+        .with_retry(Retry::Never)
+        .with_detail("reason", DriftReason::FileReplaced.as_str())
 }
 
 /// Too much waits already.

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::config::{Durability, SqliteConfig};
-use crate::error::{engine, file, foreign, is_busy, locked};
+use crate::error::{displaced, engine, file, foreign, is_busy, locked};
 use crate::schema::{self, Identity};
 
 /// Where the database lives.
@@ -21,6 +21,16 @@ pub(crate) enum Location {
     Memory,
     /// In a file whose folder's path has no symbolic link in it.
     File(PathBuf),
+}
+
+impl Location {
+    /// The file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Memory => None,
+            Self::File(path) => Some(path),
+        }
+    }
 }
 
 /// Tells one file from another that took its name.
@@ -42,6 +52,18 @@ impl FileId {
         {
             let _ = path;
             None
+        }
+    }
+
+    /// Whether another file has this name now, or none has. What cannot be told, as where a folder may not be looked
+    /// into any more, is no.
+    pub(crate) fn has_left(self, path: &Path) -> bool {
+        match Self::of(path) {
+            Some(found) => found != self,
+            None => matches!(
+                fs::symlink_metadata(path).map_err(|error| error.kind()),
+                Err(IoErrorKind::NotFound | IoErrorKind::NotADirectory)
+            ),
         }
     }
 }
@@ -204,10 +226,25 @@ pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Conn
     Ok(conn)
 }
 
-/// Opens one more connection to a database that [`open`] has judged.
-pub(crate) fn connect(path: &Path, config: &SqliteConfig, role: Role) -> Result<Connection> {
-    let conn = hardened(raw(path)?, config)?;
+/// Opens one more connection to a database that [`open`] has judged; of a file that took its name, nothing is read, and
+/// so nothing of the log is put into it that lies under the old name.
+pub(crate) fn connect(
+    path: &Path,
+    id: Option<FileId>,
+    config: &SqliteConfig,
+    role: Role,
+) -> Result<Connection> {
+    let check = || match id {
+        Some(id) if id.has_left(path) => Err(displaced()),
+        _ => Ok(()),
+    };
+    check()?;
+    let conn = raw(path)?;
+    check()?;
+    let conn = hardened(conn, config)?;
     configure(&conn, config, role)?;
+    // The log is found by its name when it is first read, which must be now.
+    conn.query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0)).map_err(engine)?;
     Ok(conn)
 }
 

@@ -72,13 +72,19 @@ fn send(
             page(&frozen.connection(), &store.accesses, digest, after, frozen.now)
         });
     }
-    match store.connect()? {
-        Some(connection) => {
-            let snapshot = connection.unchecked_transaction()?;
-            pages(store, pipe, |after, now| page(&snapshot, &store.accesses, digest, after, now))
+    let whole = |connection: &Connection| {
+        let snapshot = connection.unchecked_transaction()?;
+        pages(store, pipe, |after, now| page(&snapshot, &store.accesses, digest, after, now))
+    };
+    match store.connect() {
+        Ok(Some(connection)) => whole(&connection),
+        // Readers that were open before still read what was there, of which no other copy may be left.
+        Err(error) if store.is_displaced() => {
+            store.readers.inline(whole).unwrap_or(Err(error)).map_err(Unreadable::Content)
         }
+        Err(error) => Err(error.into()),
         // In memory there is one connection, and a slow reader must not hold it: each page is its own snapshot.
-        None => pages(store, pipe, |after, now| {
+        Ok(None) => pages(store, pipe, |after, now| {
             let connection = store.writer.connection();
             let page = page(&connection, &store.accesses, digest, after, now);
             store.writer.release(connection);

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use crate::background::{Schedule, Signal};
 use crate::batch::Context;
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{self, Checkpointer};
 use crate::config::SqliteConfig;
 use crate::drift::Watch;
 use crate::error::{engine, overloaded};
@@ -75,11 +75,11 @@ impl Store {
         let indexes = Arc::new(IndexCache::new(config.search_index_bytes));
         let matrices = Arc::new(MatrixCache::new(config.vector_index_bytes));
         let signal = Arc::new(Signal::new(config.checkpoint_pages));
-        let opened = match &location {
+        let file_id = match &location {
             Location::Memory => None,
-            Location::File(path) => FileId::of(path).map(|id| (path.clone(), id)),
+            Location::File(path) => FileId::of(path),
         };
-        let watch = Arc::new(Watch::new(&connection, opened)?);
+        let watch = Arc::new(Watch::new(&connection, location.path().map(Path::to_path_buf).zip(file_id))?);
         let uses = Uses::new(&config, schema::tracked_since(&connection, clock.now())?);
         let context = Context {
             clock: Arc::clone(&clock),
@@ -95,25 +95,25 @@ impl Store {
 
         let mut desks = Vec::new();
         let mut background = None;
-        let (readers, file_id) = match &location {
+        let readers = match &location {
             Location::Memory => {
                 desks.extend((0..config.workers).map(|_| Desk::Shared(Arc::clone(&writer))));
-                (Readers::Shared(Arc::clone(&writer)), None)
+                Readers::Shared(Arc::clone(&writer))
             }
             Location::File(path) => {
                 let mut pool = Vec::new();
                 for _ in 0..config.readers {
-                    let reader = file::connect(path, &config, Role::Reader)?;
+                    let reader = file::connect(path, file_id, &config, Role::Reader)?;
                     // A caller's thread does not wait for locks; a worker does.
                     reader.busy_timeout(Duration::ZERO).map_err(engine)?;
                     pool.push(reader);
                 }
                 for _ in 0..config.workers {
-                    desks.push(Desk::Own(file::connect(path, &config, Role::Reader)?));
+                    desks.push(Desk::Own(file::connect(path, file_id, &config, Role::Reader)?));
                 }
-                let connection = file::connect(path, &config, Role::Writer)?;
+                let connection = file::connect(path, file_id, &config, Role::Writer)?;
                 background = Some(Checkpointer::new(connection, path, config.checkpoint_pages));
-                (Readers::Pool(Mutex::new(pool)), FileId::of(path))
+                Readers::Pool(Mutex::new(pool))
             }
         };
         let store = Arc::new(Self {
@@ -182,7 +182,11 @@ impl Store {
                 return;
             }
             if let (true, Some(checkpointer)) = (due.checkpoint, &mut checkpointer) {
-                report("checkpoint", checkpointer.run(&self.writer).map_err(engine));
+                let done = match self.is_displaced() {
+                    true => checkpointer.empty(&self.writer),
+                    false => checkpointer.run(&self.writer),
+                };
+                report("checkpoint", done.map_err(engine));
             }
             if due.accesses {
                 report("writing access counts", self.flush());
@@ -263,26 +267,26 @@ impl Store {
 
     /// The database's file; `None` for one in memory.
     pub(crate) fn database(&self) -> Option<&Path> {
-        match &self.location {
-            Location::Memory => None,
-            Location::File(path) => Some(path),
-        }
+        self.location.path()
     }
 
     /// One more connection for reading; `None` for a database in memory, which has but one.
+    ///
+    /// # Errors
+    /// `unavailable` also where another file took the name.
     pub(crate) fn connect(&self) -> Result<Option<Connection>> {
-        match &self.location {
-            Location::Memory => Ok(None),
-            Location::File(path) => file::connect(path, &self.config, Role::Reader).map(Some),
-        }
+        self.connect_as(Role::Reader)
+    }
+
+    /// As [`connect`](Self::connect), for this role.
+    pub(crate) fn connect_as(&self, role: Role) -> Result<Option<Connection>> {
+        let connect = |path| file::connect(path, self.file_id, &self.config, role);
+        self.database().map(connect).transpose()
     }
 
     /// Whether the file has another name now, or none, so that what is written is lost with this process.
     pub(crate) fn is_displaced(&self) -> bool {
-        match &self.location {
-            Location::Memory => false,
-            Location::File(path) => self.file_id.is_some() && FileId::of(path) != self.file_id,
-        }
+        self.watch.is_displaced()
     }
 
     /// Whether there is a file, of which others may read while one writes.
@@ -321,6 +325,16 @@ impl Store {
         for thread in threads {
             if thread.thread().id() != this && thread.join().is_err() {
                 tracing::error!("a thread of the database panicked");
+            }
+        }
+        if self.is_displaced() {
+            // SQLite leaves the log as it is then, and whoever opens the file in place next would put it into that.
+            match checkpoint::empty(&self.writer.connection(), Duration::ZERO) {
+                Ok(log) if !log.busy => {}
+                _ => tracing::warn!(
+                    "the database file was moved, deleted or replaced, and its log could not be put into it: remove the \
+                     log's file before another takes the database's name"
+                ),
             }
         }
     }

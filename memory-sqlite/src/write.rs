@@ -121,6 +121,7 @@ fn set_within(
     let live = old.filter(|old| old.is_live(now));
     let before = batch.token(&space);
     let check = &draft.options.drift;
+    batch.in_place(check, before)?;
     let mut lost = false;
     let allowed =
         check_expect(batch, &space, &draft.key, draft.options.expect, live.as_ref()).and_then(|()| {
@@ -226,6 +227,7 @@ pub(crate) fn delete(
     let mut space = batch.space(&target.digest)?;
     let before = batch.token(&space);
     let check = &options.drift;
+    batch.in_place(check, before)?;
     let Some(old) = batch.old(&space, key)?.filter(|old| old.is_live(now)) else {
         let found = batch.drifted(&target.digest, &space, Some(key), None, check, now)?;
         if let Some(reason) = found.filter(|reason| reason.is_of_the_store()) {
@@ -339,6 +341,7 @@ fn modify(
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
     let before = batch.token(&space);
+    batch.in_place(&options.drift, before)?;
     let mut old = batch.old(&space, key)?;
     let live = old.filter(|old| old.is_live(now));
     let stored = match live {

@@ -50,6 +50,8 @@ impl Cost {
 trait Job: Send {
     fn abandoned(&self) -> bool;
     fn run(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
+    /// Whether it ran and refused.
+    fn is_refused(&self) -> bool;
     fn answer(self: Box<Self>, failure: Option<Error>);
 }
 
@@ -75,6 +77,10 @@ where
             Err(Fault::Engine(error)) => return Err(error),
         });
         Ok(())
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self.result, Some(Err(_)))
     }
 
     fn answer(self: Box<Self>, failure: Option<Error>) {
@@ -361,6 +367,17 @@ impl Writer {
         if let Err(error) = ran {
             rollback(connection);
             return self.fail(connection, jobs, error, engine, patience);
+        }
+        if batch.is_displaced() {
+            // What this committed would be lost.
+            drop(batch);
+            rollback(connection);
+            self.context.signal.checkpoint();
+            for queued in jobs {
+                let failure = (!queued.job.is_refused()).then(error::displaced);
+                queued.job.answer(failure);
+            }
+            return None;
         }
         match batch.commit() {
             Ok(()) => {

@@ -44,8 +44,7 @@ fn count(provider: &SqliteProvider) -> Arc<AtomicU64> {
 }
 
 fn open(path: &Path) -> SqliteProvider {
-    let mut config = SqliteConfig::default();
-    config.sweep_interval_ms = 0;
+    let config = SqliteConfig { sweep_interval_ms: 0, ..SqliteConfig::default() };
     SqliteProvider::open(path, config, Arc::new(Still)).unwrap()
 }
 

@@ -254,10 +254,23 @@ async fn scenario_17_a_file_renamed_over_stops_writes_that_would_be_lost() {
         let copy = fixture.folder.path().join("copy.db");
         fixture.foreign().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
         std::fs::rename(&copy, &fixture.path).unwrap();
+        let placed = std::fs::read(&fixture.path).unwrap();
         let refused = hands.set("k", "2").await.unwrap_err();
         assert_eq!(refused.details()["reason"], "file_replaced");
-        assert!(refused.message().contains("open the store again"));
+        for told in [refused.message(), &text(&refused, "remediation")] {
+            assert!(told.contains("open the store again"), "{told}");
+        }
+        let backup =
+            memory::drift::backup::Backup::load(text(&refused, "drift_backup").as_ref()).await.unwrap();
+        assert_eq!(backup.records.len(), 1, "of what was there before");
         reason(hands.delete("k").await);
+        assert_eq!(reason(hands.set("never read", "1").await), "file_replaced");
+        let counted = hands.0.increment(hands.1, &key("count"), 1, Default::default()).await;
+        assert_eq!(reason(counted), "file_replaced");
+        assert!(
+            std::fs::read(&fixture.path).unwrap() == placed,
+            "the file that was put in place is as it was"
+        );
     }
 }
 
