@@ -119,6 +119,17 @@ impl Failure {
         Self::Error(Error::invalid(message))
     }
 
+    /// A file of the caller's that cannot be written: the system's refusal is the file's, any other is a refusal.
+    pub(crate) fn unwritten(path: &std::path::Path, error: Error) -> Self {
+        match std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>()) {
+            Some(cause) if error.kind() == ErrorKind::Unavailable => {
+                let cause = io::Error::new(cause.kind(), cause.to_string());
+                Self::File(format!("{} cannot be written", path.display()), cause)
+            }
+            _ => Self::Error(error),
+        }
+    }
+
     /// Whether a reader of the output went away, which is its right.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)

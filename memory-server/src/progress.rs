@@ -25,10 +25,8 @@ impl Progress {
         let terminal = io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            // Without a length indicatif draws no bar, and the style cannot fail to parse: it is a constant.
-            if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3}%  {msg}") {
-                bar.set_style(style);
-            }
+            // Without a length there is no share to draw.
+            set_style(&bar, "{spinner} {wide_msg}");
             bar
         });
         Self { bar, plain: !terminal && !quiet, last: Instant::now() }
@@ -37,6 +35,7 @@ impl Progress {
     /// How much there is to do.
     pub(crate) fn set_length(&self, length: u64) {
         if let Some(bar) = &self.bar {
+            set_style(bar, "{wide_bar} {percent:>3}%  {msg}");
             bar.set_length(length);
         }
     }
@@ -66,6 +65,13 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// The templates are constants, so that none fails to parse.
+fn set_style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
     }
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use memory::forget::Places;
-use memory::snapshot::Ledger;
+use memory::snapshot::{FileOptions, Ledger};
 use memory::{BackendUrl, Config, Memory, Registry};
-use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
+use memory_core::{Error, ErrorKind, Result, Retry, Scope, ScopeId, ScopeKind, TenantId};
 use serde::Serialize;
 
 /// The scope where nothing names one.
@@ -150,10 +150,51 @@ impl Settings {
         if is_file || memory.drift_backups().is_some() || memory.capabilities().drift.is_empty() {
             return Ok(memory);
         }
-        Ok(match self.in_data_folder("drift")? {
+        Ok(match self.in_data_folder("drift", &memory).await? {
             Some(folder) => memory.with_drift_backups(folder),
             None => memory,
         })
+    }
+
+    /// Opens a store that is only read: a file that is not there is not made.
+    ///
+    /// # Errors
+    /// `not_found` for such a file; as [`open`](Self::open).
+    pub(crate) async fn open_existing(&self) -> Result<Memory> {
+        match self.missing_file()? {
+            None => self.open().await,
+            Some(file) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "there is no store: {} is not there; check the URL, or write something to it first",
+                    file.display()
+                ),
+            )
+            .with_retry(Retry::Never)),
+        }
+    }
+
+    /// Opens the store to see what would be done to it: for a file that is not there, an empty store in memory.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) async fn open_unmade(&self) -> Result<Memory> {
+        match self.missing_file()? {
+            None => self.open().await,
+            Some(_) => self.registry()?.open("sqlite::memory:").await,
+        }
+    }
+
+    /// The store's file, where it is one and not there.
+    fn missing_file(&self) -> Result<Option<PathBuf>> {
+        let Ok((url, base)) = self.backend_url() else { return Ok(None) };
+        if url.scheme() != "sqlite" {
+            return Ok(None);
+        }
+        let file = memory::sqlite::file(&url, base.as_deref())?;
+        Ok(file.filter(|file| {
+            file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        }))
     }
 
     async fn open_store(&self) -> Result<Memory> {
@@ -219,51 +260,101 @@ impl Settings {
     /// Where the store's snapshots are noted: beside a database file, else in the data folder; `None`: nowhere.
     ///
     /// # Errors
-    /// As [`shown_url`](Self::shown_url).
-    pub(crate) fn ledger(&self) -> Result<Option<Ledger>> {
-        if let Ok((url, base)) = self.backend_url()
-            && url.scheme() == "sqlite"
-        {
-            return Ok(memory::sqlite::file(&url, base.as_deref())?.map(|file| {
-                let mut path = file.into_os_string();
-                path.push(".snapshots");
-                Ledger::at(path)
-            }));
+    /// As [`shown_url`](Self::shown_url), and as the store says which one it is.
+    pub(crate) async fn ledger(&self, memory: &Memory) -> Result<Option<Ledger>> {
+        if let Some(beside) = self.beside_file()? {
+            return Ok(beside.ledger);
         }
-        let Some(file) = self.in_data_folder("snapshots")? else { return Ok(None) };
+        let Some(file) = self.in_data_folder("snapshots", memory).await? else { return Ok(None) };
         if let Some(folder) = file.parent() {
             create_private_folder(folder)?;
         }
         Ok(Some(Ledger::at(file.with_extension("jsonl"))))
     }
 
+    /// The same, without opening a store that is a file.
+    ///
+    /// # Errors
+    /// As [`ledger`](Self::ledger) and [`open`](Self::open).
+    pub(crate) async fn ledger_alone(&self) -> Result<Option<Ledger>> {
+        match self.beside_file()? {
+            Some(beside) => Ok(beside.ledger),
+            None => self.ledger(&self.open().await?).await,
+        }
+    }
+
+    /// What lies beside the store's file, nothing where that is in memory; `None`: the store is no file.
+    fn beside_file(&self) -> Result<Option<Places>> {
+        let Ok((url, base)) = self.backend_url() else { return Ok(None) };
+        if url.scheme() != "sqlite" {
+            return Ok(None);
+        }
+        let file = memory::sqlite::file(&url, base.as_deref())?;
+        Ok(Some(file.map(|file| Places::beside(&file)).unwrap_or_default()))
+    }
+
+    /// How a command writes a file: over one that is there only where it is told to, and never over the store's own.
+    ///
+    /// # Errors
+    /// As [`shown_url`](Self::shown_url).
+    pub(crate) fn file_options(&self, overwrite: bool) -> Result<FileOptions> {
+        let mut own = match self.backend_url() {
+            Ok((url, base)) if url.scheme() == "sqlite" => memory::sqlite::own_files(&url, base.as_deref())?,
+            _ => Vec::new(),
+        };
+        if let (Store::Named(name), Some(config)) = (&self.store, &self.config)
+            && config.file().backends.contains_key(name)
+        {
+            own.extend(config.fallback_journal(name)?);
+        }
+        Ok(FileOptions::default().with_overwrite(overwrite).with_own(own))
+    }
+
     /// The place in the data folder, which need not be there yet, for what belongs to a store that is no file; `None`:
     /// there is no data folder.
-    fn in_data_folder(&self, kind: &str) -> Result<Option<PathBuf>> {
+    ///
+    /// # Errors
+    /// As [`store_key`](Self::store_key).
+    async fn in_data_folder(&self, kind: &str, memory: &Memory) -> Result<Option<PathBuf>> {
         let Some(folder) = data_folder() else { return Ok(None) };
-        let folder = folder.join("memory").join(kind);
-        let named = memory_core::entry::value_sha256(&memory_core::Json::string(&self.shown_url()?));
-        let name: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Some(folder.join(name)))
+        Ok(Some(folder.join("memory").join(kind).join(self.store_key(memory).await?)))
+    }
+
+    /// What a store that is no file is known by, however its URL is spelled: the id that its database was given when it was
+    /// made. Where a store has none, by what its URL says of which store it is.
+    ///
+    /// # Errors
+    /// As [`Backend::drift_state`](memory_core::Backend::drift_state).
+    async fn store_key(&self, memory: &Memory) -> Result<String> {
+        if let Some(backend) = memory.backend()
+            && !memory.capabilities().drift.is_empty()
+        {
+            let database = backend.drift_state(&self.scope).await?.token.database;
+            return Ok(format!("{database:032x}"));
+        }
+        let identity = match self.backend_url() {
+            Ok((url, _)) => url.identity(),
+            Err(_) => format!("{} {}", self.tenant, self.shown_url()?),
+        };
+        let named = memory_core::entry::value_sha256(&memory_core::Json::string(&identity));
+        Ok(named.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Where copies of what the store holds lie, and who records what is forgotten.
     ///
     /// # Errors
     /// As [`ledger`](Self::ledger), and as the audit file cannot be opened.
-    pub(crate) fn places(&self, memory: &Memory) -> Result<Places> {
-        let mut places = Places::default();
-        if let Ok((url, base)) = self.backend_url()
-            && url.scheme() == "sqlite"
-        {
-            if let Some(file) = memory::sqlite::file(&url, base.as_deref())? {
-                places = Places::beside(&file);
+    pub(crate) async fn places(&self, memory: &Memory) -> Result<Places> {
+        let mut places = match self.beside_file()? {
+            Some(beside) => beside,
+            None => {
+                let mut places = Places::default();
+                places.ledger = self.ledger(memory).await?;
+                places.intents = places.ledger.as_ref().map(|ledger| ledger.path().with_extension("forget"));
+                places.drift_backups = memory.drift_backups().map(Path::to_path_buf);
+                places
             }
-        } else {
-            places.ledger = self.ledger()?;
-            places.intents = places.ledger.as_ref().map(|ledger| ledger.path().with_extension("forget"));
-            places.drift_backups = memory.drift_backups().map(Path::to_path_buf);
-        }
+        };
         let Some(config) = &self.config else { return Ok(places) };
         if let Store::Named(name) = &self.store
             && config.file().backends.contains_key(name)
@@ -332,6 +423,16 @@ fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
     Ok((Store::DataFile(folder.join("memory").join("memory.db")), Origin::Default))
 }
 
+/// Whether an option was typed, not taken from the environment.
+pub(crate) fn is_typed(option: &str) -> bool {
+    std::env::args_os().any(|argument| {
+        argument
+            .to_str()
+            .and_then(|argument| argument.strip_prefix(option))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    })
+}
+
 /// What was named; an empty variable names nothing.
 fn named(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
@@ -384,10 +485,10 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     }
     builder.create(folder).map_err(|error| {
         Error::new(
-            memory_core::ErrorKind::Unavailable,
+            ErrorKind::Unavailable,
             format!("the folder {} cannot be made: {error}; make it, or give --url", folder.display()),
         )
-        .with_retry(memory_core::Retry::Never)
+        .with_retry(Retry::Never)
         .with_source(error)
     })
 }

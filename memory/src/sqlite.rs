@@ -88,6 +88,25 @@ pub fn file(url: &BackendUrl, base: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(path(url)?.map(|path| based(base, path)))
 }
 
+/// The files and folders that are a store's own, there or not: the database with what its engine keeps beside it, its
+/// databases of scopes, and what this project keeps beside it. Nothing for a database in memory.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL or parameter.
+pub fn own_files(url: &BackendUrl, base: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let Some(file) = file(url, base)? else { return Ok(Vec::new()) };
+    let sql = config(url, base)?.sql;
+    let mut own = vec![file.clone()];
+    for ending in ["-wal", "-shm", "-journal", ".sql", ".drift", ".snapshots", ".forget"] {
+        let mut name = file.clone().into_os_string();
+        name.push(ending);
+        own.push(PathBuf::from(name));
+    }
+    own.extend(sql.root);
+    own.extend(sql.shared.into_iter().map(|shared| shared.path));
+    Ok(own)
+}
+
 fn based(base: Option<&Path>, path: PathBuf) -> PathBuf {
     match base {
         Some(base) => base.join(path),

@@ -88,6 +88,32 @@ impl BackendUrl {
         Self { scheme: self.scheme.clone(), rest }
     }
 
+    /// Which store it is, in one spelling, for whoever keeps something of it elsewhere and cannot ask the store: scheme,
+    /// host, path and parameters in order. Left out are user and password, and parameters that hold a secret or only say
+    /// how the store is used (limits, TLS, the name of the program). Not for showing.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let scheme = if self.scheme == "postgresql" { "postgres" } else { self.scheme.as_str() };
+        let (place, query) = self.rest.split_once('?').unwrap_or((self.rest.as_str(), ""));
+        let place = match place.strip_prefix("//") {
+            None => place.to_owned(),
+            Some(place) => {
+                let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+                let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
+                format!("//{host}{}", path.trim_end_matches('/'))
+            }
+        };
+        // One that cannot be read stands for itself.
+        let decoded = |text: &str| percent_decode(text).unwrap_or_else(|_| text.to_owned());
+        let parameters: std::collections::BTreeSet<(String, String)> = query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (decoded(name), decoded(value)))
+            .filter(|(name, _)| says_which_store(name))
+            .collect();
+        format!("{scheme}:{place} {parameters:?}")
+    }
+
     /// The parameters behind `?`, percent-decoded, each once.
     ///
     /// # Errors
@@ -138,6 +164,15 @@ pub(crate) fn check_scheme(text: &str) -> Result<()> {
 fn is_parameter_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+}
+
+fn says_which_store(name: &str) -> bool {
+    let is_use = ["_ms", "_bytes", "_timeout", "_file"].iter().any(|ending| name.ends_with(ending))
+        && !matches!(name, "api_key_file" | "tenant_key_file");
+    !(is_use
+        || name.starts_with("ssl")
+        || name.contains("password")
+        || matches!(name, "passfile" | "application_name"))
 }
 
 fn percent_encode(text: &str, out: &mut String) {
@@ -280,6 +315,31 @@ mod tests {
                 assert!(shown.contains(url.scheme()));
             }
         }
+    }
+
+    #[test]
+    fn an_identity_tells_stores_apart_and_is_one_for_all_spellings_of_one() {
+        let of = |text: &str| url(text).identity();
+        let prod = of("postgres://app:hunter2@db.example/prod?schema=a&sslmode=require");
+        assert!(!prod.contains("hunter2") && !prod.contains("app"), "{prod}");
+        for other in [
+            "postgres://app:hunter2@db.example/staging?schema=a&sslmode=require",
+            "postgres://app:hunter2@db.example/prod?schema=b&sslmode=require",
+            "postgres://app:hunter2@db.example:5433/prod?schema=a&sslmode=require",
+        ] {
+            assert_ne!(of(other), prod, "{other}");
+        }
+        for same in [
+            "postgresql://other@DB.example/prod?schema=a",
+            "postgres://db.example/prod/?connect_timeout=5&schema=%61&password=hunter2",
+        ] {
+            assert_eq!(of(same), prod, "{same}");
+        }
+        assert_ne!(of("mem0+https://h/?api_key=env:A"), of("mem0+https://h/?api_key=env:B"));
+        assert_eq!(
+            of("mem0+https://h/base?timeout_ms=5&api_key=env:A"),
+            of("mem0+https://h/base/?api_key=env:A")
+        );
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> R
             return repair(context, options, out).await;
         }
     };
-    let opened = context.open().await?;
+    let opened = context.open_existing().await?;
     let backend = opened.backend("drift")?;
     match action {
         ScopeAction::Status => status(&opened, backend, out).await,
@@ -210,6 +210,9 @@ async fn status(opened: &Opened, backend: &dyn Backend, out: &mut Out) -> Result
 
 /// A backup of this scope: what a file says is another one's is not compared with it.
 async fn load(opened: &Opened, path: &std::path::Path) -> Result<Backup, Failure> {
+    // One that cannot be read says nothing of the scope.
+    let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
+    std::fs::metadata(path).map_err(failed)?;
     let backup = Backup::load(path).await?;
     if backup.scope != *opened.scope() {
         return Err(Failure::invalid(format!(
@@ -232,11 +235,9 @@ async fn diff(
         None => {
             let newest = backups(opened)?.list(opened.scope())?.into_iter().next();
             newest.map(|info| info.path).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::NotFound,
-                    "the scope has no backup: no write to it was refused for drift",
+                Error::invalid(
+                    "the scope has no backup to compare with: no write to it was refused for drift; name a file",
                 )
-                .with_retry(Retry::Never)
             })?
         }
     };

@@ -1,12 +1,12 @@
 //! `export`.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use memory::snapshot::NewFile;
 use memory_core::RecordStream;
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use super::Context;
 use crate::failure::{Exit, Failure};
@@ -17,9 +17,12 @@ use crate::progress::{Progress, Stop};
 /// Options of `export`.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// The file to write, readable by its owner only; it appears when it is complete [default: standard output]
+    /// The file to write, readable by its owner only; it appears when it is complete [default, and with `-`: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Put it in the place of a file that is there
+    #[arg(long, requires = "out")]
+    overwrite: bool,
 }
 
 #[derive(Serialize)]
@@ -30,14 +33,15 @@ struct Report {
 
 /// `memory export`.
 pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let opened = context.open_existing().await?;
     let scope = opened.scope();
     let stream = opened.backend("export_scope")?.export_scope(scope).await?;
     let header =
         Header { format: EXPORT_FORMAT.to_owned(), version: EXPORT_VERSION, scope: Some(scope.clone()) };
     let stop = Stop::listen();
-    let mut progress = Progress::new(context.is_quiet() || args.out.is_none());
-    let Some(path) = &args.out else {
+    let path = args.out.as_deref().filter(|path| *path != Path::new("-"));
+    let mut progress = Progress::new(context.is_quiet() || path.is_none());
+    let Some(path) = path else {
         out.document(&header)?;
         let written = copy(stream, &mut progress, &stop, |line| {
             let to = out.writer();
@@ -47,43 +51,28 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
         return Ok(if written.is_some() { Exit::Ok } else { Exit::Interrupted });
     };
     let failed = |error| Failure::File(format!("{} cannot be written", path.display()), error);
-    let mut file = io::BufWriter::new(temporary(path).map_err(failed)?);
-    write_line(&mut file, &header).map_err(failed)?;
+    let refused = |error| Failure::unwritten(path, error);
+    let mut file = NewFile::begin(path, &opened.settings.file_options(args.overwrite)?).map_err(refused)?;
+    serde_json::to_writer(&mut file, &header)
+        .map_err(std::io::Error::from)
+        .and_then(|()| file.write_all(b"\n"))
+        .map_err(failed)?;
     let written = copy(stream, &mut progress, &stop, |line| {
         file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)
     })
     .await?;
     progress.finish();
     let Some(records) = written else {
-        // The temporary file goes away with its handle.
+        // What is written of it goes away.
         return Ok(Exit::Interrupted);
     };
-    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
+    file.finish().map_err(refused)?;
     if out.is_json() {
         out.document(&Report { file: path.display().to_string(), records })?;
     } else {
         out.line(format!("{records} entries of {scope} written to {}", path.display()))?;
     }
     Ok(Exit::Ok)
-}
-
-/// A file of mode 0600 in the folder of `path`, so that it can be renamed over it.
-fn temporary(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if path.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file in it"));
-    }
-    tempfile::Builder::new().prefix(".memory-export-").tempfile_in(folder)
-}
-
-fn write_line(file: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *file, document)?;
-    file.write_all(b"\n")
 }
 
 /// Hands every record on; how many they were, or `None` where the user asked to stop.

@@ -11,7 +11,7 @@ use super::{Context, Opened, key};
 use crate::credentials::CredentialArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::Out;
-use crate::settings::Origin;
+use crate::settings::{Origin, is_typed};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Snapshots {
@@ -76,7 +76,7 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
         ));
     }
     let opened = context.open().await?;
-    let places = opened.settings.places(&opened.memory)?;
+    let places = opened.settings.places(&opened.memory).await?;
     let policy = ForgetPolicy::default()
         .with_snapshots(match args.snapshots {
             Snapshots::Rewrite => SnapshotPolicy::Rewrite,
@@ -116,10 +116,7 @@ fn target(settings: &crate::settings::Settings, args: &ForgetArgs) -> Result<Era
     if args.key.is_some() {
         return Err(Failure::invalid("say whose key it is: --agent, --user, --run or --scope"));
     }
-    let says_tenant = std::env::args_os().any(|argument| {
-        argument.to_str().is_some_and(|argument| argument == "--tenant" || argument.starts_with("--tenant="))
-    });
-    if settings.tenant_origin == Origin::CommandLine && says_tenant {
+    if settings.tenant_origin == Origin::CommandLine && is_typed("--tenant") {
         return Ok(EraseTarget::Tenant(settings.tenant.clone()));
     }
     Err(Failure::invalid(

@@ -56,16 +56,16 @@ pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Resul
         policy = policy.with_min_idle(min_idle);
     }
     let folder = args.snapshot_to.or_else(|| config.as_ref().and_then(Config::gc_snapshots));
-    let ledger = if folder.is_some() { settings.ledger()? } else { None };
     let tenant = (settings.tenant_origin == Origin::CommandLine).then(|| settings.tenant.clone());
     let auditor = match &config {
         Some(config) => config.auditor(Arc::new(SystemClock))?,
         None => None,
     };
     let is_on = policy.is_on();
+    let memory = settings.open().await?;
+    let ledger = if folder.is_some() { settings.ledger(&memory).await? } else { None };
     let options =
         GcOptions::new(policy).with_tenant(tenant).with_dry_run(args.dry_run).with_snapshots(folder, ledger);
-    let memory = settings.open().await?;
     let report = sweep(&memory, &options, &SystemClock, &control(context).with_auditor(auditor)).await?;
     if out.is_json() {
         out.document(&report)?;

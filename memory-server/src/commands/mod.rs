@@ -111,6 +111,16 @@ impl Context {
         let memory = settings.open().await?;
         Ok(Opened { memory, settings })
     }
+
+    /// Opens a store that is only read.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`] and [`Settings::open_existing`].
+    pub(crate) async fn open_existing(&self) -> Result<Opened> {
+        let settings = self.settings()?;
+        let memory = settings.open_existing().await?;
+        Ok(Opened { memory, settings })
+    }
 }
 
 impl Opened {

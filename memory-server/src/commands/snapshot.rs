@@ -7,21 +7,23 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use memory::snapshot::{
-    self, Control, FacetReport, FileOptions, MigrateOptions, NotCarried, OnDifferent, RestoreOptions,
+    self, Control, FacetReport, MigrateOptions, MigrateReport, NotCarried, OnDifferent, RestoreOptions,
     ScopeNote, SnapshotOptions,
 };
-use memory::{Memory, Scope, TenantId};
-use memory_core::Result;
+use memory::{Scope, TenantId};
+use memory_core::{Error, Result};
 use serde::Serialize;
 
 use super::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::{Out, bytes};
 use crate::progress::{Progress, Stop, note, signal};
-use crate::settings::{Origin, Settings};
+use crate::settings::{Origin, Settings, is_typed};
 
 /// Scopes of a kind that the text report names.
 const NAMED: usize = 20;
+/// What is said of scopes that were left alone.
+const KEPT: &str = "hold something else and are kept";
 
 /// What happens to a scope that holds something else.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -84,9 +86,12 @@ pub(crate) struct MigrateArgs {
     /// What happens to a scope that holds something else in the target
     #[arg(long, value_enum, default_value = "refuse")]
     on_existing: OnExisting,
-    /// Compare both and say what would be done
+    /// Compare both and say what would be done; a target that is not there is not made
     #[arg(long)]
     dry_run: bool,
+    /// Remove scopes that the target alone holds, once everything else is copied
+    #[arg(long)]
+    delete_extra: bool,
 }
 
 /// What the command line limits the work to: a scope, a tenant, or nothing.
@@ -134,9 +139,9 @@ pub(crate) async fn snapshot(
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
     let settings = context.settings()?;
-    let ledger = settings.ledger()?;
     let Some(path) = args.file else {
-        let entries = ledger.map(|ledger| ledger.entries()).transpose()?.unwrap_or_default();
+        let entries =
+            settings.ledger_alone().await?.map(|ledger| ledger.entries()).transpose()?.unwrap_or_default();
         if out.is_json() {
             for entry in &entries {
                 out.document(entry)?;
@@ -155,13 +160,14 @@ pub(crate) async fn snapshot(
         }
         return Ok(Exit::Ok);
     };
-    let memory = settings.open().await?;
+    let memory = settings.open_existing().await?;
+    let ledger = settings.ledger(&memory).await?;
     let (tenant, scope) = limits(&settings);
     let options = SnapshotOptions::default()
         .with_tenant(tenant)
         .with_scope(scope)
         .with_max_scope_bytes(args.max_scope_bytes);
-    let file = FileOptions::default().with_overwrite(args.overwrite).with_ledger(ledger);
+    let file = settings.file_options(args.overwrite)?.with_ledger(ledger);
     let control = control(context, "written:");
     let written = snapshot::to_file(&memory, &path, &options, &file, &control).await;
     let Some(report) = ended(written)? else { return Ok(Exit::Interrupted) };
@@ -186,6 +192,10 @@ pub(crate) async fn snapshot(
         name_notes(out, "not in it", report.skipped, &report.skipped_scopes)?;
         name_lost(out, &report.not_carried)?;
     }
+    if settings.scope_is_chosen() && report.scopes + report.skipped == 0 {
+        note(&format!("{} holds nothing, and so does the snapshot", settings.scope));
+        return Ok(Exit::No);
+    }
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
@@ -204,7 +214,7 @@ pub(crate) async fn restore(
         ));
     }
     let file = BufReader::with_capacity(1 << 16, File::open(&args.file).map_err(failed)?);
-    let memory = settings.open().await?;
+    let memory = if args.dry_run { settings.open_unmade().await? } else { settings.open().await? };
     let (tenant, scope) = limits(&settings);
     let options = RestoreOptions::default()
         .with_tenant(tenant)
@@ -224,6 +234,7 @@ pub(crate) async fn restore(
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
         name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
+        name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
         name_forgotten(out, report.forgotten, report.forgotten_records)?;
         name_notes(out, "not in the snapshot", report.skipped, &report.skipped_scopes)?;
         name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
@@ -238,19 +249,23 @@ pub(crate) async fn migrate(
     args: MigrateArgs,
     out: &mut Out,
 ) -> std::result::Result<Exit, Failure> {
-    if context.explicit_url().is_some() || context.explicit_backend().is_some() {
+    if is_typed("--url") || is_typed("--backend") {
         return Err(Failure::invalid(
             "a move names its two stores as FROM and TO; leave --url and --backend out",
         ));
     }
-    let (tenant, scope) = limits(&context.settings()?);
-    let from = open(context, &args.from).await?;
-    let to = open(context, &args.to).await?;
+    let side = |side: &'static str| move |error: Error| of_side(side, error);
+    let from = store(context, &args.from).map_err(side("source"))?;
+    let to = store(context, &args.to).map_err(side("target"))?;
+    let (tenant, scope) = limits(&from);
+    let from = from.open_existing().await.map_err(side("source"))?;
+    let to = if args.dry_run { to.open_unmade().await } else { to.open().await }.map_err(side("target"))?;
     let options = MigrateOptions::default()
         .with_tenant(tenant)
         .with_scope(scope)
         .with_on_different(args.on_existing.into())
-        .with_dry_run(args.dry_run);
+        .with_dry_run(args.dry_run)
+        .with_delete_extra(args.delete_extra);
     let control = control(context, "copied:");
     let Some(report) = ended(snapshot::migrate(&from, &to, &options, &control).await)? else {
         return Ok(Exit::Interrupted);
@@ -272,21 +287,33 @@ pub(crate) async fn migrate(
         }
         name_forgotten(out, 0, report.forgotten_records)?;
         name_notes(out, "different after the copy", report.mismatched, &report.mismatched_scopes)?;
+        name_extra(out, &report)?;
         name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
+        name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
         name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
         name_lost(out, &report.not_carried)?;
     }
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
-/// Opens a store by URL, or by its name in memory.toml.
-async fn open(context: &Context, named: &str) -> std::result::Result<Memory, Failure> {
+/// A store by URL, or by its name in memory.toml. What the environment names is neither of the two.
+fn store(context: &Context, named: &str) -> Result<Settings> {
     let mut global = context.global().clone();
     (global.url, global.backend) = match named.contains(':') {
         true => (Some(named.to_owned()), None),
         false => (None, Some(named.to_owned())),
     };
-    Ok(Settings::resolve(&global)?.open().await?)
+    Settings::resolve(&global)
+}
+
+/// An error that says which of two stores it is about.
+fn of_side(side: &str, error: Error) -> Error {
+    let told = Error::new(error.kind(), format!("the {side}: {}", error.message())).with_retry(error.retry());
+    error
+        .details()
+        .iter()
+        .fold(told, |told, (name, value)| told.with_detail(name, value.clone()))
+        .with_source(error)
 }
 
 fn name_facets(
@@ -316,14 +343,28 @@ fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> std::result::Resu
 }
 
 fn name_conflicts(out: &mut Out, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
+    name_scopes(out, "hold something else", count, first)
+}
+
+fn name_scopes(out: &mut Out, what: &str, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
     if count > 0 {
-        out.line(format!("{count} scopes hold something else:"))?;
+        out.line(format!("{count} scopes {what}:"))?;
         for scope in first.iter().take(NAMED) {
             out.line(format!("  {scope}"))?;
         }
         more(count);
     }
     Ok(())
+}
+
+fn name_extra(out: &mut Out, report: &MigrateReport) -> std::result::Result<(), Failure> {
+    let what = match (report.only_in_target, report.deleted_extra) {
+        (None | Some(0), _) => return Ok(()),
+        (Some(_), 0) => "in the target alone; --delete-extra removes them",
+        _ if report.dry_run => "in the target alone, would be removed",
+        _ => "in the target alone, and removed",
+    };
+    name_scopes(out, what, report.only_in_target.unwrap_or_default(), &report.only_in_target_scopes)
 }
 
 fn name_notes(

@@ -94,7 +94,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
         }
     };
     let gc = match &config {
-        Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings)?,
+        Some(config) => schedule(config, context, agent.as_str(), &memory, &mut warnings).await?,
         None => None,
     };
     let credentials = args.credentials.clone();
@@ -103,7 +103,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
 }
 
 /// What `[gc]` asks for, where the store can do it.
-fn schedule(
+async fn schedule(
     config: &Config,
     context: &Context,
     agent: &str,
@@ -129,7 +129,7 @@ fn schedule(
                 // The agent's own, which need not be the default.
                 global.backend = config.agent(agent).ok().map(|binding| binding.backend);
             }
-            Settings::resolve(&global)?.ledger()?
+            Settings::resolve(&global)?.ledger(memory).await?
         }
         None => None,
     };

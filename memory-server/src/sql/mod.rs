@@ -41,9 +41,12 @@ pub(crate) struct SqlArgs {
     /// Most bytes the database may hold [default: the store's; of a corpus 32 MiB]
     #[arg(long, value_name = "BYTES")]
     quota: Option<u64>,
-    /// Write the whole database to a file (`-`: standard output)
+    /// Write the whole database to a file, which appears when it is complete (`-`: standard output)
     #[arg(long, value_name = "FILE", group = "what", conflicts_with = "statement")]
     dump: Option<PathBuf>,
+    /// Put the dump in the place of a file that is there
+    #[arg(long, requires = "dump")]
+    overwrite: bool,
     /// Read a dump of the same kind of store into the scope, which must hold no table (`-`: standard input)
     #[arg(long, value_name = "FILE", group = "what", conflicts_with = "statement")]
     restore: Option<PathBuf>,
@@ -89,10 +92,11 @@ pub(crate) async fn run(context: &Context, args: SqlArgs, out: &mut Out) -> Resu
         };
         return corpus::run(context, &trial, out).await;
     }
-    let opened = context.open().await?;
     if let Some(file) = &args.dump {
-        return transfer::dump(&opened, file, out).await;
+        let opened = context.open_existing().await?;
+        return transfer::dump(&opened, file, args.overwrite, out).await;
     }
+    let opened = context.open().await?;
     if let Some(file) = &args.restore {
         let mode = if args.replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
         let options = RestoreOptions::default().with_mode(mode);

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use memory::snapshot::NewFile;
 use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -23,7 +24,12 @@ fn facet<'a>(opened: &'a Opened, operation: &str) -> Result<&'a dyn SqlFacet> {
 }
 
 /// Writes the database to a file that appears when it is complete, or to standard output.
-pub(super) async fn dump(opened: &Opened, path: &Path, out: &mut Out) -> std::result::Result<Exit, Failure> {
+pub(super) async fn dump(
+    opened: &Opened,
+    path: &Path,
+    overwrite: bool,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
     #[derive(Serialize)]
     struct Report {
         file: String,
@@ -35,20 +41,10 @@ pub(super) async fn dump(opened: &Opened, path: &Path, out: &mut Out) -> std::re
         let copied = copy(stream, out.writer(), &stop).await?;
         return Ok(if copied.is_some() { Exit::Ok } else { Exit::Interrupted });
     }
-    let failed = |error| Failure::File(format!("{} cannot be written", path.display()), error);
-    if path.is_dir() {
-        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file in it")));
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let file = tempfile::Builder::new().prefix(".memory-dump-").tempfile_in(folder).map_err(failed)?;
-    let mut file = io::BufWriter::new(file);
+    let refused = |error| Failure::unwritten(path, error);
+    let mut file = NewFile::begin(path, &opened.settings.file_options(overwrite)?).map_err(refused)?;
     let Some(written) = copy(stream, &mut file, &stop).await? else { return Ok(Exit::Interrupted) };
-    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
+    file.finish().map_err(refused)?;
     if out.is_json() {
         out.document(&Report { file: path.display().to_string(), bytes: written })?;
     } else {

@@ -67,6 +67,11 @@ fn a_drift_is_looked_at_acknowledged_and_put_back() {
     let before = json(&["drift", "status"]);
     assert_eq!(before["policies"], serde_json::json!(["row", "strict"]));
     assert_eq!(before["backups"], serde_json::json!([]));
+    // Neither is the answer that something differs, which is exit code 1.
+    let words = on(&["drift", "diff"]);
+    user.refused(&words.iter().map(String::as_str).collect::<Vec<_>>(), 3, "invalid_argument");
+    let words = on(&["drift", "restore", "absent.json"]);
+    user.refused(&words.iter().map(String::as_str).collect::<Vec<_>>(), 74, "not_found");
 
     json(&["set", "k", "2"]);
     json(&["set", "new", "2"]);

@@ -20,6 +20,7 @@ mod gc;
 mod importing;
 mod layer;
 mod lists;
+mod out_files;
 mod output;
 mod postgres;
 mod records;

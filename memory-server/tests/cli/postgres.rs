@@ -144,6 +144,40 @@ fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
     );
 }
 
+/// What lies in the data folder belongs to a database, whatever its URL is called.
+#[test]
+fn databases_of_one_server_share_no_folder_and_spellings_of_one_do() {
+    let Some(databases) = Databases::fresh(&["prod", "staging"]) else { return };
+    let user = User::new();
+    let (prod, staging) = (databases.url(0), databases.url(1));
+    for url in [&prod, &staging] {
+        user.ok(&["postgres", "provision", "--apply", "--url", url]);
+        user.ok(&["set", "name", "\"Ada\"", "--user", "ada", "--url", url]);
+    }
+    user.ok(&["snapshot", "prod.snapshot", "--url", &prod]);
+    let whole = std::fs::read(user.home().join("prod.snapshot")).unwrap();
+    // The server's log is out of reach, which is exit code 7.
+    let forgotten = user.run(&["forget", "--user", "ada", "--yes", "--json", "--url", &staging]);
+    assert!(forgotten.code == Some(7) && !forgotten.stdout.contains("prod.snapshot"), "{forgotten:?}");
+    assert_eq!(std::fs::read(user.home().join("prod.snapshot")).unwrap(), whole);
+    assert_eq!(user.ok(&["snapshot", "--list", "--json", "--url", &staging]), "");
+
+    // Another schema is another memory.
+    let schema = format!("{prod}?schema=other");
+    user.ok(&["postgres", "provision", "--apply", "--url", &schema]);
+    assert_eq!(user.ok(&["snapshot", "--list", "--json", "--url", &schema]), "");
+
+    let spelled = format!("{}?connect_timeout=7", prod.replacen("postgres:", "postgresql:", 1));
+    let folder = |url: &str| user.json(&["drift", "status", "--url", url])["folder"].clone();
+    assert_eq!(folder(&spelled), folder(&prod));
+    assert_ne!(folder(&staging), folder(&prod));
+    assert_ne!(folder(&schema), folder(&prod));
+    let listed = user.run(&["snapshot", "--list", "--json", "--url", &spelled]).lines();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    user.run(&["forget", "--user", "ada", "--yes", "--url", &spelled]);
+    assert!(!user.home().join("prod.snapshot").exists(), "it held nothing else");
+}
+
 fn private(path: &std::path::Path) {
     #[cfg(unix)]
     {

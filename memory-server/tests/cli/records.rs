@@ -41,7 +41,7 @@ fn an_export_is_private_and_never_half_written() {
     let mode = user.home().join("backup.jsonl").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     user.refused(&["export", "--out", "no/such/folder/x"], 74, "not_found");
-    user.refused(&["export", "--out", "."], 74, "unavailable");
+    user.refused(&["export", "--out", "."], 3, "invalid_argument");
     let left: Vec<_> =
         std::fs::read_dir(user.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".memory-export")), "{left:?}");

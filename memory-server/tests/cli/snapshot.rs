@@ -95,7 +95,9 @@ fn what_is_different_is_refused_kept_or_replaced() {
     let error = user.refused(&["restore", "today"], 4, "conflict");
     assert_eq!(error["details"]["scopes"], 1);
     assert_eq!(user.ok(&["get", "tea"]), "\"green\"\n");
-    assert_eq!(user.json(&["restore", "today", "--on-existing", "skip"])["entries"]["kept"], 1);
+    let report = user.json(&["restore", "today", "--on-existing", "skip"]);
+    assert_eq!((&report["entries"]["kept"], &report["kept_scopes"][0]["id"]), (&json!(1), &json!("default")));
+    assert!(user.ok(&["restore", "today", "--on-existing", "skip"]).contains("  default/user/default\n"));
     assert_eq!(user.ok(&["get", "tea"]), "\"green\"\n");
     assert_eq!(user.json(&["restore", "today", "--on-existing", "replace"])["entries"]["replaced"], 1);
     assert_eq!(user.ok(&["get", "tea"]), "{\n\"kind\":\"oolong\"}\n");
@@ -132,6 +134,70 @@ fn a_store_moves_to_another_and_is_compared() {
     user.ok(&["set", "tea", "1", "--url", OTHER]);
     user.refused(&["migrate", &default, OTHER], 4, "conflict");
     user.refused(&["migrate", &default, OTHER, "--url", OTHER], 3, "invalid_argument");
+    // What the environment names is neither of the two.
+    let mut command = user.command(&["migrate", &default, OTHER, "--on-existing", "replace"]);
+    let moved = command.env("MEMORY_URL", "sqlite:third.db").output().unwrap();
+    assert!(moved.status.success(), "{moved:?}");
+    assert!(!user.home().join("third.db").exists());
+}
+
+#[test]
+fn what_the_target_alone_holds_is_named_and_removed_where_that_is_asked_for() {
+    let user = filled();
+    let default = format!("sqlite:{}", user.home().join(".local/share/memory/memory.db").display());
+    user.ok(&["migrate", &default, OTHER]);
+    user.ok(&["delete", "plan", "--agent", "planner"]);
+    let arguments = ["migrate", &default, OTHER, "--on-existing", "replace"];
+    let ran = user.run(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let report = ran.document();
+    assert_eq!((&report["only_in_target"], &report["deleted_extra"]), (&json!(1), &json!(0)));
+    assert_eq!(report["only_in_target_scopes"][0]["id"], "planner");
+    let words = user.run(&arguments).stdout;
+    assert!(words.contains("default/agent/planner") && words.contains("--delete-extra"), "{words}");
+    user.ok(&[&arguments[..], &["--delete-extra"]].concat());
+    assert_eq!(user.run(&["get", "plan", "--agent", "planner", "--url", OTHER]).code, Some(1));
+    assert_eq!(user.json(&arguments)["only_in_target"], 0);
+}
+
+#[test]
+fn a_store_that_is_only_read_is_not_made_and_a_dry_run_makes_no_target() {
+    let user = filled();
+    let default = format!("sqlite:{}", user.home().join(".local/share/memory/memory.db").display());
+    let missing = ["--url", "sqlite:missing.db"];
+    let made = || user.home().join("missing.db").exists();
+    for command in [&["snapshot", "s"][..], &["export"], &["drift", "status"], &["sql", "--dump", "d"]] {
+        user.refused(&[command, &missing].concat(), 1, "not_found");
+        assert!(!made(), "{command:?}");
+    }
+    let error = user.refused(&["migrate", "sqlite:missing.db", OTHER], 1, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("source"), "{error}");
+    user.json(&["migrate", &default, "sqlite:missing.db", "--dry-run"]);
+    user.ok(&["snapshot", "today"]);
+    user.json(&["restore", "today", "--dry-run", "--url", "sqlite:missing.db"]);
+    assert!(!made() && !user.home().join("other.db").exists());
+    user.file("broken.db", "no database at all, but long enough to be taken for one by its length");
+    let error = user.refused(&["migrate", &default, "sqlite:broken.db"], 6, "corrupt");
+    assert!(error["message"].as_str().unwrap().starts_with("the target"), "{error}");
+}
+
+#[test]
+fn a_snapshot_of_a_scope_without_anything_says_so() {
+    let user = filled();
+    let ran = user.run(&["snapshot", "nothing", "--user", "absent"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("default/user/absent holds nothing"), "{ran:?}");
+}
+
+/// A ledger that cannot be written is not the snapshot's file.
+#[test]
+fn the_file_that_cannot_be_written_is_named() {
+    let user = filled();
+    std::fs::create_dir(user.home().join(".local/share/memory/memory.db.snapshots")).unwrap();
+    let error = user.refused(&["snapshot", "today"], 5, "unavailable");
+    assert!(error["message"].as_str().unwrap().contains("memory.db.snapshots"), "{error}");
+    let error = user.refused(&["snapshot", "--list"], 6, "corrupt");
+    assert!(error["message"].as_str().unwrap().contains("memory.db.snapshots"), "{error}");
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind as IoErrorKind};
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result, Scope, TenantId, Timestamp};
+use memory_core::{Error, ErrorKind, Result, Retry, Scope, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::file::{append, replace, unwritten};
+use super::file::{append, replace};
 use super::format::{Read, read_line};
 use super::write::{SnapshotOptions, SnapshotReport};
 
@@ -87,9 +87,10 @@ impl Ledger {
         if !self.path.exists() {
             return Ok(());
         }
+        let unread = |error| self.unread(error);
         replace(&self.path, |file| {
             let (mut reader, mut line, mut bytes) = (BufReader::new(file), Vec::new(), Vec::new());
-            while let Read::Line = read_line(&mut reader, &mut line).map_err(unwritten)? {
+            while let Read::Line = read_line(&mut reader, &mut line).map_err(unread)? {
                 let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) else { continue };
                 let Some(entry) = change(entry) else { continue };
                 let encoded = serde_json::to_writer(&mut bytes, &entry);
@@ -105,18 +106,22 @@ impl Ledger {
     /// # Errors
     /// `unavailable` where the file cannot be read. A line that is none is passed over.
     pub fn entries(&self) -> Result<Vec<LedgerEntry>> {
+        let unread = |error| self.unread(error);
         let file = match fs::symlink_metadata(&self.path) {
-            Ok(found) if found.is_file() => File::open(&self.path).map_err(unwritten)?,
+            Ok(found) if found.is_file() => File::open(&self.path).map_err(unread)?,
             Ok(_) => {
-                return Err(Error::new(ErrorKind::Corrupt, "the ledger of snapshots is no file"));
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!("the ledger of snapshots, {}, is no file; move it away", self.path.display()),
+                ));
             }
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(unwritten(error)),
+            Err(error) => return Err(unread(error)),
         };
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
         let mut entries = std::collections::VecDeque::new();
-        while let Read::Line = read_line(&mut reader, &mut line).map_err(unwritten)? {
+        while let Read::Line = read_line(&mut reader, &mut line).map_err(unread)? {
             if let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) {
                 if entries.len() == MAX_TOLD {
                     entries.pop_front();
@@ -125,5 +130,14 @@ impl Ledger {
             }
         }
         Ok(entries.into())
+    }
+
+    fn unread(&self, error: std::io::Error) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the ledger of snapshots, {}, cannot be read: {error}", self.path.display()),
+        )
+        .with_retry(Retry::Never)
+        .with_source(error)
     }
 }

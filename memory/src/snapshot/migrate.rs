@@ -14,6 +14,7 @@ use super::apply::{OnDifferent, Step, Target, conflict, database, is_of_the_scop
 use super::buried::{Buried, carry};
 use super::control::{Control, Progress};
 use super::digest::{EntriesDigest, EntriesHash, skipped_in, without_feed};
+use super::extra::Extras;
 use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
 use super::scopes::{Found, Walk};
 use super::stream::next;
@@ -30,6 +31,8 @@ pub struct MigrateOptions {
     pub scope: Option<Scope>,
     /// Compares and writes nothing.
     pub dry_run: bool,
+    /// Removes scopes that the target alone holds, once everything else is copied.
+    pub delete_extra: bool,
 }
 
 impl MigrateOptions {
@@ -60,6 +63,13 @@ impl MigrateOptions {
         self.dry_run = dry_run;
         self
     }
+
+    /// Removes scopes that the target alone holds.
+    #[must_use]
+    pub fn with_delete_extra(mut self, delete_extra: bool) -> Self {
+        self.delete_extra = delete_extra;
+        self
+    }
 }
 
 /// What a move did, or would do.
@@ -87,6 +97,17 @@ pub struct MigrateReport {
     pub conflicts: u64,
     /// They, the first thousand.
     pub conflicting_scopes: Vec<Scope>,
+    /// How many scopes hold something else in the target and were left as they are, as was chosen.
+    pub kept: u64,
+    /// They, the first thousand.
+    pub kept_scopes: Vec<Scope>,
+    /// How many scopes the target alone holds something in, of what is moved; `None`: nobody looked, since the target does
+    /// not list its tenants.
+    pub only_in_target: Option<u64>,
+    /// They, the first thousand.
+    pub only_in_target_scopes: Vec<Scope>,
+    /// How many of them are gone now, as was asked for, or would be.
+    pub deleted_extra: u64,
     /// How many facets of scopes could not be read or taken; nothing of them was changed.
     pub failed: u64,
     /// They, the first thousand.
@@ -98,21 +119,25 @@ pub struct MigrateReport {
 }
 
 impl MigrateReport {
-    /// Whether everything that was asked for is in the target, as it is in the source.
+    /// Whether everything that was asked for is in the target, as it is in the source, and nothing else.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.conflicts == 0 && self.mismatched == 0 && self.failed == 0 && self.not_carried.is_empty()
+        self.conflicts == 0
+            && self.mismatched == 0
+            && self.failed == 0
+            && self.not_carried.is_empty()
+            && self.only_in_target.unwrap_or_default() == self.deleted_extra
     }
 }
 
 /// Copies every durable scope of one store into another. The source is only read.
 ///
 /// # Behavior
-/// - SNP-21 to SNP-23, and SNP-1, SNP-2, SNP-14 to SNP-19 of snapshots and restoring.
+/// - SNP-21 to SNP-24, and SNP-1, SNP-2, SNP-14 to SNP-19 of snapshots and restoring.
 ///
 /// # Errors
 /// `conflict` for scopes that hold something else in the target; `capability_unsupported` for a store that cannot take a
-/// scope whole, or does not list its tenants; `unavailable`, as the stores fail and where it was stopped.
+/// scope whole, for a source that does not list its tenants, and for such a target where extra scopes are to go; `unavailable`, as the stores fail and where it was stopped.
 pub async fn migrate(
     from: &dyn Provider,
     to: &dyn Provider,
@@ -120,10 +145,14 @@ pub async fn migrate(
     control: &Control,
 ) -> Result<MigrateReport> {
     let moving = Moving { from, to, target: Target::new(to)?, options, control };
+    if options.delete_extra && !moving.tells_extra() {
+        return Err(Error::unsupported("tenants", to.name()));
+    }
     if options.dry_run || options.on_different == OnDifferent::Refuse {
         let mut planned = moving.pass(false).await?;
         planned.dry_run = options.dry_run;
         if options.dry_run {
+            moving.extra(&mut planned).await?;
             return Ok(planned);
         }
         if planned.conflicts > 0 {
@@ -136,7 +165,9 @@ pub async fn migrate(
         (None, None) => TombstonesOf::Store,
     };
     carry(from, &of, to).await?;
-    moving.pass(true).await
+    let mut report = moving.pass(true).await?;
+    moving.extra(&mut report).await?;
+    Ok(report)
 }
 
 struct Moving<'a> {
@@ -150,6 +181,7 @@ struct Moving<'a> {
 #[derive(Default)]
 struct Lists {
     conflicts: Notes<Scope>,
+    kept: Notes<Scope>,
     mismatched: Notes<ScopeNote>,
     failed: Notes<ScopeNote>,
     not_carried: Notes<NotCarried>,
@@ -163,11 +195,12 @@ impl Moving<'_> {
         while let Some(found) = walk.next().await? {
             self.control.go_on()?;
             let mut what = Vec::new();
-            let mut conflicts = false;
+            let (mut conflicts, mut kept) = (false, false);
             let buried = Buried::of(self.to, &found.scope).await?;
             match self.entries(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
                 Ok(step) => {
                     conflicts |= step == Step::Conflict;
+                    kept |= step == Step::Keep;
                     step.count(&mut report.entries);
                 }
                 Err(error) if is_of_the_scope(&error) => {
@@ -178,6 +211,7 @@ impl Moving<'_> {
             match self.sql(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
                 Ok(step) => {
                     conflicts |= step == Step::Conflict;
+                    kept |= step == Step::Keep;
                     step.count(&mut report.databases);
                 }
                 Err(error) if is_of_the_scope(&error) => {
@@ -188,6 +222,9 @@ impl Moving<'_> {
             if conflicts {
                 lists.conflicts.add(found.scope.clone());
             }
+            if kept {
+                lists.kept.add(found.scope.clone());
+            }
             if !what.is_empty() {
                 lists.not_carried.add(NotCarried::new(&found.scope, what));
             }
@@ -196,12 +233,33 @@ impl Moving<'_> {
             progress.entries = report.records;
             self.control.show(&progress);
         }
-        let Lists { conflicts, mismatched, failed, not_carried } = lists;
+        let Lists { conflicts, kept, mismatched, failed, not_carried } = lists;
         (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
+        (report.kept, report.kept_scopes) = (kept.count, kept.first);
         (report.mismatched, report.mismatched_scopes) = (mismatched.count, mismatched.first);
         (report.failed, report.failed_scopes) = (failed.count, failed.first);
         report.not_carried = not_carried.first;
         Ok(report)
+    }
+
+    fn tells_extra(&self) -> bool {
+        Extras::can_be_told(self.to, self.options.tenant.as_ref(), self.options.scope.as_ref())
+    }
+
+    /// SNP-24.
+    async fn extra(&self, report: &mut MigrateReport) -> Result<()> {
+        if !self.tells_extra() {
+            return Ok(());
+        }
+        let MigrateOptions { tenant, scope, delete_extra, dry_run, .. } = self.options;
+        let mut extras = Extras::new((self.from, self.to), tenant.as_ref(), scope.as_ref(), self.control);
+        let mut found = Notes::default();
+        while let Some(scope) = extras.next(*delete_extra && !dry_run).await? {
+            found.add(scope);
+            report.deleted_extra += u64::from(*delete_extra);
+        }
+        (report.only_in_target, report.only_in_target_scopes) = (Some(found.count), found.first);
+        Ok(())
     }
 
     /// The digest of what the target takes of a scope, and how many records it does not.

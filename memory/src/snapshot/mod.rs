@@ -3,7 +3,7 @@
 //! [`write()`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and [`restore`]
 //! takes it back, into a store of the same kind or, for entries, of another. [`migrate`] copies from store to store
 //! without a file between. All three need nothing of a provider but its facets, so one of your own has them too. What
-//! they do is written as SNP-1 to SNP-23 in `docs/spec/snapshot.md`, the file byte by byte.
+//! they do is written as SNP-1 to SNP-24 in `docs/spec/snapshot.md`, the file byte by byte.
 //!
 //! ```
 //! # futures_executor_block_on(async {
@@ -33,6 +33,7 @@ mod apply;
 mod buried;
 mod control;
 mod digest;
+mod extra;
 mod file;
 mod format;
 mod ledger;
@@ -49,7 +50,7 @@ mod write;
 
 pub use control::{Control, Progress};
 pub use digest::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
-pub use file::{FileOptions, to_file};
+pub use file::{FileOptions, NewFile, to_file};
 pub use format::{MAX_LINE_BYTES, VERSION};
 pub use ledger::{Ledger, LedgerEntry};
 pub use migrate::{MigrateOptions, MigrateReport, migrate};

@@ -99,6 +99,10 @@ pub struct RestoreReport {
     pub conflicts: u64,
     /// They, the first thousand.
     pub conflicting_scopes: Vec<Scope>,
+    /// How many scopes hold something else and were left as they are, as was chosen.
+    pub kept: u64,
+    /// They, the first thousand.
+    pub kept_scopes: Vec<Scope>,
     /// How many scopes the snapshot names without having them.
     pub skipped: u64,
     /// They, the first thousand.
@@ -221,6 +225,7 @@ enum Between {
 #[derive(Default)]
 struct Lists {
     conflicts: Notes<Scope>,
+    kept: Notes<Scope>,
     skipped: Notes<ScopeNote>,
     failed: Notes<ScopeNote>,
     not_carried: Notes<NotCarried>,
@@ -291,6 +296,9 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             if entries == Step::Conflict || sql == Step::Conflict {
                 lists.conflicts.add(read.scope.clone());
             }
+            if entries == Step::Keep || sql == Step::Keep {
+                lists.kept.add(read.scope.clone());
+            }
             let done = match pass {
                 Pass::Apply if entries.writes() || sql.writes() => {
                     let after = lock(&self.file).mark();
@@ -308,8 +316,9 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                 lists.not_carried.add(NotCarried::new(&read.scope, what));
             }
         }
-        let Lists { conflicts, skipped, failed, not_carried, forgotten } = lists;
+        let Lists { conflicts, kept, skipped, failed, not_carried, forgotten } = lists;
         (report.conflicts, report.conflicting_scopes) = (conflicts.count, conflicts.first);
+        (report.kept, report.kept_scopes) = (kept.count, kept.first);
         (report.skipped, report.skipped_scopes) = (skipped.count, skipped.first);
         (report.failed, report.failed_scopes) = (failed.count, failed.first);
         (report.forgotten, report.forgotten_scopes) = (forgotten.count, forgotten.first);

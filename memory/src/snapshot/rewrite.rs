@@ -1,6 +1,6 @@
 //! A snapshot without what is to be forgotten.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
@@ -8,9 +8,10 @@ use memory_core::{EraseTarget, Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 
 use super::digest::{EntriesHash, hex};
-use super::file::{Draft, Place, sync_folder, unwritten};
+use super::file::{self, Draft, Place, sync_folder};
 use super::format::{End, Frame, ScopeEnd};
 use super::scan::{Item, Scanner};
+use super::write::unwritten;
 
 /// What a snapshot holds of a target, or held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,28 +73,20 @@ pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
     let place = Place::of(path)?;
     place.clean()?;
     let mut scanner = Scanner::open(open(path)?)?;
-    let mut draft = Draft { path: place.draft(), named: false };
-    let mut create = OpenOptions::new();
-    create.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        create.mode(0o600);
-    }
-    let file = create.open(&draft.path).map_err(unwritten)?;
-    file.try_lock().map_err(|_| unwritten(std::io::Error::from(std::io::ErrorKind::WouldBlock)))?;
+    let (mut draft, file) = Draft::create(&place)?;
     let (held, out) = copy(&mut scanner, BufWriter::with_capacity(1 << 16, file), target)?;
     match held {
         Held::Nothing => {}
-        Held::All => fs::remove_file(path).map_err(unwritten)?,
+        Held::All => {
+            fs::remove_file(path).map_err(file::unwritten(path))?;
+            sync_folder(&place.folder)?;
+        }
         Held::Some { .. } => {
-            let file = out.into_inner().map_err(|error| unwritten(error.into_error()))?;
-            file.sync_all().map_err(unwritten)?;
-            fs::rename(&draft.path, path).map_err(unwritten)?;
-            draft.named = true;
+            let written = out.into_inner().map_err(std::io::IntoInnerError::into_error);
+            written.and_then(|file| file.sync_all()).map_err(file::unwritten(path))?;
+            draft.name(&place)?;
         }
     }
-    sync_folder(&place.folder)?;
     Ok(held)
 }
 

@@ -399,7 +399,7 @@ fn framed(line: &[u8]) -> Vec<u8> {
     framed
 }
 
-fn unwritten(error: io::Error) -> Error {
+pub(super) fn unwritten(error: io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "the snapshot cannot be written further; make room and begin it again")
         .with_retry(Retry::Never)
         .with_source(error)
