@@ -19,6 +19,8 @@ use crate::progress::{Counter, Progress, Stop};
 
 /// Records of one call, so that a broken one is named while the file is still being read.
 const RECORDS: usize = 500;
+/// Bytes of their values, about.
+const RECORDS_BYTES: usize = 8 << 20;
 /// Scopes that the text report lists.
 const SCOPES_SHOWN: usize = 20;
 
@@ -206,13 +208,17 @@ impl Import<'_> {
             None => self.opened.settings.scope.clone(),
         };
         let failed = |error| Failure::File(format!("{} cannot be read", input.shown), error);
-        let mut batch = Vec::with_capacity(RECORDS);
+        let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         while let Some(found) = records.next_record().map_err(failed)? {
             match found {
-                Found::Record(place, record) => batch.push((place, *record)),
+                Found::Record(place, record) => {
+                    bytes += record.entry.value.len_bytes();
+                    batch.push((place, *record));
+                }
                 Found::Broken(place, why) => self.problem(input, place, &why),
             }
-            if batch.len() == RECORDS {
+            if batch.len() == RECORDS || bytes >= RECORDS_BYTES {
+                bytes = 0;
                 self.store_records(input, &scope, std::mem::take(&mut batch)).await?;
             }
             self.show();
@@ -232,13 +238,19 @@ impl Import<'_> {
         if batch.is_empty() {
             return Ok(());
         }
+        let backend = self.opened.backend("import_scope")?;
         let (places, records): (Vec<Place>, Vec<Record>) = batch.into_iter().unzip();
+        let stored = import::stored_records(backend, scope, &records).await?;
+        let unchanged = stored.iter().filter(|stored| **stored).count() as u64;
+        self.store.count(scope, &Totals { unchanged, ..Totals::default() });
+        let batch = places.into_iter().zip(records).zip(stored);
+        let (places, records): (Vec<Place>, Vec<Record>) =
+            batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
         let options = ImportOptions::default().with_on_existing(match self.args.on_different {
             OnDifferent::Skip => OnExisting::Skip,
             OnDifferent::Replace => OnExisting::Replace,
             OnDifferent::Fail => OnExisting::Fail,
         });
-        let backend = self.opened.backend("import_scope")?;
         // A file of records does not say when it was written.
         let judged = self.opened.memory.capabilities().erase;
         let options = if judged { options.with_taken(Taken::Undated) } else { options };
@@ -254,6 +266,7 @@ impl Import<'_> {
                 None => error,
             }
         })?;
+        let replaces = self.args.on_different == OnDifferent::Replace;
         self.report.expired += outcome.expired;
         self.report.forgotten += outcome.forgotten;
         self.store.count(
@@ -261,8 +274,9 @@ impl Import<'_> {
             &Totals {
                 created: outcome.created,
                 replaced: outcome.replaced,
-                unchanged: 0,
-                kept: outcome.skipped,
+                // Counted already, but for one that came twice.
+                unchanged: if replaces { outcome.skipped } else { 0 },
+                kept: if replaces { 0 } else { outcome.skipped },
                 // Records bring their vectors along; nothing is embedded.
                 without_vector: 0,
             },

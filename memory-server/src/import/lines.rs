@@ -2,8 +2,11 @@
 
 use std::io::{self, BufRead};
 
-/// Longest line that is read, in bytes.
+/// Longest line of a conversation that is read, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
+/// Longest line of an export that is read, in bytes. A record may hold the largest value that a store takes (64 MiB), as a
+/// string in which each byte may be two, and its text and vectors.
+pub(crate) const MAX_RECORD_BYTES: usize = 160 << 20;
 
 /// One line, without its line break.
 pub(crate) enum Line<'a> {
@@ -24,6 +27,11 @@ pub(crate) struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self { reader, buffer: Vec::new(), number: 0, max_bytes: MAX_LINE_BYTES }
+    }
+
+    /// The lines of an export.
+    pub(crate) fn of_records(reader: R) -> Self {
+        Self { max_bytes: MAX_RECORD_BYTES, ..Self::new(reader) }
     }
 
     /// The next line that is not blank, with its number.

@@ -29,6 +29,7 @@ pub(crate) use inputs::{Input, inputs};
 pub(crate) use problems::Problems;
 pub(crate) use records::{
     FORMAT as EXPORT_FORMAT, Found, Header, Records, VERSION as EXPORT_VERSION, store as store_records,
+    stored as stored_records,
 };
 pub(crate) use store::{OnDifferent, Store, Totals};
 pub(crate) use template::ScopeTemplate;

@@ -3,7 +3,9 @@
 
 use std::io::{self, BufRead};
 
-use memory_core::{Backend, Error, ErrorKind, ImportOptions, ImportOutcome, Record, Result, Scope};
+use memory_core::{
+    Backend, Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, Record, Result, Scope,
+};
 use serde::{Deserialize, Serialize};
 
 use super::lines::{Line, Lines};
@@ -41,7 +43,7 @@ impl<R: BufRead> Records<R> {
     /// # Errors
     /// `corrupt` for a file that is no export, or one of a newer version.
     pub(crate) fn open(input: R) -> io::Result<Result<Self>> {
-        let mut lines = Lines::new(input);
+        let mut lines = Lines::of_records(input);
         let header: Option<Header> = match lines.next_line()? {
             Some((_, Line::Text(text))) => serde_json::from_str(text).ok(),
             _ => None,
@@ -74,6 +76,37 @@ impl<R: BufRead> Records<R> {
             },
         }))
     }
+}
+
+/// For each record whether the scope holds the same already: all but its version, which may be another by then, and how
+/// often it was read.
+///
+/// # Errors
+/// As [`Backend::get_many`].
+pub(crate) async fn stored(backend: &dyn Backend, scope: &Scope, records: &[Record]) -> Result<Vec<bool>> {
+    let keys: Vec<_> = records.iter().map(|record| record.entry.key.clone()).collect();
+    let stored = match backend.get_many(scope, &keys, GetOptions::uncounted()).await {
+        Ok(stored) => stored,
+        // The import names the record whose key this is.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
+            return Ok(vec![false; records.len()]);
+        }
+        Err(error) => return Err(error),
+    };
+    let same = |(stored, record): (&Option<Entry>, &Record)| {
+        stored.as_ref().is_some_and(|stored| is_same(stored, &record.entry))
+    };
+    Ok(stored.iter().zip(records).map(same).collect())
+}
+
+fn is_same(stored: &Entry, record: &Entry) -> bool {
+    stored.value == record.value
+        && stored.metadata == record.metadata
+        && stored.source == record.source
+        && stored.text == record.text
+        && stored.created_at == record.created_at
+        && stored.updated_at == record.updated_at
+        && stored.expires_at == record.expires_at
 }
 
 /// Stores records in one call; on an error `details.index` says which of them it was.

@@ -28,7 +28,14 @@ fn an_export_comes_back_as_it_was() {
     let copy = user.ok(&["export", "--user", "copy"]);
     assert_eq!(copy.lines().skip(1).collect::<Vec<_>>(), export.lines().skip(1).collect::<Vec<_>>());
     let again = user.json(&["import", "backup.jsonl", "--user", "copy"]);
-    assert_eq!((&again["created"], &again["kept"]), (&json!(0), &json!(2)));
+    assert_eq!((&again["created"], &again["kept"], &again["unchanged"]), (&json!(0), &json!(0), &json!(2)));
+    for choice in ["fail", "replace"] {
+        let again = user.json(&["import", "backup.jsonl", "--user", "copy", "--on-different", choice]);
+        assert_eq!((&again["replaced"], &again["unchanged"]), (&json!(0), &json!(2)), "{choice}");
+    }
+    user.ok(&["set", "fresh", "1", "--user", "copy"]);
+    let words = user.ok(&["import", "backup.jsonl", "--user", "copy"]);
+    assert!(words.contains("2 unchanged") && !words.contains("something else"), "{words}");
 }
 
 #[cfg(unix)]
@@ -83,4 +90,18 @@ fn a_broken_record_is_named_and_a_foreign_file_refused() {
     user.file("zero.jsonl", zero);
     let error = user.refused(&["import", "zero.jsonl", "--user", "z"], 3, "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("line 2"), "{error}");
+}
+
+#[test]
+fn the_largest_value_that_a_store_takes_comes_back_from_its_export() {
+    let user = User::new();
+    let url = ["--url", "sqlite:large.db?max_value_bytes=67108864"];
+    // Line feeds within the value make its line a string.
+    let value = format!("[\n\"{}\"]", "x".repeat(17 << 20));
+    user.file("value.json", &value);
+    user.ok(&[&["set", "large", "--file", "value.json"][..], &url].concat());
+    user.ok(&[&["export", "--out", "backup.jsonl"][..], &url].concat());
+    let report = user.json(&[&["import", "backup.jsonl", "--user", "copy"][..], &url].concat());
+    assert_eq!((&report["created"], &report["problems"]["count"]), (&json!(1), &json!(0)));
+    assert_eq!(user.ok(&[&["get", "large", "--user", "copy"][..], &url].concat()).trim_end(), value);
 }
