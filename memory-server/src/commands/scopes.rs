@@ -33,7 +33,7 @@ pub(crate) struct ScopesArgs {
 
 /// `memory scopes`.
 pub(crate) async fn scopes(context: &Context, args: ScopesArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = context.open().await?;
+    let opened = context.open_existing().await?;
     if args.sql {
         return sql_scopes(&opened, args, out).await;
     }

@@ -166,7 +166,9 @@ fn a_store_that_is_only_read_is_not_made_and_a_dry_run_makes_no_target() {
     let default = format!("sqlite:{}", user.home().join(".local/share/memory/memory.db").display());
     let missing = ["--url", "sqlite:missing.db"];
     let made = || user.home().join("missing.db").exists();
-    for command in [&["snapshot", "s"][..], &["export"], &["drift", "status"], &["sql", "--dump", "d"]] {
+    for command in
+        [&["snapshot", "s"][..], &["export"], &["scopes"], &["drift", "status"], &["sql", "--dump", "d"]]
+    {
         user.refused(&[command, &missing].concat(), 1, "not_found");
         assert!(!made(), "{command:?}");
     }
