@@ -120,6 +120,18 @@ pub(crate) fn malformed(what: &'static str) -> Error {
     )
 }
 
+/// A row of the table `scope`, by its `space`, that names none.
+pub(crate) fn malformed_scope(space: i64) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "the row of the table scope whose space is {space} names no scope: the file was changed by another program or is \
+             damaged; mend or delete that row, then try again"
+        ),
+    )
+    .with_detail("space", space)
+}
+
 /// A file that is no database of this crate, or a later one's.
 pub(crate) fn foreign(message: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, message)

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::batch::{Sql, kind_number};
-use crate::error::malformed;
+use crate::error::{malformed, malformed_scope};
 use crate::row::{self, StoredEntry, Unreadable, successor, unsigned, upper_bound};
 use crate::vector::{self, store::Counted};
 use memory_core::access::AccessCounts;
@@ -328,7 +328,14 @@ pub(crate) fn tenants(
         let last = tenants.last().or(after).map_or("", TenantId::as_str);
         let next: Option<String> = statement.query_row([last], |row| row.get(0))?;
         let Some(next) = next else { break };
-        tenants.push(TenantId::new(next).map_err(|_| malformed("scope"))?);
+        match TenantId::new(next.as_str()) {
+            Ok(tenant) => tenants.push(tenant),
+            Err(_) => {
+                let row = "SELECT space FROM scope WHERE tenant = ?1 LIMIT 1";
+                let space = connection.query_row(row, [next], |row| row.get(0))?;
+                return Err(malformed_scope(space).into());
+            }
+        }
     }
     Ok(tenants)
 }
@@ -363,9 +370,9 @@ pub(crate) fn scopes(
             2 => ScopeKind::Run,
             _ => return Err(malformed("scope").into()),
         };
-        let id = ScopeId::new(row.get::<_, String>(1)?).map_err(|_| malformed("scope"))?;
         let (space, mut entries, mut bytes, mut expiring): (i64, i64, i64, i64) =
             (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+        let id = ScopeId::new(row.get::<_, String>(1)?).map_err(|_| malformed_scope(space))?;
         if row.get::<_, i64>(6)? != 0 {
             (entries, bytes, expiring) = counted(connection, space)?;
         }

@@ -195,3 +195,18 @@ async fn versions_that_another_program_set_far_ahead_are_restorable() {
     let report = restored(&copy, &file, &RestoreOptions::default()).await.unwrap();
     assert_eq!((report.entries.restored, report.failed), (2, 0), "{report:?}");
 }
+
+#[tokio::test]
+async fn a_row_that_names_no_scope_ends_the_snapshot_and_is_told() {
+    for change in ["name = 'x' || char(0)", "tenant = 'x' || char(0)"] {
+        let statement = format!("UPDATE scope SET {change} WHERE name = 'ada'");
+        let (folder, memory) = changed_by_another(&statement).await;
+        let (options, control) = (SnapshotOptions::default(), Control::default());
+        let error = write(&memory, &mut Vec::new(), &options, &control).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{change}: {error:?}");
+        let there = rusqlite::Connection::open(folder.path().join("memory.db")).unwrap();
+        let row = "SELECT count(*) FROM scope WHERE space = ?1 AND name <> 'bob'";
+        let space = error.details()["space"].as_i64().unwrap();
+        assert_eq!(there.query_row(row, [space], |row| row.get::<_, i64>(0)).unwrap(), 1, "{change}");
+    }
+}
