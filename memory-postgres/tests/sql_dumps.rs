@@ -128,6 +128,14 @@ const ODD: &[(&str, &[&str])] = &[
             "INSERT INTO a DEFAULT VALUES",
         ],
     ),
+    (
+        "an identity that was renamed with its table",
+        &[
+            "CREATE TABLE \"it's \" (\"a \"\"\\b\" int GENERATED ALWAYS AS IDENTITY, n int)",
+            "INSERT INTO \"it's \" (n) VALUES (1), (2)",
+            "ALTER TABLE \"it's \" RENAME TO \"other\\'s\"",
+        ],
+    ),
     ("values in a union", &["CREATE VIEW v AS SELECT 1 AS a UNION ALL VALUES (2)"]),
     (
         "a view that names a newer one",

@@ -131,7 +131,12 @@ SELECT place, kind, name::text, text, columns, id, pg_catalog.array_remove(needs
     WHERE c.relkind IN ('r', 'v', 'm', 'i', 'S')
     -- Where sequences stand.
     UNION ALL
-    SELECT 6, 'value', s.relname, NULL, NULL, NULL, ARRAY['c' || CASE WHEN s.deptype = 'i' THEN s.owner ELSE s.oid END] FROM sequences s
+    SELECT 6, 'value', s.relname, s.relname::text, NULL, NULL, ARRAY['c' || s.oid] FROM sequences s WHERE s.deptype IS DISTINCT FROM 'i'
+    UNION ALL
+    SELECT 6, 'value', c.relname, s.relname::text, ARRAY[a.attname::text], NULL, ARRAY['c' || c.oid]
+    FROM sequences s JOIN relations c ON c.oid = s.owner
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = s.owner_column
+    WHERE s.deptype = 'i' AND c.relkind = 'r' AND NOT c.is_child
     -- What is left.
     UNION ALL
     SELECT 11, 'skipped', t.tgname, 'triggers are not dumped', NULL, NULL, NULL

@@ -125,12 +125,17 @@ impl Engine {
                     }
                 }
                 ("value", _) => {
-                    let sql = format!("SELECT last_value, is_called FROM {}", quote(&one.name));
+                    let sql = format!("SELECT last_value, is_called FROM {}", quote(&text));
                     let rows = say(leased, &sql, self.deadline(None)).await?;
                     if let Some([Some(value), Some(is_called)]) = rows.first().map(Vec::as_slice) {
-                        let value = value.parse().unwrap_or_default();
-                        let is_called = is_called == "t";
-                        out.line(&Line::Sequence(Sequence { name: one.name, value, is_called })).await?;
+                        let mut value = value.parse::<i64>().unwrap_or_default();
+                        let mut is_called = is_called == "t";
+                        let column = one.columns.into_iter().next();
+                        if column.is_some() && std::mem::take(&mut is_called) {
+                            value = value.saturating_add(1);
+                        }
+                        out.line(&Line::Sequence(Sequence { name: one.name, column, value, is_called }))
+                            .await?;
                     }
                 }
                 ("table", _) => {

@@ -65,7 +65,11 @@ pub(crate) struct Owned {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sequence {
+    /// Its own, or that of the table whose identity it counts.
     pub(crate) name: String,
+    /// The identity column; its sequence has a name of the engine's making.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<String>,
     pub(crate) value: i64,
     /// Whether the value was handed out.
     pub(crate) is_called: bool,
@@ -155,7 +159,13 @@ mod tests {
         for line in [
             Line::MemorySqlDump(Header { version: VERSION, dialect: DIALECT.to_owned() }),
             Line::Row(vec![None, Some(String::new()), Some("é\u{1F600}\"\\\n\u{1}".to_owned())]),
-            Line::Sequence(Sequence { name: "s".to_owned(), value: i64::MIN, is_called: true }),
+            Line::Sequence(Sequence { name: "s".to_owned(), column: None, value: i64::MIN, is_called: true }),
+            Line::Sequence(Sequence {
+                name: "t".to_owned(),
+                column: Some("id".to_owned()),
+                value: 1,
+                is_called: false,
+            }),
             Line::End(Counts { tables: 1, rows: 2 }),
         ] {
             assert_eq!(Line::decode(&line.encode().unwrap(), 1).unwrap(), line);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::Type;
 
 use super::dump::{lost, quote};
-use super::dump_format::{DIALECT, Line, Table, VERSION};
+use super::dump_format::{DIALECT, Line, Sequence, Table, VERSION};
 use super::engine::Engine;
 use super::fault;
 use super::pool::{Leased, ScopeState};
@@ -257,14 +257,19 @@ impl Engine {
                 progress.leave_out("sequence", &owned.sequence, done)?;
             }
             Line::Sequence(sequence) => {
-                // The name in a literal within a literal.
-                let name = quote(&sequence.name).replace('\'', "''");
-                let sql = format!(
-                    "SELECT setval(E'{}', {}, {})",
-                    name.replace('\\', "\\\\"),
-                    sequence.value,
-                    sequence.is_called
-                );
+                let Sequence { name, column, value, is_called } = &sequence;
+                let sql = match column {
+                    Some(column) => {
+                        let next = value.saturating_add(i64::from(*is_called));
+                        let (table, column) = (quote(name), quote(column));
+                        format!("ALTER TABLE {table} ALTER COLUMN {column} RESTART WITH {next}")
+                    }
+                    None => {
+                        // The name in a literal within a literal.
+                        let name = quote(name).replace('\'', "''").replace('\\', "\\\\");
+                        format!("SELECT setval(E'{name}', {value}, {is_called})")
+                    }
+                };
                 let done = self.attempt(leased, &sql).await;
                 progress.leave_out("sequence", &sequence.name, done)?;
             }
