@@ -261,9 +261,14 @@ impl Backend for Guarded<'_> {
         let _turn = self.turn(digest, std::slice::from_ref(key)).await;
         self.begin(scope, digest).await?;
         let options = options.with_drift(DriftCheck::Observe);
-        let outcome = self.backend.increment(scope, key, delta, options).await?;
-        self.wrote(digest, key, stored(outcome.version, outcome.expires_at, outcome.drift), outcome.drift);
-        Ok(outcome)
+        match self.backend.increment(scope, key, delta, options).await {
+            Ok(outcome) => {
+                let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
+                self.wrote(digest, key, seen, outcome.drift);
+                Ok(outcome)
+            }
+            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
+        }
     }
 
     async fn update(
@@ -280,9 +285,14 @@ impl Backend for Guarded<'_> {
         let _turn = self.turn(digest, std::slice::from_ref(key)).await;
         self.begin(scope, digest).await?;
         let options = options.with_drift(DriftCheck::Observe);
-        let outcome = self.backend.update(scope, key, reducer, options).await?;
-        self.wrote(digest, key, stored(outcome.version, outcome.expires_at, outcome.drift), outcome.drift);
-        Ok(outcome)
+        match self.backend.update(scope, key, reducer, options).await {
+            Ok(outcome) => {
+                let seen = stored(outcome.version, outcome.expires_at, outcome.drift);
+                self.wrote(digest, key, seen, outcome.drift);
+                Ok(outcome)
+            }
+            Err(error) => Err(self.refused(scope, digest, std::slice::from_ref(key), error).await),
+        }
     }
 
     async fn bulk_insert(

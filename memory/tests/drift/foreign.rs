@@ -266,7 +266,9 @@ async fn scenario_17_a_file_renamed_over_stops_writes_that_would_be_lost() {
         reason(hands.delete("k").await);
         assert_eq!(reason(hands.set("never read", "1").await), "file_replaced");
         let counted = hands.0.increment(hands.1, &key("count"), 1, Default::default()).await;
-        assert_eq!(reason(counted), "file_replaced");
+        let counted = counted.unwrap_err();
+        assert_eq!(text(&counted, "reason"), "file_replaced");
+        assert!(text(&counted, "remediation").contains("open the store again"));
         assert!(
             std::fs::read(&fixture.path).unwrap() == placed,
             "the file that was put in place is as it was"
