@@ -99,6 +99,25 @@ enum Command {
     },
 }
 
+impl Cli {
+    /// Refuses a scope for what works on more than one: it would be passed over, and more would go than was meant.
+    fn checked(self) -> Result<Self, clap::Error> {
+        let why = match &self.command {
+            _ if !self.global.names_scope() => return Ok(self),
+            Command::Gc(_) => {
+                "`gc` decides over every scope of the store, or of one tenant (--tenant ID), and takes no --agent, \
+                 --user, --run or --scope; to remove one scope use `memory forget`"
+            }
+            Command::Forget(args) if args.resumes() => {
+                "`forget --resume` ends everything that was begun, and takes no --agent, --user, --run or --scope; to \
+                 forget one scope leave out --resume"
+            }
+            _ => return Ok(self),
+        };
+        Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, why))
+    }
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -106,7 +125,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Exit {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(Cli::checked) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

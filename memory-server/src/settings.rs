@@ -9,6 +9,8 @@ use memory::{BackendUrl, Config, Memory, Registry};
 use memory_core::{Error, ErrorKind, Result, Retry, Scope, ScopeId, ScopeKind, TenantId};
 use serde::Serialize;
 
+use crate::progress::note;
+
 /// The scope where nothing names one.
 const DEFAULT_ID: &str = "default";
 
@@ -38,7 +40,7 @@ pub(crate) struct Global {
     /// model [default: the one that memory.toml names for the store, else none]
     #[arg(long, global = true, value_name = "NAME|static:FOLDER", env = "MEMORY_EMBEDDER")]
     pub(crate) embedder: Option<String>,
-    /// The tenant [default: memory.toml's, else `default`]
+    /// The tenant [default: memory.toml's, else `default`; of gc, snapshot, restore and migrate: every tenant]
     #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT")]
     pub(crate) tenant: Option<String>,
     /// Work on the memory of this agent
@@ -59,6 +61,13 @@ pub(crate) struct Global {
     /// Print no progress
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+}
+
+impl Global {
+    /// Whether a scope is named.
+    pub(crate) fn names_scope(&self) -> bool {
+        [&self.agent, &self.user, &self.run, &self.scope].iter().any(|named| named.is_some())
+    }
 }
 
 /// Where a setting came from.
@@ -139,11 +148,28 @@ impl Settings {
         self.scope_origin == Origin::CommandLine
     }
 
-    /// Opens the store.
+    /// Opens the store, and says so where something that was to be forgotten may still be in it.
     ///
     /// # Errors
     /// As the registry, the embedder and the backend fail.
     pub(crate) async fn open(&self) -> Result<Memory> {
+        let memory = self.open_to_resume().await?;
+        if let Some(folder) = self.intents(&memory).await?
+            && memory::forget::unfinished(&folder) > 0
+        {
+            note(
+                "memory: a `memory forget` of this store was begun and has not ended, so what it names may still be read; \
+                 unless it is running now, end it with `memory forget --resume` on the same store",
+            );
+        }
+        Ok(memory)
+    }
+
+    /// Opens the store to end what was begun.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) async fn open_to_resume(&self) -> Result<Memory> {
         let memory = self.open_store().await?;
         let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
         // Those of a file lie beside it.
@@ -340,6 +366,39 @@ impl Settings {
         Ok(named.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// Where it is noted what was begun to be forgotten; `None`: nowhere.
+    async fn intents(&self, memory: &Memory) -> Result<Option<PathBuf>> {
+        match self.beside_file()? {
+            Some(beside) => Ok(beside.intents),
+            None => {
+                let file = self.in_data_folder("snapshots", memory).await?;
+                Ok(file.map(|file| file.with_extension("forget")))
+            }
+        }
+    }
+
+    /// What lies beside the fallback of a pair: backups of drift, and the ledger of snapshots.
+    async fn beside_fallback(
+        &self,
+        config: &Config,
+        fallback: &str,
+    ) -> Result<(Option<PathBuf>, Option<Ledger>)> {
+        let url = config.backend_url(fallback)?;
+        if url.scheme() == "sqlite" {
+            let base = config.origin().parent().filter(|folder| !folder.as_os_str().is_empty());
+            let places =
+                memory::sqlite::file(url, base)?.map(|file| Places::beside(&file)).unwrap_or_default();
+            return Ok((places.drift_backups, places.ledger));
+        }
+        let memory = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await?;
+        if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
+            return Ok((None, None));
+        }
+        let ledger = self.in_data_folder("snapshots", &memory).await?;
+        let ledger = ledger.map(|file| Ledger::at(file.with_extension("jsonl")));
+        Ok((self.in_data_folder("drift", &memory).await?, ledger))
+    }
+
     /// Where copies of what the store holds lie, and who records what is forgotten.
     ///
     /// # Errors
@@ -357,9 +416,16 @@ impl Settings {
         };
         let Some(config) = &self.config else { return Ok(places) };
         if let Store::Named(name) = &self.store
-            && config.file().backends.contains_key(name)
+            && let Some(section) = config.file().backends.get(name)
         {
             places = places.with_journal(config.fallback_journal(name)?);
+            if let Some(fallback) = &section.fallback {
+                let (backups, ledger) = self.beside_fallback(config, fallback).await?;
+                places = places.with_fallback(backups, ledger);
+            }
+        }
+        if config.file().definitions.is_some() {
+            places = places.with_definitions(Some(config.definitions_file()?));
         }
         let folder = config.origin().parent().map(Path::to_path_buf).unwrap_or_default();
         let audit = config.file().audit.file.as_ref().map(|file| folder.join(file));

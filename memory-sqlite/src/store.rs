@@ -172,7 +172,10 @@ impl Store {
     fn look_after(&self, mut checkpointer: Option<&mut Checkpointer>) {
         let mut schedule = Schedule::new(&self.config);
         let report = |what: &'static str, done: Result<()>| {
-            if let Err(error) = done {
+            // What is cut short by closing is done by whoever opens the database next.
+            if let Err(error) = done
+                && !self.is_closed()
+            {
                 tracing::warn!(%error, what, "background work failed and will be tried again");
             }
         };

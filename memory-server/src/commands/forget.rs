@@ -62,6 +62,13 @@ pub(crate) struct ForgetArgs {
     credentials: CredentialArgs,
 }
 
+impl ForgetArgs {
+    /// Whether nothing new is forgotten.
+    pub(crate) const fn resumes(&self) -> bool {
+        self.resume
+    }
+}
+
 /// `memory forget`.
 pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
     if args.all || !args.ids.is_empty() {
@@ -75,7 +82,14 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
             "what is forgotten cannot be brought back: see what there is with --dry-run, then give --yes",
         ));
     }
-    let opened = context.open().await?;
+    let memory = if args.resume {
+        settings.open_to_resume().await?
+    } else if args.dry_run {
+        settings.open_unmade().await?
+    } else {
+        settings.open().await?
+    };
+    let opened = Opened { memory, settings };
     let places = opened.settings.places(&opened.memory).await?;
     let policy = ForgetPolicy::default()
         .with_snapshots(match args.snapshots {

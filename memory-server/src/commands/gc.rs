@@ -143,7 +143,15 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
         report.kept,
         &report.kept_scopes,
     )?;
-    tell_of_those(out, "stay, since something failed", report.failed, &report.failed_scopes)?;
+    let doubtful = report.failed_scopes.iter().any(|failed| {
+        failed.snapshot.is_some() || failed.why == memory_core::ErrorKind::OutcomeUnknown.code()
+    });
+    let failed = if doubtful {
+        "failed; they stay, but for those that may be gone"
+    } else {
+        "stay, since something failed"
+    };
+    tell_of_those(out, failed, report.failed, &report.failed_scopes)?;
     if report.over > 0 {
         out.line(format!(
             "{} more than --max-bytes: what holds them was used too lately",
@@ -169,7 +177,11 @@ fn tell_of_those(out: &mut Out, what: &str, count: u64, first: &[NotEvicted]) ->
         out.line(format!("{count} {what}:"))?;
         for stays in first.iter().take(NAMED) {
             let why = stays.message.as_deref().unwrap_or(stays.why);
-            out.line(format!("  {}: {why}", stays.scope))?;
+            let last = stays
+                .snapshot
+                .as_ref()
+                .map(|path| format!("; it may be gone, and its last snapshot is kept: {}", path.display()));
+            out.line(format!("  {}: {why}{}", stays.scope, last.unwrap_or_default()))?;
         }
         more(count);
     }

@@ -90,3 +90,18 @@ fn the_last_snapshot_restores_what_went_and_the_audit_has_it() {
     }
     assert_eq!(user.ok(&["get", "tea", "--config", "memory.toml"]).trim(), "\"oolong\"");
 }
+
+#[test]
+fn a_scope_on_the_command_line_is_refused_and_nothing_goes() {
+    let user = filled();
+    for named in [&["--user", "ada"][..], &["--agent", "planner"], &["--run", "r"], &["--scope", "user:ada"]]
+    {
+        let gc = ["gc", "--idle", "1ms", "--tenant", "zeta", "--url", STORE];
+        let ran = user.run(&[&gc[..], named].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("--tenant") && ran.stderr.contains("memory forget"), "{ran:?}");
+        let resumed = user.run(&[&["forget", "--resume", "--url", STORE][..], named].concat());
+        assert_eq!(resumed.code, Some(2), "{resumed:?}");
+    }
+    assert_eq!(user.json(&["gc", "--idle", "1ms", "--dry-run", "--url", STORE])["evicted"], 3);
+}

@@ -9,6 +9,8 @@
     reason = "tests stop at what they did not expect"
 )]
 
+mod beside;
+mod ledger;
 mod modes;
 mod places;
 #[path = "../support/program.rs"]

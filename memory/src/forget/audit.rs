@@ -19,32 +19,56 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Endings of files that cannot be looked into.
 const COMPRESSED: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
 
-/// An audit file and its rotated siblings: those that are read, and those that cannot be.
-pub(super) fn files(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+/// An audit file and its rotated siblings.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// Those that are read.
+    pub(super) plain: Vec<PathBuf>,
+    /// Those that cannot be.
+    pub(super) compressed: Vec<PathBuf>,
+    /// Those that have what tells them apart before the ending: they may be something else, and are not rewritten.
+    pub(super) alike: Vec<PathBuf>,
+}
+
+/// Finds them: `NAME`, and `NAME` followed by a point or a hyphen and anything.
+pub(super) fn files(path: &Path) -> Result<Files> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Err(Error::invalid("the audit file has no name"));
     };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let (mut plain, mut compressed) = (Vec::new(), Vec::new());
+    let mut files = Files::default();
     let found = match fs::read_dir(folder) {
         Ok(found) => found,
-        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok((plain, compressed)),
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(files),
         Err(error) => return Err(failed(error)),
     };
     for item in found {
         let item = item.map_err(failed)?;
         let other = item.file_name();
-        let Some(rest) = other.to_str().and_then(|other| other.strip_prefix(name)) else { continue };
-        if !(rest.is_empty() || rest.starts_with(['.', '-']))
-            || !item.file_type().is_ok_and(|kind| kind.is_file())
-        {
+        let Some(other) = other.to_str().filter(|_| item.file_type().is_ok_and(|kind| kind.is_file())) else {
             continue;
+        };
+        let is_compressed = COMPRESSED.iter().any(|ending| other.ends_with(ending));
+        if let Some(rest) = other.strip_prefix(name) {
+            if rest.is_empty() || rest.starts_with(['.', '-']) {
+                if is_compressed { &mut files.compressed } else { &mut files.plain }.push(item.path());
+            }
+        } else if is_alike(name, other) {
+            if is_compressed { &mut files.compressed } else { &mut files.alike }.push(item.path());
         }
-        let is_compressed = COMPRESSED.iter().any(|ending| rest.ends_with(ending));
-        if is_compressed { &mut compressed } else { &mut plain }.push(item.path());
     }
-    plain.sort();
-    Ok((plain, compressed))
+    files.plain.sort();
+    files.alike.sort();
+    Ok(files)
+}
+
+/// As `audit.1.jsonl` or `audit-20260101.jsonl.gz` is to `audit.jsonl`.
+fn is_alike(name: &str, other: &str) -> bool {
+    let Some((stem, ending)) = name.rsplit_once('.') else { return false };
+    let middle = other.strip_prefix(stem).filter(|rest| rest.starts_with(['.', '-', '_']));
+    middle.and_then(|rest| rest.split_once(&format!(".{ending}"))).is_some_and(|(between, after)| {
+        between.bytes().any(|byte| byte.is_ascii_digit()) && (after.is_empty() || after.starts_with('.'))
+    })
 }
 
 /// How many records of a file are about the target.
@@ -96,8 +120,10 @@ fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
         create.mode(0o600);
     }
     let out = create.open(draft).map_err(failed)?;
+    let old = source.metadata().map_err(failed)?;
+    belongs_as(&out, &old)?;
     // The mode is the operator's: a log shipper may have to read it.
-    out.set_permissions(source.metadata().map_err(failed)?.permissions()).map_err(failed)?;
+    out.set_permissions(old.permissions()).map_err(failed)?;
     let mut out = BufWriter::new(out);
     let mut reader = BufReader::new(source.try_clone().map_err(failed)?);
     let (mut line, mut records) = (Vec::new(), 0);
@@ -113,6 +139,32 @@ fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
     let out = out.into_inner().map_err(|error| failed(error.into_error()))?;
     out.sync_all().map_err(failed)?;
     Ok(records)
+}
+
+/// Gives a file the owner and the group of the one that it takes the place of: whoever read that, or wrote to it, does so on.
+#[cfg(unix)]
+fn belongs_as(file: &File, old: &fs::Metadata) -> Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let own = file.metadata().map_err(failed)?;
+    let uid = (own.uid() != old.uid()).then_some(old.uid());
+    let gid = (own.gid() != old.gid()).then_some(old.gid());
+    if uid.is_none() && gid.is_none() {
+        return Ok(());
+    }
+    fchown(file, uid, gid).map_err(|error| {
+        let message = format!(
+            "the audit file belongs to user {} and group {}, and a rewritten one cannot be given to them: {error}; forget \
+             again as who may",
+            old.uid(),
+            old.gid()
+        );
+        Error::new(ErrorKind::Forbidden, message).with_source(error)
+    })
+}
+
+#[cfg(not(unix))]
+fn belongs_as(_: &File, _: &fs::Metadata) -> Result<()> {
+    Ok(())
 }
 
 /// Opens a file that nobody appends to until it is closed.
@@ -196,8 +248,16 @@ fn take_out(record: &mut Map<String, Value>, target: &EraseTarget) -> bool {
         Some(key) => {
             let text = Value::from(key.as_str());
             let in_input = record.get("input").is_some_and(|input| mentions(input, key.as_str()));
+            let in_prefix = record
+                .get("prefix")
+                .and_then(Value::as_str)
+                .is_some_and(|prefix| prefix.starts_with(key.as_str()));
+            if !is_of_it {
+                return false;
+            }
+            let prefix = in_prefix && forget(record, &["prefix"]);
             let names_it = record.get("key") == Some(&text) || in_input;
-            is_of_it && names_it && forget(record, &["key", "input"])
+            names_it && forget(record, &["key", "input"]) || prefix
         }
         None => {
             let content = is_of_it && forget(record, &CONTENT);

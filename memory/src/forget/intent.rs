@@ -70,6 +70,15 @@ pub(super) fn end(folder: &Path, target: &EraseTarget) -> Result<()> {
     Ok(())
 }
 
+/// How many were begun and not ended, as far as can be told.
+pub(super) fn count(folder: &Path) -> usize {
+    let Ok(items) = fs::read_dir(folder) else { return 0 };
+    items
+        .flatten()
+        .filter(|item| item.path().extension().is_some_and(|extension| extension == "json"))
+        .count()
+}
+
 /// Those that were begun and not ended.
 pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
     let items = match fs::read_dir(folder) {

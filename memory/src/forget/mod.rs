@@ -84,10 +84,16 @@ pub struct Places {
     pub drift_backups: Option<PathBuf>,
     /// The ledger of its snapshots.
     pub ledger: Option<Ledger>,
+    /// Folders of backups that drift of a fallback left.
+    pub fallback_backups: Vec<PathBuf>,
+    /// Ledgers of snapshots of a fallback.
+    pub fallback_ledgers: Vec<Ledger>,
     /// Journals of fallbacks.
     pub journals: Vec<PathBuf>,
     /// Audit files, without their rotated siblings.
     pub audit_files: Vec<PathBuf>,
+    /// Files of definitions of backends, which name tenants and are left.
+    pub definitions: Vec<PathBuf>,
     /// Where it is noted what was begun; `None`: nowhere, so that a process that dies leaves it to the caller.
     pub intents: Option<PathBuf>,
     /// Gets a record of what was done.
@@ -115,6 +121,21 @@ impl Places {
     #[must_use]
     pub fn with_journal(mut self, file: Option<PathBuf>) -> Self {
         self.journals.extend(file);
+        self
+    }
+
+    /// Adds what lies beside the fallback of a pair.
+    #[must_use]
+    pub fn with_fallback(mut self, drift_backups: Option<PathBuf>, ledger: Option<Ledger>) -> Self {
+        self.fallback_backups.extend(drift_backups);
+        self.fallback_ledgers.extend(ledger);
+        self
+    }
+
+    /// Adds a file of definitions.
+    #[must_use]
+    pub fn with_definitions(mut self, file: Option<PathBuf>) -> Self {
+        self.definitions.extend(file);
         self
     }
 
@@ -184,6 +205,13 @@ pub async fn resume(memory: &Memory, places: &Places, run: Option<&RunContext>) 
     Ok(reports)
 }
 
+/// How many were begun and have not ended, of those noted in this folder ([`Places::intents`]): by a process that died, or
+/// that is at it now.
+#[must_use]
+pub fn unfinished(folder: &Path) -> usize {
+    intent::count(folder)
+}
+
 /// Says what there is of a target, and touches nothing.
 ///
 /// # Behavior
@@ -205,9 +233,7 @@ pub async fn dry_run(
         report.add("journal", Some(journal), waiting, StepOutcome::Found, "writes of any scope that wait");
     }
     store::look(memory, target, &mut report).await?;
-    backups(target, places, &mut report, false);
-    snapshots::step(target, places.ledger.as_ref(), policy.snapshots, &mut report, false);
-    audits(target, places, policy.audit, &mut report, false);
+    around(target, places, policy, &mut report, false);
     Ok(report)
 }
 
@@ -229,15 +255,34 @@ async fn steps(
     }
     store::step(memory, target, &mut report).await?;
     store::facts(memory, target, run, &mut report).await;
-    backups(target, places, &mut report, true);
-    snapshots::step(target, places.ledger.as_ref(), policy.snapshots, &mut report, true);
-    audits(target, places, policy.audit, &mut report, true);
+    around(target, places, policy, &mut report, true);
     Ok(report)
 }
 
+/// What lies beside the store, and beside the fallback of a pair.
+fn around(
+    target: &EraseTarget,
+    places: &Places,
+    policy: ForgetPolicy,
+    report: &mut ForgetReport,
+    changes: bool,
+) {
+    for root in places.drift_backups.iter().chain(&places.fallback_backups) {
+        backups(target, root, report, changes);
+    }
+    for ledger in places.ledger.iter().chain(&places.fallback_ledgers) {
+        snapshots::step(target, ledger, policy.snapshots, report, changes);
+    }
+    audits(target, places, policy.audit, report, changes);
+    for file in places.definitions.iter().filter(|file| target.scope().is_none() && file.exists()) {
+        let why = "it is configuration, and definitions of the tenant are kept in it under its name: retire them \
+                   (`memory backend retire`), and delete the file where no other tenant needs it";
+        report.add("definitions", Some(file), 0, StepOutcome::Kept, why);
+    }
+}
+
 /// FGT-32.
-fn backups(target: &EraseTarget, places: &Places, report: &mut ForgetReport, changes: bool) {
-    let Some(root) = &places.drift_backups else { return };
+fn backups(target: &EraseTarget, root: &PathBuf, report: &mut ForgetReport, changes: bool) {
     let backups = Backups::new(root);
     let holding = match backups.holding(target) {
         Ok(holding) => holding,
@@ -274,7 +319,7 @@ fn audits(
     redacts: bool,
 ) {
     for file in &places.audit_files {
-        let (plain, compressed) = match audit::files(file) {
+        let audit::Files { plain, compressed, alike } = match audit::files(file) {
             Ok(files) => files,
             Err(error) => {
                 report.failed("audit", Some(file), &error);
@@ -304,6 +349,15 @@ fn audits(
             for path in &compressed {
                 let why = "it is compressed; unpack it and forget again, or delete it";
                 report.add("audit", Some(path), 0, StepOutcome::OutOfReach, why);
+            }
+            for path in &alike {
+                let why = "by its name it may be a rotated audit file, and it has the target: name it as the audit file, \
+                           with an ending after it, and forget again, or delete it";
+                match audit::count(path, target) {
+                    Ok(0) => {}
+                    Ok(records) => report.add("audit", Some(path), records, StepOutcome::OutOfReach, why),
+                    Err(error) => report.failed("audit", Some(path), &error),
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ pub enum StepOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ForgetStep {
-    /// `journal`, `store`, `facts`, `drift_backups`, `snapshots` or `audit`.
+    /// `journal`, `store`, `facts`, `drift_backups`, `snapshots`, `audit` or `definitions`.
     pub place: &'static str,
     /// The file or folder.
     #[serde(skip_serializing_if = "Option::is_none")]

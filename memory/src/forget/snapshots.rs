@@ -1,6 +1,6 @@
 //! Snapshots that the ledger knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,64 +8,133 @@ use memory_core::{EraseTarget, Error, ErrorKind, Result};
 
 use super::SnapshotPolicy;
 use super::report::{ForgetReport, StepOutcome};
-use crate::snapshot::{Held, Ledger, LedgerEntry, clean, holds, rewrite};
+use crate::snapshot::{Held, Ledger, LedgerEntry, clean_last, holds, is_under_way, rewrite};
+
+/// What a file that was there became.
+enum Fate {
+    /// It is not there any more.
+    Gone,
+    /// One without the target, with this digest and these bytes.
+    Smaller { sha256: String, bytes: u64 },
+}
 
 /// FGT-33, FGT-34.
 pub(super) fn step(
     target: &EraseTarget,
-    ledger: Option<&Ledger>,
+    ledger: &Ledger,
     policy: SnapshotPolicy,
     report: &mut ForgetReport,
     changes: bool,
 ) {
-    let Some(ledger) = ledger else { return };
-    let entries = match ledger.entries() {
-        Ok(entries) => entries,
-        Err(error) => return report.failed("snapshots", Some(ledger.path()), &error),
-    };
-    // Those that can hold nothing but the target.
-    let named = |entry: &LedgerEntry| {
-        entry.scope.as_ref().is_some_and(|scope| target.has_scope(scope))
-            || target.scope().is_none() && entry.tenant.as_ref() == Some(target.tenant())
-    };
-    // The last that was noted of a file is what it is.
-    let files: BTreeMap<PathBuf, LedgerEntry> =
-        entries.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
-    for (path, entry) in files.into_iter().filter(|(_, entry)| may_hold(entry, target)) {
-        let policy = if changes { policy } else { SnapshotPolicy::Report };
-        match of_file(&path, target, policy, changes) {
-            Ok(Held::Nothing) => report.done("snapshots", Some(&path), 0),
-            Ok(held) if policy != SnapshotPolicy::Report => {
-                report.done("snapshots", Some(&path), 1);
-                let noted = ledger.edit(|noted| match &held {
-                    _ if noted.path != path => Some(noted),
-                    Held::Some { sha256, bytes } if policy == SnapshotPolicy::Rewrite => {
-                        Some(LedgerEntry { sha256: sha256.clone(), bytes: *bytes, ..noted })
-                    }
-                    _ => None,
-                });
-                if let Err(error) = noted {
-                    report.failed("snapshots", Some(ledger.path()), &error);
-                }
-            }
-            Ok(_) if changes => {
-                report.add("snapshots", Some(&path), 1, StepOutcome::Kept, "the policy keeps snapshots");
-            }
-            Ok(_) => report.found("snapshots", Some(&path), 1),
-            // It held nothing else, and is gone: whoever removed it did not live to say so.
-            Err(error) if error.kind() == ErrorKind::NotFound && named(&entry) => {
-                report.done("snapshots", Some(&path), 0);
-            }
-            Err(error) => report.failed("snapshots", Some(&path), &error),
+    // A line says what was to be written, and a process may die before or after the file has its name: each that does not
+    // rule the target out counts, and the file says what it holds. True: each can hold nothing else.
+    let mut files = BTreeMap::<PathBuf, bool>::new();
+    let mut folders = BTreeSet::<PathBuf>::new();
+    let read = ledger.each(|entry| {
+        if let Some(folder) = entry.path.parent().filter(|folder| !folders.contains(*folder)) {
+            folders.insert(folder.to_owned());
+        }
+        if may_hold(&entry, target) {
+            let named = is_named(&entry, target);
+            files.entry(entry.path).and_modify(|all| *all &= named).or_insert(named);
+        }
+    });
+    if let Err(error) = read {
+        return report.failed("snapshots", Some(ledger.path()), &error);
+    }
+    for folder in folders.iter().filter(|folder| changes && folder.is_dir()) {
+        if let Err(error) = clean_last(folder) {
+            report.failed("snapshots", Some(folder), &error);
         }
     }
-    // What is not there any more is still named by its line.
-    if changes
-        && policy != SnapshotPolicy::Report
-        && let Err(error) = ledger.edit(|entry| (!named(&entry) || entry.path.exists()).then_some(entry))
-    {
+    let policy = if changes { policy } else { SnapshotPolicy::Report };
+    let mut fates = BTreeMap::<&Path, Fate>::new();
+    for (path, named) in &files {
+        if let Some(fate) = of_one(path, *named, target, policy, report, changes) {
+            fates.insert(path, fate);
+        }
+    }
+    if policy == SnapshotPolicy::Report || fates.is_empty() {
+        return;
+    }
+    let edited = ledger.edit(|entry| match fates.get(entry.path.as_path()) {
+        // Another may have been written there meanwhile; it was noted first.
+        Some(Fate::Gone) => {
+            (is_under_way(&entry.path).unwrap_or(true) || entry.path.exists()).then_some(entry)
+        }
+        // What the file holds now is said by the lines that do not name the target alone.
+        Some(Fate::Smaller { .. }) if is_named(&entry, target) && files.get(&entry.path) == Some(&false) => {
+            None
+        }
+        Some(Fate::Smaller { sha256, bytes }) => {
+            Some(LedgerEntry { sha256: sha256.clone(), bytes: *bytes, ..entry })
+        }
+        None => Some(entry),
+    });
+    if let Err(error) = edited {
         report.failed("snapshots", Some(ledger.path()), &error);
     }
+}
+
+/// What became of a file, and says so. `named`: it can hold nothing but the target.
+fn of_one(
+    path: &PathBuf,
+    named: bool,
+    target: &EraseTarget,
+    policy: SnapshotPolicy,
+    report: &mut ForgetReport,
+    changes: bool,
+) -> Option<Fate> {
+    if !path.parent().is_some_and(Path::is_dir) {
+        let why = "its folder is not there: attach the disk on which it lies, or, where it is gone for good, make the \
+                   folder anew, and forget again";
+        report.add("snapshots", Some(path), 0, StepOutcome::OutOfReach, why);
+        return None;
+    }
+    match of_file(path, target, policy, changes) {
+        Ok(Found::UnderWay) => {
+            let why = "a snapshot is being written there; forget again when that has ended";
+            report.add("snapshots", Some(path), 0, StepOutcome::OutOfReach, why);
+            None
+        }
+        Ok(Found::File(Held::Nothing)) => {
+            report.done("snapshots", Some(path), 0);
+            None
+        }
+        Ok(Found::File(held)) if policy != SnapshotPolicy::Report => {
+            report.done("snapshots", Some(path), 1);
+            match held {
+                Held::Some { sha256, bytes } if policy == SnapshotPolicy::Rewrite => {
+                    Some(Fate::Smaller { sha256, bytes })
+                }
+                _ => Some(Fate::Gone),
+            }
+        }
+        Ok(Found::File(_)) if changes => {
+            report.add("snapshots", Some(path), 1, StepOutcome::Kept, "the policy keeps snapshots");
+            None
+        }
+        Ok(Found::File(_)) => {
+            report.found("snapshots", Some(path), 1);
+            None
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // One that held nothing else is gone since it was forgotten, or let go of.
+            let why = if named { "" } else { "it is not there any more; a copy of it is not known here" };
+            report.add("snapshots", Some(path), 0, StepOutcome::Nothing, why);
+            Some(Fate::Gone)
+        }
+        Err(error) => {
+            report.failed("snapshots", Some(path), &error);
+            None
+        }
+    }
+}
+
+/// Whether a line names the target, so that what it was written for can hold nothing else.
+fn is_named(entry: &LedgerEntry, target: &EraseTarget) -> bool {
+    entry.scope.as_ref().is_some_and(|scope| target.has_scope(scope))
+        || target.scope().is_none() && entry.tenant.as_ref() == Some(target.tenant())
 }
 
 /// Whether the ledger does not rule it out.
@@ -78,13 +147,20 @@ fn may_hold(entry: &LedgerEntry, target: &EraseTarget) -> bool {
     of_tenant && of_scope
 }
 
-fn of_file(path: &Path, target: &EraseTarget, policy: SnapshotPolicy, changes: bool) -> Result<Held> {
-    if changes {
-        clean(path)?;
+/// What was found under a name.
+enum Found {
+    File(Held),
+    /// Nothing to rely on: a process is about to give the name to a file.
+    UnderWay,
+}
+
+fn of_file(path: &Path, target: &EraseTarget, policy: SnapshotPolicy, changes: bool) -> Result<Found> {
+    if changes && is_under_way(path)? {
+        return Ok(Found::UnderWay);
     }
-    match policy {
-        SnapshotPolicy::Rewrite => rewrite(path, target),
-        SnapshotPolicy::Report => holds(path, target),
+    let held = match policy {
+        SnapshotPolicy::Rewrite => rewrite(path, target)?,
+        SnapshotPolicy::Report => holds(path, target)?,
         SnapshotPolicy::Delete => {
             let held = holds(path, target)?;
             if held != Held::Nothing {
@@ -93,7 +169,8 @@ fn of_file(path: &Path, target: &EraseTarget, policy: SnapshotPolicy, changes: b
                         .with_source(error)
                 })?;
             }
-            Ok(held)
+            held
         }
-    }
+    };
+    Ok(Found::File(held))
 }

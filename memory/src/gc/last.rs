@@ -6,38 +6,91 @@ use std::path::{Path, PathBuf};
 use memory_core::{Error, ErrorKind, Provider, Result, Scope, Timestamp};
 
 use super::policy::GcOptions;
-use crate::snapshot::{Control, FileOptions, SnapshotOptions, to_file};
+use crate::snapshot::{Control, FileOptions, Holding, SnapshotOptions, clean_last, last_name, to_file};
 
-/// Writes a scope's last snapshot; `None`: none is wanted, or it is a run's, which no snapshot carries.
+/// What was written of a scope.
+pub(super) struct Last {
+    /// Its absolute path.
+    pub(super) path: PathBuf,
+    /// What the scope held.
+    holding: Holding,
+}
+
+/// Removes what sweeps that died left unfinished.
+pub(super) fn clean(options: &GcOptions) {
+    if let Some(folder) = options.snapshot_to.as_ref().filter(|folder| folder.is_dir())
+        && let Err(error) = clean_last(folder)
+    {
+        tracing::warn!(folder = %folder.display(), %error, "unfinished last snapshots cannot be looked for");
+    }
+}
+
+/// Makes the folder for last snapshots: its absolute path.
+fn made(folder: &Path) -> Result<PathBuf> {
+    let made = private_folder(folder).and_then(|()| folder.canonicalize());
+    made.map_err(|error| {
+        let message = format!(
+            "the folder for last snapshots, {}, cannot be made: {error}; name another place",
+            folder.display()
+        );
+        Error::new(ErrorKind::Unavailable, message).with_source(error)
+    })
+}
+
+/// Writes a scope's last snapshot, all of it or none; `None`: none is wanted, or it is a run's, which no snapshot carries.
+/// `is_first`: of the sweep, so that the folder may have to be noted.
 ///
 /// The name tells no tenant and no id: they are in the file, which is as private as the store.
 pub(super) async fn snapshot(
     provider: &dyn Provider,
     scope: &Scope,
+    is_first: bool,
     options: &GcOptions,
     now: Timestamp,
     control: &Control,
-) -> Result<Option<PathBuf>> {
+) -> Result<Option<Last>> {
     let Some(folder) = options.snapshot_to.as_ref().filter(|_| scope.kind.is_durable()) else {
         return Ok(None);
     };
-    private_folder(folder)?;
-    let digest = scope.digest().to_hex();
-    let name = format!("{}-{}-{}.snapshot", scope.kind, digest.get(..16).unwrap_or(&digest), now.as_millis());
-    let path = folder.join(name);
+    let path = made(folder)?.join(last_name(scope, now));
     let of = SnapshotOptions::default().with_scope(Some(scope.clone())).with_taken_at(Some(now));
-    let file = FileOptions::default().with_overwrite(true).with_ledger(options.ledger.clone());
-    let report = to_file(provider, &path, &of, &file, control).await?;
-    if !report.is_complete() {
-        return Err(Error::new(
-            ErrorKind::Unavailable,
-            "the last snapshot is not complete, so the scope stays; see `memory snapshot` on it for what is left out",
-        ));
+    if let Some(ledger) = options.ledger.as_ref().filter(|_| is_first) {
+        ledger.note_folder(&path, &of)?;
     }
-    Ok(Some(path))
+    let file = FileOptions { is_begun: true, is_whole: true, ..FileOptions::default() }
+        .with_ledger(options.ledger.clone());
+    let report = to_file(provider, &path, &of, &file, control).await?;
+    let holding = Holding { entries: report.entries > 0, database: report.databases > 0 };
+    Ok(Some(Last { path, holding }))
 }
 
-fn private_folder(folder: &Path) -> Result<()> {
+/// Whether the store still holds what was written, though letting go of it failed: whole or not at all, facet by facet.
+pub(super) async fn is_still_there(
+    provider: &dyn Provider,
+    scope: &Scope,
+    last: &Last,
+    error: &Error,
+) -> bool {
+    error.kind() != ErrorKind::OutcomeUnknown
+        && Holding::of(provider, scope).await.is_ok_and(|held| held == last.holding)
+}
+
+/// Removes a last snapshot that says nothing that the store does not, and its line after it.
+pub(super) fn discard(last: &Last, options: &GcOptions) {
+    let removed = fs::remove_file(&last.path);
+    let noted = match &options.ledger {
+        Some(ledger) if removed.is_ok() => ledger.drop_lines(&last.path),
+        _ => Ok(()),
+    };
+    if let Err(error) = removed {
+        tracing::warn!(file = %last.path.display(), %error, "a last snapshot of a scope that stays is left");
+    }
+    if let Err(error) = noted {
+        tracing::warn!(%error, "the ledger still names a snapshot that is not there");
+    }
+}
+
+fn private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -45,8 +98,5 @@ fn private_folder(folder: &Path) -> Result<()> {
         use std::os::unix::fs::DirBuilderExt as _;
         builder.mode(0o700);
     }
-    builder.create(folder).map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "the folder for last snapshots cannot be made; see the cause")
-            .with_source(error)
-    })
+    builder.create(folder)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`sweep`] decides over every scope of a provider that serves `eviction`, and the provider decides anew at the moment of
 //! each eviction, so a policy that is late or wrong takes nothing that is used. `docs/gc.md` is the page for operators,
-//! GCP-1 to GCP-9 in `docs/spec/lifecycle.md` what is promised.
+//! GCP-1 to GCP-10 in `docs/spec/lifecycle.md` what is promised.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

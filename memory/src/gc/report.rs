@@ -47,7 +47,7 @@ pub struct GcVictim {
     pub snapshot: Option<PathBuf>,
 }
 
-/// A scope that was to go and stays.
+/// A scope that was to go and stays, or may have gone all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotEvicted {
@@ -58,6 +58,9 @@ pub struct NotEvicted {
     /// The error's text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Its last snapshot: there where the scope may be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<PathBuf>,
 }
 
 /// What a sweep came to.
@@ -85,7 +88,8 @@ pub struct GcReport {
     pub kept: u64,
     /// They, the first thousand.
     pub kept_scopes: Vec<NotEvicted>,
-    /// Scopes that stay since something failed: the last snapshot, or the eviction.
+    /// Scopes of which something failed: the last snapshot, or the eviction. They stay, but for those that may be gone:
+    /// with `outcome_unknown`, or with a last snapshot.
     pub failed: u64,
     /// They, the first thousand.
     pub failed_scopes: Vec<NotEvicted>,
@@ -116,15 +120,18 @@ impl GcReport {
     pub(super) fn stays(&mut self, scope: &Scope, why: &'static str) {
         self.kept += 1;
         if self.kept_scopes.len() < NAMED {
-            self.kept_scopes.push(NotEvicted { scope: scope.clone(), why, message: None });
+            self.kept_scopes.push(NotEvicted { scope: scope.clone(), why, message: None, snapshot: None });
         }
     }
 
-    pub(super) fn fails(&mut self, scope: &Scope, error: &memory_core::Error) {
+    /// `snapshot`: kept, since the scope may be gone.
+    pub(super) fn fails(&mut self, scope: &Scope, error: &memory_core::Error, snapshot: Option<PathBuf>) {
         self.failed += 1;
+        self.snapshots += u64::from(snapshot.is_some());
         if self.failed_scopes.len() < NAMED {
             let message = Some(error.message().to_owned());
-            self.failed_scopes.push(NotEvicted { scope: scope.clone(), why: error.kind().code(), message });
+            let why = error.kind().code();
+            self.failed_scopes.push(NotEvicted { scope: scope.clone(), why, message, snapshot });
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Clock, Cursor, EvictOutcome, Provider, Result, ScopeUse, ScopeUsesQuery, TenantId, Timestamp,
+    Clock, Cursor, EvictOutcome, Provider, Result, Scope, ScopeUse, ScopeUsesQuery, TenantId, Timestamp,
 };
 
 use super::candidates::{Candidates, Place};
@@ -81,6 +81,8 @@ struct Sweep<'a> {
     control: &'a GcControl,
     now: Timestamp,
     report: GcReport,
+    /// Whether the ledger was told where last snapshots are.
+    is_noted: bool,
 }
 
 /// Lets go of the scopes of a store that its policy does not keep, and gives their room back.
@@ -101,11 +103,12 @@ pub async fn sweep(
 ) -> Result<GcReport> {
     let report = GcReport { dry_run: options.dry_run, ..GcReport::default() };
     let _busy = Busy::begin(&control.busy);
-    let mut sweep = Sweep { provider, options, control, now: clock.now(), report };
+    let mut sweep = Sweep { provider, options, control, now: clock.now(), report, is_noted: false };
     if !options.dry_run {
         // What an earlier one left half done is not to be seen by this one.
         let reclaimed = provider.reclaim().await?;
         sweep.report.reclaimed = Some(reclaimed);
+        last::clean(options);
     }
     sweep.by_idle_time().await?;
     sweep.by_size().await?;
@@ -230,41 +233,53 @@ impl Sweep<'_> {
             self.report.went(victim);
             return;
         }
-        let written =
-            last::snapshot(self.provider, &victim.scope, self.options, self.now, &self.control.stop).await;
-        match written {
-            Ok(snapshot) => victim.snapshot = snapshot,
+        let last = match self.last_snapshot(&victim.scope).await {
+            Ok(last) => last,
             Err(error) => {
                 // One that was told to stop is no failure.
                 if !self.is_stopped() {
-                    self.report.fails(&victim.scope, &error);
+                    self.report.fails(&victim.scope, &error, None);
                 }
                 return;
             }
-        }
+        };
+        victim.snapshot = last.as_ref().map(|last| last.path.clone());
         // A use after the snapshot is one after `since`, so what goes is what was written.
         let outcome = self.provider.evict(&victim.scope, since).await;
         if let Some(auditor) = &self.control.auditor {
             auditor.evicted(AuditEviction::of(&victim, &outcome));
         }
-        let gone = match outcome {
-            Ok(EvictOutcome::Evicted { .. }) => true,
-            Ok(EvictOutcome::Kept(why)) => {
-                self.report.stays(&victim.scope, why.as_str());
-                false
+        // What the store still has needs no file; whatever may have gone keeps its own.
+        let mut stays = last.as_ref();
+        match outcome {
+            Ok(EvictOutcome::Kept(why)) => self.report.stays(&victim.scope, why.as_str()),
+            Ok(EvictOutcome::Evicted { .. }) => {
+                stays = None;
+                self.report.went(victim);
             }
-            Ok(_) => false,
+            Ok(_) => stays = None,
             Err(error) => {
-                self.report.fails(&victim.scope, &error);
-                false
+                if let Some(last) = stays
+                    && !last::is_still_there(self.provider, &victim.scope, last, &error).await
+                {
+                    stays = None;
+                }
+                let may_be_gone = last.as_ref().filter(|_| stays.is_none());
+                self.report.fails(&victim.scope, &error, may_be_gone.map(|last| last.path.clone()));
             }
-        };
-        if gone {
-            self.report.went(victim);
-        } else if let Some(snapshot) = &victim.snapshot {
-            // It says nothing that the store does not.
-            let _ = std::fs::remove_file(snapshot);
         }
+        if let Some(last) = stays {
+            last::discard(last, self.options);
+            // It may have been the only line that knew the folder.
+            self.is_noted = false;
+        }
+    }
+
+    /// GCP-6.
+    async fn last_snapshot(&mut self, scope: &Scope) -> Result<Option<last::Last>> {
+        let (is_first, stop) = (!self.is_noted, &self.control.stop);
+        self.is_noted |= self.options.snapshot_to.is_some() && scope.kind.is_durable();
+        last::snapshot(self.provider, scope, is_first, self.options, self.now, stop).await
     }
 }
 

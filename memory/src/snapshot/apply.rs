@@ -2,14 +2,15 @@
 
 use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome};
 use memory_core::{
-    Atomicity, Backend, Error, ErrorKind, ImportOptions, ImportOutcome, ListQuery, OnExisting, Provider,
-    RecordStream, Result, Scope, SqlDialect, SqlFacet, Taken, Timestamp,
+    Atomicity, Backend, Error, ErrorKind, ImportOptions, ImportOutcome, Key, ListQuery, OnExisting, Provider,
+    Record, RecordStream, Result, Scope, SqlDialect, SqlFacet, Taken, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 use super::control::Control;
-use super::digest::{EntriesDigest, SqlDigest, digest_of, digest_of_dump};
+use super::digest::{EntriesDigest, EntriesHash, SqlDigest, digest_of_dump};
 use super::report::FacetReport;
+use super::stream::next;
 
 /// What happens to a facet of a scope that holds something else than the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -110,12 +111,33 @@ impl<'a> Target<'a> {
 
     /// The entries that the scope holds; `None`: none.
     pub(super) async fn entries(&self, scope: &Scope, control: &Control) -> Result<Option<EntriesDigest>> {
-        let Some(backend) = self.backend else { return Ok(None) };
+        Ok(self.entries_but(scope, |_| false, control).await?.0)
+    }
+
+    /// The entries that the scope holds, without those that are apart; `None`: no others. And those.
+    pub(super) async fn entries_but(
+        &self,
+        scope: &Scope,
+        is_apart: impl Fn(&Key) -> bool,
+        control: &Control,
+    ) -> Result<(Option<EntriesDigest>, Vec<Record>)> {
+        let Some(backend) = self.backend else { return Ok((None, Vec::new())) };
         if backend.list(scope, ListQuery::default().with_limit(1)).await?.entries.is_empty() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
-        let digest = digest_of(backend.export_scope(scope).await?, control).await?;
-        Ok((digest.entries > 0).then_some(digest))
+        let (mut hash, mut apart) = (EntriesHash::default(), Vec::new());
+        let mut records = backend.export_scope(scope).await?;
+        while let Some(record) = next(&mut records).await {
+            control.go_on()?;
+            let record = record?;
+            if is_apart(&record.entry.key) {
+                apart.push(record);
+            } else {
+                hash.add(record)?;
+            }
+        }
+        let digest = EntriesDigest::of(&hash.end());
+        Ok(((digest.entries > 0).then_some(digest), apart))
     }
 
     /// What is to be done about the entries.

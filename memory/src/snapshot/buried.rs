@@ -12,6 +12,8 @@ pub(super) struct Buried {
     /// When all of the scope was forgotten last.
     pub(super) whole: Option<Timestamp>,
     keys: HashMap<NameDigest, Timestamp>,
+    /// Whether what a source holds of it is from before: its database, at the least.
+    pub(super) source_is_before: bool,
 }
 
 impl Buried {
@@ -41,6 +43,12 @@ impl Buried {
     /// Whether all of a copy of this moment is from before.
     pub(super) fn covers(&self, moment: Timestamp) -> bool {
         self.whole.is_some_and(|at| moment <= at)
+    }
+
+    /// A moment at which nothing that is known here was forgotten any more.
+    pub(super) fn after(&self) -> Timestamp {
+        let last = self.keys.values().copied().chain(self.whole).max().unwrap_or(Timestamp::EPOCH);
+        Timestamp::from_millis_clamped(last.as_millis().saturating_add(1))
     }
 
     /// Whether a record of a copy of this moment is left out.

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use memory_core::{Error, ErrorKind, IdGen as _, Provider, Result, Retry};
+use memory_core::{Error, ErrorKind, IdGen as _, Provider, Result, Retry, Scope, Timestamp};
 
 use super::control::Control;
 use super::ledger::{Ledger, LedgerEntry};
@@ -25,6 +25,10 @@ pub struct FileOptions {
     pub ledger: Option<Ledger>,
     /// Files and folders that are a store's own: the file is none of them, and in none of them, whatever else is said.
     pub own: Vec<PathBuf>,
+    /// Refuses one that is not complete: it gets no name.
+    pub(crate) is_whole: bool,
+    /// Whether the ledger knows the folder already, so that it need not be noted before the first byte is written.
+    pub(crate) is_begun: bool,
 }
 
 impl FileOptions {
@@ -165,8 +169,35 @@ pub async fn to_file(
     file_options: &FileOptions,
     control: &Control,
 ) -> Result<SnapshotReport> {
+    let place = Place::of(path)?;
+    place.check(file_options.overwrite, &file_options.own)?;
+    let begun = file_options.ledger.as_ref().filter(|_| !file_options.is_begun);
+    if let Some(ledger) = begun {
+        // Whoever forgets meanwhile, or after this process died, knows where to look.
+        ledger.note(&LedgerEntry::begun(&place.absolute()?, options))?;
+    }
+    let written = to_place(from, path, options, file_options, control).await;
+    if let (Some(ledger), Err(_)) = (begun, &written) {
+        ledger.drop_begun(&place.absolute()?)?;
+    }
+    written
+}
+
+async fn to_place(
+    from: &dyn Provider,
+    path: &Path,
+    options: &SnapshotOptions,
+    file_options: &FileOptions,
+    control: &Control,
+) -> Result<SnapshotReport> {
     let mut file = NewFile::begin(path, file_options)?;
     let report = write(from, &mut file, options, control).await?;
+    if file_options.is_whole && !report.is_complete() {
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            "its snapshot would not be complete; see `memory snapshot` on it for what is left out",
+        ));
+    }
     file.sync()?;
     if let Some(ledger) = &file_options.ledger {
         ledger.note(&LedgerEntry::new(&file.place.absolute()?, &report, options))?;
@@ -244,36 +275,79 @@ impl Place {
         self.folder.join(format!("{}{:032x}.part", self.prefix(), RandomIds.fresh()))
     }
 
-    /// Removes what processes that died left of snapshots of this name.
-    pub(super) fn clean(&self) -> Result<()> {
+    /// Removes what processes that died left of snapshots of this name; whether one that lives is at work on one.
+    pub(super) fn clean(&self) -> Result<bool> {
         let prefix = self.prefix();
-        for item in fs::read_dir(&self.folder).map_err(unwritten(&self.path))? {
-            let Ok(item) = item else { continue };
-            let name = item.file_name();
-            let Some(middle) = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(&prefix))
-                .and_then(|rest| rest.strip_suffix(".part"))
-            else {
-                continue;
-            };
-            let is_ours = middle.len() == 32 && middle.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if !is_ours || !item.file_type().is_ok_and(|kind| kind.is_file()) {
-                continue;
-            }
-            let Ok(left) = File::open(item.path()) else { continue };
-            match left.try_lock() {
-                Ok(()) => drop(fs::remove_file(item.path())),
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
-            }
-        }
-        Ok(())
+        clean_parts(&self.folder, |of| of.strip_prefix(&prefix) == Some(""))
     }
 
     fn absolute(&self) -> Result<PathBuf> {
         let folder = self.folder.canonicalize().map_err(unwritten(&self.path))?;
         Ok(folder.join(&self.name))
     }
+}
+
+/// Removes files under way whose process died, of those whose name up to the random part is taken; whether there is one
+/// whose process lives.
+fn clean_parts(folder: &Path, takes: impl Fn(&str) -> bool) -> Result<bool> {
+    let mut lives = false;
+    for item in fs::read_dir(folder).map_err(unwritten(folder))? {
+        let Ok(item) = item else { continue };
+        let name = item.file_name();
+        let Some((of, random)) = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".part"))
+            .and_then(|name| name.split_at_checked(name.len().checked_sub(32)?))
+        else {
+            continue;
+        };
+        let is_ours = random.bytes().all(|byte| byte.is_ascii_hexdigit()) && takes(of);
+        if !is_ours || !item.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(left) = File::open(item.path()) else { continue };
+        match left.try_lock() {
+            Ok(()) => drop(fs::remove_file(item.path())),
+            Err(TryLockError::WouldBlock) => lives = true,
+            Err(TryLockError::Error(_)) => {}
+        }
+    }
+    Ok(lives)
+}
+
+/// Whether a process is at work on a snapshot of this name. What those that died left of it is removed.
+///
+/// # Errors
+/// `unavailable` where the folder cannot be read.
+pub(crate) fn is_under_way(path: &Path) -> Result<bool> {
+    Place::of(path)?.clean()
+}
+
+/// What the name of a last snapshot has before its moment.
+const LAST_DIGEST: usize = 16;
+
+/// The name of a scope's last snapshot, which tells no tenant and no id.
+pub(crate) fn last_name(scope: &Scope, now: Timestamp) -> String {
+    let digest = scope.digest().to_hex();
+    let digest = digest.get(..LAST_DIGEST).unwrap_or(&digest);
+    format!("{}-{digest}-{}.snapshot", scope.kind, now.as_millis())
+}
+
+/// Removes what processes that died left of last snapshots in a folder, of any scope and moment.
+///
+/// # Errors
+/// `unavailable` where the folder cannot be read.
+pub(crate) fn clean_last(folder: &Path) -> Result<()> {
+    clean_parts(folder, |of| {
+        let parts = of.strip_prefix('.').and_then(|of| of.strip_suffix(".snapshot."));
+        let Some((kind, rest)) = parts.and_then(|of| of.split_once('-')) else { return false };
+        let Some((digest, moment)) = rest.split_once('-') else { return false };
+        ["agent", "user"].contains(&kind)
+            && digest.len() == LAST_DIGEST
+            && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && moment.parse::<i64>().is_ok()
+    })
+    .map(drop)
 }
 
 /// Makes a name in a folder last.
@@ -328,8 +402,11 @@ pub(super) fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Puts a private file in the place of one that [`append`] writes to, which `change` makes of what is there.
-pub(super) fn replace(path: &Path, change: impl FnOnce(File) -> Result<Vec<u8>>) -> Result<()> {
+/// Puts a private file in the place of one that [`append`] writes to, which `change` writes from what is there.
+pub(super) fn replace(
+    path: &Path,
+    change: impl FnOnce(File, &mut BufWriter<File>) -> Result<()>,
+) -> Result<()> {
     let place = Place::of(path)?;
     loop {
         let file = File::open(path).map_err(unwritten(path))?;
@@ -338,9 +415,10 @@ pub(super) fn replace(path: &Path, change: impl FnOnce(File) -> Result<Vec<u8>>)
         }
         // Whoever left one held the lock, and is dead.
         place.clean()?;
-        let bytes = change(file.try_clone().map_err(unwritten(path))?)?;
-        let mut draft = Draft { path: place.draft(), named: false };
-        append(&draft.path, &bytes)?;
+        let (mut draft, out) = Draft::create(&place)?;
+        let mut out = BufWriter::new(out);
+        change(file.try_clone().map_err(unwritten(path))?, &mut out)?;
+        out.flush().and_then(|()| out.get_ref().sync_all()).map_err(unwritten(path))?;
         return draft.name(&place);
     }
 }

@@ -1,20 +1,21 @@
 //! Which snapshots of a store were written, and where: whoever is to forget something must find them.
 
 use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind as IoErrorKind};
+use std::io::{BufReader, ErrorKind as IoErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result, Retry, Scope, TenantId, Timestamp};
+use memory_core::{Clock as _, Error, ErrorKind, Result, Retry, Scope, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::file::{append, replace};
+use super::file::{append, replace, unwritten};
 use super::format::{Read, read_line};
 use super::write::{SnapshotOptions, SnapshotReport};
+use crate::system::SystemClock;
 
 /// Most snapshots that a ledger tells of, the last ones.
 const MAX_TOLD: usize = 10_000;
 
-/// A snapshot that was written, or was about to be.
+/// A snapshot that was written, or was about to be: one that was only begun has no digest and no bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedgerEntry {
@@ -35,6 +36,18 @@ pub struct LedgerEntry {
 }
 
 impl LedgerEntry {
+    /// One that is about to be written.
+    pub(super) fn begun(path: &Path, options: &SnapshotOptions) -> Self {
+        Self {
+            created_at: options.taken_at.unwrap_or_else(|| SystemClock.now()),
+            path: path.to_owned(),
+            sha256: String::new(),
+            bytes: 0,
+            tenant: options.tenant.clone(),
+            scope: options.scope.clone(),
+        }
+    }
+
     pub(super) fn new(path: &Path, report: &SnapshotReport, options: &SnapshotOptions) -> Self {
         Self {
             created_at: report.created_at,
@@ -88,24 +101,48 @@ impl Ledger {
             return Ok(());
         }
         let unread = |error| self.unread(error);
-        replace(&self.path, |file| {
-            let (mut reader, mut line, mut bytes) = (BufReader::new(file), Vec::new(), Vec::new());
-            while let Read::Line = read_line(&mut reader, &mut line).map_err(unread)? {
-                let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) else { continue };
-                let Some(entry) = change(entry) else { continue };
-                let encoded = serde_json::to_writer(&mut bytes, &entry);
-                encoded.map_err(|error| Error::internal("a note has no JSON form").with_source(error))?;
-                bytes.push(b'\n');
-            }
-            Ok(bytes)
+        replace(&self.path, |file, out| {
+            each_line(file, unread, |entry| {
+                let Some(entry) = change(entry) else { return Ok(()) };
+                serde_json::to_writer(&mut *out, &entry)
+                    .map_err(std::io::Error::from)
+                    .and_then(|()| out.write_all(b"\n"))
+                    .map_err(unwritten(&self.path))
+            })
         })
     }
 
-    /// The snapshots noted, oldest first, whether their files are still there or not: the last ten thousand.
+    /// Drops the lines of a file.
     ///
     /// # Errors
-    /// `unavailable` where the file cannot be read. A line that is none is passed over.
-    pub fn entries(&self) -> Result<Vec<LedgerEntry>> {
+    /// As [`edit`](Self::edit).
+    pub(crate) fn drop_lines(&self, path: &Path) -> Result<()> {
+        self.edit(|entry| (entry.path != path).then_some(entry))
+    }
+
+    /// Notes a snapshot that is about to be written, where nothing is noted in its folder yet.
+    ///
+    /// # Errors
+    /// As [`note`](Self::note) and [`entries`](Self::entries).
+    pub(crate) fn note_folder(&self, path: &Path, options: &SnapshotOptions) -> Result<()> {
+        let mut is_known = false;
+        self.each(|entry| is_known |= entry.path.parent() == path.parent())?;
+        if is_known { Ok(()) } else { self.note(&LedgerEntry::begun(path, options)) }
+    }
+
+    /// Drops what was noted of a file before it was written, and did not come to be.
+    ///
+    /// # Errors
+    /// As [`edit`](Self::edit).
+    pub(super) fn drop_begun(&self, path: &Path) -> Result<()> {
+        self.edit(|entry| (entry.path != path || !entry.sha256.is_empty()).then_some(entry))
+    }
+
+    /// Shows every line, oldest first, whether its snapshot is there or was only begun.
+    ///
+    /// # Errors
+    /// As [`entries`](Self::entries).
+    pub(crate) fn each(&self, mut show: impl FnMut(LedgerEntry)) -> Result<()> {
         let unread = |error| self.unread(error);
         let file = match fs::symlink_metadata(&self.path) {
             Ok(found) if found.is_file() => File::open(&self.path).map_err(unread)?,
@@ -115,20 +152,30 @@ impl Ledger {
                     format!("the ledger of snapshots, {}, is no file; move it away", self.path.display()),
                 ));
             }
-            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(unread(error)),
         };
-        let mut reader = BufReader::new(file);
-        let mut line = Vec::new();
+        each_line(file, unread, |entry| {
+            show(entry);
+            Ok(())
+        })
+    }
+
+    /// The snapshots noted, oldest first, whether their files are still there or not: the last ten thousand.
+    ///
+    /// # Errors
+    /// `unavailable` where the file cannot be read. A line that is none is passed over.
+    pub fn entries(&self) -> Result<Vec<LedgerEntry>> {
         let mut entries = std::collections::VecDeque::new();
-        while let Read::Line = read_line(&mut reader, &mut line).map_err(unread)? {
-            if let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) {
-                if entries.len() == MAX_TOLD {
-                    entries.pop_front();
-                }
-                entries.push_back(entry);
+        self.each(|entry| {
+            if entry.sha256.is_empty() {
+                return;
             }
-        }
+            if entries.len() == MAX_TOLD {
+                entries.pop_front();
+            }
+            entries.push_back(entry);
+        })?;
         Ok(entries.into())
     }
 
@@ -140,4 +187,19 @@ impl Ledger {
         .with_retry(Retry::Never)
         .with_source(error)
     }
+}
+
+/// Reads entries; a line that is none is passed over.
+fn each_line(
+    file: File,
+    unread: impl Fn(std::io::Error) -> Error,
+    mut show: impl FnMut(LedgerEntry) -> Result<()>,
+) -> Result<()> {
+    let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+    while let Read::Line = read_line(&mut reader, &mut line).map_err(&unread)? {
+        if let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) {
+            show(entry)?;
+        }
+    }
+    Ok(())
 }

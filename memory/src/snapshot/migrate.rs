@@ -10,6 +10,7 @@ use memory_core::{
 };
 use serde::Serialize;
 
+use super::age::Ages;
 use super::apply::{OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
 use super::buried::{Buried, carry};
 use super::control::{Control, Progress};
@@ -191,12 +192,16 @@ impl Moving<'_> {
     async fn pass(&self, applies: bool) -> Result<MigrateReport> {
         let (mut report, mut lists) = (MigrateReport::default(), Lists::default());
         let mut progress = Progress::default();
+        let mut ages = Ages::new(self.from);
         let mut walk = Walk::new(self.from, self.options.tenant.as_ref(), self.options.scope.as_ref());
         while let Some(found) = walk.next().await? {
             self.control.go_on()?;
             let mut what = Vec::new();
             let (mut conflicts, mut kept) = (false, false);
-            let buried = Buried::of(self.to, &found.scope).await?;
+            let mut buried = Buried::of(self.to, &found.scope).await?;
+            if let Some(at) = buried.whole {
+                buried.source_is_before = ages.is_before(&found.scope, at).await?;
+            }
             match self.entries(&found, &buried, applies, &mut report, &mut lists, &mut what).await {
                 Ok(step) => {
                     conflicts |= step == Step::Conflict;
@@ -303,7 +308,14 @@ impl Moving<'_> {
             (None, None) => return Ok(Step::None),
             (None, Some(_)) => Step::Fill,
             (Some(held), _) => {
-                let (wanted, _) = self.digest(scope, source, buried).await?;
+                let (wanted, left_out) = self.digest(scope, source, buried).await?;
+                if wanted.entries == 0 && (left_out > 0 || buried.source_is_before) {
+                    // What is there was written after all that the source has was forgotten.
+                    if applies {
+                        report.forgotten_records += left_out;
+                    }
+                    return Ok(Step::None);
+                }
                 self.target.entries_step(&wanted, Some(held), self.options.on_different)
             }
         };
@@ -352,12 +364,12 @@ impl Moving<'_> {
             }
             return Ok(Step::None);
         };
-        let known = Buried::of(self.from, scope).await?;
-        if found.sql.is_some() && buried.whole > known.whole {
-            // A database does not say when it was written.
-            what.push(
-                "the SQL database: the target has forgotten the scope, and the source has not".to_owned(),
-            );
+        if buried.source_is_before {
+            if found.sql.is_some() {
+                what.push(
+                    "the SQL database: the target has forgotten the scope, and the source has not".to_owned(),
+                );
+            }
             return Ok(Step::None);
         }
         let held = database(facet, scope, self.control).await?;

@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+mod age;
 mod apply;
 mod buried;
 mod control;
@@ -51,11 +52,13 @@ mod write;
 pub use control::{Control, Progress};
 pub use digest::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
 pub use file::{FileOptions, NewFile, to_file};
+pub(crate) use file::{clean_last, is_under_way, last_name};
 pub use format::{MAX_LINE_BYTES, VERSION};
 pub use ledger::{Ledger, LedgerEntry};
 pub use migrate::{MigrateOptions, MigrateReport, migrate};
 pub use report::{FacetReport, NotCarried, ScopeNote};
 pub use restore::{OnDifferent, RestoreOptions, RestoreReport, restore};
-pub(crate) use rewrite::{Held, clean, holds, rewrite};
+pub(crate) use rewrite::{Held, holds, rewrite};
 pub use scan::check;
+pub(crate) use scopes::Holding;
 pub use write::{SnapshotOptions, SnapshotReport, write};

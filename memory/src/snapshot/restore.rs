@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_core::{
-    Clock as _, Error, Provider, Result, Scope, SqlDialect, Taken, TenantId, Timestamp, Tombstone,
+    Clock as _, Error, ImportOutcome, Key, Provider, Record, Result, Scope, SqlDialect, Taken, TenantId,
+    Timestamp, Tombstone,
 };
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ use super::digest::{EntriesDigest, EntriesHash, SqlDigest};
 use super::format::Section;
 use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
 use super::scan::{Item, Scanner};
-use super::sections::{Dump, File, Records, lock};
+use super::sections::{Beside, Dump, File, Records, lock};
 use crate::system::SystemClock;
 
 pub use super::apply::OnDifferent;
@@ -271,9 +272,13 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             }
             report.forgotten_records += read.forgotten;
             let (mut what, dialect) = (read.not_carried.clone(), lock(&self.file).header.sql_dialect);
+            // What was written under a key after that was forgotten is nothing that the snapshot could know of.
+            let mut later = Vec::new();
             let entries = match (&read.entries, self.target.backend) {
                 (Some(wanted), Some(_)) => {
-                    let held = self.target.entries(&read.scope, self.control).await?;
+                    let is_later = |key: &Key| buried.leaves_out(key, self.taken);
+                    let (held, apart) = self.target.entries_but(&read.scope, is_later, self.control).await?;
+                    later = apart;
                     self.target.entries_step(wanted, held.as_ref(), self.options.on_different)
                 }
                 (Some(wanted), None) if wanted.entries > 0 => {
@@ -303,8 +308,10 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                 Pass::Apply if entries.writes() || sql.writes() => {
                     let after = lock(&self.file).mark();
                     lock(&self.file).rewind(before)?;
-                    let done =
-                        self.apply(&read.scope, (entries, sql), &mut report, &mut lists, &mut what).await?;
+                    let later = (&buried, later);
+                    let done = self
+                        .apply(&read.scope, (entries, sql), later, &mut report, &mut lists, &mut what)
+                        .await?;
                     lock(&self.file).rewind(after)?;
                     done
                 }
@@ -392,6 +399,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         &self,
         scope: &Scope,
         (entries, sql): (Step, Step),
+        (buried, later): (&Buried, Vec<Record>),
         report: &mut RestoreReport,
         lists: &mut Lists,
         what: &mut Vec<String>,
@@ -399,9 +407,9 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         let (mut done_entries, mut done_sql) = (entries, sql);
         let begin = lock(&self.file).mark();
         if entries.writes() {
-            let records = Records::of(&self.file, self.control);
-            match self.target.put_entries(scope, entries, Box::pin(records), Taken::At(self.taken)).await {
-                Ok(outcome) => report.records += outcome.created,
+            let beside = later.len() as u64;
+            match self.put_entries(scope, entries, buried, later).await {
+                Ok(outcome) => report.records += outcome.created.saturating_sub(beside),
                 Err(error) if is_of_the_scope(&error) => {
                     lists.failed.add(ScopeNote::new(scope, &error));
                     done_entries = Step::None;
@@ -427,6 +435,24 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             }
         }
         Ok((done_entries, done_sql))
+    }
+
+    /// FGT-40.
+    async fn put_entries(
+        &self,
+        scope: &Scope,
+        step: Step,
+        buried: &Buried,
+        later: Vec<Record>,
+    ) -> Result<ImportOutcome> {
+        let records = Records::of(&self.file, self.control);
+        if later.is_empty() {
+            return self.target.put_entries(scope, step, Box::pin(records), Taken::At(self.taken)).await;
+        }
+        let (later, buried) = (later.into_iter(), buried.clone());
+        let taken = Taken::At(buried.after());
+        let records = Beside { records, buried, taken: self.taken, later };
+        self.target.put_entries(scope, Step::Replace, Box::pin(records), taken).await
     }
 
     async fn apply_sql(&self, scope: &Scope, step: Step) -> Result<Vec<String>> {

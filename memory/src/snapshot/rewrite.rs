@@ -90,11 +90,6 @@ pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
     Ok(held)
 }
 
-/// Removes what killed processes left beside a snapshot of this name, whether that is there or not.
-pub(crate) fn clean(path: &Path) -> Result<()> {
-    Place::of(path)?.clean()
-}
-
 fn open(path: &Path) -> Result<BufReader<File>> {
     let found = fs::symlink_metadata(path).map_err(unread)?;
     if !found.is_file() {

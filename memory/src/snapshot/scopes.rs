@@ -17,6 +17,24 @@ pub(super) struct Found {
     pub(super) sql: Option<u64>,
 }
 
+/// Which facets of a scope hold something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holding {
+    pub(crate) entries: bool,
+    pub(crate) database: bool,
+}
+
+impl Holding {
+    /// As a store has it now.
+    pub(crate) async fn of(provider: &dyn Provider, scope: &Scope) -> Result<Self> {
+        let found = Walk::new(provider, None, Some(scope)).next().await?;
+        Ok(found.map_or_else(Self::default, |found| Self {
+            entries: found.entries.is_some(),
+            database: found.sql.is_some(),
+        }))
+    }
+}
+
 /// The scopes of one facet of one tenant.
 #[derive(Debug, Default)]
 struct Side {

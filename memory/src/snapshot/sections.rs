@@ -3,10 +3,11 @@
 use std::io::{BufRead, Seek};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use memory_core::{Record, Result, Stream};
+use memory_core::{Record, Result, Stream, Timestamp};
 
+use super::buried::Buried;
 use super::control::Control;
 use super::scan::{Item, Scanner};
 
@@ -52,6 +53,28 @@ impl<R: BufRead + Seek + Send + 'static> Stream for Records<R> {
             }
         };
         Poll::Ready(item)
+    }
+}
+
+/// Records of a copy without those that were forgotten after it was taken, and then what was written under their keys since.
+pub(super) struct Beside<S> {
+    pub(super) records: S,
+    pub(super) buried: Buried,
+    pub(super) taken: Timestamp,
+    pub(super) later: std::vec::IntoIter<Record>,
+}
+
+impl<S: Stream<Item = Result<Record>> + Unpin> Stream for Beside<S> {
+    type Item = Result<Record>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match ready!(Pin::new(&mut self.records).poll_next(context)) {
+                Some(Ok(record)) if self.buried.leaves_out(&record.entry.key, self.taken) => {}
+                Some(item) => return Poll::Ready(Some(item)),
+                None => return Poll::Ready(self.later.next().map(Ok)),
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 )]
 
 mod files;
+mod forgotten;
 mod hostile;
 mod moving;
 mod property;

@@ -9,12 +9,13 @@
 )]
 #![allow(missing_docs)]
 
+mod last;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory::audit::{AuditRecord, AuditSink, Auditor};
 use memory::gc::{GcControl, GcOptions, GcPolicy, GcReport, sweep};
-use memory::snapshot::{Ledger, RestoreOptions, restore};
 use memory::sql::StatementOptions;
 use memory::{BackendExt as _, Clock as _, Config, Json, Key, Memory, Registry, RunContext, Scope, ScopeId};
 use memory_conformance::TestClock;
@@ -191,41 +192,6 @@ async fn each_eviction_is_recorded_and_a_scope_in_use_is_told_as_such() {
         assert_eq!(told(at, "outcome"), outcome);
         assert!(told(at, "bytes").as_u64().unwrap() > 0);
     }
-}
-
-#[tokio::test]
-async fn a_last_snapshot_brings_a_scope_back_and_where_it_cannot_be_written_the_scope_stays() {
-    let place = Place::new().await;
-    let (scope, run) = (user("t", "ada"), Scope::run("t", "r").unwrap());
-    place.fill(&scope, 30).await;
-    place.fill(&run, 30).await;
-    place.clock.advance(HOUR * 48);
-    let blocked = place.folder.path().join("a-file");
-    std::fs::write(&blocked, "").unwrap();
-    let failed = place.sweep(&idle(24).with_snapshots(Some(blocked), None)).await;
-    assert_eq!((failed.evicted, failed.failed), (1, 1), "a run has no snapshot and goes");
-    assert!(!failed.is_complete());
-
-    place.clock.advance(HOUR);
-    let folder = place.folder.path().join("last");
-    let ledger = Ledger::at(place.folder.path().join("ledger"));
-    let options = idle(24).with_snapshots(Some(folder.clone()), Some(ledger.clone()));
-    let done = place.sweep(&options).await;
-    assert_eq!((done.evicted, done.snapshots), (1, 1));
-    let path = done.victims[0].snapshot.clone().unwrap();
-    assert_eq!(path.parent(), Some(folder.as_path()));
-    let noted = ledger.entries().unwrap();
-    assert_eq!((noted.len(), noted[0].scope.as_ref()), (1, Some(&scope)));
-    assert!(!place.has(&scope).await);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
-    }
-    let file = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
-    restore(&place.store, file, &RestoreOptions::default(), &Default::default()).await.unwrap();
-    assert!(place.has(&scope).await);
 }
 
 #[tokio::test]
