@@ -84,6 +84,8 @@ fn the_last_snapshot_restores_what_went_and_the_audit_has_it() {
     for record in &records {
         assert_eq!((&record["kind"], &record["op"]), (&json!("eviction"), &json!("gc.evict")));
         assert_eq!((&record["outcome"], &record["reason"]), (&json!("ok"), &json!("idle")));
+        let snapshot = std::path::Path::new(record["snapshot"].as_str().unwrap());
+        assert!(snapshot.is_absolute() && snapshot.is_file(), "whoever reads the audit finds it: {record}");
     }
     for victim in done["victims"].as_array().unwrap() {
         user.ok(&["restore", victim["snapshot"].as_str().unwrap(), "--config", "memory.toml"]);

@@ -246,29 +246,29 @@ impl Sweep<'_> {
         victim.snapshot = last.as_ref().map(|last| last.path.clone());
         // A use after the snapshot is one after `since`, so what goes is what was written.
         let outcome = self.provider.evict(&victim.scope, since).await;
+        // What the store still has needs no file; whatever may have gone keeps its own.
+        let needless = match (&outcome, &last) {
+            (Ok(EvictOutcome::Kept(_)), Some(last)) => Some(last),
+            (Err(error), Some(last))
+                if last::is_still_there(self.provider, &victim.scope, last, error).await =>
+            {
+                Some(last)
+            }
+            _ => None,
+        };
+        if needless.is_some() {
+            victim.snapshot = None;
+        }
         if let Some(auditor) = &self.control.auditor {
             auditor.evicted(AuditEviction::of(&victim, &outcome));
         }
-        // What the store still has needs no file; whatever may have gone keeps its own.
-        let mut stays = last.as_ref();
         match outcome {
+            Ok(EvictOutcome::Evicted { .. }) => self.report.went(victim),
             Ok(EvictOutcome::Kept(why)) => self.report.stays(&victim.scope, why.as_str()),
-            Ok(EvictOutcome::Evicted { .. }) => {
-                stays = None;
-                self.report.went(victim);
-            }
-            Ok(_) => stays = None,
-            Err(error) => {
-                if let Some(last) = stays
-                    && !last::is_still_there(self.provider, &victim.scope, last, &error).await
-                {
-                    stays = None;
-                }
-                let may_be_gone = last.as_ref().filter(|_| stays.is_none());
-                self.report.fails(&victim.scope, &error, may_be_gone.map(|last| last.path.clone()));
-            }
+            Ok(_) => {}
+            Err(error) => self.report.fails(&victim.scope, &error, victim.snapshot),
         }
-        if let Some(last) = stays {
+        if let Some(last) = needless {
             last::discard(last, self.options);
             // It may have been the only line that knew the folder.
             self.is_noted = false;

@@ -115,7 +115,7 @@ async fn the_last_snapshot_of_a_scope_that_may_be_gone_stays_and_is_named() {
         assert!(!place.has(&scope).await, "it did go");
         assert_eq!((report.evicted, report.failed, report.snapshots), (0, 1, 1));
         let kept = report.failed_scopes[0].snapshot.clone().expect("where it can be had back");
-        assert_eq!(names(&folder), [kept.clone()]);
+        assert_eq!(names(&folder), std::slice::from_ref(&kept));
         let noted = ledger.entries().unwrap();
         assert_eq!((noted.len(), &noted[0].path), (1, &kept));
         let file = std::io::BufReader::new(File::open(&kept).unwrap());
