@@ -154,7 +154,8 @@ impl Settings {
     /// As the registry, the embedder and the backend fail.
     pub(crate) async fn open(&self) -> Result<Memory> {
         let memory = self.open_to_resume().await?;
-        if let Some(folder) = self.intents(&memory).await?
+        // A store that cannot be asked who it is may be answered for by its fallback all the same.
+        if let Ok(Some(folder)) = self.intents(&memory).await
             && memory::forget::unfinished(&folder) > 0
         {
             note(
@@ -390,7 +391,9 @@ impl Settings {
                 memory::sqlite::file(url, base)?.map(|file| Places::beside(&file)).unwrap_or_default();
             return Ok((places.drift_backups, places.ledger));
         }
-        let memory = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await?;
+        // One that is away is named by the erasing itself.
+        let opened = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await;
+        let Ok(memory) = opened else { return Ok((None, None)) };
         if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
             return Ok((None, None));
         }
