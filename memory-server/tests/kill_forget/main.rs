@@ -102,12 +102,13 @@ fn whole(found: &[Held], before: &[Held], is_buried: bool, round: u64) {
     }
 }
 
-/// Paths in the ledger are absolute, and folders are named by the store's URL: each round takes the place of the one before.
+/// Paths in the ledger are absolute, and folders are named by the database's id: each round takes the place of the one before.
 async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     let (template, home) = (folder.join("template"), folder.join("home"));
     std::fs::create_dir(&home).unwrap();
     let store = kind.fresh(&home).await;
     seed(&home, &store.url).await;
+    let known_by = store.id().await;
     let (gone, kept) = what.scopes();
     let (before, kept_before) = (store.held(&gone).await, store.held(&kept).await);
     // A copy that no ledger knows.
@@ -128,8 +129,8 @@ async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     for round in 0..rounds {
         std::fs::remove_dir_all(&home).unwrap();
         copy(&template, &home);
-        if store.is_remote() {
-            store.empty().await;
+        if let Some(known_by) = &known_by {
+            store.empty_as(known_by).await;
             ok(&home, &restore);
         }
         cut += u64::from(killed(&home, &forget, moment(&mut random, took)));

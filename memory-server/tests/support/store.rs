@@ -120,6 +120,22 @@ impl Store {
         }
     }
 
+    /// By what the entries' database is known wherever something of it lies; `None`: it is a file, and known by its place.
+    pub(crate) async fn id(&self) -> Option<String> {
+        let (server, databases) = self.server.as_ref()?;
+        let entries = connect(&format!("{server}/{}", databases[0])).await;
+        Some(entries.query_one("SELECT id::text FROM memory.guard", &[]).await.unwrap().get(0))
+    }
+
+    /// As [`empty`](Self::empty), and known by this id.
+    pub(crate) async fn empty_as(&self, id: &str) {
+        let Some((server, databases)) = &self.server else { return };
+        self.empty().await;
+        drop(self.open().await);
+        let entries = connect(&format!("{server}/{}", databases[0])).await;
+        entries.execute("UPDATE memory.guard SET id = $1::text::uuid", &[&id]).await.unwrap();
+    }
+
     /// Waits until the server has ended what it was doing for programs that were killed: their last statement may go on.
     pub(crate) async fn settled(&self) {
         self.settled_beside(0).await;
