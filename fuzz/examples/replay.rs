@@ -1,4 +1,9 @@
 //! Runs one target on one file: `replay TARGET FILE`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line program speaks to the person who runs it"
+)]
 
 use std::process::ExitCode;
 

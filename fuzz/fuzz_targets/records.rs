@@ -1,4 +1,4 @@
 #![no_main]
 #![allow(missing_docs)]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| memory_fuzz::records::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| memory_fuzz::product::records::run(data));

@@ -4,6 +4,13 @@
 //! A target panics when a promise is broken. It reads its input as text where people would write text, so that a seed
 //! can be read and written by hand; an input that starts with a byte from 0x80 to 0xBF, which no text does, drives a
 //! [generator](generate) instead.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a target panics when a promise is broken"
+)]
 
 pub mod generate;
 pub mod mutate;
@@ -21,33 +28,19 @@ pub struct Target {
 }
 
 macro_rules! targets {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        $($(#[$doc])* pub mod $name;)*
+    ($($(#[$doc:meta])* $folder:ident: $($name:ident)*;)*) => {
+        $($(#[$doc])* pub mod $folder { $(pub mod $name;)* })*
 
         /// Every target.
-        pub const TARGETS: &[Target] = &[$(Target { name: stringify!($name), run: $name::run }),*];
+        pub const TARGETS: &[Target] = &[$($(Target { name: stringify!($name), run: $folder::$name::run }),*),*];
     };
 }
 
 targets! {
-    analyzer,
-    audit,
-    config,
-    cursor,
-    embed_reply,
-    filter,
-    ids_times,
-    import,
-    json,
-    lexical_index,
-    mcp,
-    records,
-    reduce,
-    snapshot,
-    sql_sandbox,
-    sql_value,
-    tool,
-    url,
-    validator_postgres,
-    validator_sqlite,
+    /// The contracts' own parsers and pure functions.
+    contracts: analyzer cursor filter ids_times json lexical_index reduce sql_value;
+    /// What people, models and services hand to the product.
+    product: audit config embed_reply import mcp records snapshot tool url;
+    /// Agents' SQL.
+    statements: sql_sandbox validator_postgres validator_sqlite;
 }

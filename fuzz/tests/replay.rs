@@ -1,6 +1,13 @@
 //! The targets on stable Rust: every seed, and small changes of the seeds, the same ones each time.
 //!
 //! `MEMORY_FUZZ_CHANGES` says how many changes of seeds each target tries (default 4,000, in at most 20 seconds).
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test stops at what it did not expect, and says what it tried"
+)]
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -32,11 +39,7 @@ fn run(target: &Target, what: &str, input: &[u8]) {
     let kept = fs::create_dir_all(&folder).and_then(|()| fs::write(&file, input));
     eprintln!("{what}, {} bytes, broke a promise: {:?}", input.len(), String::from_utf8_lossy(input));
     if kept.is_ok() {
-        eprintln!(
-            "again: cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example replay -- {} {}",
-            target.name,
-            file.display()
-        );
+        eprintln!("again: cargo run -p memory-fuzz --example replay -- {} {}", target.name, file.display());
     }
     panic::resume_unwind(panicked);
 }

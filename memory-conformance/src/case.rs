@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::check::CaseResult;
 use crate::cx::Cx;
-use crate::executor::BoxFuture;
+use crate::harness::executor::BoxFuture;
 
 /// What a case needs of a provider. Where it is not advertised, the case proves the refusal instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -32,8 +32,9 @@ pub enum Need {
     AtomicImport,
     /// `Capabilities::tenants`
     Tenants,
-    /// `Capabilities::moment`
-    Moment,
+    /// `Capabilities::read_snapshot`
+    #[serde(rename = "moment")]
+    ReadSnapshot,
     /// `Capabilities::eviction`
     Eviction,
     /// `Capabilities::run_fence`
@@ -74,7 +75,7 @@ impl Need {
         Self::Stats,
         Self::AtomicImport,
         Self::Tenants,
-        Self::Moment,
+        Self::ReadSnapshot,
         Self::Eviction,
         Self::RunFence,
         Self::Erase,
@@ -103,7 +104,7 @@ impl Need {
             Self::Stats => capabilities.stats,
             Self::AtomicImport => capabilities.atomic_import,
             Self::Tenants => capabilities.tenants,
-            Self::Moment => capabilities.moment,
+            Self::ReadSnapshot => capabilities.read_snapshot,
             Self::Eviction => capabilities.eviction,
             Self::RunFence => capabilities.run_fence,
             Self::Erase => capabilities.erase,
@@ -148,7 +149,7 @@ impl Need {
                 | Self::Drift
                 | Self::AtomicImport
                 | Self::Tenants
-                | Self::Moment
+                | Self::ReadSnapshot
                 | Self::Eviction
                 | Self::RunFence
                 | Self::Erase
@@ -192,7 +193,7 @@ impl fmt::Display for Level {
 }
 
 /// The body of a case.
-pub type CaseFn = for<'a> fn(&'a Cx) -> BoxFuture<'a, CaseResult>;
+pub(crate) type CaseFn = for<'a> fn(&'a Cx) -> BoxFuture<'a, CaseResult>;
 
 /// One behaviour that a provider must show.
 #[derive(Clone, Copy)]
@@ -301,14 +302,15 @@ impl fmt::Debug for Case {
 macro_rules! cases {
     ($($id:literal : [$($need:ident),*], [$($proves:literal),+ $(,)?] $(* $repeat:literal)? => $run:path;)+) => {
         pub(crate) fn cases() -> Vec<$crate::case::Case> {
-            vec![$(
+            const CASES: &[$crate::case::Case] = &[$(
                 $crate::case::Case::new(
                     $id,
                     &[$($crate::case::Need::$need),*],
                     &[$($proves),+],
                     |cx| Box::pin($run(cx)),
                 )$(.repeated($repeat))?,
-            )+]
+            )+];
+            CASES.to_vec()
         }
     };
 }

@@ -8,7 +8,7 @@ use memory_core::{Error, ErrorKind};
 
 /// Why a case ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// The provider does not do what it must.
     Failed(String),
     /// The case does not apply to this provider.
@@ -16,19 +16,23 @@ pub enum Stop {
 }
 
 /// How a case ends; `Ok` where everything held.
-pub type CaseResult<T = ()> = Result<T, Stop>;
+pub(crate) type CaseResult<T = ()> = Result<T, Stop>;
 
 impl Stop {
     /// A failure, with the place in the suite that found it.
     #[track_caller]
-    pub fn failed(why: impl fmt::Display) -> Self {
-        let place = Location::caller();
+    pub(crate) fn failed(why: impl fmt::Display) -> Self {
+        Self::failed_at(&why, Location::caller())
+    }
+
+    #[cold]
+    fn failed_at(why: &dyn fmt::Display, place: &Location<'_>) -> Self {
         let file = place.file().rsplit_once("src/").map_or(place.file(), |(_, file)| file);
         Self::Failed(format!("{why} ({file}:{})", place.line()))
     }
 
     /// Not applicable, and why.
-    pub fn skipped(why: impl Into<String>) -> Self {
+    pub(crate) fn skipped(why: impl Into<String>) -> Self {
         Self::Skipped(why.into())
     }
 }
@@ -56,7 +60,7 @@ impl From<serde_json::Error> for Stop {
 }
 
 /// A value as a reason shows it: cut where it is long.
-pub fn shown(value: &dyn fmt::Debug) -> String {
+pub(crate) fn shown(value: &dyn fmt::Debug) -> String {
     const LONGEST: usize = 300;
     let text = format!("{value:?}");
     match text.char_indices().nth(LONGEST).and_then(|(at, _)| text.get(..at)) {
@@ -70,30 +74,54 @@ pub fn shown(value: &dyn fmt::Debug) -> String {
 /// # Errors
 /// A failure where it is not.
 #[track_caller]
-pub fn error_of_kind<T: fmt::Debug>(
+pub(crate) fn error_of_kind<T: fmt::Debug>(
     result: Result<T, Error>,
     kind: ErrorKind,
-    what: &str,
+    what: fmt::Arguments<'_>,
 ) -> CaseResult<Error> {
     match result {
         Err(error) if error.kind() == kind => Ok(error),
-        Err(error) => Err(Stop::failed(format_args!(
-            "{what}: failed with {} where {kind} was due: {error}",
-            error.kind()
-        ))),
-        Ok(value) => {
-            Err(Stop::failed(format_args!("{what}: succeeded where {kind} was due, with {}", shown(&value))))
-        }
+        Err(error) => Err(another_kind(&error, kind, what)),
+        Ok(value) => Err(no_error(&value, kind, what)),
     }
+}
+
+// What a failing case says is written once here, apart from the code of the cases: it would make up most of them.
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn another_kind(error: &Error, kind: ErrorKind, what: fmt::Arguments<'_>) -> Stop {
+    Stop::failed(format_args!("{what}: expected the error {kind}, got {}: {error}", error.kind()))
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn no_error(value: &dyn fmt::Debug, kind: ErrorKind, what: fmt::Arguments<'_>) -> Stop {
+    Stop::failed(format_args!("{what}: expected the error {kind}, but it succeeded with {}", shown(value)))
+}
+
+/// The failure of two values that should be equal.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(crate) fn unequal(what: fmt::Arguments<'_>, actual: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> Stop {
+    Stop::failed(format_args!("{what}: expected {}, got {}", shown(expected), shown(actual)))
+}
+
+/// The failure of an option that should hold something.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(crate) fn nothing(what: fmt::Arguments<'_>) -> Stop {
+    Stop::failed(format_args!("{what}: expected something, got nothing"))
 }
 
 /// Fails the case unless the condition holds: `check!(cond)`, `check!(cond, "why {}", x)`.
 macro_rules! check {
     ($condition:expr $(,)?) => {
-        let holds: bool = $condition;
-        if !holds {
-            return Err($crate::check::Stop::failed(concat!("does not hold: ", stringify!($condition))));
-        }
+        $crate::check::check!($condition, "{}", concat!("does not hold: ", stringify!($condition)))
     };
     ($condition:expr, $($why:tt)+) => {
         let holds: bool = $condition;
@@ -109,10 +137,7 @@ macro_rules! expect_eq {
     ($actual:expr, $expected:expr, $($context:tt)+) => {
         match (&$actual, &$expected) {
             (actual, expected) => if !(*actual == *expected) {
-                return Err($crate::check::Stop::failed(format_args!(
-                    "{}: {} where {} was due",
-                    format_args!($($context)+), $crate::check::shown(actual), $crate::check::shown(expected),
-                )));
+                return Err($crate::check::unequal(format_args!($($context)+), actual, expected));
             }
         }
     };
@@ -123,7 +148,9 @@ macro_rules! expect_eq {
 macro_rules! expect_kind {
     ($result:expr, $kind:expr $(,)?) => { $crate::check::expect_kind!($result, $kind, "{}", stringify!($result)) };
     ($result:expr, $kind:expr, $($context:tt)+) => {
-        $crate::check::error_of_kind($result, $kind, &format!($($context)+))?
+        match $result {
+            result => $crate::check::error_of_kind(result, $kind, format_args!($($context)+))?,
+        }
     };
 }
 
@@ -133,9 +160,7 @@ macro_rules! expect_some {
     ($option:expr, $($context:tt)+) => {
         match $option {
             Some(value) => value,
-            None => return Err($crate::check::Stop::failed(format_args!(
-                "{}: nothing where something was due", format_args!($($context)+)
-            ))),
+            None => return Err($crate::check::nothing(format_args!($($context)+))),
         }
     };
 }
@@ -159,12 +184,12 @@ mod tests {
             expect_eq!(1 + 1, 3, "the sum of {}", "ones");
             Ok(())
         })());
-        assert!(why.starts_with("the sum of ones: 2 where 3 was due (check.rs:"), "{why}");
+        assert!(why.starts_with("the sum of ones: expected 3, got 2 (check.rs:"), "{why}");
         let why = failing((|| {
             expect_kind!(Err::<(), _>(Error::conflict(None)), ErrorKind::TooLarge, "a key");
             Ok(())
         })());
-        assert!(why.starts_with("a key: failed with conflict where too_large was due"), "{why}");
+        assert!(why.starts_with("a key: expected the error too_large, got conflict: "), "{why}");
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! The suite that holds every backend to the same words.
+//! The suite that holds every backend to the same rules.
 //!
-//! What a backend does is written as numbered sentences in `docs/spec/backend.md`, and what its SQL does in
-//! `docs/spec/sql.md`, and what its conversational layer does in `docs/spec/layer.md`. Here is one table of
-//! [cases](cases::all), each of which proves some of them on any [`Provider`](memory_core::Provider).
-//! A vendor writes a [`Harness`], which opens the provider with what a [`Fixture`] brings, and has
-//! two doors:
+//! The rules for backends are numbered in `docs/spec/backend.md`, those for SQL in `docs/spec/sql.md`, and those
+//! for the conversational layer in `docs/spec/layer.md`. This crate is one table of [cases](cases::all). Each case
+//! proves some of the rules on any [`Provider`](memory_core::Provider). A vendor writes a [`Harness`], which opens
+//! the provider with what a [`Fixture`] brings, and runs the suite in one of two ways:
 //!
 //! - [`conformance_tests!`] makes a test for every case, with names, filters and a strict list of
 //!   [expected failures](ExpectedFailures);
@@ -35,46 +34,43 @@
 //! assert_eq!(report.cases.failed, 0);
 //! ```
 //!
-//! A capability that is not advertised is not excused: the case proves the refusal instead.
+//! A provider need not serve every capability. Where it does not advertise one, the cases that need it prove
+//! instead that every operation of it is refused.
 //!
-//! The [`Reference`] is the oracle, right by inspection. The [mutants] are the oracle broken in one
-//! way each: tests of this crate fail where one of them passes every case, or where a case catches
-//! none.
+//! # Features
+//! - `tokio` (default): cases run inside a multi-threaded tokio runtime. Without it they run on a plain executor.
+//! - `reference`: the `Reference` provider, a store in memory that is simple enough to verify by reading.
+//! - `mutants`: providers that are broken in one way each, most of them the reference provider. Tests of this crate
+//!   fail where a mutant passes every case, or where a case catches no mutant. A vendor does not need them.
 
 pub mod case;
 pub mod cases;
-pub mod check;
-pub mod cx;
-pub mod database;
-pub mod dedup;
-pub mod embedder;
-pub mod executor;
-pub mod expected;
-pub mod fixture;
+mod check;
+mod cx;
 pub mod harness;
-pub mod linear;
+pub mod linearizability;
+#[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod near_duplicates;
 pub mod random;
+#[cfg(feature = "reference")]
 pub mod reference;
 mod refusals;
-pub mod report;
-pub mod runner;
 pub mod stream;
 pub mod suite;
-pub mod talk;
-pub mod trials;
 
 pub use case::{Case, Level, Need};
-pub use embedder::{EmbedFault, Hold, TestEmbedder};
-pub use expected::ExpectedFailures;
-pub use fixture::{Fixture, TestClock, TestIds};
+pub use harness::embedder::{EmbedFault, Hold, TestEmbedder};
+pub use harness::fixture::{Fixture, TestClock, TestIds};
 pub use harness::{Harness, SHARED_DATA, SqlSetup};
+#[cfg(feature = "mutants")]
 pub use mutants::{Mutant, MutantHarness};
+#[cfg(feature = "reference")]
 pub use reference::{LayerKind, Reference, ReferenceHarness};
-pub use report::Report;
-pub use runner::{Outcome, Verdict, run_case};
-
-pub use suite::{Event, Options, run};
+pub use suite::expected::ExpectedFailures;
+pub use suite::report::Report;
+pub use suite::runner::{Outcome, Verdict, run_case};
+pub use suite::{Event, Options, run, trials};
 
 /// For harnesses: the macro that their `impl` needs.
 pub use memory_core::async_trait;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory_conformance::{Harness, ReferenceHarness, dedup};
+use memory_conformance::{Harness, ReferenceHarness, near_duplicates};
 
 const WRITES: usize = 10_000;
 
@@ -18,7 +18,8 @@ fn known_near_duplicates_are_folded_among_ten_thousand_writes() {
     while rounds == 0 || started.elapsed() < enough {
         rounds += 1;
         let harness: Arc<dyn Harness> = Arc::new(ReferenceHarness::with_vectors());
-        let tally = dedup::run(&harness, WRITES, rounds).unwrap_or_else(|why| panic!("seed {rounds}: {why}"));
+        let tally = near_duplicates::run(&harness, WRITES, rounds)
+            .unwrap_or_else(|why| panic!("seed {rounds}: {why}"));
         println!("seed {rounds}: {tally:?}");
         assert_eq!(tally.writes, WRITES as u64);
         assert!(tally.dropped > 1_000 && tally.merged > 1_000, "{tally:?}");

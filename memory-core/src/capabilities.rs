@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::drift::DriftPolicy;
+use crate::lifecycle::drift::DriftPolicy;
 use crate::limits::{DEFAULT_MAX_TOP_K, DEFAULT_MAX_VALUE_BYTES, MAX_KEY_BYTES};
 
 /// When a write becomes visible to reads.
@@ -81,9 +81,9 @@ pub struct Capabilities {
     /// Serves [`Provider::tenants`](crate::Provider::tenants).
     #[serde(default)]
     pub tenants: bool,
-    /// Serves [`Provider::moment`](crate::Provider::moment): the entries of all scopes as of one moment.
-    #[serde(default)]
-    pub moment: bool,
+    /// Serves [`Provider::read_snapshot`](crate::Provider::read_snapshot). On the wire it is `moment`.
+    #[serde(default, rename = "moment")]
+    pub read_snapshot: bool,
     /// Serves [`Provider::erase`](crate::Provider::erase), `tombstones` and `bury`, imports that say how old they are
     /// ([`Taken`](crate::Taken)), dumps too where `sql`.
     #[serde(default)]
@@ -150,7 +150,7 @@ impl Capabilities {
             drift: Vec::new(),
             atomic_import: false,
             tenants: false,
-            moment: false,
+            read_snapshot: false,
             erase: false,
             eviction: false,
             run_fence: false,
@@ -188,7 +188,7 @@ impl Capabilities {
             (self.drift.contains(&DriftPolicy::Off), "drift lists `off`, which is no check"),
             (self.atomic_import && !self.kv, "atomic_import without kv"),
             (self.tenants && !(self.kv || self.sql), "tenants without kv and sql"),
-            (self.moment && !(self.kv && self.tenants), "moment without kv and tenants"),
+            (self.read_snapshot && !(self.kv && self.tenants), "moment without kv and tenants"),
             (self.erase && !(self.kv || self.sql), "erase without kv and sql"),
             (self.eviction && !(self.kv || self.sql), "eviction without kv and sql"),
             (self.run_fence && !(self.kv || self.sql), "run_fence without kv and sql"),

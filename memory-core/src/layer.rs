@@ -11,6 +11,7 @@ use crate::entry::Metadata;
 use crate::error::{Error, Result};
 use crate::limits::{DEFAULT_PAGE, DEFAULT_TOP_K};
 use crate::scope::{RunContext, Scope};
+use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// Longest fact or event id, in bytes.
@@ -153,14 +154,12 @@ impl AddOptions {
         self.infer = false;
         self
     }
-
-    /// Sets the metadata.
-    #[must_use]
-    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
-        self.metadata = metadata;
-        self
-    }
 }
+
+setters! { AddOptions {
+    /// Sets the metadata.
+    with_metadata(metadata: Metadata);
+} }
 
 /// What became of an `add`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -264,21 +263,14 @@ impl RecallQuery {
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), top_k: DEFAULT_TOP_K, threshold: None }
     }
-
-    /// Sets the number of facts.
-    #[must_use]
-    pub fn with_top_k(mut self, top_k: usize) -> Self {
-        self.top_k = top_k;
-        self
-    }
-
-    /// Sets the threshold.
-    #[must_use]
-    pub fn with_threshold(mut self, threshold: f64) -> Self {
-        self.threshold = Some(threshold);
-        self
-    }
 }
+
+setters! { RecallQuery {
+    /// Sets the number of facts.
+    with_top_k(top_k: usize);
+    /// Sets the threshold.
+    with_threshold(threshold: f64) as Some;
+} }
 
 /// What is known of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -362,6 +354,32 @@ impl FactsPage {
 pub trait MemoryLayer: Send + Sync + Debug {
     /// Adds messages. Requires `Capabilities::memory_layer`.
     ///
+    /// # Behavior
+    /// - LAY-1: The scope learns what a user's message says, in the layer's words: `recall` finds it and `facts`
+    ///   lists it.
+    /// - LAY-2: With `layer_sync`, `add` returns when the work is done: it never answers `Pending`, and the next
+    ///   call of any handle sees what was learned.
+    /// - LAY-3: Without `layer_sync`, `add` may answer `Pending`. With `layer_events` it then names an event, and
+    ///   `event` reports `Pending` until it reports `Done` or `Failed`. Once it reports `Done`, the facts are
+    ///   learned.
+    /// - LAY-4: With `layer_ids`, `Done` names exactly the facts that this `add` stored, each once; all of them are
+    ///   facts of the scope. Without it, `Done` names none.
+    /// - LAY-5: An `add` without anything worth keeping succeeds and names no fact that does not exist: success
+    ///   does not mean that something was stored.
+    /// - LAY-6: `infer: false` stores the words of each user and assistant message as a separate fact, byte for
+    ///   byte. It needs `layer_verbatim`; without it the call is refused with `capability_unsupported` and
+    ///   `details.option`.
+    /// - LAY-7: The metadata of an `add` is attached to every fact it stored. It needs `layer_metadata`; without it
+    ///   the call is refused with `capability_unsupported` and `details.option`. A layer may reserve names, which
+    ///   it refuses with `invalid_argument`.
+    /// - LAY-8: Words and metadata are data. Filters, wildcards, ids and logic words in them (`*`, `{"AND": …}`,
+    ///   `user_id`, `$or`) neither widen nor redirect what is stored or found.
+    /// - LAY-9: Adding the same words again is no error, and what was learned stays learned.
+    /// - LAY-10: System and tool messages, blank messages and speakers' names do not disturb the messages beside
+    ///   them.
+    /// - LAY-11: An `add` whose outcome is not known is `Unknown` and is not retried.
+    /// - LAY-50 to LAY-54: No call shows, changes or counts a fact of another scope.
+    ///
     /// # Errors
     /// `unavailable` where nothing was stored; a write whose fate is unknown is
     /// [`AddStatus::Unknown`], not an error.
@@ -375,11 +393,32 @@ pub trait MemoryLayer: Send + Sync + Debug {
 
     /// Finds facts, best first, of this scope alone. Requires `Capabilities::memory_layer`.
     ///
+    /// # Behavior
+    /// - LAY-12: A fact that contains all words of the question ranks above facts that contain few of them.
+    /// - LAY-13: At most `top_k` facts are returned, and no fact twice.
+    /// - LAY-14: Scores are finite and never increase along the answer; `score_kind` is `none` if and only if there
+    ///   is no score. `cosine` and `similarity` scores are 0 to 1.
+    /// - LAY-15: A threshold is applied once, to a similarity. With `cosine` and `similarity` scores, no fact below
+    ///   it is returned. With `rank` scores, the layer applies it to the underlying similarity and never to the
+    ///   rank. A threshold never adds facts, and a threshold of one half keeps the fact that says what was asked in
+    ///   the same words.
+    /// - LAY-16: A scope that learned nothing answers with no facts and no error.
+    /// - LAY-17: Recalling and listing change nothing.
+    ///
     /// # Errors
     /// `unavailable`, `timeout`, `corrupt` for a reply that cannot be trusted.
     async fn recall(&self, run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>>;
 
     /// Asks about work in progress. Requires `Capabilities::layer_events`.
+    ///
+    /// # Behavior
+    /// - LAY-3: Without `layer_sync`, `add` may answer `Pending`. With `layer_events` it then names an event, and
+    ///   `event` reports `Pending` until it reports `Done` or `Failed`. Once it reports `Done`, the facts are
+    ///   learned.
+    /// - LAY-20: An event belongs to the scope it was created in. In another scope it is `not_found`, like an event
+    ///   that never existed, and nothing about it is revealed.
+    /// - LAY-21: An event that is done stays done, with the same facts, until they are forgotten.
+    /// - LAY-22: Failed work is reported as `Failed`, with a reason.
     ///
     /// # Errors
     /// `not_found` for an event of another scope or an unknown one.
@@ -387,11 +426,28 @@ pub trait MemoryLayer: Send + Sync + Debug {
 
     /// Forgets facts of this scope. Requires `Capabilities::layer_forget`.
     ///
+    /// # Behavior
+    /// - LAY-30: With `layer_forget`, the named facts are neither recalled nor listed once `forget` has returned;
+    ///   all others stay.
+    /// - LAY-31: An id that is not a fact of this scope (unknown, malformed, or another scope's) is returned in
+    ///   `not_found`, and whatever it names is untouched.
+    /// - LAY-32: `forgotten`, if reported, counts the facts that existed and are gone.
+    /// - LAY-33: `Forget::All` leaves nothing in the scope and does not touch other scopes. It succeeds on an empty
+    ///   scope.
+    /// - LAY-34: Forgetting again is no error: ids that are gone are `not_found`.
+    /// - LAY-35: What was forgotten can be learned again.
+    ///
     /// # Errors
     /// `outcome_unknown` where some may be gone.
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome>;
 
     /// Lists facts of this scope. Requires `Capabilities::memory_layer`.
+    ///
+    /// # Behavior
+    /// - LAY-40: Together, the pages of `facts` contain each fact once, if nothing changes between them. No page
+    ///   exceeds `limit`; every page but the last has a cursor.
+    /// - LAY-41: A cursor of another scope, or one that the listing did not return, is `invalid_argument`.
+    /// - LAY-42: A fact has the same id and words wherever it is returned.
     ///
     /// # Errors
     /// `invalid_argument` for a foreign cursor.

@@ -21,23 +21,21 @@ pub mod backend;
 pub mod capabilities;
 pub mod checked;
 pub mod cursor;
-pub mod drift;
 pub mod embed;
 pub mod entry;
-pub mod erase;
 pub mod error;
-pub mod eviction;
 pub mod filter;
 pub mod interposed;
 pub mod json;
 pub mod layer;
 pub mod lexical;
+mod lifecycle;
 pub mod limits;
-pub mod moment;
 pub mod provider;
 pub mod rank;
 pub mod reduce;
 pub mod scope;
+mod setters;
 pub mod sql;
 pub mod time;
 
@@ -52,12 +50,9 @@ pub use backend::{
 pub use capabilities::{Capabilities, Consistency, EmbeddingOwner, SqlDialect};
 pub use checked::Checked;
 pub use cursor::Cursor;
-pub use drift::{DriftCheck, DriftPolicy, DriftState, DriftToken};
 pub use embed::{EmbedRole, Embedder, EmbeddingModel};
 pub use entry::{Entry, Expect, Metadata, Quota, Scalar, Source, Ttl};
-pub use erase::{EraseTarget, Erased, NameDigest, Taken, Tombstone, TombstoneId, TombstonesOf};
 pub use error::{Error, ErrorKind, Result, Retry};
-pub use eviction::{EvictOutcome, Kept, Reclaimed, ScopeUse, ScopeUsesPage, ScopeUsesQuery};
 pub use filter::{Field, Filter};
 /// What [`RecordStream`] and the other streams of the facets are; re-exported so that a backend needs
 /// no crate more.
@@ -65,7 +60,13 @@ pub use futures_core::Stream;
 pub use interposed::{Hook, Interposed, Next, Op, Reply, Request};
 pub use json::Json;
 pub use layer::MemoryLayer;
-pub use moment::Moment;
+pub use lifecycle::drift::{
+    ContentDigest, DriftChange, DriftCheck, DriftPolicy, DriftReason, DriftState, DriftToken, Seen,
+};
+pub use lifecycle::erase::{EraseTarget, Erased, NameDigest, Taken, Tombstone, TombstoneId, TombstonesOf};
+pub use lifecycle::eviction::{EvictOutcome, Kept, Reclaimed, ScopeUse, ScopeUsesPage, ScopeUsesQuery};
+pub use lifecycle::snapshot::ReadSnapshot;
+pub use lifecycle::{erase, eviction};
 pub use provider::{Health, HealthStatus, Provider};
 pub use rank::{Dedup, DedupPolicy, Fusion, RankOptions};
 pub use reduce::Reducer;

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::capabilities::Capabilities;
-use crate::erase::{EraseTarget, Erased, Tombstone, TombstoneId, TombstonesOf};
 use crate::error::{Error, Result};
-use crate::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
 use crate::layer::MemoryLayer;
-use crate::moment::Moment;
+use crate::lifecycle::erase::{EraseTarget, Erased, Tombstone, TombstoneId, TombstonesOf};
+use crate::lifecycle::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
+use crate::lifecycle::snapshot::ReadSnapshot;
 use crate::scope::{Scope, ScopeId, TenantId};
 use crate::sql::SqlFacet;
 use crate::time::Timestamp;
@@ -34,7 +34,7 @@ pub enum HealthStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// In one word.
+    /// The state in one word.
     pub status: HealthStatus,
     /// For a person; no secrets, no paths of other tenants.
     pub message: String,
@@ -48,7 +48,7 @@ impl Health {
     }
 }
 
-/// One store behind the seam: some subset of the three facets, and an honest word about which.
+/// One store: some of the three facets, and [`Capabilities`] that say which.
 ///
 /// A facet accessor is `Some` if and only if the facet's flag in [`Capabilities`] is set.
 #[async_trait]
@@ -85,18 +85,27 @@ pub trait Provider: Send + Sync + Debug {
     /// `run_ended`.
     ///
     /// # Behavior
-    /// - SCO-5, RUN-1 to RUN-4.
+    /// - SCO-5: `end_run` removes the run's scope and no other; ending a run twice succeeds.
+    /// - RUN-1: After `end_run`, every write to the run's scope is refused with `run_ended` and changes nothing:
+    ///   entries, imports, SQL statements and transactions, through any handle.
+    /// - RUN-2: Reading an ended run's scope is like reading an empty one; ending it again succeeds.
+    /// - RUN-3: Other runs, and scopes of other kinds and tenants with the same id, can still be written.
+    /// - RUN-4: The fence lasts for a day by default, and can be configured. After that the id may be used again,
+    ///   and the record kept for the fence is removed.
     ///
     /// # Errors
     /// `unavailable`, `outcome_unknown`: call again.
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()>;
 
     /// Lists the tenants that ever stored something in the key/value or SQL facet, by the bytes of their ids: at most
-    /// `limit` (1 to 1,000) that come after `after`. For operators: what an agent is told never comes from here.
+    /// `limit` (1 to 1,000) that come after `after`. For operators only: an agent never sees this list.
     /// Requires `Capabilities::tenants`.
     ///
     /// # Behavior
-    /// - SCO-6, SCO-7.
+    /// - SCO-6: `tenants` lists each tenant once that has a scope with live entries or a SQL database, ordered by
+    ///   id bytes. It may list a tenant whose scopes have become empty.
+    /// - SCO-7: `tenants` returns at most `limit` tenants (0 is `invalid_argument`, over 1,000 `too_large`) that
+    ///   come after the one named.
     ///
     /// # Errors
     /// `capability_unsupported` where it is not advertised; `unavailable`, `corrupt`.
@@ -105,27 +114,44 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("tenants", self.name()))
     }
 
-    /// All entries as they are now, to be read in peace. Requires `Capabilities::moment`.
+    /// Takes a read-only snapshot of all entries, which later writes do not change. Requires `Capabilities::read_snapshot`.
     ///
     /// # Behavior
-    /// - MOM-1 to MOM-4.
+    /// - MOM-1: The snapshot exports what `export_scope` would have streamed at that moment, for every scope, as
+    ///   often as it is called.
+    /// - MOM-2: Its `scopes` and `tenants` list, in pages, what they would have listed at that moment.
+    /// - MOM-3: Other callers keep writing meanwhile, and see what they wrote.
+    /// - MOM-4: The snapshot ends when its handle is dropped. If the store ends it earlier (its connection is
+    ///   gone), its calls fail with `unavailable`; they never show another moment.
     ///
     /// # Errors
     /// `capability_unsupported` where it is not advertised; `unavailable`.
-    async fn moment(&self) -> Result<Arc<dyn Moment>> {
+    async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
         Err(Error::unsupported("moment", self.name()))
     }
 
-    /// Forgets a tenant, a scope or a key, in every facet but the conversational one, and leaves a tombstone. Returns when
-    /// it is gone from the medium too, as far as `remains` does not say otherwise. For operators.
+    /// Erases a tenant, a scope or a key in every facet but the conversational one, and leaves a tombstone. When it
+    /// returns, the data is gone from the medium too, except for what `remains` lists. For operators.
     /// Requires `Capabilities::erase`.
     ///
     /// # Behavior
-    /// - FGT-1 to FGT-6, FGT-11, FGT-13, FGT-15, FGT-16.
+    /// - FGT-1: Erasing a scope removes its entries, live and expired, with vectors, words and access counts.
+    /// - FGT-2: Erasing a tenant does the same for each of its scopes, and `tenants` no longer lists it.
+    /// - FGT-3: Erasing a key removes that entry and no other.
+    /// - FGT-4: The outcome counts the scopes and entries that were removed, including expired ones. Erasing again,
+    ///   or erasing what does not exist, succeeds and counts nothing.
+    /// - FGT-5: No version is reused in an erased scope: the next write gets one above all earlier versions.
+    /// - FGT-6: Writes after an erasure behave normally: they are stored, found and counted.
+    /// - FGT-11: Every erasure leaves a tombstone; `tombstones` lists them for the store, a tenant or a scope, in
+    ///   the order of their digests.
+    /// - FGT-13: Erasing a scope or a tenant removes its SQL databases; erasing a key leaves SQL alone.
+    /// - FGT-15: A handle that was opened before the erasure also sees what FGT-1 says. Tombstones survive the
+    ///   process that wrote them.
+    /// - FGT-16: `remains` says, without names, what is left on the medium and until when.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`, `outcome_unknown`: call again, which ends what
-    /// was begun.
+    /// `capability_unsupported` where it is not advertised; `unavailable`, `outcome_unknown`: call again, which finishes
+    /// the erasure.
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
         let _ = target;
         Err(Error::unsupported("erase", self.name()))
@@ -135,7 +161,8 @@ pub trait Provider: Send + Sync + Debug {
     /// Requires `Capabilities::erase`.
     ///
     /// # Behavior
-    /// - FGT-11.
+    /// - FGT-11: Every erasure leaves a tombstone; `tombstones` lists them for the store, a tenant or a scope, in
+    ///   the order of their digests.
     ///
     /// # Errors
     /// As [`Provider::tenants`].
@@ -153,7 +180,8 @@ pub trait Provider: Send + Sync + Debug {
     /// Requires `Capabilities::erase`.
     ///
     /// # Behavior
-    /// - FGT-12.
+    /// - FGT-12: Added tombstones apply as if they were the store's own; of two for one target the later time and
+    ///   the higher version win.
     ///
     /// # Errors
     /// As [`Provider::erase`]; `too_large` over 1,000.
@@ -162,11 +190,18 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("bury", self.name()))
     }
 
-    /// Lists a tenant's scopes that hold something, with their bytes and their last use. For operators, and no use itself.
+    /// Lists a tenant's scopes that hold something, with their bytes and their last use. For operators; it does not count as a use.
     /// Requires `Capabilities::eviction`.
     ///
     /// # Behavior
-    /// - GC-1 to GC-4.
+    /// - GC-1: It lists a tenant's scopes that hold something, each once, ordered by kind (agent, user, run) and id
+    ///   bytes.
+    /// - GC-2: It pages as `scopes` does: at most `limit` scopes (0 is `invalid_argument`, over 1,000 `too_large`).
+    ///   A cursor that is malformed or of another tenant is `invalid_argument`.
+    /// - GC-3: The reported last use is not after the real one, and less than the slack before it; `latest_use` is
+    ///   later by the slack.
+    /// - GC-4: An agent's activity counts as use; inspection from outside (`scopes`, `stats`, `export_scope`,
+    ///   `dump`) does not.
     ///
     /// # Errors
     /// `capability_unsupported` where it is not advertised; `invalid_argument` for a foreign cursor or a limit of 0;
@@ -176,11 +211,23 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("scope_uses", self.name()))
     }
 
-    /// Removes a scope in every facet, if it was not used after `unused_since` and nobody uses it now, both judged at the
-    /// moment of the removal. Requires `Capabilities::eviction`.
+    /// Removes a scope in every facet, unless it was used after `unused_since` or is in use. Both are checked in the
+    /// transaction that removes it. Requires `Capabilities::eviction`.
     ///
     /// # Behavior
-    /// - GC-5 to GC-11, GC-13.
+    /// - GC-5: `evict` with `unused_since` removes a scope that was not used since then, in every facet at once:
+    ///   entries, vectors, the database. It returns how many bytes were removed.
+    /// - GC-6: A scope that was used after `unused_since` stays whole, and the answer is `used` with the last known
+    ///   use.
+    /// - GC-7: A scope with an open SQL transaction, of any handle, stays whole, and the answer says so.
+    /// - GC-8: For a scope that holds nothing the answer is `absent`; nothing is created.
+    /// - GC-9: No other scope changes, including those of the same id with another kind or tenant.
+    /// - GC-10: An evicted scope is like a dropped one: writing to it again starts anew, and versions of its keys
+    ///   are not reused.
+    /// - GC-11: A write that races with an eviction survives either in the scope, which then stays, or in a new
+    ///   one.
+    /// - GC-13: If a process dies during an eviction, every process sees the scope either whole or gone in every
+    ///   facet, and whoever next opens or uses it finishes the work.
     ///
     /// # Errors
     /// `capability_unsupported` where it is not advertised; `unavailable`, `outcome_unknown`: call again; `corrupt` for a
@@ -190,13 +237,14 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("evict", self.name()))
     }
 
-    /// Gives back the room of what nobody can read any more, at once instead of in time. Requires `Capabilities::eviction`.
+    /// Frees the space of data that nobody can read any more, at once instead of in the background. Requires `Capabilities::eviction`.
     ///
     /// # Behavior
-    /// - GC-12.
+    /// - GC-12: `reclaim` frees the space of data that nobody can read any more, returns how much it found, and
+    ///   changes nothing that can be read.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`: what was given back stays so.
+    /// `capability_unsupported` where it is not advertised; `unavailable`: space that was freed stays free.
     async fn reclaim(&self) -> Result<Reclaimed> {
         Err(Error::unsupported("reclaim", self.name()))
     }
@@ -230,8 +278,8 @@ macro_rules! forward_provider {
             async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
                 (**self).tenants(after, limit).await
             }
-            async fn moment(&self) -> Result<Arc<dyn Moment>> {
-                (**self).moment().await
+            async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
+                (**self).read_snapshot().await
             }
             async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
                 (**self).erase(target).await

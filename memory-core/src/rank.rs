@@ -11,13 +11,28 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::SearchMode;
 use crate::embed::cosine;
 use crate::entry::Source;
 use crate::error::{Error, Result};
 use crate::limits::{HYBRID_POOL, RANK_POOL};
 use crate::scope::Key;
 use crate::time::Timestamp;
+
+/// How [`Backend::search`](crate::Backend::search) looks for candidates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SearchMode {
+    /// Hybrid where the provider embeds, lexical otherwise.
+    #[default]
+    Auto,
+    /// By words.
+    Lexical,
+    /// By vectors.
+    Vector,
+    /// By both.
+    Hybrid,
+}
 
 /// How hybrid search makes one similarity of two. Its candidates are the best [`HYBRID_POOL`] by cosine and the best
 /// [`HYBRID_POOL`] by words.

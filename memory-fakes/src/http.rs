@@ -15,11 +15,11 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Debug)]
 pub enum Step {
     Send(Vec<u8>),
-    /// Sends this again and again until the client has enough.
+    /// Sends this repeatedly until the client stops reading.
     Flood(Vec<u8>),
     /// One byte at a time, each after this long.
     Drip(Vec<u8>, Duration),
-    /// Nothing more, with the connection open.
+    /// Sends nothing more and keeps the connection open.
     Stall,
     /// Closes in good order.
     Close,
@@ -231,7 +231,7 @@ impl IdGen for CountingIds {
     }
 }
 
-/// Waits by moving its own time, and remembers how long.
+/// Advances its own time instead of waiting, and records the waits.
 #[derive(Debug, Default)]
 pub struct TestTimer {
     waits: Mutex<Vec<Duration>>,
@@ -260,7 +260,7 @@ impl Timer for TestTimer {
     }
 }
 
-/// Answers every name with the same addresses, and remembers the names.
+/// Resolves every name to the same addresses, and records the names.
 #[derive(Debug, Default)]
 pub struct Names {
     pub answer: Vec<IpAddr>,

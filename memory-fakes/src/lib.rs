@@ -1,11 +1,10 @@
 //! Services that tests talk to.
 //!
-//! - [`http`]: a server that answers, drips, stalls or resets as it is told, with a clock, ids and a timer that tests
-//!   steer;
-//! - [`mem0`] and [`mem9`]: the services as they were recorded, with their holes;
-//! - [`asked`]: requests taken apart, a fake put behind HTTP, the recorded pairs;
-//! - [`unusable`]: replies that nothing may be made of;
-//! - `strangers` (feature of that name): tenants who must never meet.
+//! - [`http`]: a server that answers, drips, stalls or resets as told, with a clock, ids and a timer that tests control;
+//! - [`mem0`] and [`mem9`]: the services as they were recorded, faults included;
+//! - [`parsed`]: parsed requests, fakes behind HTTP, recorded pairs of request and reply;
+//! - [`bad_replies`]: replies that cannot be used;
+//! - `isolation` (feature of that name): tenants that must never see each other's facts.
 
 #![allow(
     missing_docs,
@@ -17,12 +16,12 @@
     reason = "only tests use it: they stop at what they did not expect"
 )]
 
-pub mod asked;
+pub mod bad_replies;
 pub mod http;
+#[cfg(feature = "isolation")]
+pub mod isolation;
 pub mod mem0;
 pub mod mem9;
-#[cfg(feature = "strangers")]
-pub mod strangers;
-pub mod unusable;
+pub mod parsed;
 
-pub use crate::asked::{Answer, Asked, Fake, key_file, recorded, run_of, sent, serve};
+pub use crate::parsed::{Answer, Fake, ParsedRequest, key_file, recorded, run_of, sent, serve};

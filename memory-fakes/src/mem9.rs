@@ -1,14 +1,14 @@
-//! A mem9 of v1alpha2 as it was recorded (on PostgreSQL, with an embedder), holes and all.
+//! A mem9 of v1alpha2 as it was recorded (on PostgreSQL, with an embedder), faults included.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::asked::{Answer, Asked, serve};
 use crate::http::Server;
+use crate::parsed::{Answer, ParsedRequest, serve};
 
-/// The key of the space that is used.
+/// The key of the space in use.
 pub const KEY: &str = SPACES[0].0;
 
 /// The spaces there are: key, and whether it is suspended.
@@ -17,10 +17,10 @@ const SPACES: [(&str, bool); 3] = [
     ("22222222-2222-4222-8222-222222222222", false),
     ("33333333-3333-4333-8333-333333333333", true),
 ];
-/// Longest agent and session; what is longer is taken and lost.
+/// Longest agent and session id; a memory with a longer one is accepted and lost.
 const MAX_ID: usize = 100;
 const MAX_CONTENT: usize = 50_000;
-/// How many reads pass until what was accepted is there.
+/// How many reads pass until an accepted memory shows up.
 const LATE: u32 = 2;
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ struct Memory {
     changed: u64,
 }
 
-/// What was accepted and is not there yet.
+/// An accepted memory that does not show up yet.
 #[derive(Clone, Debug)]
 struct Accepted {
     reads: u32,
@@ -55,10 +55,10 @@ struct Add {
     agent_id: Option<String>,
     session_id: Option<String>,
     source: Option<String>,
-    /// Kept with content alone.
+    /// Stored with its content alone.
     tags: Vec<String>,
     metadata: Option<Value>,
-    /// Whether it is lost without a word.
+    /// Whether it is silently lost.
     lost: bool,
 }
 
@@ -117,19 +117,19 @@ impl Memory {
 impl Mem9 {
     /// Puts it behind HTTP.
     pub async fn start(mut self) -> Server {
-        serve(Arc::new(Mutex::new(move |asked: &Asked| self.handle(asked)))).await
+        serve(Arc::new(Mutex::new(move |request: &ParsedRequest| self.handle(request)))).await
     }
 
-    pub fn handle(&mut self, asked: &Asked) -> Answer {
-        let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
-        let method = asked.method.as_str();
+    pub fn handle(&mut self, request: &ParsedRequest) -> Answer {
+        let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+        let method = request.method.as_str();
         match (method, &path[..]) {
             ("GET", ["healthz"]) => return (200, json!({ "status": "ok" })),
-            ("GET", ["v1alpha2", "status"]) => return Self::status(asked),
+            ("GET", ["v1alpha2", "status"]) => return Self::status(request),
             (_, ["v1alpha2", "mem9s", "memories", ..]) if path.last() != Some(&"") => {}
             _ => return (404, json!({ "_text": "404 page not found\n" })),
         }
-        let space = match asked.header("x-api-key") {
+        let space = match request.header("x-api-key") {
             None => return refuse(400, "missing API key"),
             Some(key) => match SPACES.iter().find(|(known, _)| *known == key) {
                 Some((key, false)) => (*key).to_owned(),
@@ -137,16 +137,16 @@ impl Mem9 {
             },
         };
         match (method, &path[3..]) {
-            ("POST", []) => self.add(asked, &space),
-            ("GET", []) => self.list(asked, &space),
-            ("POST", ["batch-delete"]) => self.batch_delete(asked, &space),
-            (method @ ("GET" | "PUT" | "DELETE"), [id]) => self.one(method, id, asked, &space),
+            ("POST", []) => self.add(request, &space),
+            ("GET", []) => self.list(request, &space),
+            ("POST", ["batch-delete"]) => self.batch_delete(request, &space),
+            (method @ ("GET" | "PUT" | "DELETE"), [id]) => self.one(method, id, request, &space),
             _ => (405, json!({ "_text": "" })),
         }
     }
 
-    fn status(asked: &Asked) -> Answer {
-        match asked.header("x-api-key") {
+    fn status(request: &ParsedRequest) -> Answer {
+        match request.header("x-api-key") {
             None => refuse(401, "missing or malformed X-API-Key"),
             Some(key) => match SPACES.iter().find(|(known, _)| *known == key) {
                 Some((_, suspended)) => {
@@ -162,9 +162,9 @@ impl Mem9 {
         format!("{:08x}-2222-4222-8222-{:012x}", self.count, self.count)
     }
 
-    fn add(&mut self, asked: &Asked, space: &str) -> Answer {
+    fn add(&mut self, request: &ParsedRequest, space: &str) -> Answer {
         // The media type is not looked at.
-        let Some(body) = asked.body.as_ref().and_then(Value::as_object) else {
+        let Some(body) = request.body.as_ref().and_then(Value::as_object) else {
             return refuse(400, "invalid JSON: unexpected EOF");
         };
         let text = |name: &str| {
@@ -211,7 +211,7 @@ impl Mem9 {
         if tags.len() > 20 {
             return refuse(400, "tags: too many (max 20)");
         }
-        let writer = asked.header("x-mnemo-agent-id").map(str::to_owned);
+        let writer = request.header("x-mnemo-agent-id").map(str::to_owned);
         let (agent_id, session_id) = (text("agent_id").or(writer.clone()), text("session_id"));
         let too_long = [&agent_id, &session_id].into_iter().flatten().any(|id| id.len() > MAX_ID);
         if let (Some(content), Some("pinned")) = (&content, kind.as_deref()) {
@@ -349,9 +349,9 @@ impl Mem9 {
         }
     }
 
-    fn list(&mut self, asked: &Asked, space: &str) -> Answer {
+    fn list(&mut self, request: &ParsedRequest, space: &str) -> Answer {
         self.settle();
-        let parameter = |name: &str| asked.parameter(name).filter(|value| !value.is_empty());
+        let parameter = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
         let question = parameter("q");
         let limit = parameter("limit")
             .and_then(|text| text.parse().ok())
@@ -370,7 +370,7 @@ impl Mem9 {
             .filter(|memory| parameter("source").is_none_or(|id| memory.source.as_deref() == Some(id)))
             .filter(|memory| kinds.as_ref().is_none_or(|kinds| kinds.contains(&memory.kind)))
             .filter(|memory| tags.iter().all(|tag| memory.tags.iter().any(|known| known == tag)))
-            // Where a question is asked, the session is not looked at.
+            // Where a question is request, the session is not looked at.
             .filter(|memory| {
                 question.is_some()
                     || parameter("session_id").is_none_or(|id| memory.session_id.as_deref() == Some(id))
@@ -419,7 +419,7 @@ impl Mem9 {
         (200, json!({ "memories": rows, "total": total, "limit": limit, "offset": 0 }))
     }
 
-    fn one(&mut self, method: &str, id: &str, asked: &Asked, space: &str) -> Answer {
+    fn one(&mut self, method: &str, id: &str, request: &ParsedRequest, space: &str) -> Answer {
         // An id reaches whatever the space has.
         let Some(place) = self.memories.iter().position(|memory| memory.id == id && memory.space == space)
         else {
@@ -435,7 +435,7 @@ impl Mem9 {
             _ if memory.state == "deleted" => refuse(404, "not found"),
             "GET" => (200, memory.json()),
             _ => {
-                let body = asked.body.clone().unwrap_or_default();
+                let body = request.body.clone().unwrap_or_default();
                 if body["content"].as_str().is_some_and(|content| content.len() > MAX_CONTENT - 1) {
                     return refuse(400, "content: too long (max 50000)");
                 }
@@ -454,8 +454,8 @@ impl Mem9 {
         }
     }
 
-    fn batch_delete(&mut self, asked: &Asked, space: &str) -> Answer {
-        let body = asked.body.clone().unwrap_or_default();
+    fn batch_delete(&mut self, request: &ParsedRequest, space: &str) -> Answer {
+        let body = request.body.clone().unwrap_or_default();
         let ids: BTreeSet<&str> =
             body["ids"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if ids.is_empty() {

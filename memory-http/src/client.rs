@@ -1,24 +1,28 @@
-//! [`HttpClient`]: one call after the other through policy, breaker, deadline and retries.
+//! [`HttpClient`]: takes each call through policy, circuit breaker, deadline and retries.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::{Clock, Error, ErrorKind, IdGen, Result, Retry};
 use tracing::Instrument as _;
 
-use crate::breaker::{BreakerPolicy, Breakers};
-use crate::call::{Call, Method};
-use crate::failure::Failure;
-use crate::policy::EgressPolicy;
-use crate::reply::Reply;
-use crate::resolve::{GuardedResolver, Resolver, SystemResolver};
-use crate::retry::{RetryPolicy, parse_retry_after};
-use crate::timer::{Timer, TokioTimer};
+use crate::call::breaker::{BreakerPolicy, Breakers};
+use crate::call::failure::Failure;
+use crate::call::kind::Method;
+use crate::call::reply::Reply;
+use crate::call::request::Call;
+use crate::call::retry::{RetryPolicy, parse_retry_after};
+use crate::call::timer::{Timer, TokioTimer};
+use crate::egress::policy::EgressPolicy;
+use crate::egress::resolve::{GuardedResolver, Resolver, SystemResolver};
 use crate::tls;
 
-/// Largest body of a reply that is not 2xx which is kept, in bytes; a larger one is dropped.
+/// Largest body that is kept of a reply that is not 2xx, in bytes; a larger one is dropped.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+/// Largest file of root certificates, in bytes.
+const MAX_ROOTS_BYTES: u64 = 1 << 20;
 /// Longest deadline of a call.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -29,11 +33,11 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// Largest reply body after decompression, in bytes.
     pub max_response_bytes: usize,
-    /// Until a connection stands: name, TCP and TLS.
+    /// Time to connect: name, TCP and TLS.
     pub connect_timeout: Duration,
-    /// Until the reply begins, and between two parts of it.
+    /// Time until the reply begins, and between two parts of it.
     pub idle_timeout: Duration,
-    /// Over all attempts and the waits between them.
+    /// Time for all attempts and the waits between them.
     pub total_timeout: Duration,
 }
 
@@ -69,9 +73,9 @@ struct Shared {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     timer: Arc<dyn Timer>,
-    /// For hosts that are not listed: its names resolve to public addresses only.
+    /// For hosts that are not listed: resolves their names to public addresses only.
     public: reqwest::Client,
-    /// For listed hosts. Apart from the other, so that no connection or look-up is shared.
+    /// For listed hosts. A client of its own, so that no connection or look-up is shared.
     listed: reqwest::Client,
 }
 
@@ -121,14 +125,14 @@ impl HttpClientBuilder {
         self
     }
 
-    /// Waits by another timer than Tokio's.
+    /// Uses another timer than Tokio's for waits.
     #[must_use]
     pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
         self.timer = Some(timer);
         self
     }
 
-    /// Looks names up otherwise than the operating system does. The policy holds for its answers too.
+    /// Resolves names otherwise than the operating system does. The policy holds for the answers too.
     #[must_use]
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
@@ -142,6 +146,22 @@ impl HttpClientBuilder {
     pub fn trust_pem(mut self, pem: &[u8]) -> Result<Self> {
         self.roots.extend(tls::parse_pem(pem)?);
         Ok(self)
+    }
+
+    /// Trusts the root certificates of this PEM file besides the system's; `None` adds none.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming the option `ca_file`, for a file that cannot be read, is larger than 1 MiB, or is no PEM.
+    pub fn trust_file(self, ca_file: Option<&Path>) -> Result<Self> {
+        let Some(path) = ca_file else { return Ok(self) };
+        let unfit = |why: &str| {
+            Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_ROOTS_BYTES} bytes"))
+        };
+        let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
+        if !about.is_file() || about.len() > MAX_ROOTS_BYTES {
+            return Err(unfit("is no regular file, or too large"));
+        }
+        self.trust_pem(&std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))?)
     }
 
     /// The client.
@@ -231,8 +251,8 @@ impl HttpClient {
         }
     }
 
-    /// Makes a call and hands over the reply whatever its status, for those who read more from it than
-    /// a status tells; [`Reply::error`] is what [`HttpClient::request`] would have said.
+    /// Makes a call and returns the reply whatever its status, for callers that read more from it than the status;
+    /// [`Reply::error`] is the error that [`HttpClient::request`] would have returned.
     ///
     /// # Errors
     /// `egress_denied` where policy refuses; `too_large` for a request or reply over its cap;
@@ -330,6 +350,13 @@ impl HttpClient {
             reply.header("retry-after").and_then(|value| parse_retry_after(value, self.shared.clock.now()));
         let limit = call.max_response_bytes.unwrap_or(self.shared.limits.max_response_bytes);
         if reply.is_success() {
+            // What the transport decoded has lost this header; the rest would pass for text.
+            if reply
+                .header("content-encoding")
+                .is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity"))
+            {
+                return Err(Failure::unread_encoding(call));
+            }
             reply.body = read(&mut response, call, limit).await?;
         } else {
             // The status says what matters; a body that is huge or broken does not change it.

@@ -1,5 +1,5 @@
-//! The one HTTP client of the workspace. Whatever it is told to call, by whomever, it reaches only what
-//! the operator allows, it ends, and it says nothing of what it carried.
+//! The one HTTP client of the workspace. Whatever it is told to call, and by whom, it reaches only what the operator
+//! allows, every call ends, and it reveals nothing of what it carried.
 //!
 //! - **Egress**: [`EgressPolicy`] admits public addresses by https, and other hosts only where listed.
 //!   Names are judged by the address that is then connected to, so no second answer of DNS can differ.
@@ -13,6 +13,7 @@
 //! - **Secrets**: keys are read by reference and handed out by tenant and run ([`Keyring`]), by patterns
 //!   that no two tenants meet in ([`TenantPattern`]); a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
 //!   and sizes, never paths, parameters, headers or bodies.
+//! - **Memory services**: [`service`] has what providers over one (mem0, mem9) share.
 //!
 //! TLS is rustls with the ring provider and the operating system's roots.
 //!
@@ -34,34 +35,26 @@
 //! # Ok(()) }
 //! ```
 
-mod address;
-mod breaker;
 mod call;
 mod client;
-mod endpoint;
-mod failure;
+mod egress;
 mod keys;
-mod origin;
-mod policy;
-mod reply;
-mod resolve;
-mod retry;
-mod secret;
-mod tenancy;
-mod timer;
+pub mod service;
 mod tls;
 
-pub use crate::address::AddressClass;
-pub use crate::breaker::BreakerPolicy;
-pub use crate::call::{Call, CallKind, Credential, Method};
+pub use crate::call::breaker::BreakerPolicy;
+pub use crate::call::kind::{CallKind, Method};
+pub use crate::call::reply::Reply;
+pub use crate::call::request::{Call, Credential};
+pub use crate::call::retry::RetryPolicy;
+pub use crate::call::timer::{Timer, TokioTimer};
 pub use crate::client::{HttpClient, HttpClientBuilder, Limits};
-pub use crate::endpoint::Endpoint;
-pub use crate::keys::{KeyOptions, KeyRef, Keyring, Tenancy, scope_id};
-pub use crate::origin::{MAX_URL_BYTES, Origin};
-pub use crate::policy::EgressPolicy;
-pub use crate::reply::Reply;
-pub use crate::resolve::{Resolver, SystemResolver};
-pub use crate::retry::RetryPolicy;
-pub use crate::secret::{MAX_SECRET_BYTES, SecretSource};
-pub use crate::tenancy::{PLACEHOLDER, PatternOf, TenantPattern};
-pub use crate::timer::{Timer, TokioTimer};
+pub use crate::egress::address::AddressClass;
+pub use crate::egress::endpoint::Endpoint;
+pub use crate::egress::origin::{MAX_URL_BYTES, Origin};
+pub use crate::egress::policy::EgressPolicy;
+pub use crate::egress::resolve::{Resolver, SystemResolver};
+pub use crate::keys::keyring::Keyring;
+pub use crate::keys::options::{KeyOptions, KeyRef, Tenancy, scope_id};
+pub use crate::keys::secret::{MAX_SECRET_BYTES, SecretSource};
+pub use crate::keys::tenancy::{PLACEHOLDER, PatternOf, TenantPattern};

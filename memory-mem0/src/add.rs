@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use memory_core::layer::{AddOptions, AddStatus, FactId, Message, Role};
 use memory_core::{Error, ErrorKind, Result, Secret};
+use memory_http::service::{Owner, Request};
 use memory_http::{CallKind, Method, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{Ask, Client};
+use crate::client::Client;
 use crate::config::Flavour;
 use crate::error;
 use crate::event;
-use crate::owner::Owner;
-use crate::rows::{check_metadata, fact_id};
+use crate::owner::SERVICE;
+use crate::rows::check_metadata;
 
 /// Adds messages. What cannot be known is `Unknown`, and nothing is sent a second time that may have arrived.
 pub(crate) async fn add(
@@ -46,7 +47,7 @@ pub(crate) async fn add(
         Flavour::SelfHosted => &["memories"],
         Flavour::Platform => &["v3", "memories", "add", ""],
     };
-    let ask = Ask::of(Method::Post, path, timeout).body(body).kind(CallKind::NotIdempotent);
+    let ask = Request::new(Method::Post, path, timeout).body(body).kind(CallKind::NotIdempotent);
     let reply = match client.exchange(ask, Some(key)).await {
         Ok(reply) => reply,
         Err(error) if error.kind() == ErrorKind::OutcomeUnknown => return Ok(AddStatus::Unknown),
@@ -104,7 +105,7 @@ pub(crate) fn stored(rows: Vec<AddedRow>, owner: &Owner) -> Result<Vec<FactId>> 
         else {
             continue;
         };
-        ids.push(fact_id(&id)?);
+        ids.push(SERVICE.fact_id(&id)?);
     }
     let distinct: BTreeSet<&FactId> = ids.iter().collect();
     if distinct.len() != ids.len() {
@@ -121,7 +122,7 @@ fn status(flavour: Flavour, key: &Secret, owner: &Owner, reply: &Reply) -> Resul
             stored(rows, owner).map(AddStatus::Done)
         }
         (Flavour::Platform, _, Some("PENDING" | "RUNNING" | "SUCCEEDED")) => match added.event_id {
-            Some(id) => event::bind(key, &owner.scope, &id).map(|event| AddStatus::Pending(Some(event))),
+            Some(id) => event::bind(key, owner.scope(), &id).map(|event| AddStatus::Pending(Some(event))),
             None => Ok(AddStatus::Pending(None)),
         },
         _ => Err(unclear()),

@@ -1,4 +1,4 @@
-//! What an operator says of a mem0: [`Mem0Options`].
+//! The options of a mem0: [`Mem0Options`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,18 +6,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use memory_core::{Error, Result};
+use memory_http::service::{
+    DEFAULT_ADD_TIMEOUT_MS, DEFAULT_MAX_REPLY_BYTES, DEFAULT_TIMEOUT_MS, check_limits,
+};
 use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
 use serde::Deserialize;
 
 /// Where mem0's own Platform is.
 pub const PLATFORM_BASE_URL: &str = "https://api.mem0.ai";
 
-/// Longest wait that may be configured.
-const MAX_TIMEOUT_MS: u64 = 600_000;
 /// Longest id, in bytes: what is longer its databases may cut.
 const MAX_ID_BYTES: usize = 255;
-/// Largest reply that may be configured, in bytes.
-const MAX_REPLY_BYTES: usize = 64 << 20;
 
 /// Which mem0 it is: they share a name, and neither paths nor headers nor replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -85,15 +84,15 @@ fn default_tenancy() -> Tenancy {
 }
 
 fn default_timeout_ms() -> u64 {
-    30_000
+    DEFAULT_TIMEOUT_MS
 }
 
 fn default_add_timeout_ms() -> u64 {
-    120_000
+    DEFAULT_ADD_TIMEOUT_MS
 }
 
 fn default_max_reply_bytes() -> usize {
-    16 << 20
+    DEFAULT_MAX_REPLY_BYTES
 }
 
 impl Mem0Options {
@@ -136,19 +135,14 @@ impl Mem0Options {
     pub fn check(&self) -> Result<()> {
         self.endpoint()?;
         self.keys().check()?;
-        for (field, millis) in [
-            ("timeout_ms", self.timeout_ms),
-            ("add_timeout_ms", self.add_timeout_ms),
-            ("forget_timeout_ms", self.forget_timeout_ms),
-        ] {
-            if !(1..=MAX_TIMEOUT_MS).contains(&millis) {
-                return Err(Error::invalid(format!("`{field}` must be 1 to {MAX_TIMEOUT_MS}, not {millis}")));
-            }
-        }
-        if !(1_024..=MAX_REPLY_BYTES).contains(&self.max_reply_bytes) {
-            return Err(Error::invalid(format!("`max_reply_bytes` must be 1,024 to {MAX_REPLY_BYTES}")));
-        }
-        Ok(())
+        check_limits(
+            &[
+                ("timeout_ms", self.timeout_ms),
+                ("add_timeout_ms", self.add_timeout_ms),
+                ("forget_timeout_ms", self.forget_timeout_ms),
+            ],
+            self.max_reply_bytes,
+        )
     }
 
     /// Where it is.
@@ -165,19 +159,9 @@ impl Mem0Options {
     /// Where its keys are.
     pub(crate) fn keys(&self) -> KeyOptions {
         let mut keys = KeyOptions::new(self.tenancy);
-        if self.api_key_env.is_some() || self.api_key_file.is_some() {
-            let mut shared = KeyRef::default();
-            shared.env.clone_from(&self.api_key_env);
-            shared.file.clone_from(&self.api_key_file);
-            keys.shared = Some(shared);
-        }
+        keys.shared = KeyRef::named(self.api_key_env.as_deref(), self.api_key_file.as_deref());
         keys.tenants = self.tenant_keys.clone();
-        if self.tenant_key_env.is_some() || self.tenant_key_file.is_some() {
-            let mut pattern = KeyRef::default();
-            pattern.env.clone_from(&self.tenant_key_env);
-            pattern.file.clone_from(&self.tenant_key_file);
-            keys.tenant_pattern = Some(pattern);
-        }
+        keys.tenant_pattern = KeyRef::named(self.tenant_key_env.as_deref(), self.tenant_key_file.as_deref());
         keys.prefix.clone_from(&self.prefix);
         keys.max_id_bytes = Some(MAX_ID_BYTES);
         keys.run_credential.clone_from(&self.run_credential);
@@ -197,7 +181,7 @@ impl Mem0Options {
     }
 }
 
-/// Shows flavour, tenancy and origin; of keys nothing.
+/// Shows flavour, tenancy and origin, and nothing of keys.
 impl fmt::Debug for Mem0Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mem0Options")

@@ -1,4 +1,4 @@
-//! What mem0 means by a status that is not 2xx. Its words may repeat what was sent, so they are never repeated.
+//! What a status other than 2xx means at mem0. The message of a reply may quote what was sent, so it is never repeated.
 
 use memory_core::{Error, ErrorKind, Retry};
 use memory_http::Reply;

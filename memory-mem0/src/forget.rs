@@ -1,18 +1,19 @@
-//! `forget`: fetched and compared first, and looked for afterwards.
+//! `forget`: each memory is fetched and compared first, and looked for again afterwards.
 
 use std::time::Duration;
 
 use memory_core::layer::{FactId, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Result, Secret};
+use memory_http::service::{Forgetting, Owner, Request, is_uuid, some_may_remain};
 use memory_http::{CallKind, Method};
 
-use crate::client::{Ask, Client};
+use crate::client::Client;
 use crate::config::{Flavour, Mem0Options};
 use crate::listing::{MOST, platform_list, self_hosted_list};
-use crate::owner::{Owner, is_uuid};
+use crate::owner::SERVICE;
 use crate::rows::Row;
 
-/// First wait before looking again whether something is gone; it doubles.
+/// First wait before looking again whether a memory is gone; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// Longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -24,7 +25,7 @@ fn path_of(flavour: Flavour, id: &str) -> Vec<&str> {
     }
 }
 
-/// Whether the memory is there and the owner's. Another's is not there.
+/// Whether the memory exists and is the owner's. Somebody else's counts as absent.
 async fn is_owned(
     client: &Client,
     key: &Secret,
@@ -33,8 +34,8 @@ async fn is_owned(
     options: &Mem0Options,
 ) -> Result<bool> {
     let path = path_of(client.flavour, id);
-    let reply = client.exchange(Ask::of(Method::Get, &path, options.timeout()), Some(key)).await?;
-    // The Platform also calls an id malformed that it never gave.
+    let reply = client.exchange(Request::new(Method::Get, &path, options.timeout()), Some(key)).await?;
+    // The Platform also calls an id malformed that it never issued.
     if reply.status() == 404 || (reply.status() == 400 && client.flavour == Flavour::Platform) {
         return Ok(false);
     }
@@ -50,7 +51,7 @@ async fn is_owned(
     Ok(row.user_id.as_deref() == Some(owner.id()))
 }
 
-/// Forgets one; whether it was there.
+/// Forgets one memory; returns whether it existed.
 async fn forget_one(
     client: &Client,
     key: &Secret,
@@ -63,10 +64,10 @@ async fn forget_one(
         return Ok(false);
     }
     let path = path_of(client.flavour, id.as_str());
-    let ask = Ask::of(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
+    let ask = Request::new(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
     let reply = client.exchange(ask, Some(key)).await?;
     if reply.status() == 404 {
-        // Gone since: by a repetition of this very call, or by another.
+        // Already gone: deleted by a repetition of this very call, or by another.
         return Ok(true);
     }
     if let Some(error) = client.error_of(&reply) {
@@ -81,7 +82,7 @@ async fn forget_one(
     Ok(true)
 }
 
-/// Forgets these; those that are not the owner's are told and left alone.
+/// Forgets these; ids that are not the owner's are reported and left alone.
 pub(crate) async fn forget_ids(
     client: &Client,
     key: &Secret,
@@ -89,22 +90,15 @@ pub(crate) async fn forget_ids(
     ids: &[FactId],
     options: &Mem0Options,
 ) -> Result<ForgetOutcome> {
-    let mut forgotten = 0_u64;
-    let mut not_found = Vec::new();
+    let mut forgetting = Forgetting::new(SERVICE);
     for id in ids {
-        match forget_one(client, key, owner, id, options).await {
-            Ok(true) => forgotten = forgotten.saturating_add(1),
-            Ok(false) => not_found.push(id.clone()),
-            Err(error) if forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
-            Err(error) => return Err(some_may_be_gone(Some(forgotten)).with_source(error)),
-        }
+        let was_there = forget_one(client, key, owner, id, options).await;
+        forgetting.note(id, was_there)?;
     }
-    let mut outcome = ForgetOutcome::new(Some(forgotten));
-    outcome.not_found = not_found;
-    Ok(outcome)
+    Ok(forgetting.outcome())
 }
 
-/// Forgets everything of the owner's, and nothing else: the one filter that is sent is its id.
+/// Forgets everything of the owner and nothing else: the only filter that is sent is its id.
 pub(crate) async fn forget_all(
     client: &Client,
     key: &Secret,
@@ -120,10 +114,12 @@ pub(crate) async fn forget_all(
         Flavour::SelfHosted => &["memories"],
         Flavour::Platform => &["v1", "memories", ""],
     };
-    let ask = Ask::of(Method::Delete, path, options.timeout()).with(&parameters).kind(CallKind::Idempotent);
+    let ask = Request::new(Method::Delete, path, options.timeout())
+        .parameters(&parameters)
+        .kind(CallKind::Idempotent);
     let reply = client.exchange(ask, Some(key)).await?;
     if reply.status() == 403 {
-        // On a self-hosted server only an administrator's key may do it at once.
+        // On a self-hosted server only an administrator's key may delete by filter.
         return one_by_one(client, key, owner, options).await;
     }
     if let Some(error) = client.error_of(&reply) {
@@ -132,7 +128,7 @@ pub(crate) async fn forget_all(
     let mut wait = FIRST_WAIT;
     while !left(client, key, owner, options)
         .await
-        .map_err(|error| some_may_be_gone(None).with_source(error))?
+        .map_err(|error| some_may_remain(SERVICE, None).with_source(error))?
         .is_empty()
     {
         pause(&mut wait).await;
@@ -148,7 +144,7 @@ fn page_of(flavour: Flavour) -> usize {
     }
 }
 
-/// What is there, as far as one listing goes.
+/// The owner's memories, as far as one listing goes.
 async fn left(client: &Client, key: &Secret, owner: &Owner, options: &Mem0Options) -> Result<Vec<FactId>> {
     let facts = match client.flavour {
         Flavour::SelfHosted => self_hosted_list(client, key, owner, options).await?,
@@ -173,20 +169,8 @@ async fn one_by_one(
         let gone = round.forgotten.unwrap_or(0);
         forgotten = forgotten.saturating_add(gone);
         if gone == 0 {
-            return Err(some_may_be_gone(Some(forgotten)));
+            return Err(some_may_remain(SERVICE, Some(forgotten)));
         }
-    }
-}
-
-/// The end of a forgetting of which not everything is known.
-pub(crate) fn some_may_be_gone(forgotten: Option<u64>) -> Error {
-    let error = Error::new(
-        ErrorKind::OutcomeUnknown,
-        "mem0 did not say of everything whether it is forgotten; list the facts, and forget again what is left",
-    );
-    match forgotten {
-        Some(forgotten) => error.with_detail("forgotten", forgotten),
-        None => error,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The facet: who asks, with which key, about whom.
+//! The facet: which run asks, with which key, about which owner.
 
 use async_trait::async_trait;
 use memory_core::layer::{
@@ -7,27 +7,20 @@ use memory_core::layer::{
 };
 use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
 use memory_http::Method;
+use memory_http::service::{Owner, Request, forget_within};
 use serde::Deserialize;
 
 use crate::add::{AddedRow, add, stored};
-use crate::client::Ask;
 use crate::config::Flavour;
 use crate::event;
-use crate::forget::{forget_all, forget_ids, some_may_be_gone};
+use crate::forget::{forget_all, forget_ids};
 use crate::listing;
-use crate::owner::Owner;
+use crate::owner::SERVICE;
 use crate::provider::Mem0Provider;
 
 impl Mem0Provider {
-    /// Refuses a scope of another tenant than the run's, also without `Checked`.
     fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
-        if run.tenant == scope.tenant {
-            return Owner::of(&self.keys, scope);
-        }
-        Err(Error::new(
-            ErrorKind::ScopeDenied,
-            "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
-        ))
+        SERVICE.owner_for(&self.keys, run, scope)
     }
 
     /// Forgets within the deadline.
@@ -45,10 +38,7 @@ impl Mem0Provider {
                 _ => Err(Error::unsupported(Op::Forget.as_str(), self.name())),
             }
         };
-        match tokio::time::timeout(options.forget_timeout(), work).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(some_may_be_gone(None)),
-        }
+        forget_within(SERVICE, options.forget_timeout(), work).await
     }
 }
 
@@ -80,8 +70,10 @@ impl MemoryLayer for Mem0Provider {
         let key = self.keys.of(run)?;
         let remote = event::unbind(&key, scope, id)?;
         let path = ["v1", "event", remote, ""];
-        let reply =
-            self.client.exchange(Ask::of(Method::Get, &path, self.options.timeout()), Some(&key)).await?;
+        let reply = self
+            .client
+            .exchange(Request::new(Method::Get, &path, self.options.timeout()), Some(&key))
+            .await?;
         if reply.status() == 404 {
             return Err(event::unknown());
         }
@@ -116,7 +108,7 @@ fn told(event: Event, asked: &str, owner: &Owner) -> Result<EventStatus> {
     match event.status.as_str() {
         "PENDING" | "RUNNING" => Ok(EventStatus::Pending),
         "SUCCEEDED" => stored(event.results.unwrap_or_default(), owner).map(EventStatus::Done),
-        // Its reason may repeat what was said.
+        // Its reason may quote what was said.
         "FAILED" => Ok(EventStatus::Failed("mem0 could not work it out; its dashboard says why".to_owned())),
         _ => Err(Error::new(ErrorKind::Corrupt, "mem0 gives an event a status that is none")),
     }

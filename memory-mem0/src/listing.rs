@@ -1,23 +1,22 @@
-//! `recall` and `facts`: what is asked, and where a page ends.
+//! `recall` and `facts`: their requests, and where a page ends.
 
 use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
-use memory_core::{Cursor, Error, ErrorKind, Key, Result, Scope, Secret};
+use memory_core::{Error, ErrorKind, Result, Secret};
 use memory_http::Method;
+use memory_http::service::{Cursors, Owner, Request};
 use serde_json::{Value, json};
 
-use crate::client::{Ask, Client};
+use crate::client::Client;
 use crate::config::{Flavour, Mem0Options};
-use crate::owner::Owner;
 use crate::rows::{Rows, facts as facts_of};
 
 /// Most memories that a self-hosted server lists, and most that a search asks for.
 pub(crate) const MOST: usize = 1_000;
 /// Largest page of the Platform's.
 const PLATFORM_PAGE: usize = 200;
-/// What cursors are made for.
-const CURSOR: &str = "mem0.facts";
+const CURSORS: Cursors = Cursors("mem0.facts");
 
-/// Finds facts. The threshold is the server's to apply, to the cosine behind its scores; never here again.
+/// Finds facts. The server applies the threshold to the cosine behind its scores; it is not applied here again.
 pub(crate) async fn recall(
     client: &Client,
     key: &Secret,
@@ -33,7 +32,7 @@ pub(crate) async fn recall(
         Flavour::SelfHosted => &["search"],
         Flavour::Platform => &["v3", "memories", "search", ""],
     };
-    let reply = client.request(Ask::of(Method::Post, path, options.timeout()).body(body), key).await?;
+    let reply = client.request(Request::new(Method::Post, path, options.timeout()).body(body), key).await?;
     let rows: Rows = reply.trusted_json()?;
     let mut facts = facts_of(rows.results, owner, true)?;
     facts.sort_by(|a, b| b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0)));
@@ -55,7 +54,7 @@ pub(crate) async fn facts(
     }
 }
 
-/// Everything that a self-hosted server lists of an owner, in the order of time and id.
+/// Everything that a self-hosted server lists of an owner, ordered by time and id.
 pub(crate) async fn self_hosted_list(
     client: &Client,
     key: &Secret,
@@ -64,7 +63,7 @@ pub(crate) async fn self_hosted_list(
 ) -> Result<Vec<Fact>> {
     let most = MOST.to_string();
     let parameters = [("user_id", owner.id()), ("top_k", most.as_str())];
-    let ask = Ask::of(Method::Get, &["memories"], options.timeout()).with(&parameters);
+    let ask = Request::new(Method::Get, &["memories"], options.timeout()).parameters(&parameters);
     let rows: Rows = client.request(ask, key).await?.trusted_json()?;
     let mut facts = facts_of(rows.results, owner, false)?;
     facts.sort_by(|a, b| place(a).cmp(&place(b)));
@@ -85,9 +84,9 @@ async fn self_hosted_page(
 ) -> Result<FactsPage> {
     let after = match &query.cursor {
         Some(cursor) => {
-            let text = read_cursor(&owner.scope, cursor)?;
-            let (at, id) = text.split_once('/').ok_or_else(foreign)?;
-            Some((at.parse::<i64>().map_err(|_| foreign())?, id.to_owned()))
+            let text = CURSORS.read(owner.scope(), cursor)?;
+            let (at, id) = text.split_once('/').ok_or_else(Cursors::foreign)?;
+            Some((at.parse::<i64>().map_err(|_| Cursors::foreign())?, id.to_owned()))
         }
         None => None,
     };
@@ -109,14 +108,14 @@ async fn self_hosted_page(
     let next = match page.last() {
         Some(last) if more => {
             let (at, id) = place(last);
-            Some(write_cursor(&owner.scope, &format!("{at}/{id}"))?)
+            Some(CURSORS.write(owner.scope(), &format!("{at}/{id}"))?)
         }
         _ => None,
     };
     Ok(FactsPage::new(page, next))
 }
 
-/// The cursor is how many have been seen; where the Platform says that the next page is, is never looked at.
+/// The cursor is the number of facts seen. The Platform's URL of the next page is never followed.
 async fn platform_page(
     client: &Client,
     key: &Secret,
@@ -125,7 +124,9 @@ async fn platform_page(
     options: &Mem0Options,
 ) -> Result<FactsPage> {
     let seen = match &query.cursor {
-        Some(cursor) => read_cursor(&owner.scope, cursor)?.parse::<usize>().map_err(|_| foreign())?,
+        Some(cursor) => {
+            CURSORS.read(owner.scope(), cursor)?.parse::<usize>().map_err(|_| Cursors::foreign())?
+        }
         None => 0,
     };
     let mut size = query.limit.min(PLATFORM_PAGE);
@@ -136,7 +137,7 @@ async fn platform_page(
     let page = seen.checked_div(size).unwrap_or(0).saturating_add(1);
     let (facts, more) = platform_list(client, key, owner, page, size, options).await?;
     let next = if more && !facts.is_empty() {
-        Some(write_cursor(&owner.scope, &seen.saturating_add(facts.len()).to_string())?)
+        Some(CURSORS.write(owner.scope(), &seen.saturating_add(facts.len()).to_string())?)
     } else {
         None
     };
@@ -154,8 +155,8 @@ pub(crate) async fn platform_list(
 ) -> Result<(Vec<Fact>, bool)> {
     let (page, size_text) = (page.to_string(), size.to_string());
     let parameters = [("page", page.as_str()), ("page_size", size_text.as_str())];
-    let ask = Ask::of(Method::Post, &["v3", "memories", ""], options.timeout())
-        .with(&parameters)
+    let ask = Request::new(Method::Post, &["v3", "memories", ""], options.timeout())
+        .parameters(&parameters)
         .body(json!({ "filters": { "user_id": owner.id() } }));
     let rows: Rows = client.request(ask, key).await?.trusted_json()?;
     let more = rows.next.as_ref().is_some_and(|next| !matches!(next, Value::Null | Value::Bool(false)));
@@ -163,16 +164,4 @@ pub(crate) async fn platform_list(
         return Err(Error::new(ErrorKind::Corrupt, "mem0 answered with a larger page than was asked for"));
     }
     Ok((facts_of(rows.results, owner, false)?, more))
-}
-
-fn write_cursor(scope: &Scope, place: &str) -> Result<String> {
-    Ok(Cursor::after_key(scope, CURSOR, &Key::new(place)?).as_str().to_owned())
-}
-
-fn read_cursor(scope: &Scope, cursor: &str) -> Result<String> {
-    Ok(Cursor::from_text(cursor).key(scope, CURSOR)?.as_str().to_owned())
-}
-
-fn foreign() -> Error {
-    Error::invalid("the cursor is not one that this listing returned; start again without a cursor")
 }

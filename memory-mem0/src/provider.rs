@@ -1,23 +1,20 @@
 //! The provider: what is served, and whether it can be served now.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::layer::Forget;
 use memory_core::{
-    Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus, IdGen,
-    MemoryLayer, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+    Capabilities, Clock, Consistency, EmbeddingOwner, ErrorKind, Health, IdGen, MemoryLayer, Provider,
+    Result, Scope, ScopeId, ScopeKind, TenantId,
 };
-use memory_http::{EgressPolicy, HttpClient, Keyring, Limits, Method};
+use memory_http::service::{self, Request};
+use memory_http::{EgressPolicy, HttpClient, Keyring, Method};
 
-use crate::client::{Ask, Client};
+use crate::client::Client;
 use crate::config::{Flavour, Mem0Options};
-use crate::owner::Owner;
-
-/// Largest file of root certificates, in bytes.
-const MAX_ROOTS_BYTES: u64 = 1 << 20;
+use crate::owner::SERVICE;
 
 /// A mem0, self-hosted or the Platform, as a conversational layer.
 ///
@@ -36,7 +33,7 @@ pub struct Mem0Provider {
 }
 
 impl Mem0Provider {
-    /// Reads the keys and makes a client of its own under `policy`; reaches nothing.
+    /// Reads the keys and makes an HTTP client of its own under `policy`; connects to nothing.
     ///
     /// # Errors
     /// `invalid_argument` for options out of range; `egress_denied` where the policy does not allow the base URL;
@@ -48,16 +45,11 @@ impl Mem0Provider {
         ids: Arc<dyn IdGen>,
     ) -> Result<Self> {
         options.check()?;
-        // A self-hosted server says nothing until its language model has answered.
-        let limits = Limits { idle_timeout: options.add_timeout(), ..Limits::default() };
-        let mut builder = HttpClient::builder(policy, clock, ids).limits(limits);
-        if let Some(path) = &options.ca_file {
-            builder = builder.trust_pem(&read_roots(path)?)?;
-        }
-        Self::with_client(options, builder.build()?)
+        let http = service::client(policy, clock, ids, options.add_timeout(), options.ca_file.as_deref())?;
+        Self::with_client(options, http)
     }
 
-    /// As [`Mem0Provider::open`], with a client that others may share.
+    /// As [`Mem0Provider::open`], with a client that can be shared.
     ///
     /// # Errors
     /// As [`Mem0Provider::open`].
@@ -67,34 +59,36 @@ impl Mem0Provider {
         Ok(Self { client, keys: Keyring::load(&options.keys())?, options })
     }
 
-    /// Whether the server answers, and takes a key that is configured.
-    async fn ask_health(&self) -> Result<String> {
+    /// Asks whether the server answers and accepts a configured key.
+    async fn ask_health(&self) -> Result<&'static str> {
         let (key, timeout) = (self.keys.configured().next(), self.options.timeout());
         match (self.client.flavour, key) {
             (Flavour::SelfHosted, key) => {
-                let alive = Ask::of(Method::Get, &["auth", "setup-status"], timeout);
+                let alive = Request::new(Method::Get, &["auth", "setup-status"], timeout);
                 let reply = self.client.exchange(alive, None).await?;
                 self.client.error_of(&reply).map_or(Ok(()), Err)?;
-                let Some(key) = key else { return Ok("reachable; runs bring their keys".to_owned()) };
-                // A listing of nobody's shows that the key is taken, and reads nothing.
+                let Some(key) = key else { return Ok("reachable; runs bring their keys") };
+                // Listing the memories of a user that does not exist shows that the key is accepted, and reads nothing.
                 let parameters = [("user_id", "m1.health"), ("top_k", "1")];
                 self.client
-                    .request(Ask::of(Method::Get, &["memories"], timeout).with(&parameters), key)
+                    .request(Request::new(Method::Get, &["memories"], timeout).parameters(&parameters), key)
                     .await?;
             }
             (Flavour::Platform, Some(key)) => {
-                self.client.request(Ask::of(Method::Get, &["v1", "ping", ""], timeout), key).await?;
+                self.client.request(Request::new(Method::Get, &["v1", "ping", ""], timeout), key).await?;
             }
             (Flavour::Platform, None) => {
-                let reply =
-                    self.client.exchange(Ask::of(Method::Get, &["v1", "ping", ""], timeout), None).await?;
+                let reply = self
+                    .client
+                    .exchange(Request::new(Method::Get, &["v1", "ping", ""], timeout), None)
+                    .await?;
                 if reply.status() >= 500 {
                     self.client.error_of(&reply).map_or(Ok(()), Err)?;
                 }
-                return Ok("reachable; runs bring their keys".to_owned());
+                return Ok("reachable; runs bring their keys");
             }
         }
-        Ok("reachable, and takes the key".to_owned())
+        Ok("reachable, and takes the key")
     }
 }
 
@@ -126,21 +120,18 @@ impl Provider for Mem0Provider {
     }
 
     async fn health(&self) -> Result<Health> {
-        Ok(match self.ask_health().await {
-            Ok(message) => Health::new(HealthStatus::Ok, message),
-            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
-        })
+        Ok(service::health(self.ask_health().await))
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
-        self.forget_within(&key, &Owner::of(&self.keys, &scope)?, Forget::All).await.map_err(|error| {
-            match error.kind() {
+        self.forget_within(&key, &SERVICE.owner(&self.keys, &scope)?, Forget::All).await.map_err(
+            |error| match error.kind() {
                 ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
                 _ => error,
-            }
-        })?;
+            },
+        )?;
         self.keys.forget_run(tenant, root_run);
         Ok(())
     }
@@ -153,15 +144,4 @@ impl fmt::Debug for Mem0Provider {
             .field("keys", &self.keys)
             .finish_non_exhaustive()
     }
-}
-
-fn read_roots(path: &Path) -> Result<Vec<u8>> {
-    let unfit = |why: &str| {
-        Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_ROOTS_BYTES} bytes"))
-    };
-    let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
-    if !about.is_file() || about.len() > MAX_ROOTS_BYTES {
-        return Err(unfit("is no regular file, or too large"));
-    }
-    std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))
 }

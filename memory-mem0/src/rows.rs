@@ -1,15 +1,16 @@
-//! Rows of replies: read, held against their owner, and turned into facts.
+//! Rows of replies: read, checked against their owner, and turned into facts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use memory_core::layer::{Fact, FactId, ScoreKind};
-use memory_core::{Error, ErrorKind, Metadata, Result, Scalar};
+use memory_core::layer::{Fact, ScoreKind};
+use memory_core::{Error, Metadata, Result, Scalar};
+use memory_http::service::{Owner, distinct_facts, flat_metadata};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::owner::{Owner, is_uuid};
+use crate::owner::SERVICE;
 
-/// Names that mem0 keeps for itself: it drops them, reads a date from them, or takes them for logic.
+/// Names that mem0 reserves: it drops them, reads a date from them, or takes them for logic.
 const RESERVED: [&str; 27] = [
     "user_id",
     "agent_id",
@@ -40,7 +41,7 @@ const RESERVED: [&str; 27] = [
     "keywords",
 ];
 
-/// One memory, as a search, a listing or a fetch has it.
+/// One memory, as a search, a listing or a fetch returns it.
 #[derive(Deserialize)]
 pub(crate) struct Row {
     pub(crate) id: String,
@@ -56,13 +57,9 @@ pub(crate) struct Row {
 #[derive(Deserialize)]
 pub(crate) struct Rows {
     pub(crate) results: Vec<Row>,
-    /// Whether there is more. Where it leads is never looked at.
+    /// Whether there is more. The URL of the next page is never followed.
     #[serde(default)]
     pub(crate) next: Option<Value>,
-}
-
-fn wrong(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("mem0 answered with {what}; nothing of the reply is used"))
 }
 
 /// Facts of the rows of one reply: all the owner's, none twice.
@@ -70,72 +67,33 @@ fn wrong(what: &str) -> Error {
 /// # Errors
 /// `corrupt` for a reply that cannot be trusted.
 pub(crate) fn facts(rows: Vec<Row>, owner: &Owner, scored: bool) -> Result<Vec<Fact>> {
-    let mut seen = BTreeSet::new();
     let mut facts = Vec::with_capacity(rows.len());
     for row in rows {
         owner.check(row.user_id.as_deref())?;
-        let fact = fact(row, scored)?;
-        if !seen.insert(fact.id.clone()) {
-            return Err(wrong("the same memory twice"));
-        }
-        facts.push(fact);
+        facts.push(fact(row, scored)?);
     }
-    // One answer's scores are of one kind.
-    if facts.iter().any(|fact| fact.score.is_none()) {
-        for fact in &mut facts {
-            (fact.score, fact.score_kind) = (None, ScoreKind::None);
-        }
-    }
-    Ok(facts)
+    distinct_facts(SERVICE, facts)
 }
 
 /// The fact of a row whose owner has been checked.
 fn fact(row: Row, scored: bool) -> Result<Fact> {
-    let id = fact_id(&row.id)?;
-    let memory = row.memory.ok_or_else(|| wrong("a memory without words"))?;
+    let id = SERVICE.fact_id(&row.id)?;
+    let memory = row.memory.ok_or_else(|| SERVICE.corrupt("a memory without words"))?;
     let mut fact = Fact::new(id, memory);
     if let Some(score) = row.score.filter(|_| scored) {
         if !score.is_finite() {
-            return Err(wrong("a score that is no number"));
+            return Err(SERVICE.corrupt("a score that is no number"));
         }
         // A mean of cosine, BM25 and entities, over a different number of them in every answer.
         (fact.score, fact.score_kind) = (Some(score), ScoreKind::Rank);
     }
-    fact.metadata = metadata(row.metadata.unwrap_or_default());
+    fact.metadata = flat_metadata(row.metadata.unwrap_or_default());
     fact.created_at = row.created_at.and_then(|text| text.parse().ok());
     fact.provenance = row.attributed_to.filter(|who| who.len() <= 64 && !who.chars().any(char::is_control));
     Ok(fact)
 }
 
-/// An id that mem0 gave.
-///
-/// # Errors
-/// `corrupt` for one that is none.
-pub(crate) fn fact_id(id: &str) -> Result<FactId> {
-    if is_uuid(id) { FactId::new(id) } else { Err(wrong("a memory whose id is no UUID")) }
-}
-
-/// What of the metadata is flat; others may write there what this crate does not.
-fn metadata(members: BTreeMap<String, Value>) -> Metadata {
-    let scalar = |value: Value| match value {
-        Value::Bool(value) => Some(Scalar::Bool(value)),
-        Value::String(text) => Some(Scalar::Text(text)),
-        Value::Number(number) => {
-            number.as_i64().map(Scalar::Int).or_else(|| number.as_f64().map(Scalar::Float))
-        }
-        _ => None,
-    };
-    members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, scalar(value)?)))
-        .filter(|(name, value)| {
-            let one = Metadata::new().with(name, value.clone());
-            one.check().is_ok()
-        })
-        .collect()
-}
-
-/// Refuses metadata under names that mem0 reads otherwise.
+/// Refuses metadata under names that mem0 would misread.
 ///
 /// # Errors
 /// `invalid_argument`, naming the member.

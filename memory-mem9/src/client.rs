@@ -1,11 +1,8 @@
 //! Calls to mem9.
 
-use std::fmt;
-use std::time::Duration;
-
 use memory_core::{Error, ErrorKind, Result, Secret};
-use memory_http::{Call, CallKind, Credential, Endpoint, HttpClient, Method, Reply};
-use serde_json::Value;
+use memory_http::service::{Connection, Request};
+use memory_http::{Credential, Endpoint, HttpClient, Reply};
 
 use crate::config::Mem9Options;
 use crate::error;
@@ -15,89 +12,38 @@ pub(crate) const MEMORIES: [&str; 3] = ["v1alpha2", "mem9s", "memories"];
 /// What the key of a chain of spaces begins with.
 const CHAIN: &str = "chain_";
 
-/// One call, before it has a key.
-#[derive(Debug)]
-pub(crate) struct Ask<'a> {
-    method: Method,
-    path: &'a [&'a str],
-    parameters: &'a [(&'a str, &'a str)],
-    body: Option<Value>,
-    kind: CallKind,
-    timeout: Duration,
-}
-
-impl<'a> Ask<'a> {
-    /// A question: it changes nothing and may be repeated.
-    pub(crate) fn of(method: Method, path: &'a [&'a str], timeout: Duration) -> Self {
-        Self { method, path, parameters: &[], body: None, kind: CallKind::Safe, timeout }
-    }
-
-    pub(crate) fn with(mut self, parameters: &'a [(&'a str, &'a str)]) -> Self {
-        self.parameters = parameters;
-        self
-    }
-
-    pub(crate) fn body(mut self, body: Value) -> Self {
-        self.body = Some(body);
-        self
-    }
-
-    pub(crate) fn kind(mut self, kind: CallKind) -> Self {
-        self.kind = kind;
-        self
-    }
-}
-
 /// The connection to one mem9.
-#[derive(Clone)]
-pub(crate) struct Client {
-    http: HttpClient,
-    endpoint: Endpoint,
-    max_reply_bytes: usize,
-}
+#[derive(Clone, Debug)]
+pub(crate) struct Client(Connection);
 
 impl Client {
     pub(crate) fn new(options: &Mem9Options, http: HttpClient) -> Result<Self> {
-        let endpoint = Endpoint::parse(&options.base_url)?;
-        http.policy().check(&endpoint.url(&[], &[])?)?;
-        Ok(Self { http, endpoint, max_reply_bytes: options.max_reply_bytes })
+        Connection::new(http, Endpoint::parse(&options.base_url)?, options.max_reply_bytes).map(Self)
     }
 
     /// Makes a call, whatever status it ends with.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`]; `invalid_argument` for the key of a chain of spaces.
-    pub(crate) async fn exchange(&self, ask: Ask<'_>, key: Option<&Secret>) -> Result<Reply> {
-        let url = self.endpoint.url(ask.path, ask.parameters)?;
-        let mut call = Call::new(ask.method, &url)?
-            .kind(ask.kind)
-            .timeout(ask.timeout)
-            .max_response_bytes(self.max_reply_bytes);
-        if let Some(body) = &ask.body {
-            call = call.json(body)?;
-        }
-        if let Some(key) = key {
+    pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
+        let credential = |key: &Secret| {
             check_key(key)?;
-            call =
-                call.credential(Credential::header(self.endpoint.origin().clone(), "x-api-key", "", key)?)?;
-        }
-        self.http.exchange(call).await
+            Credential::header(self.0.origin().clone(), "x-api-key", "", key)
+        };
+        self.0.exchange(request, key.map(credential).transpose()?, None).await
     }
 
     /// Makes a call that must succeed.
     ///
     /// # Errors
     /// As [`Client::exchange`], and the typed error of the status.
-    pub(crate) async fn request(&self, ask: Ask<'_>, key: &Secret) -> Result<Reply> {
-        let reply = self.exchange(ask, Some(key)).await?;
-        match error::error_of(&reply) {
-            Some(error) => Err(error),
-            None => Ok(reply),
-        }
+    pub(crate) async fn request(&self, request: Request<'_>, key: &Secret) -> Result<Reply> {
+        let reply = self.exchange(request, Some(key)).await?;
+        error::error_of(&reply).map_or(Ok(reply), Err)
     }
 }
 
-/// Refuses a key that reads several spaces: what another tenant keeps in one of them would show.
+/// Refuses a key that reads several spaces, since memories of other tenants in them would show.
 ///
 /// # Errors
 /// `invalid_argument`.
@@ -109,10 +55,4 @@ pub(crate) fn check_key(key: &Secret) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
 }

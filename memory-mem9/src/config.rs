@@ -1,4 +1,4 @@
-//! What an operator says of a mem9: [`Mem9Options`].
+//! The options of a mem9: [`Mem9Options`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,18 +6,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use memory_core::{Error, Result};
+use memory_http::service::{
+    DEFAULT_ADD_TIMEOUT_MS, DEFAULT_MAX_REPLY_BYTES, DEFAULT_TIMEOUT_MS, check_limits,
+};
 use memory_http::{Endpoint, KeyOptions, KeyRef, Tenancy};
 use serde::Deserialize;
 
 /// Where mem9's own service is.
 pub const MEM9_BASE_URL: &str = "https://api.mem9.ai";
 
-/// Longest wait that may be configured: a little longer than the server's own nine minutes.
-const MAX_TIMEOUT_MS: u64 = 600_000;
-/// Longest id, in bytes: of what is longer mem9 stores nothing, and says that all is well.
+/// Longest id, in bytes: mem9 silently drops what has a longer one.
 const MAX_ID_BYTES: usize = 100;
-/// Largest reply that may be configured, in bytes.
-const MAX_REPLY_BYTES: usize = 64 << 20;
 
 /// How mem9 ranks what it recalls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -105,15 +104,15 @@ fn default_sync() -> bool {
 }
 
 fn default_timeout_ms() -> u64 {
-    30_000
+    DEFAULT_TIMEOUT_MS
 }
 
 fn default_add_timeout_ms() -> u64 {
-    120_000
+    DEFAULT_ADD_TIMEOUT_MS
 }
 
 fn default_max_reply_bytes() -> usize {
-    16 << 20
+    DEFAULT_MAX_REPLY_BYTES
 }
 
 impl Mem9Options {
@@ -154,37 +153,22 @@ impl Mem9Options {
         }
         Endpoint::parse(&self.base_url)?;
         self.keys().check()?;
-        for (field, millis) in [
-            ("timeout_ms", self.timeout_ms),
-            ("add_timeout_ms", self.add_timeout_ms),
-            ("forget_timeout_ms", self.forget_timeout_ms),
-        ] {
-            if !(1..=MAX_TIMEOUT_MS).contains(&millis) {
-                return Err(Error::invalid(format!("`{field}` must be 1 to {MAX_TIMEOUT_MS}, not {millis}")));
-            }
-        }
-        if !(1_024..=MAX_REPLY_BYTES).contains(&self.max_reply_bytes) {
-            return Err(Error::invalid(format!("`max_reply_bytes` must be 1,024 to {MAX_REPLY_BYTES}")));
-        }
-        Ok(())
+        check_limits(
+            &[
+                ("timeout_ms", self.timeout_ms),
+                ("add_timeout_ms", self.add_timeout_ms),
+                ("forget_timeout_ms", self.forget_timeout_ms),
+            ],
+            self.max_reply_bytes,
+        )
     }
 
     /// Where its keys are.
     pub(crate) fn keys(&self) -> KeyOptions {
         let mut keys = KeyOptions::new(self.tenancy);
-        if self.api_key_env.is_some() || self.api_key_file.is_some() {
-            let mut shared = KeyRef::default();
-            shared.env.clone_from(&self.api_key_env);
-            shared.file.clone_from(&self.api_key_file);
-            keys.shared = Some(shared);
-        }
+        keys.shared = KeyRef::named(self.api_key_env.as_deref(), self.api_key_file.as_deref());
         keys.tenants = self.tenant_keys.clone();
-        if self.tenant_key_env.is_some() || self.tenant_key_file.is_some() {
-            let mut pattern = KeyRef::default();
-            pattern.env.clone_from(&self.tenant_key_env);
-            pattern.file.clone_from(&self.tenant_key_file);
-            keys.tenant_pattern = Some(pattern);
-        }
+        keys.tenant_pattern = KeyRef::named(self.tenant_key_env.as_deref(), self.tenant_key_file.as_deref());
         keys.prefix.clone_from(&self.prefix);
         keys.max_id_bytes = Some(MAX_ID_BYTES);
         keys.run_credential.clone_from(&self.run_credential);
@@ -204,7 +188,7 @@ impl Mem9Options {
     }
 }
 
-/// Shows tenancy and origin; of keys nothing.
+/// Shows tenancy and origin, and nothing of keys.
 impl fmt::Debug for Mem9Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mem9Options")

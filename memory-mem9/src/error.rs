@@ -1,4 +1,4 @@
-//! What mem9 means by a status that is not 2xx. Its words may repeat what was sent, so they are read and never
+//! What a status other than 2xx means at mem9. The message of a reply may quote what was sent, so it is read and never
 //! repeated.
 
 use memory_core::{Error, ErrorKind, Retry};

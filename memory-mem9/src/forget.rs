@@ -1,25 +1,26 @@
-//! `forget`: fetched and compared first, since ids alone reach every memory of a space.
+//! `forget`: each memory is fetched and compared first, since an id alone reaches every memory of a space.
 
 use memory_core::layer::{FactId, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Result, Secret};
+use memory_http::service::{Forgetting, Owner, Request, is_uuid, some_may_remain};
 use memory_http::{CallKind, Method};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::client::{Ask, Client, MEMORIES};
+use crate::client::{Client, MEMORIES};
 use crate::config::Mem9Options;
 use crate::error;
 use crate::listing::{MOST, list};
-use crate::owner::{Owner, is_uuid};
+use crate::owner::SERVICE;
 use crate::rows::Row;
 
-/// Where one memory is.
+/// The path of one memory.
 fn path_of(id: &str) -> [&str; 4] {
     let [version, spaces, memories] = MEMORIES;
     [version, spaces, memories, id]
 }
 
-/// Forgets one; whether it was there.
+/// Forgets one memory; returns whether it existed.
 async fn forget_one(
     client: &Client,
     key: &Secret,
@@ -32,7 +33,7 @@ async fn forget_one(
         return Ok(false);
     }
     let path = path_of(id.as_str());
-    let reply = client.exchange(Ask::of(Method::Get, &path, options.timeout()), Some(key)).await?;
+    let reply = client.exchange(Request::new(Method::Get, &path, options.timeout()), Some(key)).await?;
     if reply.status() == 404 {
         return Ok(false);
     }
@@ -48,16 +49,16 @@ async fn forget_one(
     {
         return Ok(false);
     }
-    let ask = Ask::of(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
+    let ask = Request::new(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
     let reply = client.exchange(ask, Some(key)).await?;
     match reply.status() {
-        // Gone since, by another.
+        // Already gone, deleted by another.
         404 => Ok(true),
         _ => error::error_of(&reply).map_or(Ok(true), Err),
     }
 }
 
-/// Forgets these; those that are not the owner's are told and left alone.
+/// Forgets these; ids that are not the owner's are reported and left alone.
 pub(crate) async fn forget_ids(
     client: &Client,
     key: &Secret,
@@ -65,23 +66,16 @@ pub(crate) async fn forget_ids(
     ids: &[FactId],
     options: &Mem9Options,
 ) -> Result<ForgetOutcome> {
-    let mut forgotten = 0_u64;
-    let mut not_found = Vec::new();
+    let mut forgetting = Forgetting::new(SERVICE);
     for id in ids {
-        match forget_one(client, key, owner, id, options).await {
-            Ok(true) => forgotten = forgotten.saturating_add(1),
-            Ok(false) => not_found.push(id.clone()),
-            Err(error) if forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
-            Err(error) => return Err(some_may_be_gone(Some(forgotten)).with_source(error)),
-        }
+        let was_there = forget_one(client, key, owner, id, options).await;
+        forgetting.note(id, was_there)?;
     }
-    let mut outcome = ForgetOutcome::new(Some(forgotten));
-    outcome.not_found = not_found;
-    Ok(outcome)
+    Ok(forgetting.outcome())
 }
 
-/// Forgets everything of the owner's: mem9 has no call for it, so it is listed and deleted page by page, what was
-/// replaced by something newer too.
+/// Forgets everything of the owner. mem9 has no call for that, so its memories are listed and deleted page by page,
+/// including those that newer ones have replaced.
 pub(crate) async fn forget_all(
     client: &Client,
     key: &Secret,
@@ -90,7 +84,7 @@ pub(crate) async fn forget_all(
 ) -> Result<ForgetOutcome> {
     let forgotten = delete_all(client, key, owner, "active", options).await?;
     delete_all(client, key, owner, "archived", options).await.map_err(|error| {
-        if forgotten > 0 { some_may_be_gone(Some(forgotten)).with_source(error) } else { error }
+        if forgotten > 0 { some_may_remain(SERVICE, Some(forgotten)).with_source(error) } else { error }
     })?;
     Ok(ForgetOutcome::new(Some(forgotten)))
 }
@@ -118,32 +112,20 @@ async fn delete_all(
         let mut ids = Vec::new();
         for row in rows {
             owner.check(row.agent_id.as_deref())?;
-            ids.push(crate::rows::fact_id(&row.id)?.as_str().to_owned());
+            ids.push(SERVICE.fact_id(&row.id)?.as_str().to_owned());
         }
-        // Deleting what is deleted changes nothing.
-        let ask = Ask::of(Method::Post, &path, options.timeout())
+        // Deleting a deleted memory changes nothing.
+        let ask = Request::new(Method::Post, &path, options.timeout())
             .body(json!({ "ids": ids }))
             .kind(CallKind::Idempotent);
         let deleted = match client.request(ask, key).await {
             Ok(reply) => reply.trusted_json::<Deleted>()?.deleted,
             Err(error) if forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
-            Err(error) => return Err(some_may_be_gone(Some(forgotten)).with_source(error)),
+            Err(error) => return Err(some_may_remain(SERVICE, Some(forgotten)).with_source(error)),
         };
         forgotten = forgotten.saturating_add(deleted);
         if deleted == 0 {
-            return Err(some_may_be_gone(Some(forgotten)));
+            return Err(some_may_remain(SERVICE, Some(forgotten)));
         }
-    }
-}
-
-/// The end of a forgetting of which not everything is known.
-pub(crate) fn some_may_be_gone(forgotten: Option<u64>) -> Error {
-    let error = Error::new(
-        ErrorKind::OutcomeUnknown,
-        "mem9 did not say of everything whether it is forgotten; list the facts, and forget again what is left",
-    );
-    match forgotten {
-        Some(forgotten) => error.with_detail("forgotten", forgotten),
-        None => error,
     }
 }

@@ -1,4 +1,4 @@
-//! The facet: who asks, with which key, about whom.
+//! The facet: which run asks, with which key, about which owner.
 
 use async_trait::async_trait;
 use memory_core::layer::{
@@ -6,27 +6,21 @@ use memory_core::layer::{
     ForgetOutcome, Message, RecallQuery, Role,
 };
 use memory_core::{Error, ErrorKind, MemoryLayer, Op, Provider as _, Result, RunContext, Scope, Secret};
+use memory_http::service::{Owner, Request, forget_within};
 use memory_http::{CallKind, Method, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{Ask, MEMORIES};
+use crate::client::MEMORIES;
 use crate::error;
-use crate::forget::{forget_all, forget_ids, some_may_be_gone};
+use crate::forget::{forget_all, forget_ids};
 use crate::listing;
-use crate::owner::Owner;
+use crate::owner::SERVICE;
 use crate::provider::Mem9Provider;
 
 impl Mem9Provider {
-    /// Refuses a scope of another tenant than the run's, also without `Checked`.
     fn owner(&self, run: &RunContext, scope: &Scope) -> Result<Owner> {
-        if run.tenant == scope.tenant {
-            return Owner::of(&self.keys, scope);
-        }
-        Err(Error::new(
-            ErrorKind::ScopeDenied,
-            "the scope belongs to another tenant than the run; use a scope of the run's own tenant",
-        ))
+        SERVICE.owner_for(&self.keys, run, scope)
     }
 
     /// Forgets within the deadline.
@@ -44,14 +38,11 @@ impl Mem9Provider {
                 _ => Err(Error::unsupported(Op::Forget.as_str(), self.name())),
             }
         };
-        match tokio::time::timeout(options.forget_timeout(), work).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(some_may_be_gone(None)),
-        }
+        forget_within(SERVICE, options.forget_timeout(), work).await
     }
 }
 
-/// A message as mem9 hears it. It makes facts of what the user says; the rest helps it to understand.
+/// A message as mem9 takes it. mem9 makes facts of what the user says; the other messages are context.
 fn sent(message: &Message) -> Option<Value> {
     let role = match message.role {
         Role::User => "user",
@@ -67,7 +58,7 @@ struct Added {
     status: String,
 }
 
-/// What an answer says of an `add`. Neither names a fact; `accepted` does not even promise one.
+/// What a reply says of an `add`. No reply names a fact, and `accepted` does not even promise one.
 fn status(reply: &Reply) -> Result<AddStatus> {
     let added: Added = reply.trusted_json()?;
     match (reply.status(), added.status.as_str()) {
@@ -104,7 +95,7 @@ impl MemoryLayer for Mem9Provider {
             "session_id": self.keys.remote_id(&session)?,
             "sync": self.options.sync,
         });
-        let ask = Ask::of(Method::Post, &MEMORIES, self.options.add_timeout())
+        let ask = Request::new(Method::Post, &MEMORIES, self.options.add_timeout())
             .body(body)
             .kind(CallKind::NotIdempotent);
         let reply = match self.client.exchange(ask, Some(&key)).await {
@@ -121,7 +112,7 @@ impl MemoryLayer for Mem9Provider {
             return Err(error);
         }
         Ok(AddOutcome::new(status(&reply).unwrap_or_else(|error| {
-            // It took the words; only what it said of them cannot be trusted.
+            // mem9 took the messages; only its reply cannot be trusted.
             tracing::warn!(%error, "mem9 took an add and answered what cannot be trusted");
             AddStatus::Unknown
         })))

@@ -1,20 +1,19 @@
-//! `recall` and `facts`: what is asked, and where a page ends.
+//! `recall` and `facts`: their requests, and where a page ends.
 
 use memory_core::layer::{Fact, FactsPage, FactsQuery, RecallQuery};
-use memory_core::{Cursor, Error, ErrorKind, Key, Op, Result, Scope, Secret};
+use memory_core::{Error, ErrorKind, Op, Result, Secret};
 use memory_http::Method;
+use memory_http::service::{Cursors, Owner, Request};
 
-use crate::client::{Ask, Client, MEMORIES};
+use crate::client::{Client, MEMORIES};
 use crate::config::{Mem9Options, Ranking};
-use crate::owner::Owner;
 use crate::rows::{INSIGHT, Rows, facts as facts_of};
 
-/// Most rows that mem9 answers with; asked for more, it answers with 10.
+/// Most rows that mem9 returns; asked for more, it returns 10.
 pub(crate) const MOST: usize = 200;
-/// Longest question, in bytes: it travels in the URL, and proxies cut those.
+/// Longest query, in bytes: it travels in the URL, which proxies truncate.
 const MAX_QUESTION_BYTES: usize = 2_000;
-/// What cursors are made for.
-const CURSOR: &str = "mem9.facts";
+const CURSORS: Cursors = Cursors("mem9.facts");
 
 /// Finds facts. mem9 knows no threshold, so it is applied here, to the confidence.
 pub(crate) async fn recall(
@@ -42,7 +41,7 @@ pub(crate) async fn recall(
         ("memory_type", kinds),
         ("limit", limit.as_str()),
     ];
-    let ask = Ask::of(Method::Get, &MEMORIES, options.timeout()).with(&parameters);
+    let ask = Request::new(Method::Get, &MEMORIES, options.timeout()).parameters(&parameters);
     let rows: Rows = client.request(ask, key).await?.trusted_json()?;
     let mut facts = facts_of(rows.memories, owner, Some(options.ranking))?;
     if let Some(threshold) = query.threshold {
@@ -53,7 +52,7 @@ pub(crate) async fn recall(
     Ok(facts)
 }
 
-/// One page of facts. The cursor is how many rows have been seen.
+/// One page of facts. The cursor is the number of rows seen.
 pub(crate) async fn facts(
     client: &Client,
     key: &Secret,
@@ -62,7 +61,7 @@ pub(crate) async fn facts(
     options: &Mem9Options,
 ) -> Result<FactsPage> {
     let seen = match &query.cursor {
-        Some(cursor) => read_cursor(&owner.scope, cursor)?,
+        Some(cursor) => CURSORS.read(owner.scope(), cursor)?.parse().map_err(|_| Cursors::foreign())?,
         None => 0,
     };
     let size = query.limit.clamp(1, MOST);
@@ -77,11 +76,12 @@ pub(crate) async fn facts(
         None => count == size,
     };
     let facts = facts_of(rows.memories, owner, None)?;
-    let next = if more && count > 0 { Some(write_cursor(&owner.scope, behind)?) } else { None };
+    let next =
+        if more && count > 0 { Some(CURSORS.write(owner.scope(), &behind.to_string())?) } else { None };
     Ok(FactsPage::new(facts, next))
 }
 
-/// Rows of the owner's in a state, as they are.
+/// The owner's rows in this state, unchecked.
 pub(crate) async fn list(
     client: &Client,
     key: &Secret,
@@ -99,17 +99,6 @@ pub(crate) async fn list(
         ("limit", limit.as_str()),
         ("offset", offset.as_str()),
     ];
-    let ask = Ask::of(Method::Get, &MEMORIES, options.timeout()).with(&parameters);
+    let ask = Request::new(Method::Get, &MEMORIES, options.timeout()).parameters(&parameters);
     client.request(ask, key).await?.trusted_json()
-}
-
-fn write_cursor(scope: &Scope, seen: usize) -> Result<String> {
-    Ok(Cursor::after_key(scope, CURSOR, &Key::new(seen.to_string())?).as_str().to_owned())
-}
-
-fn read_cursor(scope: &Scope, cursor: &str) -> Result<usize> {
-    let key = Cursor::from_text(cursor).key(scope, CURSOR)?;
-    key.as_str().parse().map_err(|_| {
-        Error::invalid("the cursor is not one that this listing returned; start again without a cursor")
-    })
 }

@@ -1,12 +1,15 @@
-//! A scope as mem9 knows it.
+//! The id of a scope at mem9.
 
-use memory_core::{Error, ErrorKind, Result, Scope};
-use memory_http::{Keyring, scope_id};
+use memory_core::Scope;
+use memory_http::scope_id;
+use memory_http::service::Service;
+
+/// mem9, as messages name it.
+pub(crate) const SERVICE: Service = Service { name: "mem9", owner: "agent" };
 
 /// The `agent_id` that stands for a scope at mem9: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
 ///
-/// Of letters, digits and dots alone, and within the 100 characters above which mem9 stores nothing and says that
-/// all is well.
+/// Consists of letters, digits and dots, and stays within 100 characters: mem9 silently drops what has a longer id.
 ///
 /// ```
 /// let scope = memory_core::Scope::agent("acme", "planner")?;
@@ -19,68 +22,4 @@ use memory_http::{Keyring, scope_id};
 #[must_use]
 pub fn agent_id(scope: &Scope) -> String {
     scope_id(scope)
-}
-
-/// Whom a call is about. Nothing else ever goes into `agent_id`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    id: String,
-    pub(crate) scope: Scope,
-}
-
-impl Owner {
-    /// # Errors
-    /// `too_large` where the tenant's id is too long for the prefix that is configured.
-    pub(crate) fn of(keys: &Keyring, scope: &Scope) -> Result<Self> {
-        Ok(Self { id: keys.remote_id(scope)?, scope: scope.clone() })
-    }
-
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Holds what a reply says against it.
-    ///
-    /// # Errors
-    /// `corrupt` where the row is another's, or nobody's.
-    pub(crate) fn check(&self, agent_id: Option<&str>) -> Result<()> {
-        if agent_id == Some(self.id.as_str()) {
-            return Ok(());
-        }
-        tracing::warn!(scope = %self.id, "mem9 answered with a memory of another agent; the reply is refused");
-        Err(Error::new(
-            ErrorKind::Corrupt,
-            "mem9 answered with a memory of another agent, so nothing of the reply is used; check the server",
-        ))
-    }
-}
-
-/// Whether it is a UUID in its usual form, as all of mem9's ids are.
-pub(crate) fn is_uuid(id: &str) -> bool {
-    id.len() == 36
-        && id.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_of_harmless_characters_short_and_never_the_same() {
-        let mut seen = std::collections::BTreeSet::new();
-        for tenant in ["t", "t/agent", "a:b", "é", "**"] {
-            for id in ["a", "A", "a.", "../x", "x".repeat(100).as_str(), "x".repeat(256).as_str(), "b:user:a"]
-            {
-                for scope in [Scope::agent(tenant, id), Scope::user(tenant, id), Scope::run(tenant, id)] {
-                    let remote = agent_id(&scope.unwrap());
-                    assert!(remote.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.'), "{remote}");
-                    assert!(remote.len() <= 100);
-                    assert!(seen.insert(remote));
-                }
-            }
-        }
-    }
 }

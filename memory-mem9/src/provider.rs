@@ -1,26 +1,23 @@
 //! The provider: what is served, and whether it can be served now.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_core::layer::Forget;
 use memory_core::{
-    Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, HealthStatus, IdGen,
-    MemoryLayer, Provider, Result, Scope, ScopeId, ScopeKind, TenantId,
+    Capabilities, Clock, Consistency, EmbeddingOwner, Error, ErrorKind, Health, IdGen, MemoryLayer, Provider,
+    Result, Scope, ScopeId, ScopeKind, TenantId,
 };
-use memory_http::{EgressPolicy, HttpClient, Keyring, Limits, Method};
+use memory_http::service::{self, Request};
+use memory_http::{EgressPolicy, HttpClient, Keyring, Method};
 use serde::Deserialize;
 
-use crate::client::{Ask, Client, check_key};
+use crate::client::{Client, check_key};
 use crate::config::Mem9Options;
 use crate::error;
 use crate::listing::MOST;
-use crate::owner::Owner;
-
-/// Largest file of root certificates, in bytes.
-const MAX_ROOTS_BYTES: u64 = 1 << 20;
+use crate::owner::SERVICE;
 
 /// A mem9 as a conversational layer.
 ///
@@ -38,7 +35,7 @@ pub struct Mem9Provider {
 }
 
 impl Mem9Provider {
-    /// Reads the keys and makes a client of its own under `policy`; reaches nothing.
+    /// Reads the keys and makes an HTTP client of its own under `policy`; connects to nothing.
     ///
     /// # Errors
     /// `invalid_argument` for options out of range, without `preview`, and for keys of chains of spaces;
@@ -50,16 +47,11 @@ impl Mem9Provider {
         ids: Arc<dyn IdGen>,
     ) -> Result<Self> {
         options.check()?;
-        // It says nothing until its language model has answered.
-        let limits = Limits { idle_timeout: options.add_timeout(), ..Limits::default() };
-        let mut builder = HttpClient::builder(policy, clock, ids).limits(limits);
-        if let Some(path) = &options.ca_file {
-            builder = builder.trust_pem(&read_roots(path)?)?;
-        }
-        Self::with_client(options, builder.build()?)
+        let http = service::client(policy, clock, ids, options.add_timeout(), options.ca_file.as_deref())?;
+        Self::with_client(options, http)
     }
 
-    /// As [`Mem9Provider::open`], with a client that others may share.
+    /// As [`Mem9Provider::open`], with a client that can be shared.
     ///
     /// # Errors
     /// As [`Mem9Provider::open`].
@@ -71,16 +63,18 @@ impl Mem9Provider {
         Ok(Self { client, keys, options })
     }
 
-    /// Whether the server answers, and knows a key that is configured.
-    async fn ask_health(&self) -> Result<String> {
+    /// Asks whether the server answers and knows a configured key.
+    async fn ask_health(&self) -> Result<&'static str> {
         let timeout = self.options.timeout();
-        let reply = self.client.exchange(Ask::of(Method::Get, &["healthz"], timeout), None).await?;
+        let reply = self.client.exchange(Request::new(Method::Get, &["healthz"], timeout), None).await?;
         error::error_of(&reply).map_or(Ok(()), Err)?;
         let Some(key) = self.keys.configured().next() else {
-            return Ok("reachable; runs bring their keys".to_owned());
+            return Ok("reachable; runs bring their keys");
         };
-        let reply =
-            self.client.exchange(Ask::of(Method::Get, &["v1alpha2", "status"], timeout), Some(key)).await?;
+        let reply = self
+            .client
+            .exchange(Request::new(Method::Get, &["v1alpha2", "status"], timeout), Some(key))
+            .await?;
         let refused = |what: &'static str| Err(Error::new(ErrorKind::Unauthenticated, what));
         match reply.status() {
             401 | 404 => return refused("mem9 does not know the key; check where it is read from"),
@@ -88,7 +82,7 @@ impl Mem9Provider {
         }
         let space: Space = reply.trusted_json()?;
         match space.status.as_str() {
-            "active" => Ok("reachable, and the space is active".to_owned()),
+            "active" => Ok("reachable, and the space is active"),
             _ => refused("the space of the key is suspended"),
         }
     }
@@ -122,21 +116,18 @@ impl Provider for Mem9Provider {
     }
 
     async fn health(&self) -> Result<Health> {
-        Ok(match self.ask_health().await {
-            Ok(message) => Health::new(HealthStatus::Ok, message),
-            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
-        })
+        Ok(service::health(self.ask_health().await))
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         let Some(key) = self.keys.of_ended_run(tenant, root_run) else { return Ok(()) };
-        self.forget_within(&key, &Owner::of(&self.keys, &scope)?, Forget::All).await.map_err(|error| {
-            match error.kind() {
+        self.forget_within(&key, &SERVICE.owner(&self.keys, &scope)?, Forget::All).await.map_err(
+            |error| match error.kind() {
                 ErrorKind::OutcomeUnknown => error.with_retry(memory_core::Retry::Now),
                 _ => error,
-            }
-        })?;
+            },
+        )?;
         self.keys.forget_run(tenant, root_run);
         Ok(())
     }
@@ -149,15 +140,4 @@ impl fmt::Debug for Mem9Provider {
             .field("keys", &self.keys)
             .finish_non_exhaustive()
     }
-}
-
-fn read_roots(path: &Path) -> Result<Vec<u8>> {
-    let unfit = |why: &str| {
-        Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_ROOTS_BYTES} bytes"))
-    };
-    let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
-    if !about.is_file() || about.len() > MAX_ROOTS_BYTES {
-        return Err(unfit("is no regular file, or too large"));
-    }
-    std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))
 }

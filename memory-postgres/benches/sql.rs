@@ -14,8 +14,6 @@
     missing_docs
 )]
 
-#[path = "../tests/support/sql.rs"]
-mod sql;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -26,6 +24,8 @@ use memory_core::sql::{SqlValue, StatementOptions};
 use memory_core::{Checked, Provider, RunContext, Scope, ScopeId, TenantId};
 use memory_postgres::PostgresProvider;
 use tokio_postgres::{Client, Statement};
+
+use self::support::sql;
 
 const ROUNDS: i64 = 9;
 /// The two take turns in slices of so many statements each.

@@ -1,7 +1,7 @@
 //! PostgreSQL's errors as core errors.
 //!
-//! Neither the server's messages nor its details are kept: they quote stored values, statements and names. What stays is
-//! the SQLSTATE, which PostgreSQL's documentation explains.
+//! Neither the server's messages nor its details are kept, since they quote stored values, statements and names. What
+//! remains is the SQLSTATE, which PostgreSQL's documentation explains.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use memory_core::{Error, ErrorKind, Retry};
 use tokio_postgres::error::Severity;
 
-/// What a statement that got no answer may have done.
+/// What a statement without an answer may have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing: it only reads, or its transaction has yet to commit.
@@ -43,7 +43,7 @@ pub(crate) fn state_of(error: &Error) -> Option<&str> {
 }
 
 fn cause(error: &tokio_postgres::Error) -> Cause {
-    // The driver's own words are constants; those of the system and of TLS hold no secrets.
+    // The driver's messages are constants; those of the system and of TLS hold no secrets.
     let mut what = error.to_string();
     let source = std::error::Error::source(error);
     if let Some(io) = source.and_then(|source| source.downcast_ref::<std::io::Error>()) {
@@ -76,7 +76,7 @@ type Verdict = (ErrorKind, &'static str, Retry);
 const SOON: Retry = Retry::After(Duration::from_millis(100));
 const LATER: Retry = Retry::After(Duration::from_secs(1));
 
-/// What our function `check_run` raises.
+/// The SQLSTATE that our function `check_run` raises.
 const RUN_ENDED: &str = "ME001";
 
 fn of_state(state: &str) -> Verdict {
@@ -189,7 +189,7 @@ fn of_state(state: &str) -> Verdict {
 
 fn without_state(error: &tokio_postgres::Error, effect: Effect) -> Verdict {
     let text = error.to_string();
-    // The driver keeps its kinds to itself; these words are theirs.
+    // The driver does not expose the kinds of its errors; these are their messages.
     if text.contains("TLS handshake") {
         return (
             ErrorKind::Unavailable,
@@ -236,7 +236,7 @@ fn unknown() -> Verdict {
     )
 }
 
-/// A write whose answer never came.
+/// A write without an answer.
 pub(crate) fn outcome_unknown() -> Error {
     let (kind, message, retry) = unknown();
     Error::new(kind, message).with_retry(retry)
@@ -251,7 +251,7 @@ pub(crate) fn gone() -> Error {
     .with_retry(Retry::Now)
 }
 
-/// No connection could be had in time.
+/// No connection was free in time.
 pub(crate) fn no_connection() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -259,7 +259,7 @@ pub(crate) fn no_connection() -> Error {
     )
 }
 
-/// No answer came in time, and none can have had an effect.
+/// No answer came in time, and the statement had no effect.
 pub(crate) fn late() -> Error {
     Error::new(
         ErrorKind::Timeout,
@@ -273,10 +273,20 @@ pub(crate) fn closed() -> Error {
 }
 
 /// A stored row that this crate would not have written.
-#[allow(dead_code, reason = "of those who read rows")]
 pub(crate) fn malformed(what: &'static str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
         format!("a stored {what} is malformed; the table was changed by another program or is damaged"),
     )
+}
+
+/// Vectors are asked for where there is no embedder or no pgvector.
+pub(crate) fn vector_unsupported(operation: &'static str) -> Error {
+    Error::new(
+        ErrorKind::VectorUnsupported,
+        "provider `postgres` was opened without an embedder, or its server has no pgvector; configure both, or search by \
+         words and write with `embed` left at `auto`",
+    )
+    .with_detail("operation", operation)
+    .with_detail("provider", "postgres")
 }

@@ -12,13 +12,14 @@ mod config;
 mod connect;
 mod error;
 mod kv;
+mod lifecycle;
 pub mod operator;
 mod provider;
 mod schema;
 mod search;
 mod sql;
-mod statement;
 mod store;
+mod vector;
 
 /// Taking the SQL facet apart. Never for production.
 #[cfg(feature = "lab")]

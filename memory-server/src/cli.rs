@@ -2,14 +2,11 @@
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{self, Context};
-use crate::failure::{EXIT_CODES, Exit, Failure};
-use crate::log;
-use crate::output::Out;
-use crate::progress::note;
-use crate::settings::Global;
+use crate::commands;
+use crate::terminal::{self, Context, EXIT_CODES, Exit, Failure, Global, Out};
 
 /// Memory for AI agents, from a terminal: key/value with versions and expiry, search by words and by
 /// meaning, an MCP server, and importers of real conversations.
@@ -39,25 +36,25 @@ enum Command {
     Update(commands::UpdateArgs),
     /// Find entries by words
     Search(commands::SearchArgs),
-    /// Hand over words to be remembered as facts, where the store makes facts of them
+    /// Remember what was said, on a store that keeps facts
     Add(commands::AddArgs),
     /// Find remembered facts
     Recall(commands::RecallArgs),
     /// List remembered facts
     Facts(commands::FactsArgs),
-    /// Tell what became of an `add` that was pending
+    /// Show the status of a pending `add`
     Event(commands::EventArgs),
     /// Forget a tenant, a scope or a key everywhere, or facts by id
     Forget(commands::ForgetArgs),
     /// Run SQL on the scope's database, in the sandbox that agents get
     Sql(crate::sql::SqlArgs),
-    /// List the tenant's scopes that hold something
+    /// List the tenant's scopes that are not empty
     Scopes(commands::ScopesArgs),
     /// Count what the scope holds
     Stats,
-    /// Give entries that lack one a vector of the store's embedder
+    /// Compute missing vectors with the store's embedder
     Reembed(commands::ReembedArgs),
-    /// What somebody else changed behind a run's back: status, diff, ack, restore, repair
+    /// Inspect and resolve changes that other programs made: status, diff, ack, restore, repair
     Drift(commands::DriftArgs),
     /// Import conversations, or entries that `export` wrote
     Import(commands::ImportArgs),
@@ -65,33 +62,27 @@ enum Command {
     Export(commands::ExportArgs),
     /// Write every scope of the store, entries and SQL databases, into one file
     Snapshot(commands::SnapshotArgs),
-    /// Take a snapshot into the store
+    /// Restore a snapshot into the store
     Restore(commands::RestoreArgs),
-    /// Copy every scope of one store into another, and compare both
+    /// Copy every scope of one store into another, then compare the two
     Migrate(commands::MigrateArgs),
-    /// Let go of scopes that nobody uses, and give their room back
+    /// Drop unused scopes and free their space
     Gc(commands::GcArgs),
     /// Serve the Memory tool to an MCP client, over standard input and output
     Serve(crate::serve::ServeArgs),
-    /// Serve SQL to the process that started this one
+    /// Serve SQL to the parent process
     #[command(hide = true)]
     SqlWorker(crate::serve::SqlWorkerArgs),
     /// Take a short tour on embedded SQLite
     Demo(crate::demo::DemoArgs),
-    /// Say what the store serves, within which limits, and whether it is well
+    /// Show the store's capabilities, limits and health
     Describe,
-    /// Define backends while programs run, or look at one: create, fork, list, show, retire, test, journal
+    /// Manage backends that are defined at run time: create, fork, list, show, retire, test, journal
     Backend(commands::BackendArgs),
     /// Show the effective configuration, check it, or write a commented memory.toml
     Config(commands::ConfigArgs),
-    /// Set up a PostgreSQL database, or say what is wrong with it
+    /// Set up a PostgreSQL database, or diagnose one
     Postgres(commands::PostgresArgs),
-    /// Run the conformance suite on a store [default: on a fresh SQLite file for each case]
-    Conformance(commands::ConformanceArgs),
-    /// Measure the quality of retrieval
-    Eval(crate::eval_cmd::EvalArgs),
-    /// Measure speed beside raw SQLite, in the same run
-    Bench(crate::bench::BenchArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -100,7 +91,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Refuses a scope for what works on more than one: it would be passed over, and more would go than was meant.
+    /// Refuses a scope option for a command that works on many scopes: ignoring it would remove more than was meant.
     fn checked(self) -> Result<Self, clap::Error> {
         let why = match &self.command {
             _ if !self.global.names_scope() => return Ok(self),
@@ -114,103 +105,76 @@ impl Cli {
             }
             _ => return Ok(self),
         };
-        Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, why))
+        Err(Self::command().error(ErrorKind::ArgumentConflict, why))
     }
 }
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    ExitCode::from(run().code())
-}
-
-fn run() -> Exit {
-    let cli = match Cli::try_parse().and_then(Cli::checked) {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error),
-    };
-    let json = cli.global.json;
-    if let Err(why) = log::start() {
-        note(&format!("memory: {why}"));
-    }
-    let mut out = Out::standard(json);
-    let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => {
-            let (result, who) =
-                runtime.block_on(memory::fallback::observe(Box::pin(dispatch(cli, &mut out))));
-            if let Some(who) = who
-                && !json
-            {
-                note(&format!(
-                    "memory: the store could not be reached, so its fallback `{who}` answered: what is there may differ"
-                ));
-            }
-            result
+    let exit = match Cli::try_parse().and_then(Cli::checked) {
+        Ok(Cli { global, command }) => {
+            terminal::run("memory", global, async |context, out| dispatch(context, command, out).await)
         }
-        Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
+        Err(error) => match moved(&error) {
+            Some(why) => terminal::misuse(&why),
+            None => terminal::end_of_parsing(&error),
+        },
     };
-    let result = result.and_then(|exit| out.flush().map(|()| exit));
-    match result {
-        Ok(exit) => exit,
-        Err(failure) if failure.is_broken_pipe() => Exit::Ok,
-        Err(failure) => {
-            // What was printed before the failure is still wanted; a second failure adds nothing.
-            let _ = out.flush();
-            note(&if json { failure.to_json() } else { format!("memory: {failure}") });
-            failure.exit()
+    ExitCode::from(exit.code())
+}
+
+/// The place of a command that has moved to `memory-lab`.
+fn moved(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (was, is) = match error.kind() {
+        ErrorKind::InvalidSubcommand => match text(ContextKind::InvalidSubcommand)? {
+            name @ ("conformance" | "bench" | "eval") => (name.to_owned(), name.to_owned()),
+            _ => return None,
+        },
+        ErrorKind::UnknownArgument if text(ContextKind::InvalidArg)? == "--corpus" => {
+            ("sql --corpus FILE".to_owned(), "corpus FILE".to_owned())
         }
-    }
+        _ => return None,
+    };
+    Some(format!("`memory {was}` is `memory-lab {is}` now, a program of its own; see docs/cli.md"))
 }
 
-/// Help and version go to standard output and are no failure.
-fn usage(error: &clap::Error) -> Exit {
-    let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    if wants_json && error.use_stderr() {
-        let text = error.render().to_string();
-        let text = text.trim().strip_prefix("error: ").unwrap_or(text.trim()).to_owned();
-        note(&Failure::invalid(text).to_json());
-    } else {
-        let _ = error.print();
-    }
-    if error.use_stderr() { Exit::Usage } else { Exit::Ok }
-}
-
-async fn dispatch(cli: Cli, out: &mut Out) -> Result<Exit, Failure> {
-    let context = Context::new(cli.global);
-    match cli.command {
-        Command::Get(args) => commands::get(&context, &args, out).await,
-        Command::Set(args) => commands::set(&context, args, out).await,
-        Command::Delete(args) => commands::delete(&context, &args, out).await,
-        Command::List(args) => commands::list(&context, args, out).await,
-        Command::Incr(args) => commands::incr(&context, &args, out).await,
-        Command::Update(args) => commands::update(&context, args, out).await,
-        Command::Search(args) => commands::search(&context, args, out).await,
-        Command::Add(args) => commands::add(&context, args, out).await,
-        Command::Recall(args) => commands::recall(&context, args, out).await,
-        Command::Facts(args) => commands::facts(&context, args, out).await,
-        Command::Event(args) => commands::event(&context, args, out).await,
-        Command::Forget(args) => commands::forget(&context, args, out).await,
-        Command::Sql(args) => crate::sql::run(&context, args, out).await,
-        Command::Scopes(args) => commands::scopes(&context, args, out).await,
-        Command::Stats => commands::stats(&context, out).await,
-        Command::Reembed(args) => commands::reembed(&context, &args, out).await,
-        Command::Drift(args) => commands::drift(&context, &args, out).await,
-        Command::Import(args) => commands::import(&context, args, out).await,
-        Command::Export(args) => commands::export(&context, &args, out).await,
-        Command::Snapshot(args) => commands::snapshot(&context, args, out).await,
-        Command::Restore(args) => commands::restore(&context, args, out).await,
-        Command::Migrate(args) => commands::migrate(&context, args, out).await,
-        Command::Gc(args) => commands::gc(&context, args, out).await,
-        Command::Postgres(args) => commands::postgres(&context, &args, out).await,
-        Command::Serve(args) => crate::serve::run(&context, args, out).await,
-        Command::SqlWorker(args) => crate::serve::sql_worker(&context, &args).await,
+async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<Exit, Failure> {
+    match command {
+        Command::Get(args) => commands::get(context, &args, out).await,
+        Command::Set(args) => commands::set(context, args, out).await,
+        Command::Delete(args) => commands::delete(context, &args, out).await,
+        Command::List(args) => commands::list(context, args, out).await,
+        Command::Incr(args) => commands::incr(context, &args, out).await,
+        Command::Update(args) => commands::update(context, args, out).await,
+        Command::Search(args) => commands::search(context, args, out).await,
+        Command::Add(args) => commands::add(context, args, out).await,
+        Command::Recall(args) => commands::recall(context, args, out).await,
+        Command::Facts(args) => commands::facts(context, args, out).await,
+        Command::Event(args) => commands::event(context, args, out).await,
+        Command::Forget(args) => commands::forget(context, args, out).await,
+        Command::Sql(args) => crate::sql::run(context, args, out).await,
+        Command::Scopes(args) => commands::scopes(context, args, out).await,
+        Command::Stats => commands::stats(context, out).await,
+        Command::Reembed(args) => commands::reembed(context, &args, out).await,
+        Command::Drift(args) => commands::drift(context, &args, out).await,
+        Command::Import(args) => commands::import(context, args, out).await,
+        Command::Export(args) => commands::export(context, &args, out).await,
+        Command::Snapshot(args) => commands::snapshot(context, args, out).await,
+        Command::Restore(args) => commands::restore(context, args, out).await,
+        Command::Migrate(args) => commands::migrate(context, args, out).await,
+        Command::Gc(args) => commands::gc(context, args, out).await,
+        Command::Postgres(args) => commands::postgres(context, &args, out).await,
+        Command::Serve(args) => crate::serve::run(context, args, out).await,
+        Command::SqlWorker(args) => crate::serve::sql_worker(context, &args).await,
         Command::Demo(args) => crate::demo::run(&args, context.is_quiet(), out).await,
-        Command::Describe => commands::describe(&context, out).await,
-        Command::Backend(args) => commands::backend(&context, &args, out).await,
-        Command::Config(args) => commands::config(&context, &args, out).await,
-        Command::Conformance(args) => commands::conformance(&context, args, out).await,
-        Command::Eval(args) => commands::eval(&context, &args, out).await,
-        Command::Bench(args) => commands::bench(&args, out),
+        Command::Describe => commands::describe(context, out).await,
+        Command::Backend(args) => commands::backend(context, &args, out).await,
+        Command::Config(args) => commands::config(context, &args, out).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "memory", &mut script);

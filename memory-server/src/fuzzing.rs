@@ -8,8 +8,8 @@ use rmcp::model::{
 };
 
 use crate::import::{Format, Found, Item, Records, Source, detect, reader, store_records};
-use crate::serve::frame::{self, Arguments, Frame};
-use crate::serve::line::{Line, next_line};
+use crate::serve::wire::frame::{self, Arguments, Frame};
+use crate::serve::wire::line::{Line, next_line};
 
 /// What an importer made of a file.
 #[derive(Debug, Default)]
@@ -128,5 +128,8 @@ pub fn mcp_lines(bytes: &[u8], limit: usize, step: usize) -> std::io::Result<Vec
 /// Where the text is not an object.
 pub fn mcp_answer(text: &str, id: i64) -> std::io::Result<Vec<u8>> {
     let result = ServerResult::CallToolResult(CallToolResult::success(vec![ContentBlock::text(text)]));
-    crate::serve::answer::line(&ServerJsonRpcMessage::response(result, rmcp::model::RequestId::Number(id)))
+    crate::serve::wire::answer::line(&ServerJsonRpcMessage::response(
+        result,
+        rmcp::model::RequestId::Number(id),
+    ))
 }

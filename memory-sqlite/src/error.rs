@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memory_core::drift::DriftReason;
+use memory_core::DriftReason;
 use memory_core::{Error, ErrorKind, Retry};
 use rusqlite::ErrorCode;
 
@@ -150,4 +150,62 @@ pub(crate) fn file(error: std::io::Error) -> Error {
     )
     .with_retry(Retry::Never)
     .with_source(error)
+}
+
+/// Why a row cannot be read: the engine, or what it holds.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    Engine(rusqlite::Error),
+    Content(Error),
+}
+
+impl From<rusqlite::Error> for Unreadable {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Error> for Unreadable {
+    fn from(error: Error) -> Self {
+        Self::Content(error)
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(error: Unreadable) -> Self {
+        match error {
+            Unreadable::Engine(error) => engine(error),
+            Unreadable::Content(error) => error,
+        }
+    }
+}
+
+/// Why an operation did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It may not; it has written nothing.
+    Refused(Error),
+    /// The engine failed; what it has written is to be rolled back.
+    Engine(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Unreadable> for Fault {
+    fn from(error: Unreadable) -> Self {
+        match error {
+            Unreadable::Engine(error) => Self::Engine(error),
+            Unreadable::Content(error) => Self::Refused(error),
+        }
+    }
 }

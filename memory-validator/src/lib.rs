@@ -22,13 +22,14 @@
 #[cfg(all(test, feature = "sqlite-grammar"))]
 extern crate self as memory_validator;
 
+mod fts5_options;
 mod gate;
 mod grammar;
 mod literals;
-mod modules;
 mod placeholders;
 mod policy;
 mod refusals;
+mod stages;
 mod validator;
 mod verdict;
 mod walk;
@@ -36,7 +37,8 @@ mod walk;
 pub use literals::without_literals;
 pub use placeholders::{Placeholder, placeholders};
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
-pub use validator::{SHORT_STACK_BYTES, STACK_BYTES, Stages, Validator};
+pub use stages::Stages;
+pub use validator::{SHORT_STACK_BYTES, STACK_BYTES, Validator};
 pub use verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind, Verdict};
 
 /// The tokens as the gate cuts them, for tests and fuzz targets.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::gate;
 use crate::grammar;
 use crate::policy::{Dialect, Mode, Policy};
+use crate::stages::Stages;
 use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind, Verdict};
 
 /// Free stack that [`Validator::check_here`] needs, in bytes.
@@ -16,22 +17,6 @@ pub const SHORT_STACK_BYTES: usize = 512 << 10;
 const SHORT_BYTES: usize = 512;
 /// Most tokens of such a text: no tree that is made of it is higher.
 const SHORT_TOKENS: usize = 48;
-
-/// Which stages look. All of them, save where one is to be tried by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stages {
-    /// The gate refuses.
-    pub gate: bool,
-    /// The grammar refuses.
-    pub grammar: bool,
-    /// The walk refuses.
-    pub walk: bool,
-}
-
-impl Stages {
-    /// Every stage.
-    pub const ALL: Self = Self { gate: true, grammar: true, walk: true };
-}
 
 /// Decides which SQL an agent may run.
 #[derive(Clone, Copy, Debug, Default)]

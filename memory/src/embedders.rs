@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use memory_core::{Embedder, Error, ErrorKind, Result, Retry};
 
-use crate::config::{EgressSection, EmbedderSection, StaticSection};
-use crate::registry::OpenContext;
+use crate::config::sections::embedders::{EgressSection, EmbedderSection, StaticSection};
+use crate::factory::OpenContext;
 
 /// Opens the local static model in `folder`. Reads its files; fetches nothing.
 ///

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, Checked, EmbeddingModel, EraseTarget, Erased, EvictOutcome, Health, MemoryLayer,
-    Moment, Provider, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet, TenantId,
-    Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery, SqlFacet,
+    TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 /// An opened backend, always behind [`Checked`]: arguments are validated, and what the backend does
@@ -22,7 +22,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Wraps a provider of one's own.
+    /// Wraps your own provider.
     ///
     /// # Errors
     /// `internal` where the provider contradicts itself ([`Checked::new`]).
@@ -155,7 +155,7 @@ impl Memory {
         self.provider.evict(scope, unused_since).await
     }
 
-    /// Gives back the room of what nobody can read any more.
+    /// Frees the space of what no reader can see any more.
     ///
     /// # Errors
     /// As [`Provider::reclaim`].
@@ -198,8 +198,8 @@ impl Provider for Memory {
         Self::tenants(self, after, limit).await
     }
 
-    async fn moment(&self) -> Result<Arc<dyn Moment>> {
-        self.provider.moment().await
+    async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
+        self.provider.read_snapshot().await
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {

@@ -1,65 +1,14 @@
 //! From a URL to an opened backend.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use memory_core::{Clock, Embedder, EmbeddingOwner, Error, ErrorKind, IdGen, Provider, Result, Retry};
+use memory_core::{Clock, Embedder, EmbeddingOwner, Error, ErrorKind, IdGen, Result, Retry};
 
+use crate::factory::{Factory, OpenContext};
 use crate::memory::Memory;
-use crate::system::{RandomIds, SystemClock};
 use crate::url::{BackendUrl, check_scheme};
-
-/// What every factory gets besides the URL.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct OpenContext {
-    /// The source of "now".
-    pub clock: Arc<dyn Clock>,
-    /// The source of fresh ids.
-    pub ids: Arc<dyn IdGen>,
-    /// What relative paths are relative to; `None`: the working directory.
-    pub base_dir: Option<PathBuf>,
-    /// What services may be at besides public addresses by https, as `host:port`: these hosts may have private addresses
-    /// and be spoken to without TLS.
-    pub allowed_hosts: Vec<String>,
-    /// What gives entries their vectors; `None`: nothing does.
-    pub embedder: Option<Arc<dyn Embedder>>,
-    clock_is_given: bool,
-}
-
-impl OpenContext {
-    /// The clock, where [`Registry::with_clock`] named one: for backends that have a clock of their own otherwise.
-    #[must_use]
-    pub fn given_clock(&self) -> Option<Arc<dyn Clock>> {
-        self.clock_is_given.then(|| Arc::clone(&self.clock))
-    }
-}
-
-impl Default for OpenContext {
-    fn default() -> Self {
-        Self {
-            clock: Arc::new(SystemClock),
-            ids: Arc::new(RandomIds),
-            base_dir: None,
-            allowed_hosts: Vec::new(),
-            embedder: None,
-            clock_is_given: false,
-        }
-    }
-}
-
-/// Opens the URLs of one scheme.
-#[async_trait]
-pub trait Factory: Send + Sync + Debug {
-    /// Opens `url`; bounded in time. Parameters it does not know are refused by name.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a malformed URL; as the backend fails. No error shows credentials.
-    async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
-}
 
 /// Schemes that this project knows and a build may lack: scheme, and the cargo feature that it needs.
 const KNOWN: &[(&str, &str)] = &[
@@ -72,7 +21,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("mem9+http", "mem9"),
 ];
 
-/// Schemes and who opens them. [`Registry::default`] holds what the cargo features compiled in.
+/// Schemes and the factories that open them. [`Registry::default`] has those that the cargo features compiled in.
 #[derive(Clone, Debug)]
 pub struct Registry {
     factories: BTreeMap<String, Arc<dyn Factory>>,
@@ -84,18 +33,20 @@ impl Default for Registry {
         #[allow(unused_mut, reason = "without features there is nothing to add")]
         let mut registry = Self::empty();
         #[cfg(feature = "sqlite")]
-        registry.factories.insert("sqlite".to_owned(), Arc::new(crate::sqlite::SqliteFactory));
+        registry.factories.insert("sqlite".to_owned(), Arc::new(crate::backends::sqlite::SqliteFactory));
         #[cfg(feature = "postgres")]
         for scheme in ["postgres", "postgresql"] {
-            registry.factories.insert(scheme.to_owned(), Arc::new(crate::postgres::PostgresFactory));
+            registry
+                .factories
+                .insert(scheme.to_owned(), Arc::new(crate::backends::postgres::PostgresFactory));
         }
         #[cfg(feature = "mem0")]
         for scheme in ["mem0+https", "mem0+http"] {
-            registry.factories.insert(scheme.to_owned(), Arc::new(crate::mem0::Mem0Factory));
+            registry.factories.insert(scheme.to_owned(), Arc::new(crate::backends::mem0::Mem0Factory));
         }
         #[cfg(feature = "mem9")]
         for scheme in ["mem9+https", "mem9+http"] {
-            registry.factories.insert(scheme.to_owned(), Arc::new(crate::mem9::Mem9Factory));
+            registry.factories.insert(scheme.to_owned(), Arc::new(crate::backends::mem9::Mem9Factory));
         }
         registry
     }
@@ -158,10 +109,10 @@ impl Registry {
         check_scheme(scheme)?;
         if self.factories.contains_key(scheme) {
             return Err(Error::new(
-                memory_core::ErrorKind::Conflict,
+                ErrorKind::Conflict,
                 format!("the scheme `{scheme}` is registered already; choose another name for this factory"),
             )
-            .with_retry(memory_core::Retry::Never));
+            .with_retry(Retry::Never));
         }
         self.factories.insert(scheme.to_owned(), factory);
         Ok(())
@@ -197,7 +148,7 @@ impl Registry {
         context.base_dir = base_dir.or(context.base_dir);
         let memory = Memory::new(factory.open(url, &context).await?)?;
         #[cfg(feature = "sqlite")]
-        let memory = match crate::sqlite::drift_folder(url, context.base_dir.as_deref()) {
+        let memory = match crate::backends::sqlite::drift_folder(url, context.base_dir.as_deref()) {
             Some(folder) => memory.with_drift_backups(folder),
             None => memory,
         };

@@ -88,7 +88,7 @@ impl BackendUrl {
         Self { scheme: self.scheme.clone(), rest }
     }
 
-    /// Which store it is, in one spelling, for whoever keeps something of it elsewhere and cannot ask the store: scheme,
+    /// Identifies the store, in one spelling, for code that keeps data about it elsewhere and cannot ask the store: scheme,
     /// host, path and parameters in order. Left out are user and password, and parameters that hold a secret or only say
     /// how the store is used (limits, TLS, the name of the program). Not for showing.
     #[must_use]

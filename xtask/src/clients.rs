@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::workspace::Workspace;
-use crate::{Result, process, testbed};
+use crate::{Result, process};
 
 /// Names a Python whose package `mcp` is installed.
 pub(crate) const PYTHON_VARIABLE: &str = "MEMORY_TEST_MCP_PYTHON";
@@ -20,7 +20,7 @@ const INSPECTOR: (&str, &str) = ("@modelcontextprotocol/inspector", "1.0.3");
 /// A Python with the package `mcp`.
 pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
     let (name, version) = PYTHON_PACKAGE;
-    let python = ["python3", "python"].into_iter().find(|python| testbed::starts(python));
+    let python = ["python3", "python"].into_iter().find(|python| process::starts(python));
     let python = python.ok_or("no Python; install Python 3.10 or newer")?;
     let recent =
         "import sys; sys.exit('Python 3.10 or newer is needed' if sys.version_info < (3, 10) else 0)";
@@ -40,7 +40,7 @@ pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
 /// The script of the MCP Inspector, to be run by `node`.
 pub(crate) fn inspector(workspace: &Workspace) -> Result<PathBuf> {
     let (name, version) = INSPECTOR;
-    if !testbed::starts("node") || !testbed::starts("npm") {
+    if !process::starts("node") || !process::starts("npm") {
         return Err("no Node.js with npm".into());
     }
     let folder = whole(workspace, &format!("inspector-{version}"), |folder| {

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: every fuzz target of `fuzz/` for a while, by libFuzzer.
 //!
-//! `fuzz/` is a workspace of its own, for libFuzzer needs nightly Rust, a C++ compiler and cargo-fuzz. What it does on
-//! stable Rust, replaying seeds, is part of `cargo xtask test`.
+//! libFuzzer needs nightly Rust, a C++ compiler and cargo-fuzz. What `fuzz/` does on stable Rust, replaying seeds, is part
+//! of `cargo xtask test`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 use crate::process::Stream;
+use crate::process::starts;
 use crate::steps::{Done, Steps};
-use crate::testbed::starts;
 use crate::workspace::Workspace;
 use crate::{Result, process, tools};
 
@@ -95,29 +95,6 @@ pub(crate) fn add(
     }
 }
 
-/// The command that replays the seeds on stable Rust, with neither libFuzzer nor a C++ compiler.
-pub(crate) fn stable(workspace: &Workspace, command: &str) -> Result<Command> {
-    lock(workspace)?;
-    let mut cargo = workspace.cargo();
-    cargo.args([command, "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"]);
-    // The folder of the root workspace, where most dependencies are built already.
-    cargo.arg("--target-dir").arg(&workspace.target);
-    Ok(cargo)
-}
-
-/// What is fuzzed is to be what is tested: the fuzz workspace starts from the versions of the root's lock file, to which
-/// Cargo adds libFuzzer.
-fn lock(workspace: &Workspace) -> Result<()> {
-    let (ours, theirs) = (workspace.root.join("Cargo.lock"), workspace.root.join("fuzz/Cargo.lock"));
-    let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
-    let current = changed(&ours)?;
-    if changed(&theirs).is_ok_and(|theirs| theirs >= current) {
-        return Ok(());
-    }
-    // Not `fs::copy`, which may keep the time of the original.
-    std::fs::write(&theirs, std::fs::read(&ours)?).map_err(|e| format!("{}: {e}", theirs.display()).into())
-}
-
 /// Why this machine cannot fuzz, if so.
 fn missing() -> Option<String> {
     let nightly = process::capture(Command::new("rustup").args(["run", TOOLCHAIN, "rustc", "--version"]));
@@ -143,7 +120,6 @@ struct Fuzzer {
 
 impl Fuzzer {
     fn build(workspace: &Workspace, sanitizer: &str) -> Result<Self> {
-        lock(workspace)?;
         let fuzzer = Self {
             program: tools::pinned(workspace, "cargo-fuzz", VERSION)?,
             folder: workspace.root.join("fuzz"),
@@ -156,7 +132,13 @@ impl Fuzzer {
 
     fn cargo_fuzz(&self, command: &str) -> Command {
         let mut rustup = Command::new("rustup");
-        rustup.args(["run", TOOLCHAIN]).arg(&self.program).args([command, "--sanitizer", &self.sanitizer]);
+        rustup.args(["run", TOOLCHAIN]).arg(&self.program).args([
+            command,
+            "--features",
+            "libfuzzer",
+            "--sanitizer",
+            &self.sanitizer,
+        ]);
         // Else the cargo that runs this, of another toolchain, would be used.
         rustup.arg("--target-dir").arg(&self.target_dir).env_remove("CARGO").current_dir(&self.folder);
         rustup
@@ -213,9 +195,8 @@ impl Output {
         let file = artifact.rsplit_once("artifacts/").map_or(artifact.as_str(), |(_, file)| file);
         format!(
             "{target}: the input in fuzz/artifacts/{file} breaks a promise\n\
-             again, on stable Rust:   cargo run --manifest-path fuzz/Cargo.toml --no-default-features --example replay \
-             -- {target} fuzz/artifacts/{file}\n\
-             make it smaller:         cd fuzz && cargo +{TOOLCHAIN} fuzz tmin {target} artifacts/{file}\n\
+             again, on stable Rust:   cargo run -p memory-fuzz --example replay -- {target} fuzz/artifacts/{file}\n\
+             make it smaller:         cd fuzz && cargo +{TOOLCHAIN} fuzz tmin --features libfuzzer {target} artifacts/{file}\n\
              once it is fixed:        cp fuzz/artifacts/{file} fuzz/seeds/{target}/WHAT_IT_WAS"
         )
     }

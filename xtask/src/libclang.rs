@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::workspace::{Member, Workspace};
-use crate::{Result, process, testbed};
+use crate::{Result, process};
 
 const PACKAGE: &str = "libclang==18.1.1";
 /// Where bindgen looks for the library.
@@ -14,7 +14,8 @@ const VARIABLE: &str = "LIBCLANG_PATH";
 /// What bindgen hands to it: the package has no headers, the C compiler's serve.
 const ARGUMENTS: &str = "BINDGEN_EXTRA_CLANG_ARGS";
 /// What needs it.
-const FEATURE: (&str, &str) = ("memory-validator", "pg-grammar");
+const FEATURE: &str = "pg-grammar";
+const FUZZER: (&str, &str) = ("memory-fuzz", "libfuzzer");
 
 /// What the builds of this run can have.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Libclang {
                 Self { variables, found: true }
             }
             Err(error) => {
-                println!("libclang: none, the feature {} is left out of what is built: {error}", FEATURE.1);
+                println!("libclang: none, the feature {} is left out of what is built: {error}", FEATURE);
                 Self { variables: Vec::new(), found: false }
             }
         }
@@ -56,24 +57,19 @@ impl Libclang {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)))
     }
 
-    /// The arguments that turn on every feature that can be built, of all members or of one.
-    pub(crate) fn every_feature(&self, workspace: &Workspace, one: Option<&Member>) -> Vec<String> {
-        let members: Vec<&Member> =
-            one.map_or_else(|| workspace.members.iter().collect(), |member| vec![member]);
-        if self.found || !members.iter().any(|member| member.name == FEATURE.0) {
-            return vec!["--all-features".to_owned()];
-        }
+    /// The arguments that turn on every feature of every member that can be built.
+    pub(crate) fn every_feature(&self, workspace: &Workspace) -> Vec<String> {
         let mut features = Vec::new();
-        for member in members {
+        for member in &workspace.members {
             let kept = member.features.keys().filter(|feature| self.builds(member, feature));
             features.extend(kept.map(|feature| format!("{}/{feature}", member.name)));
         }
         vec!["--features".to_owned(), features.join(",")]
     }
 
-    /// Whether a feature of a member can be built.
+    /// Whether a feature of a member can be built. libFuzzer's cannot: it wants a C++ compiler, and flags of its own.
     pub(crate) fn builds(&self, member: &Member, feature: &str) -> bool {
-        self.found || (member.name.as_str(), feature) != FEATURE
+        (member.name.as_str(), feature) != FUZZER && (self.found || feature != FEATURE)
     }
 }
 
@@ -85,7 +81,7 @@ fn install(workspace: &Workspace) -> Result<PathBuf> {
     if mark.is_file() {
         return Ok(library);
     }
-    let python = ["python3", "python"].into_iter().find(|name| testbed::starts(name));
+    let python = ["python3", "python"].into_iter().find(|name| process::starts(name));
     let python = python.ok_or("no Python, whose pip would download it")?;
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

@@ -7,14 +7,10 @@
     clippy::print_stderr,
     reason = "a command-line program speaks to the person who runs it"
 )]
-
 mod check;
 mod clients;
-mod deny;
 mod fuzz;
 mod libclang;
-mod links;
-mod manifests;
 mod model;
 mod msrv;
 mod postgres;
@@ -24,8 +20,6 @@ mod steps;
 mod test;
 mod testbed;
 mod tools;
-mod tree;
-mod words;
 mod workspace;
 
 use std::error::Error;

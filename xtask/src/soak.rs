@@ -1,13 +1,15 @@
 //! `cargo xtask soak`: tests that are short in `cargo test` and can be run for an hour here.
 //!
-//! They are found by name. An integration test called `kill` or `kill_*` kills a process as often as
-//! `MEMORY_KILL_ROUNDS` says; one called `soak` or `soak_*` goes on for `MEMORY_SOAK_MINUTES`. Without the variable each
-//! uses a default fit for an ordinary test run. The fuzz targets take part too, each for one share.
+//! They are found by name. A test binary, or a module of `tests/it`, that is called `kill` or `kill_*` kills a process as
+//! often as `MEMORY_KILL_ROUNDS` says; one called `soak` or `soak_*` goes on for `MEMORY_SOAK_MINUTES`. Without the
+//! variable each uses a default fit for an ordinary test run. The fuzz targets take part too, each for one share.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::steps::{Done, Steps, seconds};
-use crate::testbed::TestBed;
+use crate::testbed::{self, TestBed};
 use crate::workspace::Workspace;
 use crate::{Result, fuzz, process};
 
@@ -33,12 +35,21 @@ enum Kind {
 #[derive(Debug)]
 struct Long<'w> {
     package: &'w str,
+    /// The test binary.
     test: &'w str,
+    /// Its module; `None`: all of the binary.
+    module: Option<String>,
     kind: Kind,
 }
 
+impl Long<'_> {
+    fn name(&self) -> String {
+        format!("{}/{}", self.package, self.module.as_deref().unwrap_or(self.test))
+    }
+}
+
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    let tests = found(workspace, args.only.as_deref());
+    let tests = found(workspace, args.only.as_deref())?;
     let mut targets = fuzz::targets(workspace)?;
     targets.retain(|target| args.only.as_deref().is_none_or(|only| format!("fuzz/{target}").contains(only)));
     let count = u32::try_from(tests.len() + targets.len())?;
@@ -47,16 +58,18 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     let share = Duration::from_secs(args.minutes.saturating_mul(60)) / count;
     println!("{} tests and {} fuzz targets, {} each", tests.len(), targets.len(), seconds(share));
-    let bed = TestBed::prepare(workspace)?;
+    testbed::require(workspace)?;
+    let bed = TestBed::prepare(workspace);
     let mut steps = Steps::new("soak");
     for long in &tests {
-        steps.step(format!("{}/{}", long.package, long.test), || {
+        steps.step(long.name(), || {
             let started = Instant::now();
             let mut runs = 0_u64;
             loop {
                 let mut cargo = workspace.cargo();
                 cargo.args(["test", "--release", "--package", long.package, "--test", long.test]);
                 cargo.args(["--", "--nocapture"]);
+                cargo.args(long.module.as_ref().map(|module| format!("{module}::")));
                 cargo.env("MEMORY_KILL_ROUNDS", args.kill.to_string());
                 // Whole minutes, at least one: what is left of a share is not worth a unit of its own.
                 cargo.env("MEMORY_SOAK_MINUTES", (share.as_secs() / 60).max(1).to_string());
@@ -78,17 +91,40 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     steps.finish()
 }
 
-fn found<'w>(workspace: &'w Workspace, only: Option<&str>) -> Vec<Long<'w>> {
+fn found<'w>(workspace: &'w Workspace, only: Option<&str>) -> Result<Vec<Long<'w>>> {
+    let files = workspace.files()?;
     let mut tests = Vec::new();
     for member in &workspace.members {
+        let package = member.name.as_str();
         for test in member.tests() {
-            let Some(kind) = kind(test) else { continue };
-            if only.is_none_or(|only| format!("{}/{test}", member.name).contains(only)) {
-                tests.push(Long { package: &member.name, test, kind });
-            }
+            tests.extend(kind(test).map(|kind| Long { package, test, module: None, kind }));
+        }
+        let folder = member.manifest_path.with_file_name("tests/it");
+        let folder = folder.strip_prefix(&workspace.root)?;
+        let modules: BTreeMap<String, Kind> =
+            files.iter().filter_map(|file| module(file.strip_prefix(folder).ok()?)).collect();
+        tests.extend(modules.into_iter().map(|(module, kind)| Long {
+            package,
+            test: "it",
+            module: Some(module),
+            kind,
+        }));
+    }
+    tests.retain(|long| only.is_none_or(|only| long.name().contains(only)));
+    Ok(tests)
+}
+
+/// The path of the module in this file of `tests/it`, as far as the first name that says what kind it is.
+fn module(file: &Path) -> Option<(String, Kind)> {
+    let mut names = Vec::new();
+    for part in file {
+        let name = Path::new(part).file_stem()?.to_str()?;
+        names.push(name);
+        if let Some(kind) = kind(name) {
+            return Some((names.join("::"), kind));
         }
     }
-    tests
+    None
 }
 
 fn kind(test: &str) -> Option<Kind> {
@@ -109,5 +145,14 @@ mod tests {
         assert_eq!(kind("soak_writers"), Some(Kind::Soak));
         assert_eq!(kind("killer_whales"), None);
         assert_eq!(kind("conformance"), None);
+    }
+
+    #[test]
+    fn long_modules_are_known_by_a_file_or_a_folder() {
+        let found = |file| module(Path::new(file));
+        assert_eq!(found("fallback/kill.rs"), Some(("fallback::kill".to_owned(), Kind::Kill)));
+        assert_eq!(found("kill/restore.rs"), Some(("kill".to_owned(), Kind::Kill)));
+        assert_eq!(found("soak_dedup.rs"), Some(("soak_dedup".to_owned(), Kind::Soak)));
+        assert_eq!(found("search/nearest.rs"), None);
     }
 }

@@ -1,39 +1,46 @@
 //! `cargo xtask test`: what a change must pass.
 
 use crate::Result;
-use crate::fuzz;
 use crate::libclang::Libclang;
 use crate::process::{self, Stream};
 use crate::steps::{Done, Steps};
-use crate::testbed::TestBed;
+use crate::testbed::{self, TestBed};
 use crate::workspace::Workspace;
-
-/// Libraries whose tests also run on their own. In a run of the whole workspace Cargo unites the features of a shared
-/// dependency, so the binary's `serde_json` (key order, any number) would hide what these crates do without it.
-const ALSO_ALONE: &[&str] = &["memory-core", "memory"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Run the tests with cargo-nextest (doctests still run with cargo test).
     #[arg(long)]
     nextest: bool,
-    /// Only the workspace's tests: not the libraries alone, the fuzz seeds or the release-mode demo.
+    /// Only the workspace's tests: not PostgreSQL's own grammar or the demo as a release build.
     #[arg(long)]
     quick: bool,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!(
-        "Builds the workspace and runs every test: unit, integration, conformance and documentation tests,"
+        "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and the"
     );
     println!(
-        "then the libraries on their own, the seeds of the fuzz targets, and README's demo as a release build."
+        "seeds of the fuzz targets; then PostgreSQL's own grammar, and README's demo as a release build. Into"
     );
+    println!("{}, unless it is there already, it downloads", workspace.target.display());
+    testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
+    println!("and compiles some 400 crates: about ten minutes on two cores, the tests as much again.");
     let mut steps = Steps::new("test");
     let mut tally = Tally::default();
     let mut bed = None;
-    steps.step("set up", || {
-        bed = Some(TestBed::prepare(workspace)?);
+    steps.step("compile, set up", || {
+        testbed::require(workspace)?;
+        let mut cargo = workspace.cargo();
+        cargo.args(["test", "--workspace", "--no-run"]);
+        std::thread::scope(|scope| {
+            // Waits for downloads while the compiler has the processors.
+            let prepared = scope.spawn(|| TestBed::prepare(workspace));
+            let compiled = process::run(&mut cargo);
+            bed = Some(prepared.join().map_err(|_| "setting up panicked")?);
+            compiled
+        })?;
         Ok(Done::Passed)
     });
     let Some(bed) = bed else { return steps.finish() };
@@ -52,14 +59,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         steps.step("workspace", || cargo_test(workspace, &bed, &mut tally, &["--workspace"]));
     }
     if !args.quick {
-        steps.step("libraries alone", || {
-            let mut only = Vec::new();
-            for name in ALSO_ALONE {
-                workspace.member(name).ok_or_else(|| format!("no member named {name}"))?;
-                only.extend(["--package", name]);
-            }
-            cargo_test(workspace, &bed, &mut tally, &only)
-        });
         steps.step("PostgreSQL's own grammar", || {
             let libclang = Libclang::prepare(workspace);
             if !libclang.found() {
@@ -71,15 +70,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
             Ok(Done::Passed)
         });
-        steps.step("fuzz seeds", || {
-            let mut cargo = fuzz::stable(workspace, "test")?;
-            cargo.args(["--no-fail-fast"]);
-            process::watch(bed.apply(&mut cargo), Stream::Stdout, |line| tally.read(line))?;
-            Ok(Done::Passed)
-        });
         steps.step("demo, release build", || {
             let mut cargo = workspace.cargo();
-            cargo.args(["run", "--release", "--quiet", "--bin", "memory", "--", "demo"]);
+            cargo.args(["run", "--release", "--bin", "memory", "--", "demo"]);
             process::run(bed.apply(&mut cargo))?;
             Ok(Done::Passed)
         });

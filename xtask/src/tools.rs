@@ -14,8 +14,11 @@ pub(crate) fn pinned(workspace: &Workspace, name: &str, version: &str) -> Result
     if let Some(program) = found {
         return Ok(program);
     }
+    println!("building {name} {version} into {}", tools.display());
     let mut install = workspace.cargo();
-    install.args(["install", name, "--locked", "--quiet", "--version", version, "--root"]);
+    // Unoptimised: it runs for seconds, and optimising it takes minutes.
+    install.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    install.args(["install", name, "--locked", "--debug", "--version", version, "--root"]);
     process::run(install.arg(&tools))?;
     Ok(kept)
 }

@@ -34,6 +34,7 @@ pub(crate) struct Member {
 pub(crate) struct Target {
     pub(crate) name: String,
     kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,6 +85,12 @@ impl Workspace {
 impl Member {
     pub(crate) fn has_library(&self) -> bool {
         self.targets.iter().any(|target| target.is("lib"))
+    }
+
+    /// The files that its library and its programs begin with.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
+        let built = self.targets.iter().filter(|target| target.is("lib") || target.is("bin"));
+        built.map(|target| target.src_path.as_path())
     }
 
     /// Integration tests: files in the member's `tests/`.

@@ -16,10 +16,10 @@ use memory_core::{
     SearchResults, SetOptions, SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
 };
 
-use super::Reference;
 use super::fault::{Eyes, Fault};
 use super::search::{QueryVector, search};
 use super::state::ScopeState;
+use super::store::Reference;
 use super::transfer;
 use crate::stream;
 

@@ -1,6 +1,5 @@
 //! Forgetting: what goes, and what stays of it.
 
-use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use memory_core::{
@@ -10,10 +9,7 @@ use memory_core::{
 
 use super::fault::Fault;
 use super::state::ScopeState;
-use super::{Reference, Scopes};
-
-/// By what they are about.
-pub(super) type Tombstones = BTreeMap<TombstoneId, Tombstone>;
+use super::store::{Reference, Scopes, Tombstones};
 
 impl Reference {
     /// Who holds the scopes may take it too, never the other way round.

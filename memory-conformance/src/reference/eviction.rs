@@ -9,9 +9,9 @@ use memory_core::{
     TenantId, Timestamp,
 };
 
-use super::Reference;
 use super::fault::{Eyes, Fault};
 use super::state::ScopeState;
+use super::store::Reference;
 
 /// How long writes to an ended run are refused.
 const FENCE: Duration = Duration::from_secs(86_400);

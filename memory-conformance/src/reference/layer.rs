@@ -42,7 +42,7 @@ struct Work {
     facts: Vec<Fact>,
 }
 
-/// The layer of a [`Reference`](super::Reference).
+/// The layer of a [`Reference`](crate::Reference).
 #[derive(Clone, Debug)]
 pub(super) struct ReferenceLayer {
     pub(super) kind: LayerKind,

@@ -8,8 +8,8 @@ use memory_core::{
     EmbeddingModel, Entry, Hit, Key, SearchMode, SearchQuery, SearchResults, Timestamp, lexical,
 };
 
-use super::broken;
 use super::fault::{Eyes, Fault};
+use super::faulty_hybrid;
 use super::state::{ScopeState, Stored};
 
 /// The query's vector, where the mode needs one.
@@ -79,7 +79,7 @@ pub(crate) fn search(
             access_count: stored.entry.access_count,
         })
         .collect();
-    let mut ranked = broken::rank_hybrid(faults, query, &candidates, now)
+    let mut ranked = faulty_hybrid::rank_hybrid(faults, query, &candidates, now)
         .unwrap_or_else(|| rank(query.mode, &candidates, query.threshold, &query.rank, now));
     ranked.retain(|ranked| matching.get(ranked.index).is_some_and(|stored| matches(&stored.entry, query)));
     let (kept, duplicates) = dedup(&ranked, query.top_k, query.dedup.as_ref(), |index| {

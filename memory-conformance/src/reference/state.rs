@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory_core::drift::{DriftChange, DriftReason, Seen, of_the_whole};
 use memory_core::entry::size_bytes;
 use memory_core::reduce::reduce;
 use memory_core::{
@@ -12,6 +11,7 @@ use memory_core::{
     ErrorKind, Expect, IncrementOutcome, Json, Key, Metadata, NewEntry, Quota, RecordVector, Reducer, Result,
     SetOptions, SetOutcome, Source, Timestamp, Ttl, UpdateOptions, UpdateOutcome,
 };
+use memory_core::{DriftChange, DriftReason, Seen};
 
 use super::fault::{Eyes, Fault, Faults};
 
@@ -316,7 +316,7 @@ impl ScopeState {
             let options = SetOptions::clone(options).with_quota(Quota::default());
             let outcome = copy
                 .set_within(now, key, value.clone(), &options, scope)
-                .map_err(|error| of_the_whole(error, self.token()).with_detail("index", index))?;
+                .map_err(|error| self.token().restate_in(error).with_detail("index", index))?;
             outcomes.push(outcome);
         }
         let before = self.usage(now, Eyes::Quota);

@@ -3,7 +3,7 @@
 use memory_core::layer::{AddOptions, EventId, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
 use memory_core::{MemoryLayer, Metadata, RunContext, Scope};
 
-use super::Refuser;
+use super::refuser::Refuser;
 use crate::case::Need;
 use crate::check::{CaseResult, check};
 
@@ -20,9 +20,9 @@ pub(super) async fn prove(refuser: &Refuser<'_>) -> CaseResult {
         );
     }
     let asked = Asked { refuser, run: cx.run()?, scope: cx.scope()? };
-    asked.all(cx.store().checked(), "through Checked").await?;
+    asked.all(cx.store().checked(), "called through Checked").await?;
     if let Some(raw) = cx.raw().layer() {
-        asked.all(raw, "asked directly").await?;
+        asked.all(raw, "called on the provider itself").await?;
         let facts = raw.facts(&asked.run, &asked.scope, FactsQuery::default()).await?.facts;
         check!(facts.is_empty(), "what was refused left {} facts behind", facts.len());
     }
@@ -36,42 +36,42 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    async fn all(&self, layer: &dyn MemoryLayer, door: &str) -> CaseResult {
+    async fn all(&self, layer: &dyn MemoryLayer, via: &str) -> CaseResult {
         match self.refuser.need {
             Need::Layer => {
-                self.add(layer, door, AddOptions::default()).await?;
+                self.add(layer, via, AddOptions::default()).await?;
                 let recall = layer.recall(&self.run, &self.scope, RecallQuery::new("a theremin")).await;
-                self.refuser.expect(door, "recall", recall)?;
+                self.refuser.expect(via, "recall", recall)?;
                 let facts = layer.facts(&self.run, &self.scope, FactsQuery::default()).await;
-                self.refuser.expect(door, "facts", facts)?;
-                self.event(layer, door).await?;
-                self.forget(layer, door).await
+                self.refuser.expect(via, "facts", facts)?;
+                self.event(layer, via).await?;
+                self.forget(layer, via).await
             }
-            Need::LayerEvents => self.event(layer, door).await,
-            Need::LayerForget => self.forget(layer, door).await,
-            Need::LayerVerbatim => self.add(layer, door, AddOptions::default().verbatim()).await,
+            Need::LayerEvents => self.event(layer, via).await,
+            Need::LayerForget => self.forget(layer, via).await,
+            Need::LayerVerbatim => self.add(layer, via, AddOptions::default().verbatim()).await,
             Need::LayerMetadata => {
                 let labelled = AddOptions::default().with_metadata(Metadata::new().with("room", "attic"));
-                self.add(layer, door, labelled).await
+                self.add(layer, via, labelled).await
             }
             _ => Ok(()),
         }
     }
 
-    async fn add(&self, layer: &dyn MemoryLayer, door: &str, options: AddOptions) -> CaseResult {
+    async fn add(&self, layer: &dyn MemoryLayer, via: &str, options: AddOptions) -> CaseResult {
         let messages = [Message::new(Role::User, "I own a theremin.")];
-        self.refuser.expect(door, "add", layer.add(&self.run, &self.scope, &messages, options).await)
+        self.refuser.expect(via, "add", layer.add(&self.run, &self.scope, &messages, options).await)
     }
 
-    async fn event(&self, layer: &dyn MemoryLayer, door: &str) -> CaseResult {
+    async fn event(&self, layer: &dyn MemoryLayer, via: &str) -> CaseResult {
         let event = layer.event(&self.run, &self.scope, &EventId::new("event-1")?).await;
-        self.refuser.expect(door, "event", event)
+        self.refuser.expect(via, "event", event)
     }
 
-    async fn forget(&self, layer: &dyn MemoryLayer, door: &str) -> CaseResult {
+    async fn forget(&self, layer: &dyn MemoryLayer, via: &str) -> CaseResult {
         for what in [Forget::All, Forget::Ids(vec![FactId::new("fact-1")?])] {
             let forget = layer.forget(&self.run, &self.scope, what).await;
-            self.refuser.expect(door, "forget", forget)?;
+            self.refuser.expect(via, "forget", forget)?;
         }
         Ok(())
     }

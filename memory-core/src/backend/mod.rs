@@ -12,15 +12,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_core::Stream;
 
-use crate::drift::DriftState;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::json::Json;
+use crate::lifecycle::drift::DriftState;
 use crate::reduce::Reducer;
 use crate::scope::{Key, Scope, TenantId};
 
+pub use crate::rank::SearchMode;
 pub use read::{GetOptions, ListQuery, ModelStats, Page, ScopeInfo, ScopePage, ScopeStats, ScopesQuery};
-pub use search::{Hit, SearchMode, SearchQuery, SearchResults};
+pub use search::{Hit, SearchQuery, SearchResults};
 pub use transfer::{
     Atomicity, ImportOptions, ImportOutcome, OnExisting, Record, RecordVector, check_vectors,
 };
@@ -35,8 +36,7 @@ pub type RecordStream = Pin<Box<dyn Stream<Item = Result<Record>> + Send>>;
 /// Faithful key/value storage with search, one scope per call.
 ///
 /// Every method takes exactly one [`Scope`] and neither reads, changes nor is influenced by any
-/// other. The numbered sentences of `docs/spec/backend.md` say what each does; the lists below give
-/// the headings. `Checked` validates arguments before a backend sees them, so an implementation may
+/// other. The lists below cite the numbered sentences of `docs/spec/backend.md`. `Checked` validates arguments before a backend sees them, so an implementation may
 /// rely on the documented limits, and on never being called for what its capabilities leave out.
 ///
 /// Futures may be dropped at any point: a write then has happened or has not, as a whole.
@@ -45,7 +45,12 @@ pub trait Backend: Send + Sync + Debug {
     /// Reads one entry. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - GET-1 to GET-4: missing and expired read alike; what was set comes back; reads count.
+    /// - GET-1: `get` of a key that was never set returns `None`.
+    /// - GET-2: An expired entry reads exactly as a missing one.
+    /// - GET-3: `get` returns value, metadata, source, text, version, times and expiry as stored.
+    /// - GET-4: Each `get` or `get_many` that finds an entry raises its `access_count` by one, visible to the next
+    ///   read of the same provider, unless `count_access` is false. Reading changes neither `version` nor
+    ///   `updated_at`.
     ///
     /// # Errors
     /// `unavailable`, `timeout`, `corrupt`.
@@ -54,7 +59,10 @@ pub trait Backend: Send + Sync + Debug {
     /// Reads many entries from one snapshot; `result[i]` answers `keys[i]`. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - GET-5 to GET-7: at most 1,000 keys; order and repetition kept; one snapshot.
+    /// - GET-5: `get_many` answers as if its keys were read one after another: each key has its answer in place, an
+    ///   absent key `None`, and a repeated key counts as often as it is named.
+    /// - GET-6: `get_many` of no keys is empty; of more than 1,000 keys it is `too_large`.
+    /// - GET-7: `get_many` reads one snapshot: of entries written together, it sees all or none.
     ///
     /// # Errors
     /// As [`Backend::get`]; `too_large` over 1,000 keys.
@@ -65,7 +73,26 @@ pub trait Backend: Send + Sync + Debug {
     /// for `Embed::Always`.
     ///
     /// # Behavior
-    /// - SET-1 to SET-8, VER-1 to VER-8, DRF-1 to DRF-16, TTL-1 to TTL-8, QUO-1 to QUO-6, EMB-1 to EMB-10.
+    /// - SET-1: `set` stores the entry; every later read through any handle sees it.
+    /// - SET-2: `set` over a live entry replaces value, metadata, source and text as a whole; nothing of the old
+    ///   ones remains.
+    /// - SET-3: `created` is true if and only if no live entry existed.
+    /// - SET-4: `created_at` survives overwrites and starts anew after delete and expiry; `updated_at` is the time
+    ///   of the write.
+    /// - SET-5: `access_count` survives overwrites and starts at 0 after delete and expiry.
+    /// - SET-6: A refused `set` changes nothing, not even the version.
+    /// - SET-7: The outcome's version and expiry are those that the next `get` returns.
+    /// - SET-8: An acknowledged write survives the process being killed right afterwards, if the provider is
+    ///   persistent.
+    /// - VER-1 to VER-8: Versions grow and are never reused; a failed precondition is `conflict`, unless its result
+    ///   is already stored.
+    /// - DRF-1 to DRF-16: A write whose drift check fails is `drift_detected` and changes nothing.
+    /// - TTL-1 to TTL-8: An entry is invisible from the millisecond of its expiry on; setting over an expired entry
+    ///   creates it anew.
+    /// - QUO-1 to QUO-6: A write that grows the scope past its quota is `quota_exceeded` and changes nothing;
+    ///   shrinking always works.
+    /// - EMB-1 to EMB-10: Embedding follows the durable write, and its failure is in the outcome; a stale vector is
+    ///   never found.
     ///
     /// # Errors
     /// `conflict`, `too_large`, `quota_exceeded`, `invalid_argument`, `embedder_not_configured`,
@@ -75,7 +102,12 @@ pub trait Backend: Send + Sync + Debug {
     /// Deletes one entry. Requires `Capabilities::kv`; `compare_and_set` for an `expect`.
     ///
     /// # Behavior
-    /// - DEL-1 to DEL-4: deleting what is not there succeeds; preconditions as for `set`.
+    /// - DEL-1: `delete` removes the entry; `deleted` says whether a live one existed.
+    /// - DEL-2: Deleting a key that does not exist succeeds with `deleted: false`.
+    /// - DEL-3: A precondition works as for `set`. If it fails and no live entry exists, the delete succeeds with
+    ///   `deleted: false`, because its goal is already reached.
+    /// - DEL-4: A deleted entry is gone from every read, including search.
+    /// - DRF-1 to DRF-16: A write whose drift check fails is `drift_detected` and changes nothing.
     ///
     /// # Errors
     /// `conflict`, `unavailable`, `outcome_unknown`.
@@ -84,7 +116,18 @@ pub trait Backend: Send + Sync + Debug {
     /// Lists entries by key, a page at a time. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - LST-1 to LST-9: byte order, exact prefix, stable cursors, filters, page limits.
+    /// - LST-1: Entries are returned in byte order of their keys.
+    /// - LST-2: A prefix matches exactly its bytes; `%`, `_`, `*`, case and normalisation have no special meaning.
+    /// - LST-3: A page holds at most `limit` entries. `next` is a cursor if more follow and `None` at the end.
+    /// - LST-4: Paging through an unchanged scope returns every entry once.
+    /// - LST-5: A cursor survives inserts and the deletion of the key it names: entries that stay live throughout
+    ///   are returned exactly once.
+    /// - LST-6: A limit of 0 is `invalid_argument`; over 1,000 is `too_large`.
+    /// - LST-7: A malformed or foreign cursor is `invalid_argument`.
+    /// - LST-8: A filter leaves out entries that do not match; pages are filled all the same.
+    /// - LST-9: A page ends early once it holds 8 MiB (values, metadata, texts). It has at least one entry, and a
+    ///   cursor if more follow.
+    /// - LST-10: `list` and export do not raise access counts.
     ///
     /// # Errors
     /// `invalid_argument` for a foreign cursor or a limit of 0; `too_large` for a limit over 1,000.
@@ -93,7 +136,15 @@ pub trait Backend: Send + Sync + Debug {
     /// Adds `delta` to an integer, atomically. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - INC-1 to INC-6: an absent or expired entry counts as 0; never wraps; keeps what it does not change.
+    /// - INC-1: `increment` of an absent or expired key stores `delta`.
+    /// - INC-2: `increment` adds to a stored integer; the stored text is plain decimal.
+    /// - INC-3: If the value is not a 64-bit integer in plain decimal, `increment` fails with `wrong_type` and
+    ///   changes nothing.
+    /// - INC-4: If the sum exceeds 64 bits, `increment` fails with `invalid_argument` and changes nothing.
+    /// - INC-5: Metadata, source, text and, with `Keep`, the expiry are kept.
+    /// - INC-6: Concurrent increments add up exactly; with equal non-zero deltas, each outcome has a different
+    ///   value.
+    /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
     /// # Errors
     /// `wrong_type` where the value is no 64-bit integer, `invalid_argument` where the sum is not.
@@ -108,7 +159,19 @@ pub trait Backend: Send + Sync + Debug {
     /// Applies a reducer, atomically. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - UPD-1 to UPD-9: merge, append-dedupe, bounded list; untouched text survives.
+    /// - UPD-1: `merge` merges objects member by member at every depth; any other value, including null, replaces.
+    /// - UPD-2: Members that a merge does not touch keep their text byte for byte.
+    /// - UPD-3: `append_dedupe` appends unless an equal element exists, whatever its member order and number
+    ///   spelling; `appended` says which.
+    /// - UPD-4: `bounded_list` appends and drops elements from the head down to the limit; `dropped` says how many.
+    /// - UPD-5: On an absent or expired key, merge stores the patch and the lists start empty.
+    /// - UPD-6: If the stored value has the wrong type, `update` fails with `wrong_type` and changes nothing.
+    /// - UPD-7: Concurrent updates are never lost.
+    /// - UPD-8: A result over the value limit, or nested deeper than 128 levels, is `too_large` and changes
+    ///   nothing.
+    /// - UPD-9: Metadata, source and an explicit text are kept. The version grows even if the value's text stays
+    ///   the same.
+    /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
     /// # Errors
     /// `wrong_type`, `too_large` where the result exceeds the value limit, `quota_exceeded`.
@@ -123,7 +186,14 @@ pub trait Backend: Send + Sync + Debug {
     /// Writes many entries, all or none; `result[i]` answers `items[i]`. Requires what `set` requires.
     ///
     /// # Behavior
-    /// - BLK-1 to BLK-5, EMB-16: one transaction, in order, later items see earlier ones.
+    /// - BLK-1: Outcomes are in the order of the items; each is what `set` would have returned.
+    /// - BLK-2: All items are written or none: if one fails, the call fails with that error and `details.index`.
+    /// - BLK-3: Items are applied in order: of two with the same key the later wins, and its precondition sees the
+    ///   earlier one.
+    /// - BLK-4: More than 10,000 items or 64 MiB is `too_large`; no items gives an empty answer.
+    /// - BLK-5: A reader never sees only some of the items.
+    /// - EMB-16: A bulk insert embeds each item that asks for it; of two items with the same key, the text of the
+    ///   later one.
     ///
     /// # Errors
     /// As [`Backend::set`], with `details.index` of the item; nothing is written.
@@ -138,7 +208,16 @@ pub trait Backend: Send + Sync + Debug {
     /// `vector_search`, as the mode needs.
     ///
     /// # Behavior
-    /// - SRC-1 to SRC-14, VEC-1 to VEC-10, HYB-1 to HYB-6, RNK-1 to RNK-7, DED-1 to DED-9, ISO-3.
+    /// - SRC-1 to SRC-14: Search by words finds entries with at least one term of the query; prefix, filter and
+    ///   threshold limit the hits.
+    /// - VEC-1 to VEC-10: Search by vectors finds the entries with a vector of the current model, scored by `max(0,
+    ///   cosine)`.
+    /// - HYB-1 to HYB-6: Search by both scores by the weighted sum of the two, and orders by their fusion.
+    /// - RNK-1 to RNK-7: Hits are ordered by similarity, recency, source and frequency as weighted, with ties in
+    ///   the order of keys.
+    /// - DED-1 to DED-9: Near-duplicates of a better hit are dropped, merged or only counted, before the answer is
+    ///   cut to `top_k`.
+    /// - ISO-3: Search scores, ranks and statistics of a scope depend on that scope's live entries alone.
     ///
     /// # Errors
     /// `vector_unsupported`, `embedder_not_configured`, `capability_unsupported`, `invalid_argument`,
@@ -148,7 +227,12 @@ pub trait Backend: Send + Sync + Debug {
     /// Counts a scope's live entries. Requires `Capabilities::stats`.
     ///
     /// # Behavior
-    /// - STA-1 to STA-5.
+    /// - STA-1: `entries` and `bytes` count the live entries; bytes are those of `Entry::size_bytes`.
+    /// - STA-2: `expiring` counts live entries with an expiry.
+    /// - STA-3: A scope that was never written has all zeros and is no error.
+    /// - STA-4: For each model, `rows` and `missing` add up to `entries`; `stale` vectors are never found.
+    /// - STA-5: The current model is listed once a live entry exists; other models are listed while vectors of
+    ///   theirs exist.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -158,7 +242,19 @@ pub trait Backend: Send + Sync + Debug {
     /// Requires `Capabilities::vector_search`.
     ///
     /// # Behavior
-    /// - EMB-4, EMB-11 to EMB-15: no other change of an entry; a failed call takes nothing away.
+    /// - EMB-4: `reembed` embeds the text of every live entry that has a text but no vector of the current model
+    ///   (or the text that was recorded with a vector of another model): at most `limit` entries per call, to be
+    ///   called until `remaining` is 0. This includes entries once written with `never`.
+    /// - EMB-11: Vectors of different models are never compared: each model finds its own. Writing under another
+    ///   model replaces the old vector, and so does `reembed`; until then it stays and is found under its own
+    ///   model.
+    /// - EMB-12: `reembed` changes nothing else of an entry: not its version, times, expiry or access count.
+    /// - EMB-13: A `reembed` that fails keeps the work of earlier calls and removes no vector; a later call
+    ///   continues.
+    /// - EMB-14: A text that the embedder refuses (`invalid_argument`, `too_large`) counts in `failed` and stays in
+    ///   `remaining`. It does not count against `limit`, so it never blocks others.
+    /// - EMB-15: A dry run writes nothing and does not call the embedder: `embedded` is how many entries a call
+    ///   would embed, `remaining` how many there are. A limit of 0 is `invalid_argument`, over 10,000 `too_large`.
     ///
     /// # Errors
     /// As the embedder fails.
@@ -167,19 +263,28 @@ pub trait Backend: Send + Sync + Debug {
     /// Lists a tenant's scopes that hold live entries. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - SCO-1 to SCO-3.
+    /// - SCO-1: `scopes` lists the tenant's scopes that hold live entries, with counts and bytes, ordered by kind
+    ///   (agent, user, run) and id bytes; never another tenant's.
+    /// - SCO-2: It pages as `list` does.
+    /// - SCO-3: A kind restricts the list to that kind.
     ///
     /// # Errors
     /// As [`Backend::list`].
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage>;
 
-    /// The scope's token, as of now. Requires `Capabilities::drift`.
+    /// Reads the scope's current token. Requires `Capabilities::drift`.
     ///
     /// # Behavior
-    /// - DRF-10 to DRF-13.
+    /// - DRF-10: The outcome of a write with a check other than `Off` reports the scope's token before and after.
+    ///   `drift_state` returns the token after until the next change.
+    /// - DRF-11: Every change of an entry changes the token; reads, access counts, expiry, sweeping and
+    ///   re-embedding do not.
+    /// - DRF-12: The generation of a scope that was written is at least 1. A scope that was never written has the
+    ///   token `none`, without a generation.
+    /// - DRF-13: Nothing that happens in another scope changes a scope's token.
     ///
     /// # Errors
-    /// `unavailable`, `corrupt`; `capability_unsupported` unless a backend that serves drift checks says otherwise.
+    /// `unavailable`, `corrupt`; `capability_unsupported` by default, for a backend without drift checks.
     async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
         let _ = scope;
         Err(Error::unsupported("drift_state", "this one"))
@@ -188,7 +293,9 @@ pub trait Backend: Send + Sync + Debug {
     /// Deletes every entry of a scope, at once. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - SCO-4, SCO-5.
+    /// - SCO-4: `drop_scope` removes every entry at once and returns how many were live; dropping an empty scope
+    ///   succeeds.
+    /// - SCO-5: `end_run` removes the run's scope and no other; ending a run twice succeeds.
     ///
     /// # Errors
     /// `unavailable`, `outcome_unknown`.
@@ -197,7 +304,12 @@ pub trait Backend: Send + Sync + Debug {
     /// Streams every live entry in key order, from one snapshot where the engine can. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - EXP-1 to EXP-3, EXP-10.
+    /// - EXP-1: Export streams every live entry once, in key order, with version, times, expiry, access count and
+    ///   vectors.
+    /// - EXP-2: An export begun before a write sees all of a bulk insert or none.
+    /// - EXP-3: A record survives a JSON round trip.
+    /// - EXP-10: Vectors travel with their model: an import stores them under that model and embeds nothing itself,
+    ///   and a record that replaces an entry replaces its vectors.
     ///
     /// # Errors
     /// Of opening the stream; later errors are items that end it.
@@ -206,9 +318,29 @@ pub trait Backend: Send + Sync + Debug {
     /// Stores a stream of records. Requires `Capabilities::kv`.
     ///
     /// # Behavior
-    /// - EXP-4 to EXP-11: every record whole or not at all, but the stream is no transaction; importing again changes nothing.
-    /// - EXP-12 to EXP-15: with an [`Atomicity`] other than `Record` it is one, where `Capabilities::atomic_import`.
-    /// - FGT-7 to FGT-10: of a copy, what was forgotten since is left out, where `Capabilities::erase`.
+    /// - EXP-4: Importing into a scope never written keeps value, metadata, source, text, version, times, expiry
+    ///   and access count.
+    /// - EXP-5: Importing the same records again with `skip` or `replace` changes nothing: every record is
+    ///   `skipped`, even one that replaced an entry before and whose version differs.
+    /// - EXP-6: On an existing key, even one that an earlier record wrote: `skip` keeps the entry, `replace` stores
+    ///   the record with a version above the stored one, and `fail` ends the import with `conflict`.
+    /// - EXP-7: Records that have already expired are counted in `expired` and not stored.
+    /// - EXP-8: Versions stay unique: a key that was written in this scope before never gets a version at or below
+    ///   one it had.
+    /// - EXP-9: A malformed record ends the import with its position in `details.index`; records before it are
+    ///   stored.
+    /// - EXP-10: Vectors travel with their model: an import stores them under that model and embeds nothing itself,
+    ///   and a record that replaces an entry replaces its vectors.
+    /// - EXP-11: A record is malformed if a vector is zero, not finite, too long, of another length than its model
+    ///   states, or one of two of a model.
+    /// - EXP-12: With [`Atomicity::Scope`], all records are stored or none; readers see the old state until all is
+    ///   stored.
+    /// - EXP-13: With [`Atomicity::Replacement`], the scope's entries are removed in the same transaction.
+    /// - EXP-14: A record whose value's text contains line feeds is still written as one line (`Record::to_line`)
+    ///   and is read back with them.
+    /// - EXP-15: With [`Atomicity::Mirror`], the same transaction removes every entry whose key has no record.
+    /// - FGT-7 to FGT-10: An import of a copy leaves out what was erased after the copy was taken, where
+    ///   `Capabilities::erase`.
     ///
     /// # Errors
     /// The stream's own error, `conflict`, `too_large`, `quota_exceeded`; records before it are stored.

@@ -8,6 +8,7 @@ use crate::entry::Entry;
 use crate::filter::Filter;
 use crate::limits::DEFAULT_PAGE;
 use crate::scope::{Scope, ScopeKind};
+use crate::setters::setters;
 
 /// Options of [`Backend::get`](super::Backend::get) and [`Backend::get_many`](super::Backend::get_many).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,28 +58,16 @@ impl ListQuery {
     pub fn prefix(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..Self::default() }
     }
-
-    /// Sets the filter.
-    #[must_use]
-    pub fn with_filter(mut self, filter: Filter) -> Self {
-        self.filter = Some(filter);
-        self
-    }
-
-    /// Sets the cursor.
-    #[must_use]
-    pub fn with_cursor(mut self, cursor: Option<Cursor>) -> Self {
-        self.cursor = cursor;
-        self
-    }
-
-    /// Sets the page size.
-    #[must_use]
-    pub fn with_limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
 }
+
+setters! { ListQuery {
+    /// Sets the filter.
+    with_filter(filter: Filter) as Some;
+    /// Sets the cursor.
+    with_cursor(cursor: Option<Cursor>);
+    /// Sets the page size.
+    with_limit(limit: usize);
+} }
 
 /// One page of a listing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -154,28 +143,14 @@ impl Default for ScopesQuery {
     }
 }
 
-impl ScopesQuery {
+setters! { ScopesQuery {
     /// Sets the kind.
-    #[must_use]
-    pub fn with_kind(mut self, kind: ScopeKind) -> Self {
-        self.kind = Some(kind);
-        self
-    }
-
+    with_kind(kind: ScopeKind) as Some;
     /// Sets the cursor.
-    #[must_use]
-    pub fn with_cursor(mut self, cursor: Option<Cursor>) -> Self {
-        self.cursor = cursor;
-        self
-    }
-
+    with_cursor(cursor: Option<Cursor>);
     /// Sets the page size.
-    #[must_use]
-    pub fn with_limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-}
+    with_limit(limit: usize);
+} }
 
 /// A scope that holds at least one live entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,28 +1,13 @@
 //! What a search asks, and what it found.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::entry::Entry;
 use crate::filter::Filter;
 use crate::limits::DEFAULT_TOP_K;
-use crate::rank::{Dedup, RankOptions};
+use crate::rank::{Dedup, RankOptions, SearchMode};
 use crate::scope::Key;
-
-/// How [`Backend::search`](super::Backend::search) looks for candidates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SearchMode {
-    /// Hybrid where the provider embeds, lexical otherwise.
-    #[default]
-    Auto,
-    /// By words.
-    Lexical,
-    /// By vectors.
-    Vector,
-    /// By both.
-    Hybrid,
-}
+use crate::setters::setters;
 
 /// A question to [`Backend::search`](super::Backend::search).
 #[derive(Clone, Debug, PartialEq)]
@@ -62,55 +47,28 @@ impl SearchQuery {
         }
     }
 
-    /// Sets the mode.
-    #[must_use]
-    pub fn with_mode(mut self, mode: SearchMode) -> Self {
-        self.mode = mode;
-        self
-    }
-
     /// Sets the key prefix.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
-
-    /// Sets the filter.
-    #[must_use]
-    pub fn with_filter(mut self, filter: Filter) -> Self {
-        self.filter = Some(filter);
-        self
-    }
-
-    /// Sets the number of hits.
-    #[must_use]
-    pub fn with_top_k(mut self, top_k: usize) -> Self {
-        self.top_k = top_k;
-        self
-    }
-
-    /// Sets the threshold.
-    #[must_use]
-    pub fn with_threshold(mut self, threshold: f64) -> Self {
-        self.threshold = Some(threshold);
-        self
-    }
-
-    /// Sets the ranking.
-    #[must_use]
-    pub fn with_rank(mut self, rank: RankOptions) -> Self {
-        self.rank = rank;
-        self
-    }
-
-    /// Sets the treatment of near-duplicates.
-    #[must_use]
-    pub fn with_dedup(mut self, dedup: Dedup) -> Self {
-        self.dedup = Some(dedup);
-        self
-    }
 }
+
+setters! { SearchQuery {
+    /// Sets the mode.
+    with_mode(mode: SearchMode);
+    /// Sets the filter.
+    with_filter(filter: Filter) as Some;
+    /// Sets the number of hits.
+    with_top_k(top_k: usize);
+    /// Sets the threshold.
+    with_threshold(threshold: f64) as Some;
+    /// Sets the ranking.
+    with_rank(rank: RankOptions);
+    /// Sets the treatment of near-duplicates.
+    with_dedup(dedup: Dedup) as Some;
+} }
 
 /// One hit of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]

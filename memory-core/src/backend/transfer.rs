@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::embed::EmbeddingModel;
+use crate::embed::{EmbeddingModel, check_embeddings};
 use crate::entry::{Entry, Quota};
-use crate::erase::Taken;
 use crate::error::{Error, Result};
+use crate::lifecycle::erase::Taken;
 use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
+use crate::setters::setters;
 
 /// A stored vector on its way between stores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,32 +75,33 @@ impl Record {
     }
 }
 
-/// Checks the vectors of a record: whoever wrote it is to blame.
+/// Checks the vectors of a record (EXP-11 of `docs/spec/backend.md`).
 ///
 /// # Errors
-/// `invalid_argument`, `too_large`.
+/// `invalid_argument`, never an embedder's error: the vectors came with the record, and asking an embedder again
+/// does not help.
 pub fn check_vectors(vectors: &[RecordVector]) -> Result<()> {
     if vectors.len() > MAX_RECORD_VECTORS {
-        return Err(Error::too_large("a record's vectors", vectors.len(), MAX_RECORD_VECTORS, "vectors"));
+        return Err(Error::invalid(format!("a record has more than {MAX_RECORD_VECTORS} vectors")));
     }
     for (at, RecordVector { model, vector, text }) in vectors.iter().enumerate() {
-        let named = |name: &str| (1..=MAX_MODEL_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
-        if !named(&model.provider) || !named(&model.model) {
+        let is_name =
+            |name: &str| (1..=MAX_MODEL_NAME_BYTES).contains(&name.len()) && !name.contains(char::is_control);
+        if !is_name(&model.provider) || !is_name(&model.model) {
             return Err(Error::invalid(format!(
-                "a record's vector names its provider and model with 1 to {MAX_MODEL_NAME_BYTES} bytes each"
+                "a record's vector names its provider and model by 1 to {MAX_MODEL_NAME_BYTES} bytes each, without \
+                 control characters"
             )));
         }
-        if vector.len() != model.dimensions
-            || !(1..=MAX_DIMENSIONS).contains(&vector.len())
-            || vector.iter().any(|number| !number.is_finite())
-            || vector.iter().all(|number| *number == 0.0)
-        {
-            return Err(Error::invalid(format!(
-                "a record's vector is zero, is not finite, or is not as long as its model says, 1 to {MAX_DIMENSIONS}"
-            )));
+        if vector.len() > MAX_DIMENSIONS {
+            return Err(Error::invalid(format!("a record's vector is longer than {MAX_DIMENSIONS} numbers")));
         }
-        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
-            return Err(Error::invalid("the text of a record's vector is over 1 MiB"));
+        check_embeddings(model, 1, std::slice::from_ref(vector)).map_err(|error| {
+            Error::invalid("a record's vector is zero, is not finite, or is not as long as its model says")
+                .with_source(error)
+        })?;
+        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES || text.contains('\0')) {
+            return Err(Error::invalid("the text of a record's vector is over 1 MiB or has a NUL character"));
         }
         if vectors.iter().take(at).any(|other| other.model == *model) {
             return Err(Error::invalid("a record has two vectors of one model; keep the one of its text"));
@@ -155,35 +157,16 @@ pub struct ImportOptions {
     pub taken: Taken,
 }
 
-impl ImportOptions {
+setters! { ImportOptions {
     /// Sets what happens to keys that are there.
-    #[must_use]
-    pub const fn with_on_existing(mut self, on_existing: OnExisting) -> Self {
-        self.on_existing = on_existing;
-        self
-    }
-
+    with_on_existing(on_existing: OnExisting);
     /// Sets the quota.
-    #[must_use]
-    pub const fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
-        self
-    }
-
+    with_quota(quota: Quota);
     /// Sets what is stored together.
-    #[must_use]
-    pub const fn with_atomicity(mut self, atomicity: Atomicity) -> Self {
-        self.atomicity = atomicity;
-        self
-    }
-
+    with_atomicity(atomicity: Atomicity);
     /// Sets how old it is.
-    #[must_use]
-    pub const fn with_taken(mut self, taken: Taken) -> Self {
-        self.taken = taken;
-        self
-    }
-}
+    with_taken(taken: Taken);
+} }
 
 /// What [`Backend::import_scope`](super::Backend::import_scope) did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

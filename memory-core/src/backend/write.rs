@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::drift::{DriftChange, DriftCheck};
 use crate::entry::{Expect, Metadata, Quota, Source, Ttl};
 use crate::json::Json;
+use crate::lifecycle::drift::{DriftChange, DriftCheck};
 use crate::scope::Key;
+use crate::setters::setters;
 use crate::time::Timestamp;
 
 /// Whether a write embeds the entry's text.
@@ -59,62 +60,30 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
-    /// Sets the metadata.
-    #[must_use]
-    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
-        self.metadata = metadata;
-        self
-    }
-
-    /// Sets the source.
-    #[must_use]
-    pub fn with_source(mut self, source: Source) -> Self {
-        self.source = Some(source);
-        self
-    }
-
     /// Sets the text to index.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
     }
-
-    /// Sets the lifetime.
-    #[must_use]
-    pub fn with_ttl(mut self, ttl: Ttl) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// Sets the precondition.
-    #[must_use]
-    pub fn with_expect(mut self, expect: Expect) -> Self {
-        self.expect = expect;
-        self
-    }
-
-    /// Sets whether to embed.
-    #[must_use]
-    pub fn with_embed(mut self, embed: Embed) -> Self {
-        self.embed = embed;
-        self
-    }
-
-    /// Sets the quota.
-    #[must_use]
-    pub fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
-        self
-    }
-
-    /// Sets what the caller last saw.
-    #[must_use]
-    pub fn with_drift(mut self, drift: DriftCheck) -> Self {
-        self.drift = drift;
-        self
-    }
 }
+
+setters! { SetOptions {
+    /// Sets the metadata.
+    with_metadata(metadata: Metadata);
+    /// Sets the source.
+    with_source(source: Source) as Some;
+    /// Sets the lifetime.
+    with_ttl(ttl: Ttl);
+    /// Sets the precondition.
+    with_expect(expect: Expect);
+    /// Sets whether to embed.
+    with_embed(embed: Embed);
+    /// Sets the quota.
+    with_quota(quota: Quota);
+    /// Sets what the caller last saw.
+    with_drift(drift: DriftCheck);
+} }
 
 /// What [`Backend::set`](super::Backend::set) did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -160,14 +129,12 @@ impl DeleteOptions {
     pub const fn expecting(expect: Expect) -> Self {
         Self { expect, drift: DriftCheck::Off }
     }
-
-    /// Sets what the caller last saw.
-    #[must_use]
-    pub const fn with_drift(mut self, drift: DriftCheck) -> Self {
-        self.drift = drift;
-        self
-    }
 }
+
+setters! { DeleteOptions {
+    /// Sets what the caller last saw.
+    with_drift(drift: DriftCheck);
+} }
 
 /// What [`Backend::delete`](super::Backend::delete) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -200,28 +167,14 @@ pub struct UpdateOptions {
     pub drift: DriftCheck,
 }
 
-impl UpdateOptions {
+setters! { UpdateOptions {
     /// Sets the lifetime.
-    #[must_use]
-    pub const fn with_ttl(mut self, ttl: Ttl) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
+    with_ttl(ttl: Ttl);
     /// Sets the quota.
-    #[must_use]
-    pub const fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
-        self
-    }
-
+    with_quota(quota: Quota);
     /// Sets whether the outcome tells the scope's tokens.
-    #[must_use]
-    pub const fn with_drift(mut self, drift: DriftCheck) -> Self {
-        self.drift = drift;
-        self
-    }
-}
+    with_drift(drift: DriftCheck);
+} }
 
 /// What [`Backend::increment`](super::Backend::increment) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -312,21 +265,12 @@ pub struct BulkOptions {
     pub drift: DriftCheck,
 }
 
-impl BulkOptions {
+setters! { BulkOptions {
     /// Sets the scope's token that was seen.
-    #[must_use]
-    pub const fn with_drift(mut self, drift: DriftCheck) -> Self {
-        self.drift = drift;
-        self
-    }
-
+    with_drift(drift: DriftCheck);
     /// Sets the quota.
-    #[must_use]
-    pub const fn with_quota(mut self, quota: Quota) -> Self {
-        self.quota = quota;
-        self
-    }
-}
+    with_quota(quota: Quota);
+} }
 
 /// Options of [`Backend::reembed`](super::Backend::reembed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

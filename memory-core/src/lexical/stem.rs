@@ -1,8 +1,9 @@
-//! A light English stemmer: plurals, `-ing`, `-ed`, irregular forms. It aims at one token for the forms of a
-//! word, not at a dictionary's form. Derivations (`-ation`, `-ment`) stay words of their own.
+//! A light English stemmer: plurals, `-ing`, `-ed`, irregular forms. It gives the forms of a word one token, which
+//! need not be a dictionary's form. Derivations (`-ation`, `-ment`) stay words of their own.
 //!
-//! On LoCoMo this recalls .620 at 10, Snowball's English stemmer .617, the two together .624, no stemming
-//! .580: not worth a dependency.
+//! It is our own because Snowball's English stemmer is no better here: recall at 10 on LoCoMo is .620 with this one,
+//! .617 with Snowball's, .624 with one after the other and .580 without stemming. Replacing it would also change the
+//! tokens of [`ANALYZER_VERSION`](super::ANALYZER_VERSION), so that stores would have to index every text anew.
 
 const VOWELS: [char; 5] = ['a', 'e', 'i', 'o', 'u'];
 

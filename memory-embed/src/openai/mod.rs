@@ -6,7 +6,6 @@ mod reply;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -53,11 +52,9 @@ impl OpenAiEmbedder {
         options.check()?;
         // A model that is loaded first answers late, but then all at once.
         let limits = Limits { idle_timeout: options.timeout(), ..Limits::default() };
-        let mut builder = HttpClient::builder(policy, clock, ids).limits(limits);
-        if let Some(path) = &options.ca_file {
-            builder = builder.trust_pem(&read_roots(path)?)?;
-        }
-        Self::new(options, builder.build()?)
+        let builder = HttpClient::builder(policy, clock, ids).limits(limits);
+        let http = builder.trust_file(options.ca_file.as_deref())?.build()?;
+        Self::new(options, http)
     }
 
     /// Reads the key and checks the options and what the client's policy says to them; reaches nothing.
@@ -169,18 +166,6 @@ impl fmt::Debug for OpenAiEmbedder {
             .field("key", &self.options.key())
             .finish_non_exhaustive()
     }
-}
-
-/// A file of root certificates; the system's own has a quarter of the cap.
-fn read_roots(path: &Path) -> Result<Vec<u8>> {
-    const MAX_BYTES: u64 = 1024 * 1024;
-    let unfit =
-        |why: &str| Error::invalid(format!("`ca_file` {why}; give a PEM file of at most {MAX_BYTES} bytes"));
-    let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
-    if !about.is_file() || about.len() > MAX_BYTES {
-        return Err(unfit("is no regular file, or too large"));
-    }
-    std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))
 }
 
 #[derive(Serialize)]

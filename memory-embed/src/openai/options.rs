@@ -1,4 +1,4 @@
-//! What an operator says of a service: [`OpenAiOptions`].
+//! The options of a service: [`OpenAiOptions`].
 
 use std::fmt;
 use std::path::PathBuf;
@@ -251,7 +251,7 @@ impl OpenAiOptions {
     }
 }
 
-/// Shows what is asked of whom: of the base URL its origin, of the key its place.
+/// Shows model and limits, of the base URL the origin, and of the key where it is.
 impl fmt::Debug for OpenAiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = Origin::of(&self.base_url).map_or_else(|_| "…".to_owned(), |origin| origin.to_string());

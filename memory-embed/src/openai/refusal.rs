@@ -1,11 +1,10 @@
-//! What a service means by a status that is not 2xx: its words are read, and never repeated.
+//! What a status other than 2xx means: the message is read, and never repeated.
 
 use memory_core::{Error, ErrorKind, Retry};
 use memory_http::Reply;
 use serde::Deserialize;
 
-/// Ways to say that a text is longer than the model reads, as OpenAI, vLLM, Ollama, TEI and llama.cpp
-/// say it.
+/// Messages for a text that is longer than the model reads, from OpenAI, vLLM, Ollama, TEI and llama.cpp.
 const TOO_LONG: &[&str] = &[
     "context_length_exceeded",
     "maximum context length",
@@ -20,7 +19,7 @@ const TOO_LONG: &[&str] = &[
     "string_above_max_length",
 ];
 
-/// Ways to say that there are too many texts.
+/// Messages for too many texts.
 const TOO_MANY: &[&str] =
     &["batch size", "maximum allowed batch", "array too long", "array_above_max_length"];
 
@@ -61,7 +60,7 @@ pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
         ),
         // TEI's word for a model that failed on its side.
         424 => Error::new(ErrorKind::Unavailable, "the embedder's model failed on its side; try again"),
-        // Not about the texts, so no caller shall take it for a refusal of one.
+        // Not about the texts, so that no caller takes it for a refusal of one.
         405..=407 | 411 | 415 | 421 | 426 => Error::new(
             ErrorKind::Unavailable,
             format!(

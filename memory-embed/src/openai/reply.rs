@@ -88,7 +88,7 @@ fn refused(why: &str) -> Error {
     Error::new(ErrorKind::Unavailable, format!("the embedder's reply {why}"))
 }
 
-/// Where it broke, and nothing of what stands there.
+/// The place of a syntax error, and nothing of the text there.
 fn malformed(error: &serde_json::Error) -> Error {
     let what = match error.classify() {
         serde_json::error::Category::Data => "is not of the shape of an embeddings API",
@@ -102,7 +102,7 @@ fn malformed(error: &serde_json::Error) -> Error {
     ))
 }
 
-/// What is read of a reply.
+/// The part of a reply that is read.
 struct Wire {
     data: Option<Vec<Item>>,
     model: Option<String>,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 pub use self::platform::Platform;
 pub use self::self_hosted::SelfHosted;
-use crate::asked::{Asked, serve};
 use crate::http::Server;
+use crate::parsed::{ParsedRequest, serve};
 
 /// The one key that both take.
 pub const KEY: &str = "test-admin-key-0123456789";
@@ -16,13 +16,13 @@ pub const KEY: &str = "test-admin-key-0123456789";
 impl SelfHosted {
     /// Puts it behind HTTP.
     pub async fn start(mut self) -> Server {
-        serve(Arc::new(Mutex::new(move |asked: &Asked| self.handle(asked)))).await
+        serve(Arc::new(Mutex::new(move |request: &ParsedRequest| self.handle(request)))).await
     }
 }
 
 impl Platform {
     /// Puts it behind HTTP.
     pub async fn start(mut self) -> Server {
-        serve(Arc::new(Mutex::new(move |asked: &Asked| self.handle(asked)))).await
+        serve(Arc::new(Mutex::new(move |request: &ParsedRequest| self.handle(request)))).await
     }
 }

@@ -1,11 +1,11 @@
-//! The mem0 Platform as its documentation and its SDK have it, holes and all.
+//! The mem0 Platform as its documentation and its SDK describe it, faults included.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::KEY;
-use crate::asked::{Answer, Asked};
+use crate::parsed::{Answer, ParsedRequest};
 
 #[derive(Clone, Debug)]
 struct Memory {
@@ -19,8 +19,8 @@ struct Memory {
 #[derive(Clone, Debug)]
 struct Event {
     id: String,
-    /// How often it was asked about.
-    asked: u32,
+    /// How often its event was polled.
+    polls: u32,
     memories: Vec<Memory>,
     /// The user whose memories it deletes.
     deletes: Option<String>,
@@ -35,7 +35,7 @@ pub struct Platform {
     count: u64,
 }
 
-/// How often an event is asked about until it is done.
+/// How often an event is polled until it is done.
 const UNTIL_DONE: u32 = 2;
 
 fn tokens(text: &str) -> BTreeSet<String> {
@@ -92,23 +92,24 @@ impl Memory {
 }
 
 impl Platform {
-    pub fn handle(&mut self, asked: &Asked) -> Answer {
-        if asked.header("authorization") != Some(&format!("Token {KEY}")) {
+    pub fn handle(&mut self, request: &ParsedRequest) -> Answer {
+        if request.header("authorization") != Some(&format!("Token {KEY}")) {
             return (401, json!({ "detail": "Invalid token." }));
         }
-        if asked.path.last().is_some_and(|last| !last.is_empty()) {
+        if request.path.last().is_some_and(|last| !last.is_empty()) {
             return (301, Value::Null);
         }
-        let path: Vec<&str> = asked.path.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-        match (asked.method.as_str(), &path[..]) {
+        let path: Vec<&str> =
+            request.path.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        match (request.method.as_str(), &path[..]) {
             ("GET", ["v1", "ping"]) => (
                 200,
                 json!({ "status": "ok", "org_id": "o", "project_id": "p", "user_email": "a@example.com" }),
             ),
-            ("POST", ["v3", "memories", "add"]) => self.add(asked),
-            ("POST", ["v3", "memories", "search"]) => self.search(asked),
-            ("POST", ["v3", "memories"]) => self.list(asked),
-            ("DELETE", ["v1", "memories"]) => self.delete_all(asked),
+            ("POST", ["v3", "memories", "add"]) => self.add(request),
+            ("POST", ["v3", "memories", "search"]) => self.search(request),
+            ("POST", ["v3", "memories"]) => self.list(request),
+            ("DELETE", ["v1", "memories"]) => self.delete_all(request),
             ("GET", ["v1", "event", id]) => self.event(id),
             (method, ["v1", "memories", id]) => self.one(method, id),
             _ => (404, json!({ "detail": "Not found." })),
@@ -120,8 +121,8 @@ impl Platform {
         format!("{:08x}-1111-4111-8111-{:012x}", self.count, self.count)
     }
 
-    fn add(&mut self, asked: &Asked) -> Answer {
-        let Some(body) = asked.body.as_ref().and_then(Value::as_object) else {
+    fn add(&mut self, request: &ParsedRequest) -> Answer {
+        let Some(body) = request.body.as_ref().and_then(Value::as_object) else {
             return (
                 400,
                 json!({ "error": "400 Bad Request", "details": { "message": "Invalid input data." } }),
@@ -178,7 +179,7 @@ impl Platform {
                 json!({ "message": "done", "status": "SUCCEEDED", "event_id": id, "results": results }),
             );
         }
-        self.events.push(Event { id: id.clone(), asked: 0, memories, deletes: None, fails });
+        self.events.push(Event { id: id.clone(), polls: 0, memories, deletes: None, fails });
         let message = "Memory processing has been queued for background execution";
         (200, json!({ "event_id": id, "status": "PENDING", "message": message }))
     }
@@ -187,8 +188,8 @@ impl Platform {
         let Some(event) = self.events.iter_mut().find(|event| event.id == id) else {
             return (404, json!({ "error": "Event not found" }));
         };
-        event.asked += 1;
-        if event.asked < UNTIL_DONE {
+        event.polls += 1;
+        if event.polls < UNTIL_DONE {
             return (200, json!({ "id": id, "status": "RUNNING", "results": null }));
         }
         if event.fails {
@@ -197,7 +198,7 @@ impl Platform {
                 json!({ "id": id, "status": "FAILED", "error": "what was said: secret", "results": [] }),
             );
         }
-        if event.asked == UNTIL_DONE {
+        if event.polls == UNTIL_DONE {
             self.memories.extend(event.memories.clone());
         }
         let results: Vec<Value> = event
@@ -211,11 +212,11 @@ impl Platform {
     /// Deletions by filter are done when somebody looks.
     fn settle(&mut self) {
         let (done, pending): (Vec<Event>, Vec<Event>) =
-            self.events.drain(..).partition(|event| event.deletes.is_some() && event.asked >= UNTIL_DONE);
+            self.events.drain(..).partition(|event| event.deletes.is_some() && event.polls >= UNTIL_DONE);
         self.events = pending;
         for event in &mut self.events {
             if event.deletes.is_some() {
-                event.asked += 1;
+                event.polls += 1;
             }
         }
         for user in done.into_iter().filter_map(|event| event.deletes) {
@@ -223,8 +224,8 @@ impl Platform {
         }
     }
 
-    fn filters(asked: &Asked) -> Result<Map<String, Value>, Answer> {
-        let body = asked.body.clone().unwrap_or_default();
+    fn filters(request: &ParsedRequest) -> Result<Map<String, Value>, Answer> {
+        let body = request.body.clone().unwrap_or_default();
         if ["user_id", "agent_id", "run_id", "app_id"].iter().any(|name| body.get(name).is_some()) {
             return Err((400, json!({ "error": "Top-level entity parameters are not supported." })));
         }
@@ -234,13 +235,13 @@ impl Platform {
         }
     }
 
-    fn search(&mut self, asked: &Asked) -> Answer {
+    fn search(&mut self, request: &ParsedRequest) -> Answer {
         self.settle();
-        let filters = match Self::filters(asked) {
+        let filters = match Self::filters(request) {
             Ok(filters) => filters,
             Err(answer) => return answer,
         };
-        let body = asked.body.clone().unwrap_or_default();
+        let body = request.body.clone().unwrap_or_default();
         let (query, top_k) = (body["query"].as_str().unwrap_or(""), body["top_k"].as_u64().unwrap_or(10));
         let threshold = body["threshold"].as_f64().unwrap_or(0.1);
         if !(1..=1_000).contains(&top_k) {
@@ -262,14 +263,15 @@ impl Platform {
         (200, json!({ "results": rows }))
     }
 
-    fn list(&mut self, asked: &Asked) -> Answer {
+    fn list(&mut self, request: &ParsedRequest) -> Answer {
         self.settle();
-        let filters = match Self::filters(asked) {
+        let filters = match Self::filters(request) {
             Ok(filters) => filters,
             Err(answer) => return answer,
         };
-        let number =
-            |name: &str, default: usize| asked.parameter(name).map_or(default, |text| text.parse().unwrap());
+        let number = |name: &str, default: usize| {
+            request.parameter(name).map_or(default, |text| text.parse().unwrap())
+        };
         let (page, size) = (number("page", 1), number("page_size", 100));
         if page == 0 || !(1..=200).contains(&size) {
             return (400, json!({ "error": "page" }));
@@ -301,14 +303,15 @@ impl Platform {
         }
     }
 
-    fn delete_all(&mut self, asked: &Asked) -> Answer {
-        let Some(user) = asked.parameter("user_id").filter(|user| !user.is_empty()).map(str::to_owned) else {
+    fn delete_all(&mut self, request: &ParsedRequest) -> Answer {
+        let Some(user) = request.parameter("user_id").filter(|user| !user.is_empty()).map(str::to_owned)
+        else {
             return (400, json!({ "error": "filters are required" }));
         };
         let id = self.uuid();
         self.events.push(Event {
             id: id.clone(),
-            asked: 0,
+            polls: 0,
             memories: Vec::new(),
             deletes: Some(user),
             fails: false,

@@ -1,11 +1,11 @@
-//! A self-hosted mem0 as it was recorded, holes and all.
+//! A self-hosted mem0 as it was recorded, faults included.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::KEY;
-use crate::asked::{Answer, Asked};
+use crate::parsed::{Answer, ParsedRequest};
 
 #[derive(Clone, Debug)]
 struct Memory {
@@ -59,7 +59,7 @@ fn cosine(a: &str, b: &str) -> f64 {
     if product == 0.0 { 0.0 } else { a.intersection(&b).count() as f64 / product.sqrt() }
 }
 
-/// The id a server makes of what was sent: trimmed; blank and inner white space are refused.
+/// The id that the server stores: trimmed; blank ids and inner white space are refused.
 fn id_of(value: &Value, name: &str) -> Result<Option<String>, Answer> {
     let Some(text) = value.as_str() else {
         return match value {
@@ -183,8 +183,8 @@ fn some(list: &Value, holds: impl Fn(&Map<String, Value>) -> bool) -> bool {
 }
 
 impl SelfHosted {
-    pub fn handle(&mut self, asked: &Asked) -> Answer {
-        let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
+    pub fn handle(&mut self, request: &ParsedRequest) -> Answer {
+        let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
         let known =
             matches!(path[..], ["memories"] | ["memories", _] | ["search"] | ["auth", "setup-status"]);
         if !known || path.last() == Some(&"") {
@@ -193,18 +193,18 @@ impl SelfHosted {
         if path == ["auth", "setup-status"] {
             return (200, json!({ "needsSetup": true }));
         }
-        if !matches!(asked.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
+        if !matches!(request.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
             return refuse(405, "Method Not Allowed");
         }
-        if let Some(answer) = refused_key(asked) {
+        if let Some(answer) = refused_key(request) {
             return answer;
         }
-        match (asked.method.as_str(), &path[..]) {
-            ("POST", ["memories"]) => self.add(asked).unwrap_or_else(|answer| answer),
-            ("POST", ["search"]) => self.search(asked).unwrap_or_else(|answer| answer),
-            ("GET", ["memories"]) => self.list(asked),
-            ("DELETE", ["memories"]) => self.delete_all(asked),
-            (method, ["memories", id]) => self.one(method, id, asked),
+        match (request.method.as_str(), &path[..]) {
+            ("POST", ["memories"]) => self.add(request).unwrap_or_else(|answer| answer),
+            ("POST", ["search"]) => self.search(request).unwrap_or_else(|answer| answer),
+            ("GET", ["memories"]) => self.list(request),
+            ("DELETE", ["memories"]) => self.delete_all(request),
+            (method, ["memories", id]) => self.one(method, id, request),
             _ => refuse(405, "Method Not Allowed"),
         }
     }
@@ -219,13 +219,14 @@ impl SelfHosted {
         )
     }
 
-    fn add(&mut self, asked: &Asked) -> Result<Answer, Answer> {
+    fn add(&mut self, request: &ParsedRequest) -> Result<Answer, Answer> {
         let invalid = |kind: &str| refuse(422, json!([{ "type": kind }]));
-        let json_type = asked.header("content-type").is_none_or(|kind| kind.starts_with("application/json"));
+        let json_type =
+            request.header("content-type").is_none_or(|kind| kind.starts_with("application/json"));
         if !json_type {
             return Err(invalid("model_attributes_type"));
         }
-        let body = asked.body.as_ref().and_then(Value::as_object).ok_or_else(|| invalid("json_invalid"))?;
+        let body = request.body.as_ref().and_then(Value::as_object).ok_or_else(|| invalid("json_invalid"))?;
         let messages = body.get("messages").and_then(Value::as_array).ok_or_else(|| invalid("list_type"))?;
         let mut ids = Vec::new();
         for name in IDS {
@@ -319,8 +320,9 @@ impl SelfHosted {
         Ok((200, json!({ "results": results })))
     }
 
-    fn search(&mut self, asked: &Asked) -> Result<Answer, Answer> {
-        let body = asked.body.as_ref().and_then(Value::as_object).ok_or_else(|| refuse(422, json!([{}])))?;
+    fn search(&mut self, request: &ParsedRequest) -> Result<Answer, Answer> {
+        let body =
+            request.body.as_ref().and_then(Value::as_object).ok_or_else(|| refuse(422, json!([{}])))?;
         let query = body.get("query").and_then(Value::as_str).unwrap_or("");
         if query.trim().is_empty() {
             return Err(refuse(400, "Invalid query: cannot be empty or whitespace-only."));
@@ -389,13 +391,15 @@ impl SelfHosted {
         Ok((200, json!({ "results": rows })))
     }
 
-    fn list(&self, asked: &Asked) -> Answer {
-        let top_k = asked.parameter("top_k").map_or(Ok(20), str::parse::<usize>);
+    fn list(&self, request: &ParsedRequest) -> Answer {
+        let top_k = request.parameter("top_k").map_or(Ok(20), str::parse::<usize>);
         let Ok(top_k @ 0..=1_000) = top_k else { return refuse(422, json!([{ "type": "less_than_equal" }])) };
         let mut filters = Map::new();
         for name in IDS {
             // A blank id is none, and no id is everybody, for an administrator.
-            let Some(id) = asked.parameter(name).map(str::trim).filter(|id| !id.is_empty()) else { continue };
+            let Some(id) = request.parameter(name).map(str::trim).filter(|id| !id.is_empty()) else {
+                continue;
+            };
             if id.chars().any(char::is_whitespace) {
                 return upstream();
             }
@@ -408,7 +412,7 @@ impl SelfHosted {
         (200, json!({ "results": rows }))
     }
 
-    fn one(&mut self, method: &str, id: &str, asked: &Asked) -> Answer {
+    fn one(&mut self, method: &str, id: &str, request: &ParsedRequest) -> Answer {
         if !is_uuid(id) {
             return upstream();
         }
@@ -421,7 +425,7 @@ impl SelfHosted {
                 (200, row)
             }
             ("PUT", place) => {
-                let body = asked.body.clone().unwrap_or_default();
+                let body = request.body.clone().unwrap_or_default();
                 if body.as_object().is_none_or(Map::is_empty) {
                     return refuse(
                         400,
@@ -451,13 +455,13 @@ impl SelfHosted {
         }
     }
 
-    fn delete_all(&mut self, asked: &Asked) -> Answer {
+    fn delete_all(&mut self, request: &ParsedRequest) -> Answer {
         if self.admin_refused {
             return refuse(403, "Admin only");
         }
         let mut filters = Map::new();
         for name in IDS {
-            if let Some(id) = asked.parameter(name).map(str::trim).filter(|id| !id.is_empty()) {
+            if let Some(id) = request.parameter(name).map(str::trim).filter(|id| !id.is_empty()) {
                 filters.insert(name.to_owned(), Value::from(id));
             }
         }
@@ -484,11 +488,11 @@ impl SelfHosted {
 }
 
 /// The answer to a key that is not taken. A bearer, however wrong, is looked at first; `Token` is not known.
-fn refused_key(asked: &Asked) -> Option<Answer> {
-    if asked.header("authorization").is_some_and(|value| value.starts_with("Bearer ")) {
+fn refused_key(request: &ParsedRequest) -> Option<Answer> {
+    if request.header("authorization").is_some_and(|value| value.starts_with("Bearer ")) {
         return Some(refuse(401, "Invalid or expired token."));
     }
-    match asked.header("x-api-key") {
+    match request.header("x-api-key") {
         None => Some(refuse(401, "Authentication required. Provide a Bearer token or X-API-Key header.")),
         Some(KEY) => None,
         Some(_) => Some(refuse(401, "Invalid API key.")),

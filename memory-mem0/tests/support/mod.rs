@@ -13,13 +13,11 @@
     reason = "each test file uses a part of it"
 )]
 
-pub mod harness;
-
 use memory_core::Checked;
 use memory_mem0::{Mem0Options, Mem0Provider};
 
 pub use memory_fakes::mem0::{KEY, platform, self_hosted};
-pub use memory_fakes::{Asked, http, key_file, recorded, run_of, sent, serve, unusable};
+pub use memory_fakes::{ParsedRequest, bad_replies, http, key_file, recorded, run_of, sent, serve};
 
 use self::http::{Server, builder};
 

@@ -12,14 +12,12 @@
     reason = "each test file uses a part of it"
 )]
 
-pub mod harness;
-
 use memory_core::Checked;
 use memory_http::Tenancy;
 use memory_mem9::{Mem9Options, Mem9Provider};
 
 pub use memory_fakes::mem9::{self as fake, KEY};
-pub use memory_fakes::{Asked, http, key_file, recorded, run_of, sent, serve, unusable};
+pub use memory_fakes::{ParsedRequest, bad_replies, http, key_file, recorded, run_of, sent, serve};
 
 use self::http::{Server, builder};
 

@@ -1,4 +1,9 @@
 //! A URL as libpq writes it: hosts, database, user, and what libpq calls its parameters.
+//!
+//! The driver's `Config` reads the part before the `?`. The parameters are read here, for `Config` knows neither
+//! `sslmode=verify-full` and the files of TLS, nor `passfile`, `client_encoding`, `gssencmode`, `keepalives_count` or
+//! `target_session_attrs=primary`; it adds a `host` parameter to the hosts of the URL where libpq replaces them; and its
+//! errors do not say what a parameter may be.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,8 +16,6 @@ use tokio_postgres::Config as DriverConfig;
 use tokio_postgres::config::{
     ChannelBinding, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
 };
-
-use crate::config::PostgresConfig;
 
 /// What of a server's certificate is checked, as libpq's `sslmode` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,16 +42,16 @@ pub(crate) struct TlsOptions {
 /// Where the password comes from.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Password {
-    /// It stands in the URL.
+    /// The URL holds it.
     Given(Vec<u8>),
-    /// A file of libpq's, read at each connection.
+    /// A password file of libpq's, read at each connection.
     File(PathBuf),
     /// A variable of the environment, read at each connection.
     Variable(String),
     None,
 }
 
-/// Where a database is and how it is reached. `Debug` shows nothing of it.
+/// Where a database is and how it is reached. `Debug` shows none of it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Everything but hosts and password.
@@ -65,7 +68,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The names that a URL may carry as libpq's parameters; all others are options of
+/// Parameters of libpq that a URL may carry; all others are options of
 /// [`PostgresConfig`](crate::PostgresConfig).
 const PARAMETERS: &[&str] = &[
     "application_name",
@@ -101,8 +104,8 @@ pub fn is_connection_parameter(name: &str) -> bool {
     PARAMETERS.contains(&name)
 }
 
-/// A URL's place, and its parameters without the `?`. A password may hold a `?` that its writer did not encode; behind the
-/// `@` none may.
+/// Splits a URL into what stands before its parameters, and the parameters without the `?`. A password may hold a `?` that
+/// was not encoded; behind the `@` a `?` begins the parameters.
 pub(crate) fn split_query(url: &str) -> (&str, &str) {
     let authority = url.find('@').unwrap_or(0);
     match url.get(authority..).and_then(|rest| rest.find('?')) {
@@ -115,19 +118,11 @@ pub(crate) fn split_query(url: &str) -> (&str, &str) {
 }
 
 impl Address {
-    /// The address of a configuration.
-    ///
-    /// # Errors
-    /// `invalid_argument` for a URL that cannot be read.
-    pub(crate) fn of(config: &PostgresConfig) -> Result<Self> {
-        Self::parse(&config.url, config.password_env.as_deref(), config.base_dir.as_deref())
-    }
-
     /// Reads a URL.
     ///
     /// # Errors
     /// `invalid_argument`, naming the parameter; no part of the URL is quoted but names of parameters.
-    fn parse(url: &str, password_env: Option<&str>, base_dir: Option<&Path>) -> Result<Self> {
+    pub(crate) fn parse(url: &str, password_env: Option<&str>, base_dir: Option<&Path>) -> Result<Self> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(Error::invalid(
                 "postgres.url must be `postgres://user@host:port/database?name=value`, as libpq writes it",
@@ -178,7 +173,6 @@ impl Address {
     }
 
     /// The same place for another database user.
-    #[allow(dead_code, reason = "of the SQL facet")]
     pub(crate) fn for_user(&self, user: &str, password: &[u8]) -> Self {
         let mut address = self.clone();
         address.base.user(user);
@@ -387,7 +381,7 @@ impl Reading {
     }
 }
 
-/// Ends the chain that the driver's setters begin.
+/// Drops the reference that the driver's setters return for chaining.
 fn set(_: &mut DriverConfig) {}
 
 fn host_of(host: &str) -> Host {

@@ -1,4 +1,7 @@
-//! Finding the host that serves, and finding another when it does not any more.
+//! Finding the host that serves, and another one when it no longer does.
+//!
+//! The driver also tries several hosts, but always from the first on, with one password for all of them and no limit on the
+//! wait for a host that accepts a connection and then says nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +17,7 @@ use crate::connect::password::Login;
 use crate::connect::tls::Tls;
 use crate::error::{Effect, engine};
 
-/// The first pause between two rounds; each doubles, up to the last.
+/// The pause after the first round; it doubles with each, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -24,7 +27,7 @@ pub(crate) struct Hosts {
     address: Address,
     pub(crate) tls: Tls,
     attempt: Duration,
-    /// The one that served last is asked first.
+    /// The host that served last is tried first.
     last: AtomicUsize,
 }
 
@@ -36,21 +39,10 @@ impl Hosts {
         Ok(Arc::new(Self { address, tls, attempt, last: AtomicUsize::new(0) }))
     }
 
-    /// The same hosts for another database user.
-    #[allow(dead_code, reason = "of the SQL facet")]
-    pub(crate) fn for_user(&self, user: &str, password: &[u8]) -> Self {
-        Self {
-            address: self.address.for_user(user, password),
-            tls: self.tls.clone(),
-            attempt: self.attempt,
-            last: AtomicUsize::new(self.last.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// Asks each host once, beginning with the one that served last.
+    /// Tries each host once, beginning with the one that served last.
     ///
     /// # Errors
-    /// The most telling of the hosts' refusals.
+    /// The refusal that says most: any other than `unavailable` comes first.
     pub(crate) async fn connect(&self) -> Result<ClientWrapper> {
         let count = self.address.hosts.len();
         let first = if self.address.spread {
@@ -100,10 +92,10 @@ impl Hosts {
         })
     }
 
-    /// Asks the hosts again and again, with growing pauses, for as long as `patience` lasts.
+    /// Tries the hosts again, with growing pauses, for as long as `patience` lasts.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); one that no waiting cures is returned at once.
+    /// As [`connect`](Self::connect); an error that is not worth retrying is returned at once.
     pub(crate) async fn connect_within(&self, patience: Duration) -> Result<ClientWrapper> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
@@ -142,7 +134,7 @@ impl Hosts {
         let user = base.get_user().unwrap_or_default();
         let (host, port) = match self.address.hosts.get(host) {
             Some((Some(Host::Tcp(name)), _, port)) => (name.as_str(), *port),
-            // As libpq: a socket's folder reads as the local host.
+            // As libpq: a socket counts as `localhost`.
             Some((_, _, port)) => ("localhost", *port),
             None => ("localhost", 5432),
         };

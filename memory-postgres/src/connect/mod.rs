@@ -10,12 +10,6 @@ mod tls;
 pub use address::is_connection_parameter;
 
 pub(crate) use address::{Address, Password, percent_decoded, split_query};
-#[allow(unused_imports, reason = "of the facets")]
-pub(crate) use hosts::Hosts;
-pub(crate) use pool::Connections;
-#[allow(unused_imports, reason = "of the facets")]
-pub(crate) use pool::{Owned, Shared};
-#[allow(unused_imports, reason = "of the facets")]
+pub(crate) use pool::{Connections, Owned};
 pub(crate) use session::{Connection, Parameters, Transaction, is_transient};
-#[allow(unused_imports, reason = "of the facets")]
 pub(crate) use tls::Tls;

@@ -1,4 +1,5 @@
-//! Passwords by reference: read anew for each connection, so that a changed one is found.
+//! Passwords by reference: read anew for each connection, so that a changed password is found. The driver reads no password
+//! files.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use crate::connect::address::Password;
 /// Longest password file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Whose password is looked up.
+/// The login whose password is looked up.
 pub(crate) struct Login<'a> {
     pub(crate) host: &'a str,
     pub(crate) port: u16,
@@ -45,17 +46,18 @@ fn read(path: &Path) -> Result<String> {
         use std::os::unix::fs::PermissionsExt as _;
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(Error::invalid(
-                "the file that `passfile` names may be read by others, and is not used for that; set its mode to 0600",
+                "the file that `passfile` names can be read by others and is therefore not used; set its mode to 0600",
             ));
         }
     }
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(Error::invalid("what `passfile` names is no file of passwords"));
+        return Err(Error::invalid("`passfile` does not name a regular file of at most 1 MiB"));
     }
     std::fs::read_to_string(path).map_err(unreadable)
 }
 
-/// The first line that fits: `host:port:database:user:password`, `*` for any, `\` before `:` and `\`.
+/// The password of the first matching line: `host:port:database:user:password`, where `*` matches anything and `\` escapes
+/// `:` and `\`.
 fn in_file(text: &str, login: &Login<'_>) -> Result<Option<Vec<u8>>> {
     let port = login.port.to_string();
     let wanted = [login.host, port.as_str(), login.database, login.user];

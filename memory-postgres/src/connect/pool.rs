@@ -1,4 +1,4 @@
-//! Connections of one's own from a pool, and connections that short reads share.
+//! The pool of exclusive connections, and connections that short reads share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,27 +13,27 @@ use tokio::time::timeout;
 use crate::config::{PostgresConfig, Prepared};
 use crate::connect::address::Address;
 use crate::connect::hosts::Hosts;
-use crate::connect::session::{Connection, Manners};
+use crate::connect::session::{Connection, SessionSettings};
 use crate::error::{closed, no_connection};
 
-/// A connection of one's own; goes back to the pool when dropped.
+/// An exclusive connection; it returns to the pool when dropped.
 pub(crate) type Owned = Object<Manager>;
 
 /// A connection that others use at the same time: for single statements that only read, and end soon.
 pub(crate) type Shared = Arc<Connection>;
 
-/// Every connection of a provider.
+/// All connections of a provider.
 #[derive(Debug)]
 pub(crate) struct Connections {
     pub(crate) hosts: Arc<Hosts>,
     pool: Pool<Manager>,
     readers: Vec<Reader>,
-    manners: Arc<Manners>,
+    settings: Arc<SessionSettings>,
     wait: Duration,
     closed: AtomicBool,
 }
 
-/// Where a shared connection stands. The lock is also held while one is made, so that one task makes it.
+/// A slot for a shared connection. Its lock is held while the connection is made, so that one task makes it.
 #[derive(Debug, Default)]
 struct Reader {
     current: std::sync::RwLock<Option<Shared>>,
@@ -52,21 +52,21 @@ impl Reader {
 }
 
 impl Connections {
-    /// No connection is made yet. The configuration was checked.
+    /// Makes no connection yet. The configuration must have been checked.
     ///
     /// # Errors
     /// `invalid_argument` for a URL that cannot be read, or a file of TLS that cannot be used.
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
-        let mut address = Address::of(config)?;
-        settle(&mut address, config);
+        let mut address = config.address()?;
+        apply_defaults(&mut address, config);
         let hosts = Hosts::new(address, Duration::from_millis(config.connect_timeout_ms))?;
-        let manners = Arc::new(Manners {
+        let settings = Arc::new(SessionSettings {
             tls: hosts.tls.clone(),
             prepared: config.prepared,
             deadline: config.statement_timeout() + Duration::from_millis(500),
         });
         let wait = config.wait_timeout();
-        let manager = Manager { hosts: Arc::clone(&hosts), manners: Arc::clone(&manners), wait };
+        let manager = Manager { hosts: Arc::clone(&hosts), settings: Arc::clone(&settings), wait };
         let pool = Pool::builder(manager)
             .max_size(config.pool_size)
             .runtime(Runtime::Tokio1)
@@ -74,7 +74,7 @@ impl Connections {
             .build()
             .map_err(|error| Error::internal("the pool of connections cannot be built").with_source(error))?;
         let readers = (0..config.readers).map(|_| Reader::default()).collect();
-        Ok(Self { hosts, pool, readers, manners, wait, closed: AtomicBool::new(false) })
+        Ok(Self { hosts, pool, readers, settings, wait, closed: AtomicBool::new(false) })
     }
 
     /// A connection that others use at the same time: for single statements that only read, and end soon. Statements of
@@ -92,20 +92,20 @@ impl Connections {
                 return Ok(connection);
             }
             let client = self.hosts.connect_within(self.wait).await?;
-            let connection = Arc::new(Connection::new(client, Arc::clone(&self.manners), true));
+            let connection = Arc::new(Connection::new(client, Arc::clone(&self.settings), true));
             reader.put(Some(Arc::clone(&connection)));
-            // Closed in the meantime: nobody would end it.
+            // Closed in the meantime: nobody else would end it.
             if self.closed.load(Ordering::SeqCst) {
                 reader.put(None);
             }
             Ok(connection)
         });
-        // One more would have been better; those that are there serve too.
+        // Another connection would have been better, but the busy ones serve too.
         making.await.unwrap_or_else(|_| Err(no_connection())).or_else(|error| busy.ok_or(error))
     }
 
-    /// The first shared connection with nothing under way, so that one task after the other finds the same; else that with
-    /// the least. Where all have something to do, also the first place whose connection is still to be made.
+    /// The first idle shared connection, so that consecutive tasks use the same one; else the least busy one. Where all
+    /// are busy, also the first slot without a connection.
     fn least_busy(&self) -> (Option<Shared>, Option<&Reader>) {
         let (mut least, mut empty) = (None::<(usize, Shared)>, None);
         for reader in &self.readers {
@@ -113,18 +113,18 @@ impl Connections {
                 empty = empty.or(Some(reader));
                 continue;
             };
-            let flights = connection.flights();
-            if flights == 0 {
+            let in_flight = connection.in_flight();
+            if in_flight == 0 {
                 return (Some(connection), None);
             }
-            if least.as_ref().is_none_or(|(fewest, _)| flights < *fewest) {
-                least = Some((flights, connection));
+            if least.as_ref().is_none_or(|(fewest, _)| in_flight < *fewest) {
+                least = Some((in_flight, connection));
             }
         }
         (least.map(|(_, connection)| connection), empty)
     }
 
-    /// A connection of one's own: for writes, transactions, and what takes its time.
+    /// An exclusive connection: for writes, transactions, and long reads.
     ///
     /// # Errors
     /// As [`read`](Self::read); `unavailable` where all are in use for the whole wait.
@@ -138,7 +138,7 @@ impl Connections {
         }
     }
 
-    /// Ends what is at rest; what is in use ends when it is given back.
+    /// Ends idle connections; those in use end when they are returned.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.pool.close();
@@ -152,8 +152,8 @@ impl Connections {
     }
 }
 
-/// What every session of ours asks of the server and the network, where the URL does not say otherwise.
-fn settle(address: &mut Address, config: &PostgresConfig) {
+/// Sets what every session needs of server and network, where the URL does not say otherwise.
+fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
     let keepalive = Duration::from_millis(config.keepalive_ms);
     let base = address.base_mut();
     if base.get_application_name().is_none() {
@@ -168,10 +168,10 @@ fn settle(address: &mut Address, config: &PostgresConfig) {
         base.keepalives_retries(3);
     }
     if base.get_tcp_user_timeout().is_none() {
-        // What was sent is acknowledged by the peer's kernel in this time, or the peer is gone.
+        // The peer's kernel acknowledges what was sent in this time, or the peer is gone.
         base.tcp_user_timeout(keepalive * 2);
     }
-    // A pooler in transaction mode hands sessions around and refuses options.
+    // A pooler in transaction mode passes sessions around and refuses options.
     if config.prepared == Prepared::On {
         let mut options = base.get_options().unwrap_or_default().to_owned();
         for (name, value) in [
@@ -193,7 +193,7 @@ fn settle(address: &mut Address, config: &PostgresConfig) {
 #[derive(Debug)]
 pub(crate) struct Manager {
     hosts: Arc<Hosts>,
-    manners: Arc<Manners>,
+    settings: Arc<SessionSettings>,
     wait: Duration,
 }
 
@@ -203,7 +203,7 @@ impl managed::Manager for Manager {
 
     async fn create(&self) -> Result<Connection> {
         let client = self.hosts.connect_within(self.wait).await?;
-        Ok(Connection::new(client, Arc::clone(&self.manners), false))
+        Ok(Connection::new(client, Arc::clone(&self.settings), false))
     }
 
     async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {

@@ -1,4 +1,4 @@
-//! One connection: statements with a deadline, transactions, and what is told when an answer stays away.
+//! One connection: statements with a deadline, transactions, and the error where no answer comes.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,15 +16,15 @@ use crate::config::Prepared;
 use crate::connect::tls::Tls;
 use crate::error::{Effect, engine, gone, late, outcome_unknown};
 
-/// How long a cancelled statement may take to say so, and how long asking for it may take.
+/// How long a cancelled statement may take to end, and how long the request to cancel may take.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Values with their types: what is sent does not depend on what the server would guess.
+/// Parameters with their types, so that the server need not infer them.
 pub(crate) type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// What all connections of a provider have in common.
 #[derive(Debug)]
-pub(crate) struct Manners {
+pub(crate) struct SessionSettings {
     pub(crate) tls: Tls,
     pub(crate) prepared: Prepared,
     pub(crate) deadline: Duration,
@@ -34,51 +34,45 @@ pub(crate) struct Manners {
 #[derive(Debug)]
 pub(crate) struct Connection {
     client: ClientWrapper,
-    manners: Arc<Manners>,
-    /// Many tasks use it at once: what runs right now may be another's, so nothing is cancelled.
+    settings: Arc<SessionSettings>,
+    /// Many tasks use it at once: what runs right now may be another task's, so nothing is cancelled.
     shared: bool,
     /// Statements under way.
-    flights: AtomicUsize,
-    /// A statement was given up: what the server does with it is not known, nor what it holds.
+    in_flight: AtomicUsize,
+    /// A statement was abandoned: nobody knows what the server does with it, nor which locks it holds.
     abandoned: AtomicBool,
 }
 
-/// Counts a statement while it is under way; dropped before it landed, it was given up.
-struct Flight<'a> {
+/// Counts a statement while it runs; dropped before it finished, it was abandoned.
+struct InFlight<'a> {
     connection: &'a Connection,
-    landed: bool,
+    finished: bool,
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.connection.flights.fetch_sub(1, Ordering::Relaxed);
-        if !self.landed && !self.connection.shared {
+        self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.finished && !self.connection.shared {
             self.connection.abandoned.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Connection {
-    pub(crate) fn new(client: ClientWrapper, manners: Arc<Manners>, shared: bool) -> Self {
-        Self { client, manners, shared, flights: AtomicUsize::new(0), abandoned: AtomicBool::new(false) }
+    pub(crate) fn new(client: ClientWrapper, settings: Arc<SessionSettings>, shared: bool) -> Self {
+        Self { client, settings, shared, in_flight: AtomicUsize::new(0), abandoned: AtomicBool::new(false) }
     }
 
     /// Statements under way.
-    pub(crate) fn flights(&self) -> usize {
-        self.flights.load(Ordering::Relaxed)
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether it can be used again by someone else.
+    /// Whether somebody else can use it again.
     pub(crate) fn is_sound(&self) -> bool {
         !self.client.is_closed()
             && !self.abandoned.load(Ordering::Relaxed)
-            && (self.shared || self.flights.load(Ordering::Relaxed) == 0)
-    }
-
-    /// The driver's own client, for what this type does not do.
-    #[allow(dead_code, reason = "of the facets")]
-    pub(crate) fn client(&self) -> &ClientWrapper {
-        &self.client
+            && (self.shared || self.in_flight.load(Ordering::Relaxed) == 0)
     }
 
     /// The rows of one statement.
@@ -92,11 +86,11 @@ impl Connection {
         parameters: Parameters<'_>,
         effect: Effect,
     ) -> Result<Vec<Row>> {
-        if self.manners.prepared == Prepared::Off {
+        if self.settings.prepared == Prepared::Off {
             return self.run(effect, self.client.query_typed(sql, parameters)).await;
         }
         let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-        // By itself: where the connection is lost here, nothing was done yet.
+        // A step of its own: if the connection is lost here, nothing was done yet.
         let prepared = self.run(Effect::None, self.client.prepare_typed_cached(sql, &types)).await;
         let answered = match prepared {
             Ok(statement) => {
@@ -115,8 +109,7 @@ impl Connection {
         }
     }
 
-    /// The rows of a statement whose text is put together for this call: it is planned for these very values, and not
-    /// kept.
+    /// The rows of a statement whose text was built for this call: it is planned for these values and not cached.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -128,7 +121,6 @@ impl Connection {
     ///
     /// # Errors
     /// As [`query`](Self::query).
-    #[allow(dead_code, reason = "of the facets")]
     pub(crate) async fn query_one(
         &self,
         sql: &str,
@@ -141,7 +133,7 @@ impl Connection {
             .ok_or_else(|| Error::internal("PostgreSQL answered without the row that was asked for"))
     }
 
-    /// Statements of ours without parameters, separated by semicolons, in one round trip.
+    /// Statements without parameters, separated by semicolons, in one round trip.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -149,8 +141,8 @@ impl Connection {
         self.run(effect, self.client.batch_execute(sql)).await
     }
 
-    /// Runs what this connection's client does, up to the deadline. On a connection of one's own the statement is then
-    /// cancelled, and what the server says to that is the answer.
+    /// Runs work of this connection's client until the deadline. On an exclusive connection the statement is then
+    /// cancelled, and the server's reply to that is the answer.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -162,30 +154,30 @@ impl Connection {
         if self.client.is_closed() {
             return Err(gone());
         }
-        self.flights.fetch_add(1, Ordering::Relaxed);
-        let mut flight = Flight { connection: self, landed: false };
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let mut in_flight = InFlight { connection: self, finished: false };
         let mut work = pin!(work);
-        if let Ok(done) = timeout(self.manners.deadline, work.as_mut()).await {
-            flight.landed = true;
+        if let Ok(done) = timeout(self.settings.deadline, work.as_mut()).await {
+            in_flight.finished = true;
             return done.map_err(|error| self.translated(&error, effect));
         }
         if self.shared {
-            // Another task's next wait should not be for a connection that is silent.
+            // No other task should wait for a silent connection.
             self.abandoned.store(true, Ordering::Relaxed);
             return Err(late());
         }
-        // Where asking fails, the server may still answer.
-        let _ = timeout(GRACE, self.client.cancel_token().cancel_query(self.manners.tls.clone())).await;
+        // Even where the request to cancel fails, the server may still answer.
+        let _ = timeout(GRACE, self.client.cancel_token().cancel_query(self.settings.tls.clone())).await;
         match timeout(GRACE, work).await {
             Ok(Err(error)) => {
-                flight.landed = true;
+                in_flight.finished = true;
                 Err(self.translated(&error, effect))
             }
             Ok(Ok(value)) => {
-                flight.landed = true;
+                in_flight.finished = true;
                 match effect {
                     Effect::None => Ok(value),
-                    // It is stored, but a cancelled wait for a standby reads as success.
+                    // It is stored, but a cancelled wait for a standby looks like success.
                     Effect::Commits => Err(outcome_unknown()),
                 }
             }
@@ -220,13 +212,13 @@ impl Connection {
         let begun = {
             let begin =
                 self.client.build_transaction().isolation_level(isolation).read_only(read_only).start();
-            timeout(self.manners.deadline, begin).await
+            timeout(self.settings.deadline, begin).await
         };
         match begun {
             Ok(Ok(inner)) => Ok(Transaction {
                 inner,
-                deadline: self.manners.deadline,
-                manners: Arc::clone(&self.manners),
+                deadline: self.settings.deadline,
+                settings: Arc::clone(&self.settings),
                 abandoned: &self.abandoned,
                 failed: AtomicBool::new(false),
             }),
@@ -239,10 +231,10 @@ impl Connection {
     }
 }
 
-/// A transaction; rolled back unless it commits.
+/// A transaction; it is rolled back unless it commits.
 pub(crate) struct Transaction<'c> {
     inner: deadpool_postgres::Transaction<'c>,
-    manners: Arc<Manners>,
+    settings: Arc<SessionSettings>,
     deadline: Duration,
     abandoned: &'c AtomicBool,
     /// A statement failed: COMMIT would roll back and call it success.
@@ -250,7 +242,7 @@ pub(crate) struct Transaction<'c> {
 }
 
 impl Transaction<'_> {
-    /// Gives its statements this long instead, where the server does too.
+    /// Sets another deadline for its statements; the server's own timeout must fit.
     pub(crate) fn set_deadline(&mut self, deadline: Duration) {
         self.deadline = deadline;
     }
@@ -260,11 +252,10 @@ impl Transaction<'_> {
     /// # Errors
     /// As the server answers; the transaction then cannot commit.
     pub(crate) async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
-        self.run(rows_in(&self.inner, self.manners.prepared, sql, parameters)).await
+        self.run(rows_in(&self.inner, self.settings.prepared, sql, parameters)).await
     }
 
-    /// The rows of a statement whose text is put together for this call: it is planned for these very values, and not
-    /// kept.
+    /// The rows of a statement whose text was built for this call: it is planned for these values and not cached.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -272,7 +263,7 @@ impl Transaction<'_> {
         self.run(self.inner.query_typed(sql, parameters)).await
     }
 
-    /// Statements of ours without parameters, separated by semicolons.
+    /// Statements without parameters, separated by semicolons, in one round trip.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -280,13 +271,7 @@ impl Transaction<'_> {
         self.run(self.inner.batch_execute(sql)).await
     }
 
-    /// The driver's own transaction, for what this type does not do.
-    #[allow(dead_code, reason = "of the facets")]
-    pub(crate) fn inner(&self) -> &deadpool_postgres::Transaction<'_> {
-        &self.inner
-    }
-
-    /// Runs what the driver's transaction does, up to the deadline.
+    /// Runs work of the driver's transaction until the deadline.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -299,7 +284,7 @@ impl Transaction<'_> {
             Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
             Err(_) => {
                 let _ =
-                    timeout(GRACE, self.inner.cancel_token().cancel_query(self.manners.tls.clone())).await;
+                    timeout(GRACE, self.inner.cancel_token().cancel_query(self.settings.tls.clone())).await;
                 match timeout(GRACE, work).await {
                     Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
                     Err(_) => {
@@ -341,7 +326,7 @@ impl Transaction<'_> {
     /// Undoes it.
     ///
     /// # Errors
-    /// None that matters: what cannot be told to roll back is rolled back as the connection ends.
+    /// None that matters: a transaction that cannot be rolled back ends with its connection.
     pub(crate) async fn rollback(self) {
         match timeout(self.deadline, self.inner.rollback()).await {
             Ok(Ok(())) => {}
@@ -365,7 +350,8 @@ async fn rows_in(
     transaction.query(&statement, &values).await
 }
 
-/// `cached plan must not change result type`, and a prepared statement that the session does not know.
+/// Whether the error says `cached plan must not change result type`, or names a prepared statement that the session
+/// does not know.
 fn is_stale(error: &Error) -> bool {
     matches!(crate::error::state_of(error), Some("0A000" | "26000"))
 }

@@ -1,4 +1,7 @@
 //! TLS by rustls, with the rules of libpq's `sslmode`.
+//!
+//! The driver's adapter for rustls (`tokio-postgres-rustls`) brings a parser of X.509 and what that depends on, to learn one
+//! field of the server's certificate: the hash that binds SCRAM to the connection. That field is read here.
 
 use std::io;
 use std::path::Path;
@@ -132,7 +135,7 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// `prefer` and `require`: encrypted, to whoever answers.
+/// `prefer` and `require`: encrypted, and the other end may be anyone.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -194,7 +197,7 @@ where
     }
 }
 
-/// One handshake to come.
+/// A handshake that has not begun.
 pub(crate) struct Handshake {
     config: Arc<ClientConfig>,
     domain: String,

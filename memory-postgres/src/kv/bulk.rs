@@ -1,87 +1,27 @@
 //! Many entries in one transaction.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
-use memory_core::drift::{DriftChange, Seen};
 use memory_core::{
     BulkOptions, DriftCheck, DriftToken, Embed, EmbeddingModel, Error, Expect, Result, SetOutcome, Ttl,
 };
+use memory_core::{DriftChange, Seen};
 use tokio_postgres::types::Type;
 
 use crate::error::malformed;
+use crate::kv::batch::Columns;
+use crate::kv::draft::{Draft, lexicon};
 use crate::kv::drift::{Comparison, Item, Sight};
-use crate::kv::outcome::{Given, Written};
-use crate::kv::row::{column, time, unsigned};
-use crate::kv::target::{Expected, ModelValues, Target, Value, ttl};
-use crate::kv::write::{Draft, lexicon, limits};
+use crate::kv::write_result::{WriteContext, WriteResult};
 use crate::store::Store;
+use crate::store::columns::{column, time, unsigned};
+use crate::store::parameters::{Expected, ModelValues, Value, limits, ttl};
+use crate::store::scope_ref::ScopeRef;
 
-/// An array of numbers as PostgreSQL writes it: a statement takes arrays of these, but not of arrays.
-pub(crate) fn literal<T: std::fmt::Display>(numbers: &[T]) -> String {
-    let mut out = String::with_capacity(2 + numbers.len() * 20);
-    out.push('{');
-    for (at, number) in numbers.iter().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        // Writing to a string does not fail.
-        let _ = write!(out, "{number}");
-    }
-    out.push('}');
-    out
-}
-
-/// Rows by columns, as `unnest` and the functions take them.
-#[derive(Debug, Default)]
-pub(crate) struct Columns<'a> {
-    pub(crate) keys: Vec<&'a str>,
-    pub(crate) values: Vec<&'a str>,
-    pub(crate) metadata: Vec<Option<&'a str>>,
-    pub(crate) sources: Vec<Option<&'a str>>,
-    pub(crate) texts: Vec<Option<&'a str>>,
-    pub(crate) sizes: Vec<i32>,
-    pub(crate) tokens: Vec<i32>,
-    pub(crate) marks: Vec<String>,
-    pub(crate) counts: Vec<String>,
-}
-
-impl<'a> Columns<'a> {
-    pub(crate) fn parameters(&self) -> [Value<'_>; 9] {
-        [
-            (&self.keys, Type::TEXT_ARRAY),
-            (&self.values, Type::TEXT_ARRAY),
-            (&self.metadata, Type::TEXT_ARRAY),
-            (&self.sources, Type::TEXT_ARRAY),
-            (&self.texts, Type::TEXT_ARRAY),
-            (&self.sizes, Type::INT4_ARRAY),
-            (&self.tokens, Type::INT4_ARRAY),
-            (&self.marks, Type::TEXT_ARRAY),
-            (&self.counts, Type::TEXT_ARRAY),
-        ]
-    }
-
-    fn of(drafts: &'a [Draft]) -> Self {
-        let mut columns = Self::default();
-        for draft in drafts {
-            columns.keys.push(draft.key.as_str());
-            columns.values.push(draft.value.as_str());
-            columns.metadata.push(draft.metadata.as_deref());
-            columns.sources.push(draft.source());
-            columns.texts.push(draft.options.text.as_deref());
-            columns.sizes.push(draft.size);
-            columns.tokens.push(draft.marks.tokens);
-            columns.marks.push(literal(&draft.marks.marks));
-            columns.counts.push(literal(&draft.marks.counts));
-        }
-        columns
-    }
-}
-
-/// BLK.
+/// BLK: inserts many entries.
 pub(crate) async fn insert(
     store: &Store,
-    target: &Target,
+    target: &ScopeRef,
     drafts: &[Draft],
     options: BulkOptions,
     model: Option<&EmbeddingModel>,
@@ -103,7 +43,7 @@ pub(crate) async fn insert(
         );
         new && draft.options.expect == Expect::Any && keys.insert(draft.key.as_str())
     });
-    let (texts, model_values) = (target.texts(), ModelValues::from(model));
+    let model_values = ModelValues::from(model);
     let (now, lexicon, (max_entries, max_bytes)) = (store.time.parameter(), lexicon(), limits(&quota));
     let columns = Columns::of(drafts);
     let ttls: Vec<Option<i64>> = drafts.iter().map(|draft| ttl(draft.options.ttl)).collect();
@@ -111,10 +51,7 @@ pub(crate) async fn insert(
     let expects: Vec<i16> = expected.iter().map(|expected| expected.kind).collect();
     let versions: Vec<Option<i64>> = expected.iter().map(|expected| expected.version).collect();
     let hashes: Vec<Option<Vec<u8>>> = expected.into_iter().map(|expected| expected.sha256).collect();
-    let mut values = Vec::with_capacity(34);
-    values.extend(target.values(&texts));
-    let own: [Value<'_>; 3] = [(&now, Type::INT8), (&simple, Type::BOOL), (&lexicon, Type::INT2)];
-    values.extend(own);
+    let mut values = target.parameters([(&now, Type::INT8), (&simple, Type::BOOL), (&lexicon, Type::INT2)]);
     values.extend(columns.parameters());
     let own: [Value<'_>; 7] = [
         (&ttls, Type::INT8_ARRAY),
@@ -154,13 +91,13 @@ pub(crate) async fn insert(
     } else {
         store.write(&store.statements.bulk, &values).await?
     };
-    let written = Written::read(&row)?;
+    let written = WriteResult::read(&row)?;
     let at = usize::try_from(column::<i32>(&row, 8, "outcome")?).unwrap_or_default();
     let refused = at.checked_sub(1).and_then(|index| drafts.get(index));
     let life = refused.map_or(Ttl::Keep, |draft| draft.options.ttl);
     let judged = match written.drifted() {
         Some(reason) => Err(reason.refusal(store.guard.tokens(&row, TOKENS)?.0)),
-        None => written.judge(Given { ttl: life, quota: &quota, model }),
+        None => written.judge(WriteContext { ttl: life, quota: &quota, model }),
     };
     judged.map_err(|error| match at.checked_sub(1) {
         Some(index) => error.with_detail("index", index),
@@ -180,11 +117,11 @@ pub(crate) async fn insert(
     }
 }
 
-/// Where the tokens of a bulk insert begin in its row.
+/// The column at which the tokens of a bulk insert begin.
 const TOKENS: usize = 14;
 
-/// Tells each item the token before and after it. Those between the first and the last were never there for anybody to
-/// see: they differ, and that is all.
+/// Gives each item the tokens before and after it. Nobody could ever observe the tokens between the first and the last,
+/// so any that differ will do.
 fn tell(drafts: &[Draft], outcomes: &mut [SetOutcome], (first, last): (DriftToken, DriftToken)) {
     let mut left = outcomes.iter().filter(|outcome| outcome.written).count();
     let mut before = first;
@@ -220,7 +157,7 @@ fn one_by_one(row: &tokio_postgres::Row, versions: &[i64]) -> Result<Vec<SetOutc
         .collect()
 }
 
-fn all_new(row: &tokio_postgres::Row, written: &Written, drafts: &[Draft]) -> Result<Vec<SetOutcome>> {
+fn all_new(row: &tokio_postgres::Row, written: &WriteResult, drafts: &[Draft]) -> Result<Vec<SetOutcome>> {
     let now = time(i64::try_from(unsigned(row, 9, "time")?).unwrap_or(i64::MAX))?;
     let base = written.version()?;
     let outcomes = drafts

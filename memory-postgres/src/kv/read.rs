@@ -5,45 +5,48 @@ use std::collections::{BTreeMap, HashMap};
 use memory_core::limits::MAX_PAGE_BYTES;
 use memory_core::scope::upper_bound;
 use memory_core::{
-    Cursor, EmbeddingModel, Entry, Key, ListQuery, ModelStats, Result, Scope, ScopeId, ScopeInfo, ScopeKind,
-    ScopePage, ScopeStats, ScopesQuery, TenantId,
+    Cursor, EmbeddingModel, Entry, Key, ListQuery, ModelStats, Result, Scope, ScopeId, ScopeInfo, ScopePage,
+    ScopeStats, ScopesQuery, TenantId,
 };
 use tokio_postgres::types::Type;
 
 use crate::error::{Effect, malformed};
-use crate::kv::marks::required;
-use crate::kv::moment::{self, Snapshot};
-use crate::kv::row::{self, COLUMNS, StoredEntry, column, signed, unsigned};
-use crate::kv::target::{Target, Value, kind_number};
-use crate::search::filter::condition;
-use crate::statement::Values;
+use crate::kv::filter::condition;
+use crate::kv::row::StoredEntry;
+use crate::kv::snapshot::Snapshot;
+use crate::kv::terms::required;
+use crate::kv::{row, snapshot};
 use crate::store::Store;
+use crate::store::columns::{column, signed, unsigned};
+use crate::store::parameters::{Value, Values};
+use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
+use crate::store::statements::COLUMNS;
 
-/// A page of so many entries shares a connection with other reads; a longer one has its own.
+/// Pages up to this size share a connection with other reads; longer ones take a connection of their own.
 const SHORT_PAGE: usize = 100;
 
-/// The entry of a key, without the accesses that are not in its row yet.
-pub(crate) async fn stored(store: &Store, target: &Target, key: &Key) -> Result<Option<StoredEntry>> {
-    let texts = target.texts();
+/// The entry of a key. Its access count lacks the accesses that are still held in memory.
+pub(crate) async fn stored(store: &Store, target: &ScopeRef, key: &Key) -> Result<Option<StoredEntry>> {
     let (now, key) = (store.time.parameter(), key.as_str());
-    let [tenant, kind, name] = target.values(&texts);
-    let values: [Value<'_>; 5] = [tenant, kind, name, (&key, Type::TEXT), (&now, Type::INT8)];
+    let values = target.parameters([(&key, Type::TEXT), (&now, Type::INT8)]);
     let connection = store.connections.read().await?;
     let rows = connection.query(&store.statements.get, &values, Effect::None).await?;
     rows.first().map(row::read).transpose()
 }
 
-pub(crate) async fn entry(store: &Store, target: &Target, key: &Key) -> Result<Option<Entry>> {
+pub(crate) async fn entry(store: &Store, target: &ScopeRef, key: &Key) -> Result<Option<Entry>> {
     Ok(stored(store, target, key).await?.map(|stored| stored.entry))
 }
 
-/// Many keys, from the snapshot of one statement; each is there once.
-pub(crate) async fn many(store: &Store, target: &Target, keys: &[Key]) -> Result<HashMap<Key, StoredEntry>> {
-    let texts = target.texts();
+/// The entries of many keys, each once, from the snapshot of one statement.
+pub(crate) async fn many(
+    store: &Store,
+    target: &ScopeRef,
+    keys: &[Key],
+) -> Result<HashMap<Key, StoredEntry>> {
     let keys: Vec<&str> = keys.iter().map(Key::as_str).collect();
     let now = store.time.parameter();
-    let [tenant, kind, name] = target.values(&texts);
-    let values: [Value<'_>; 5] = [tenant, kind, name, (&keys, Type::TEXT_ARRAY), (&now, Type::INT8)];
+    let values = target.parameters([(&keys, Type::TEXT_ARRAY), (&now, Type::INT8)]);
     let rows = if keys.len() > SHORT_PAGE {
         store.connections.take().await?.query(&store.statements.get_many, &values, Effect::None).await?
     } else {
@@ -56,10 +59,10 @@ pub(crate) async fn many(store: &Store, target: &Target, keys: &[Key]) -> Result
     entries.collect()
 }
 
-/// LST. A page without the accesses that are not in its rows yet.
+/// LST: a page of entries. Their access counts lack the accesses that are still held in memory.
 pub(crate) async fn list(
     store: &Store,
-    target: &Target,
+    target: &ScopeRef,
     query: &ListQuery,
 ) -> Result<(Vec<StoredEntry>, Option<Cursor>)> {
     let after = query.cursor.as_ref().map(|cursor| cursor.key(&target.scope, &query.prefix)).transpose()?;
@@ -72,7 +75,7 @@ pub(crate) async fn list(
     } else {
         store.connections.take().await?.query(&sql, &parameters, Effect::None).await?
     };
-    // How many there are for the page, those that its bytes leave no room for included.
+    // How many entries match up to the limit, those that the page's bytes leave no room for included.
     let there = rows.first().map(|row| unsigned(row, 12, "count")).transpose()?.unwrap_or_default();
     let mut entries = rows.iter().take(query.limit).map(row::read).collect::<Result<Vec<_>>>()?;
     entries.truncate(query.limit);
@@ -84,11 +87,11 @@ pub(crate) async fn list(
     Ok((entries, next))
 }
 
-/// The statement of a page: up to `wanted` entries behind `after`, until the page's bytes are used up. Column 12 is how
-/// many there are but for the bytes.
+/// The statement of a page: up to `wanted` entries behind `after`, until the page's bytes are used up. Column 12 counts
+/// them as if there were no limit on bytes.
 pub(crate) fn page(
     store: &Store,
-    target: &Target,
+    target: &ScopeRef,
     query: &ListQuery,
     after: Option<&str>,
     wanted: u64,
@@ -127,16 +130,14 @@ pub(crate) fn page(
     ))
 }
 
-/// STA.
+/// STA: the statistics of a scope.
 pub(crate) async fn stats(
     store: &Store,
-    target: &Target,
+    target: &ScopeRef,
     own: Option<&EmbeddingModel>,
 ) -> Result<ScopeStats> {
-    let texts = target.texts();
     let now = store.time.parameter();
-    let [tenant, kind, name] = target.values(&texts);
-    let values: [Value<'_>; 4] = [tenant, kind, name, (&now, Type::INT8)];
+    let values = target.parameters([(&now, Type::INT8)]);
     let connection = store.connections.take().await?;
     let rows = connection.query(&store.statements.stats, &values, Effect::None).await?;
     let mut stats = ScopeStats::default();
@@ -166,7 +167,7 @@ pub(crate) async fn stats(
     Ok(stats)
 }
 
-/// SCO-6.
+/// SCO-6: a page of tenants.
 pub(crate) async fn tenants(
     store: &Store,
     at: Option<&Snapshot>,
@@ -177,13 +178,13 @@ pub(crate) async fn tenants(
     let after = after.map_or("", TenantId::as_str);
     let limit = signed(u64::try_from(limit).unwrap_or(u64::MAX));
     let values: [Value<'_>; 2] = [(&after, Type::TEXT), (&limit, Type::INT8)];
-    let rows = moment::rows(store, at, &store.statements.tenants, &values).await?;
+    let rows = snapshot::rows(store, at, &store.statements.tenants, &values).await?;
     rows.iter()
         .map(|row| TenantId::new(column::<String>(row, 0, "scope")?).map_err(|_| malformed("scope")))
         .collect()
 }
 
-/// SCO-1.
+/// SCO-1: a page of a tenant's scopes.
 pub(crate) async fn scopes(
     store: &Store,
     at: Option<&Snapshot>,
@@ -206,14 +207,9 @@ pub(crate) async fn scopes(
         (&limit, Type::INT8),
         (&now, Type::INT8),
     ];
-    let rows = moment::rows(store, at, &store.statements.scopes, &values).await?;
+    let rows = snapshot::rows(store, at, &store.statements.scopes, &values).await?;
     let infos = rows.iter().take(query.limit).map(|row| {
-        let kind = match column::<i16>(row, 0, "scope")? {
-            0 => ScopeKind::Agent,
-            1 => ScopeKind::User,
-            2 => ScopeKind::Run,
-            _ => return Err(malformed("scope")),
-        };
+        let kind = kind_of(column(row, 0, "scope")?)?;
         let id = ScopeId::new(column::<String>(row, 1, "scope")?).map_err(|_| malformed("scope"))?;
         let scope = Scope::new(tenant.clone(), kind, id);
         Ok(ScopeInfo::new(scope, unsigned(row, 2, "counter")?, unsigned(row, 3, "counter")?))

@@ -4,27 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use memory_core::json::Json;
-use memory_core::{Entry, Key, Metadata, Result, Scalar, Source, Timestamp};
+use memory_core::{Entry, Key, Metadata, Result, Scalar, Source};
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
 
 use crate::error::malformed;
+use crate::store::columns::{column, time, unsigned};
 
-/// Columns of an entry `e`, in the order [`read`] expects.
-pub(crate) const COLUMNS: &str = "e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, \
-     e.accesses, e.source, e.metadata::text, e.text, e.value";
-
-/// How many they are.
+/// The number of [`COLUMNS`].
 pub(crate) const ENTRY_COLUMNS: usize = 12;
 
-/// An entry and what only this crate needs to know of it.
+/// An entry, and what only this crate needs to know of it.
 #[derive(Debug)]
 pub(crate) struct StoredEntry {
     pub(crate) entry: Entry,
-    /// Where its row is.
+    /// The `space` of its row.
     pub(crate) space: i64,
-    /// The version that created it: tells an entry from a later one of the same key.
+    /// The version that created it, by which it differs from a later entry of the same key.
     pub(crate) born: i64,
 }
 
@@ -44,26 +40,8 @@ pub(crate) fn read(row: &Row) -> Result<StoredEntry> {
     Ok(StoredEntry { entry, space: column(row, 0, "space")?, born: column(row, 1, "version")? })
 }
 
-/// One column of a row.
-pub(crate) fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize, what: &'static str) -> Result<T> {
-    row.try_get(at).map_err(|_| malformed(what))
-}
-
-pub(crate) fn unsigned(row: &Row, at: usize, what: &'static str) -> Result<u64> {
-    u64::try_from(column::<i64>(row, at, what)?).map_err(|_| malformed(what))
-}
-
 pub(crate) fn source(label: &str) -> Result<Source> {
     Source::new(label).map_err(|_| malformed("source"))
-}
-
-pub(crate) fn time(millis: i64) -> Result<Timestamp> {
-    Timestamp::from_millis(millis).map_err(|_| malformed("time"))
-}
-
-/// Versions, counts and sizes stay far below 2^63.
-pub(crate) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Metadata as the text of a jsonb object whose parts compare as [`Scalar::compare`] has it; `None` where it is empty.
@@ -97,7 +75,7 @@ pub(crate) fn decimal(value: f64) -> String {
     if value.abs() >= 9_007_199_254_740_992.0 { format!("{value:.1}") } else { format!("{value:?}") }
 }
 
-/// The text without NUL, which jsonb does not take: order and equality by bytes stay as they were.
+/// The text with NUL escaped, which jsonb does not take: order and equality by bytes stay the same.
 pub(crate) fn without_nul(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains(['\0', '\u{1}']) {
         text.replace('\u{1}', "\u{1}\u{2}").replace('\0', "\u{1}\u{1}").into()

@@ -1,78 +1,15 @@
 //! Looking at a database as the program sees it, and saying what is wrong and what to do.
 
 use memory_core::{Error, ErrorKind, Result};
-use serde::Serialize;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::config::{PostgresConfig, Prepared};
 use crate::connect::{Connection, Connections};
 use crate::error::Effect;
+use crate::operator::report::{Report, Status, why};
+use crate::operator::sql_doctor;
 use crate::schema;
-use crate::sql::Exposure;
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Status {
-    /// As it should be.
-    Ok,
-    /// It works; something could be better, or is worth knowing.
-    Warning,
-    /// It does not work, or not as promised.
-    Problem,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Finding {
-    /// What was looked at, in a word that does not change.
-    pub check: &'static str,
-    /// How bad it is.
-    pub status: Status,
-    /// What was found, and what to do.
-    pub message: String,
-}
-
-/// Everything that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Report {
-    /// In the order of looking.
-    pub findings: Vec<Finding>,
-    /// What roles of scopes can read of each other in the database for agents' SQL, past the validator, since the server
-    /// does not let its administrator hide it. Empty: nothing, or no SQL is configured.
-    pub exposures: Vec<Exposure>,
-}
-
-impl Report {
-    /// The worst there is.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
-    }
-
-    pub(super) fn say(&mut self, check: &'static str, status: Status, message: impl Into<String>) {
-        self.findings.push(Finding { check, status, message: message.into() });
-    }
-
-    /// `good`, or how bad it is otherwise and what to do.
-    pub(super) fn expect(
-        &mut self,
-        check: &'static str,
-        holds: bool,
-        good: impl Into<String>,
-        bad: (Status, String),
-    ) {
-        if holds {
-            self.say(check, Status::Ok, good);
-        } else {
-            self.say(check, bad.0, bad.1);
-        }
-    }
-}
 
 /// Connects as the program does, changes nothing, and looks at everything that it relies on.
 ///
@@ -93,17 +30,9 @@ pub async fn doctor(config: &PostgresConfig) -> Result<Report> {
     }
     connections.close();
     if let Some(sql) = &config.sql {
-        super::agents::look(sql, config.base_dir.as_deref(), &mut report).await;
+        sql_doctor::look(sql, config.base_dir.as_deref(), &mut report).await;
     }
     Ok(report)
-}
-
-pub(super) fn why(error: &Error) -> String {
-    // The cause names a SQLSTATE, a host's refusal, or what TLS found; none of them is secret.
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }
 
 async fn look(

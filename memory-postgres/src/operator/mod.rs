@@ -1,8 +1,10 @@
 //! What an operator does once, and looks at when something is wrong.
 
-mod agents;
 mod doctor;
 mod provision;
+mod report;
+mod sql_doctor;
 
-pub use doctor::{Finding, Report, Status, doctor};
+pub use doctor::doctor;
 pub use provision::{Provisioned, provision, rekey, script};
+pub use report::{Finding, Report, Status};

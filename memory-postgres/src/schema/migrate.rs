@@ -1,7 +1,7 @@
 //! Bringing the tables up to date, once for all replicas.
 //!
-//! The versions applied are rows of `@schema@.migration`, one for each part and version. A transaction under an advisory
-//! lock applies what is missing; replicas that come at the same time wait for it and find nothing left to do.
+//! The applied versions are rows of `@schema@.migration`, one for each part and version. One transaction under an
+//! advisory lock applies what is missing; replicas that start at the same time wait for it and find nothing left to do.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::schema::{named, quoted};
 /// A group of tables with versions of its own.
 struct Part {
     name: &'static str,
-    /// Entry `i` takes it from version i to i + 1. A released one never changes.
+    /// Entry `i` migrates from version i to i + 1. A released entry never changes.
     steps: &'static [&'static str],
     /// Only where pgvector is installed.
     needs_vector: bool,
@@ -44,10 +44,10 @@ pub(crate) struct Found {
     pub(crate) vector: Option<String>,
 }
 
-/// How long an update of the tables may take, and how long a replica waits for another that does it.
+/// How long a migration may take, and how long a replica waits for another that runs it.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// A statement that needs a table to itself gives up after 15 seconds: whoever comes after it in the queue waits as long.
+/// A statement that needs an exclusive lock gives up after 15 seconds: everyone behind it in the queue waits as long.
 const ONLINE: &str = "SET LOCAL lock_timeout = '15s'";
 
 /// The first of two numbers of our advisory locks: `MemA`.
@@ -87,7 +87,7 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
     Ok(Found { vector })
 }
 
-/// Opening again finds out: a migration applies whole or not at all.
+/// The next opening finds out: a migration applies whole or not at all.
 fn retried(error: Error) -> Error {
     if error.kind() == ErrorKind::OutcomeUnknown {
         return Error::new(
@@ -100,7 +100,7 @@ fn retried(error: Error) -> Error {
     error
 }
 
-/// How the tables are.
+/// The state of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Current,
@@ -108,7 +108,7 @@ pub(crate) enum State {
     Behind,
 }
 
-/// Looks at the tables' versions, and changes nothing.
+/// Reads the tables' versions; changes nothing.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -135,8 +135,8 @@ async fn applied(
 
 const APPLIED: &str = "SELECT part, max(version) FROM @schema@.migration GROUP BY part";
 
-/// Makes the triggers anew by which changes of other programs are noticed, where they are not as they were made; tells
-/// whether they were not. What happened without them is not known: every scope is counted, and every token moves.
+/// Restores the triggers that detect changes by other programs where they were altered, and returns whether they were.
+/// Nobody knows what happened without them, so every scope is counted and every token moves.
 ///
 /// # Errors
 /// `forbidden` where the user does not own the tables; as the server answers. Then nothing has changed.
@@ -172,7 +172,7 @@ pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -
 /// Counting comes first: it takes the locks that making triggers would wait for.
 const REPAIR: &str = concat!(include_str!("recount.sql"), include_str!("guard.sql"));
 
-/// The text that makes the tables of an empty database, for an operator to read or to run.
+/// The statements that make the tables in an empty database, for an operator to read or run.
 pub(crate) fn script(schema: &str, vector: Option<&str>) -> String {
     let mut script = named(FOUNDATION, schema, None);
     for part in PARTS.iter().filter(|part| !part.needs_vector || vector.is_some()) {
@@ -209,7 +209,7 @@ async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector:
         )
         .await?;
     transaction.batch(ONLINE).await?;
-    // Not on top of a table of that name that someone else made: the statements fail then, and nothing changes.
+    // Never on top of a table of that name that somebody else made: the statements then fail, and nothing changes.
     transaction.batch(&named(FOUNDATION, schema, None)).await?;
     let applied = versions(&transaction.query(&named(APPLIED, schema, None), &[]).await?)?;
     missing(&applied, vector.is_some())?;
@@ -239,10 +239,10 @@ fn version_of(applied: &[(String, i32)], part: &str) -> i32 {
     applied.iter().find(|(name, _)| name == part).map_or(0, |(_, version)| *version)
 }
 
-/// Whether something is to be applied.
+/// Whether a migration is to be applied.
 ///
 /// # Errors
-/// `corrupt` where something was applied that this version does not know.
+/// `corrupt` where a migration was applied that this version does not know.
 fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
     let mut missing = false;
     for (name, version) in applied {

@@ -1,10 +1,10 @@
-//! The tables: names, versions, and bringing a database up to date.
+//! The tables: their schema, versions and migrations.
 
 mod migrate;
 
 pub(crate) use migrate::{State, prepare, repair, script, state};
 
-/// Puts names into a text of SQL: `@schema@` is the schema of the tables, `@vector@` that of pgvector, quoted.
+/// Fills names into a statement: `@schema@` is the schema of the tables, `@vector@` that of pgvector, quoted.
 pub(crate) fn named(template: &str, schema: &str, vector: Option<&str>) -> String {
     let named = template.replace("@schema@", schema);
     match vector {

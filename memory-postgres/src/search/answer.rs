@@ -6,12 +6,24 @@ use memory_core::rank::{Candidate, Kept, Ranked, dedup, rank};
 use memory_core::{Dedup, DedupPolicy, Hit, Key, Result, SearchQuery, SearchResults, Source, Timestamp};
 use tokio_postgres::types::Type;
 
-use super::{Match, Reading, Searched};
-use crate::kv::row::{self, StoredEntry, column, time, unsigned};
-use crate::kv::target::{Target, Value};
+use crate::kv::row;
+use crate::kv::row::StoredEntry;
+use crate::search::context::{Reading, Searched};
+use crate::search::nearest::Near;
 use crate::store::Store;
+use crate::store::columns::{column, time, unsigned};
+use crate::store::parameters::Value;
+use crate::store::scope_ref::ScopeRef;
 
-/// What ranking needs of an entry.
+/// A key with its similarities.
+#[derive(Clone, Debug)]
+pub(super) struct Match {
+    pub(super) key: Key,
+    pub(super) lexical: Option<f64>,
+    pub(super) near: Option<Near>,
+}
+
+/// What ranking needs to know of an entry.
 #[derive(Debug)]
 struct Summary {
     updated_at: Timestamp,
@@ -19,18 +31,18 @@ struct Summary {
     source: Option<Source>,
 }
 
-/// The last part of a search.
+/// The last stage of a search.
 pub(super) struct Answer<'a> {
     pub(super) store: &'a Store,
     pub(super) reading: Reading<'a>,
-    pub(super) target: &'a Target,
+    pub(super) target: &'a ScopeRef,
     pub(super) searched: Searched,
     pub(super) query: &'a SearchQuery,
 }
 
 impl Answer<'_> {
-    /// The hits among the matches, of which some entries were read already. `None`: near-duplicates have used up all there
-    /// are, and more may be had.
+    /// The hits among the matches. `entries` holds those that were read already. `None`: so many near-duplicates were
+    /// dropped that more matches are needed.
     pub(super) async fn of(
         &self,
         matches: Vec<Match>,
@@ -39,7 +51,7 @@ impl Answer<'_> {
     ) -> Result<Option<SearchResults>> {
         let query = self.query;
         let summaries = match query.rank.is_similarity_only() {
-            // Similarity alone orders.
+            // Only similarity orders.
             true => HashMap::new(),
             false => self.summaries(&matches).await?,
         };
@@ -102,7 +114,7 @@ impl Answer<'_> {
         summaries.collect()
     }
 
-    /// The vectors by which duplicates are told, of those ranked that have none at hand.
+    /// The vectors of ranked matches that were found by words alone, for telling duplicates.
     async fn vectors(&self, matches: &[Match], ranked: &[Ranked]) -> Result<HashMap<Key, Vec<f32>>> {
         let model = self.searched.model.filter(|_| self.query.dedup.is_some() && self.searched.vectors > 0);
         let lacking = ranked.iter().filter_map(|ranked| matches.get(ranked.index));
@@ -124,7 +136,7 @@ impl Answer<'_> {
         vectors.collect()
     }
 
-    /// Reads the hits, and counts them once all are there.
+    /// Reads the entries of the hits and counts their accesses.
     async fn hits(
         &self,
         matches: &[Match],
@@ -153,7 +165,7 @@ impl Answer<'_> {
         entries.collect()
     }
 
-    /// Hits in their order; each that is handed out is counted.
+    /// Adds the hits in their order, and counts each.
     fn fill(
         &self,
         matches: &[Match],
@@ -164,7 +176,7 @@ impl Answer<'_> {
         for kept in kept {
             let Some(found) = matches.get(kept.ranked.index) else { continue };
             let Some(stored) = entries.remove(&found.key) else { continue };
-            // A vector that outlived its text, as another program could leave it, says nothing of the entry.
+            // A vector whose entry has another version, as another program could leave it, says nothing of the entry.
             if found.near.as_ref().is_some_and(|near| near.version != stored.entry.version) {
                 continue;
             }

@@ -1,61 +1,31 @@
 //! Search over one scope, in one snapshot: by words, by vectors, or both.
 
 mod answer;
-pub(crate) mod filter;
-pub(crate) mod index;
-mod vectors;
+mod context;
+mod nearest;
 mod words;
 
 use std::collections::HashMap;
 
 use memory_core::embed::ask;
 use memory_core::limits::{HYBRID_POOL, RANK_POOL};
-use memory_core::{
-    EmbedRole, Embedder, EmbeddingModel, Key, Result, SearchMode, SearchQuery, SearchResults, Timestamp,
-};
-use tokio_postgres::types::Type;
-use tokio_postgres::{IsolationLevel, Row};
+use memory_core::{EmbedRole, Embedder, Key, Result, SearchMode, SearchQuery, SearchResults};
+use tokio_postgres::IsolationLevel;
 
-use self::answer::Answer;
-use self::vectors::Near;
-use self::words::Words;
-use crate::connect::{Connection, Transaction};
-use crate::error::Effect;
-use crate::kv::embed::MAX_VECTOR;
-use crate::kv::outcome::dimension_mismatch;
-use crate::kv::row::{column, time, unsigned};
-use crate::kv::target::{ModelValues, Target, Value};
-use crate::kv::vector_unsupported;
+use crate::error::vector_unsupported;
+use crate::kv::write_result::dimension_mismatch;
+use crate::search::answer::{Answer, Match};
+use crate::search::context::{Reading, Search, Searched};
+use crate::search::nearest::Near;
+use crate::search::words::Words;
 use crate::store::Store;
+use crate::store::scope_ref::ScopeRef;
+use crate::vector::numbers::MAX_VECTOR;
 
-/// A key with its similarities.
-#[derive(Clone, Debug)]
-struct Match {
-    key: Key,
-    lexical: Option<f64>,
-    near: Option<Near>,
-}
-
-/// The scope as the snapshot has it.
-#[derive(Clone, Copy, Debug)]
-struct Searched {
-    space: i64,
-    /// Live entries, and words of theirs.
-    entries: u64,
-    tokens: u64,
-    /// Vectors of any model.
-    vectors: u64,
-    now: Timestamp,
-    /// The number of the embedder's model; `None`: nobody has vectors of it.
-    model: Option<i32>,
-    /// Whether the scope's vectors of that model have an index.
-    indexed: bool,
-}
-
-/// SRC, VEC, HYB, RNK, DED.
+/// SRC, VEC, HYB, RNK, DED: searches one scope.
 pub(crate) async fn search(
     store: &Store,
-    target: &Target,
+    target: &ScopeRef,
     embedder: Option<&dyn Embedder>,
     mut query: SearchQuery,
 ) -> Result<SearchResults> {
@@ -72,7 +42,7 @@ pub(crate) async fn search(
             let connection = store.connections.read().await?;
             let reading = Reading::Connection(&connection);
             let search = Search { store, reading, target, query: &query, model };
-            // EMB-2, before a query is embedded in vain.
+            // EMB-2, checked before the query is embedded in vain.
             let (found, other) = search.looked_at().await?;
             if let Some(other) = other {
                 return Err(dimension_mismatch(Some(i64::from(other)), Some(embedder.model())));
@@ -87,7 +57,7 @@ pub(crate) async fn search(
         && is_simple(&query, &found)
         && numbers.len() <= MAX_VECTOR
     {
-        // All in one statement, which is a snapshot of its own.
+        // One statement, which has a snapshot of its own.
         let reading = Reading::Connection(&connection);
         return Search { store, reading, target, query: &query, model }.simple(found, numbers).await;
     }
@@ -98,7 +68,7 @@ pub(crate) async fn search(
     results
 }
 
-/// Whether the nearest are the hits, whatever else is known of them, and are found by comparing.
+/// Whether the nearest vectors, found by comparing, are the hits.
 fn is_simple(query: &SearchQuery, found: &Searched) -> bool {
     query.mode == SearchMode::Vector
         && query.dedup.is_none()
@@ -107,52 +77,11 @@ fn is_simple(query: &SearchQuery, found: &Searched) -> bool {
         && found.model.is_some()
 }
 
-/// Where a search reads: in a snapshot that its statements share, or where each has its own.
-#[derive(Clone, Copy)]
-enum Reading<'a> {
-    Snapshot(&'a Transaction<'a>),
-    Connection(&'a Connection),
-}
-
-impl Reading<'_> {
-    async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        match self {
-            Self::Snapshot(snapshot) => snapshot.query(sql, values).await,
-            Self::Connection(connection) => connection.query(sql, values, Effect::None).await,
-        }
-    }
-
-    /// Planned for these very values, and not kept.
-    async fn query_once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        match self {
-            Self::Snapshot(snapshot) => snapshot.query_once(sql, values).await,
-            Self::Connection(connection) => connection.query_once(sql, values).await,
-        }
-    }
-
-    /// Settings for what follows; where each statement stands alone there is nothing to set them for.
-    async fn set(&self, settings: &str) -> Result<()> {
-        match self {
-            Self::Snapshot(snapshot) => snapshot.batch(settings).await,
-            Self::Connection(_) => Ok(()),
-        }
-    }
-}
-
-/// One search.
-struct Search<'a> {
-    store: &'a Store,
-    reading: Reading<'a>,
-    target: &'a Target,
-    query: &'a SearchQuery,
-    model: Option<&'a EmbeddingModel>,
-}
-
 impl Search<'_> {
     async fn run(&self, numbers: Option<&[f32]>) -> Result<SearchResults> {
         let query = self.query;
         let by_words = query.mode != SearchMode::Vector;
-        // Under way at the same time, on one connection.
+        // Both run at the same time, on one connection.
         let (searched, found) = tokio::try_join!(self.searched(), async {
             if by_words { self.find_words().await } else { Ok(words::Found::default()) }
         })?;
@@ -163,7 +92,7 @@ impl Search<'_> {
         let model = searched.model.filter(|_| searched.vectors > 0);
         let most = most(query);
         let mut limit = match query.dedup {
-            // Few of the best are duplicates, as a rule.
+            // Usually few of the best are duplicates.
             Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
                 query.top_k.saturating_mul(2).saturating_add(32).min(most)
             }
@@ -185,33 +114,7 @@ impl Search<'_> {
         }
     }
 
-    /// The scope, and its vectors of the same model in another length, if it has any.
-    async fn looked_at(&self) -> Result<(Option<Searched>, Option<i32>)> {
-        let (texts, model) = (self.target.texts(), ModelValues::from(self.model));
-        let now = self.store.time.parameter();
-        let [tenant, kind, name] = self.target.values(&texts);
-        let [provider, model_name, dimensions] = model.values();
-        let values: [Value<'_>; 7] =
-            [tenant, kind, name, (&now, Type::INT8), provider, model_name, dimensions];
-        let rows = self.reading.query(&self.store.statements.searched, &values).await?;
-        let Some(row) = rows.first() else { return Ok((None, None)) };
-        let searched = Searched {
-            space: column(row, 0, "space")?,
-            entries: unsigned(row, 1, "counter")?,
-            tokens: unsigned(row, 2, "counter")?,
-            vectors: unsigned(row, 3, "counter")?,
-            now: time(column(row, 4, "time")?)?,
-            model: column(row, 5, "model")?,
-            indexed: column(row, 6, "index")?,
-        };
-        Ok((Some(searched), column(row, 7, "model")?))
-    }
-
-    async fn searched(&self) -> Result<Option<Searched>> {
-        Ok(self.looked_at().await?.0)
-    }
-
-    /// The nearest are the hits: both come with one statement.
+    /// The nearest are the hits: one statement finds them and reads their entries.
     async fn simple(&self, searched: Searched, numbers: &[f32]) -> Result<SearchResults> {
         let (Some(model), query) = (searched.model, self.query) else {
             return Ok(SearchResults::new(Vec::new(), self.query.mode));
@@ -227,7 +130,7 @@ impl Search<'_> {
         Ok(results.unwrap_or_else(|| SearchResults::new(Vec::new(), query.mode)))
     }
 
-    /// The best by words together with the nearest, each with both its similarities.
+    /// The best by words and the nearest, each with both similarities.
     async fn matches(
         &self,
         searched: &Searched,
@@ -266,8 +169,8 @@ fn is_by_similarity(query: &SearchQuery) -> bool {
     query.rank.is_similarity_only() && query.rank.similarity == 1.0
 }
 
-/// How many may be hits. All that are ranked, where the order does not follow from similarity alone (a weight may round
-/// two similarities into one, and then the tie is another), or where some may be left out as duplicates.
+/// How many matches are ranked: more than are asked for where the order does not follow from similarity alone (a weight
+/// may round two similarities into a tie), or where duplicates may be dropped.
 fn most(query: &SearchQuery) -> usize {
     match query.mode {
         SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,

@@ -6,28 +6,28 @@ use memory_core::Key;
 use memory_core::Result;
 use memory_core::lexical::{Bm25, query_terms};
 
-use super::Search;
-use super::filter::condition;
 use crate::error::malformed;
-use crate::kv::marks::word;
-use crate::kv::row::column;
-use crate::statement::Values;
+use crate::kv::filter::condition;
+use crate::kv::terms::word;
+use crate::search::context::Search;
+use crate::store::columns::column;
+use crate::store::parameters::Values;
 
 /// The live entries of the scope that hold a word of the query.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Of each word, how many entries hold it.
+    /// How many entries hold each word.
     having: Vec<u32>,
     documents: HashMap<Key, Document>,
 }
 
 #[derive(Debug, Default)]
 struct Document {
-    /// Words in all.
+    /// The number of its words.
     length: u32,
-    /// Whether prefix and filter let it be a hit.
+    /// Whether prefix and filter let it through.
     passes: bool,
-    /// Which words of the query, and how often.
+    /// The words of the query that it holds, and how often.
     terms: Vec<(usize, u16)>,
 }
 
@@ -35,7 +35,7 @@ struct Document {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     scores: HashMap<Key, f64>,
-    /// Those that may be hits, best first, ties by key.
+    /// Those that prefix and filter let through, best first, ties by key.
     pub(super) best: Vec<(Key, f64)>,
 }
 
@@ -62,7 +62,7 @@ impl Search<'_> {
         );
         let now = values.int8(self.store.time.parameter());
         let passes = self.passes(&mut values);
-        // The index over marks is asked alone: a mark is of one scope, and few entries of that have it.
+        // The index over terms is scanned alone: a term belongs to one scope, and few of its entries have it.
         let sql = self.store.named(&format!(
             "SELECT (q.at - 1)::integer, e.key, e.tokens, e.counts[array_position(e.marks, q.mark)], {passes} \
              FROM @schema@.scope s CROSS JOIN unnest({marks}) WITH ORDINALITY q (mark, at) \
@@ -85,7 +85,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Whether an entry `e` may be a hit.
+    /// The condition for an entry `e` to be a hit.
     pub(super) fn passes(&self, values: &mut Values) -> String {
         let mut passes = String::from("true");
         if !self.query.prefix.is_empty() {
@@ -99,14 +99,14 @@ impl Search<'_> {
 }
 
 impl Found {
-    /// BM25 with the figures of the scope's live entries: so many, with so many words.
+    /// BM25 over the scope's live entries: their number, and that of their words.
     pub(super) fn score(mut self, entries: u64, tokens: u64) -> Words {
         let bm25 = Bm25::new(u32::try_from(entries).unwrap_or(u32::MAX), tokens);
         let idfs: Vec<f64> = self.having.iter().map(|having| bm25.idf(*having)).collect();
         let ceiling = bm25.ceiling(idfs.iter().sum());
         let mut words = Words::default();
         for (key, document) in &mut self.documents {
-            // In the query's order: every backend's sum has the same rounding.
+            // Added in the query's order, so that every backend rounds alike.
             document.terms.sort_unstable();
             let sum = document.terms.iter().fold(0.0, |sum, (at, count)| {
                 let idf = idfs.get(*at).copied().unwrap_or_default();

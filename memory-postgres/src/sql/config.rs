@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use memory_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::names::Key;
-use crate::config::{check_schema_name, in_range};
+use crate::config::ranges::{check_schema_name, in_range};
+use crate::sql::names::Key;
 
 /// Options of the SQL facet: the field `sql` of [`PostgresConfig`](crate::PostgresConfig). `Debug` leaves URL and key out.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,4 @@
-//! What the SQL facet of one provider consists of: sessions, the administrator, open transactions, and who looks after
-//! them.
+//! The SQL facet of one provider: its sessions, the administrator, open transactions, and the keeper task.
 
 use std::fmt;
 use std::path::Path;
@@ -9,21 +8,24 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Result, ScopeKind};
+use memory_sql::{Ended, WriteLock};
 use memory_validator::Stages;
 use tokio::time::Instant;
 use tokio_postgres::CancelToken;
 use tokio_postgres::types::Type;
 
-use super::admin::{Admin, NewScope};
-use super::config::SqlConfig;
-use super::names::{Hex, Key};
-use super::plans::Plans;
-use super::pool::{Leased, Place, Pool, ScopeState};
-use super::setup::{self, Exposure, Found};
-use super::transactions::{Ended, Transactions};
-use super::verdicts::Verdicts;
-use super::watch::Watch;
-use super::wire::{self, Ending, Session};
+use crate::sql::admin::administrator::{Admin, NewScope};
+use crate::sql::admin::setup::{self, Exposure, Found};
+use crate::sql::config::SqlConfig;
+use crate::sql::names::Key;
+use crate::sql::pool::{Leased, Place, Pool, ScopeState};
+use crate::sql::protocol::exchange::Cancel;
+use crate::sql::protocol::{self, Ending, Session};
+use crate::sql::quota::watch::Watch;
+use crate::sql::statement::parameter_types::ParameterTypes;
+use crate::sql::statement::verdicts::Verdicts;
+use crate::store::hex::Hex;
+
 use crate::config::PostgresConfig;
 use crate::connect::{Address, Connections, Tls};
 use crate::error::{closed, state_of};
@@ -34,24 +36,24 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// Sessions that one role may have on the server, over all replicas.
 const SESSIONS_OF_A_ROLE: i32 = 64;
 
-/// What the server says of a database that waits for whether it goes.
+/// The SQLSTATE for a database that waits for the decision whether it is removed.
 const WAITS: &str = "MM003";
-/// How often a role is mended for one session.
+/// How often a role is repaired for one session.
 const MENDS: u32 = 3;
-/// After how many refusals for too many sessions the role is looked at.
+/// After so many refusals for too many sessions the role's limit is checked.
 const CROWDED: u32 = 10;
 
-/// The SQL facet's own state.
+/// The state of the SQL facet.
 pub(crate) struct Engine {
     pub(crate) config: SqlConfig,
     pub(crate) admin: Arc<Admin>,
     pub(crate) pool: Pool,
     pub(crate) verdicts: Verdicts,
-    pub(crate) plans: Plans,
+    pub(crate) parameter_types: ParameterTypes,
     pub(crate) transactions: Transactions,
     pub(crate) watch: Arc<Watch>,
     pub(crate) found: Found,
-    /// The entries of the same scopes; `None`: nobody but an operator works with it.
+    /// The key/value store of the same scopes; `None` for an operator's commands.
     pub(crate) entries: Option<Arc<Store>>,
     key: Key,
     address: Address,
@@ -61,6 +63,18 @@ pub(crate) struct Engine {
     closed: AtomicBool,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
+
+/// What a transaction holds between two calls.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) leased: Leased,
+    pub(crate) guard: WriteLock,
+    /// The session's timeouts were lowered for a statement.
+    pub(crate) is_limited: bool,
+}
+
+pub(crate) type Transaction = memory_sql::Transaction<Held, Arc<Cancel>>;
+pub(crate) type Transactions = memory_sql::Transactions<Held, Arc<Cancel>>;
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +95,7 @@ impl Engine {
         config.check()?;
         let key = config.key(base_dir)?;
         let of_admin = administrator(&config, base_dir)?;
-        let address = Address::of(&of_admin)?;
+        let address = of_admin.address()?;
         let tls = Tls::new(&address.tls)?;
         let admin = Arc::new(Admin { connections: Connections::new(&of_admin)? });
         let found = setup::prepare(&admin, &config.shared).await?;
@@ -94,7 +108,7 @@ impl Engine {
         Ok(Arc::new(Self {
             pool: Pool::new(config.connections, config.connections_per_scope),
             verdicts: Verdicts::new(config.verdict_bytes, &config.shared),
-            plans: Plans::default(),
+            parameter_types: ParameterTypes::default(),
             transactions: Transactions::new(most, idle, format!("{nonce:x}")),
             watch: Watch::new(Arc::clone(&admin)),
             admin,
@@ -124,13 +138,13 @@ impl Engine {
         let _ = self.stages.set(stages);
     }
 
-    /// When a call that begins now must have ended.
+    /// The deadline of a call that begins now.
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         let default = Duration::from_millis(self.config.statement_timeout_ms);
         Instant::now() + timeout.unwrap_or(default).min(LONGEST)
     }
 
-    /// Starts the task that ends idle transactions, where it does not run yet.
+    /// Starts the keeper task, which ends idle transactions, unless it runs already.
     ///
     /// # Errors
     /// `unavailable` once closed.
@@ -150,7 +164,7 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// A session of the scope; its schema and role are made where they are not there.
+    /// A session of the scope. Its schema and role are created if they are missing.
     ///
     /// # Errors
     /// As the server fails; `timeout`.
@@ -167,7 +181,7 @@ impl Engine {
                     if leased.session.is_sound() {
                         return Ok(*leased);
                     }
-                    // It may have ended with the database it was of.
+                    // It may have ended because its database was dropped.
                     state.forget(generation);
                     self.pool.retire(*leased);
                     continue;
@@ -179,17 +193,17 @@ impl Engine {
                 Err(error) => {
                     self.pool.give_up(budget, turn);
                     match state_of(&error) {
-                        // The role was dropped, or its password changed, behind our back; or a replica with another key
-                        // does the same at this moment.
+                        // Somebody dropped the role or changed its password, or a replica with another key repairs it at
+                        // this moment.
                         Some("28P01" | "28000") if mends < MENDS => {
                             mends += 1;
                             self.made(state, deadline, true).await?;
                         }
-                        // Other replicas have as many as the role may have, or somebody the server's last ones.
+                        // Other replicas use up the role's limit, or the server has no connection left.
                         Some("53300") if Instant::now() < deadline => {
                             crowded += 1;
                             if crowded == CROWDED {
-                                // Or somebody lowered what the role may have.
+                                // Or somebody lowered the role's limit.
                                 self.made(state, deadline, true).await?;
                             }
                             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -209,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// The age of the scope's database, which is made or mended where it is not there, or not known and to be mended.
+    /// The generation of the scope's database, which is created if it is missing, and repaired with `mend`.
     async fn made(self: &Arc<Self>, state: &Arc<ScopeState>, deadline: Instant, mend: bool) -> Result<i64> {
         if let (Some(generation), false) = (state.generation(), mend) {
             return Ok(generation);
@@ -230,7 +244,7 @@ impl Engine {
                         state.set_generation(Some(generation));
                         return Ok(generation);
                     }
-                    // Somebody evicts the scope or ends its run: who uses it has that decided now.
+                    // Somebody evicts the scope or ends its run: this use has that decided now.
                     Err(error) if state_of(&error) == Some(WAITS) => drop(self.answered(state).await?),
                     Err(error) => return Err(error),
                 }
@@ -257,10 +271,10 @@ impl Engine {
         }
     }
 
-    /// Gives every role the password of the key that is configured now; how many there are.
+    /// Gives every role the password of the current key; returns how many there are.
     ///
     /// # Errors
-    /// As the server fails: some may have it then, and it can be done again.
+    /// As the server fails. Some roles may have the new password then; it can be run again.
     pub(crate) async fn rekey(&self) -> Result<u64> {
         let (mut after, mut count) = (String::new(), 0);
         loop {
@@ -280,7 +294,7 @@ impl Engine {
                 };
                 match self.admin.provision(&new, &self.key).await {
                     Ok(_) => count += 1,
-                    // It goes, or whoever logs in next mends it.
+                    // It is being removed, or the next login repairs it.
                     Err(error) if state_of(&error) == Some(WAITS) => {}
                     Err(error) => return Err(error),
                 }
@@ -295,9 +309,9 @@ impl Engine {
         let mut refusal = None;
         for host in 0..address.hosts.len() {
             let opening = async {
-                let mut opened = wire::connect(&address, &self.tls, host).await?;
+                let mut opened = protocol::connect(&address, &self.tls, host).await?;
                 opened.session.generation = generation;
-                // Asked and answered together with the first statement.
+                // Sent and answered together with the first statement.
                 opened.session.query("SELECT mem_sql.process()");
                 opened.session.greets = true;
                 Ok::<_, Error>(opened)
@@ -311,7 +325,7 @@ impl Engine {
                         )
                     });
                 }
-                Ok(Ok(wire::Opened { mut session, token, .. })) => {
+                Ok(Ok(protocol::Opened { mut session, token, .. })) => {
                     session.set_ending(Box::new(Beside {
                         token,
                         address,
@@ -337,7 +351,7 @@ impl Engine {
         Err(refusal.unwrap_or_else(|| Error::internal("an address without hosts")))
     }
 
-    /// Ends everything: what runs is told to end, what is open is rolled back.
+    /// Cancels statements, and rolls back open transactions.
     pub(crate) fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -353,7 +367,7 @@ impl Engine {
     }
 }
 
-/// Rolls back what lies idle, as long as there is anybody.
+/// The keeper task: rolls back idle transactions until the engine is dropped or closed.
 async fn keep(engine: Weak<Engine>) {
     loop {
         let pause = {
@@ -361,19 +375,14 @@ async fn keep(engine: Weak<Engine>) {
             if engine.is_closed() {
                 return;
             }
-            for (transaction, turn) in engine.transactions.idle(Instant::now()) {
-                if let Some(held) = engine.transactions.end(&transaction, Ended::Idle) {
-                    engine.roll_back(held);
-                }
-                drop(turn);
-            }
-            engine.transactions.pause()
+            memory_sql::Engine::end_idle(&engine);
+            engine.transactions.idle_check_interval()
         };
         tokio::time::sleep(pause).await;
     }
 }
 
-/// What ends a session's statements from beside it.
+/// Cancels a session's statements over a connection of its own.
 struct Beside {
     token: CancelToken,
     address: Address,
@@ -384,7 +393,7 @@ struct Beside {
 
 impl Ending for Beside {
     fn cancel(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        let asked = wire::cancel(self.token.clone(), self.address.clone(), self.tls.clone(), self.host);
+        let asked = protocol::cancel(self.token.clone(), self.address.clone(), self.tls.clone(), self.host);
         Box::pin(async move {
             match tokio::time::timeout(Duration::from_secs(2), asked).await {
                 Ok(Ok(())) => {}
@@ -406,12 +415,12 @@ pub(crate) fn number_of(kind: ScopeKind) -> i16 {
     }
 }
 
-/// What every session of a scope's role has.
+/// The settings of every session of a scope's role.
 fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
     let mut path = vec!["$schema".to_owned(), "mem_ext".to_owned()];
     path.extend(found.vector.iter().filter(|schema| *schema != "mem_ext").cloned());
     path.extend(config.shared.iter().cloned());
-    // A replica that is gone must not hold a scope's lock for longer than one that is there.
+    // A replica that is gone must not hold a scope's lock longer than a live one may.
     let idle = config.tx_idle_ms.saturating_mul(2).max(10_000);
     let mut settings = vec![
         format!("search_path = {}", path.join(", ")),
@@ -434,7 +443,7 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
         "default_transaction_isolation = 'read committed'".to_owned(),
     ];
     if found.sees_clients_go {
-        // A replica that is killed holds its scope for no longer than this.
+        // A killed replica holds its scope's lock no longer than this.
         settings.push("client_connection_check_interval = 1000".to_owned());
     }
     if found.is_superuser {
@@ -445,7 +454,7 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
     settings
 }
 
-/// The settings that a role could change of its own as options of the connection, which win over those of the role.
+/// The settings as options of the connection, which override those that a role could change for itself.
 fn options(settings: &[String], schema: &str) -> String {
     let of_superusers = ["temp_file_limit", "log_statement", "log_min_error_statement"];
     settings
@@ -471,7 +480,7 @@ pub(crate) fn administrator(config: &SqlConfig, base_dir: Option<&Path>) -> Resu
     of_admin.check().map(|()| of_admin)
 }
 
-/// What the server lets scopes see of each other is said where nobody can miss it.
+/// Warns of what the server lets scopes see of each other.
 fn tell(found: &Found) {
     if found.exposures.is_empty() {
         return;
@@ -482,4 +491,14 @@ fn tell(found: &Found) {
         "the administrator of agents' SQL is no superuser: the engine lets every scope read these catalogs, so that only \
          the validator keeps names of other scopes private; `memory postgres doctor` explains each"
     );
+}
+
+/// Runs work to its end, even if the caller goes away.
+pub(crate) async fn detached<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Error::internal("a task for SQL ended early; please report it").with_source(error)),
+    }
 }

@@ -1,22 +1,22 @@
-//! The facet as the contract has it.
+//! [`SqlFacet`] for PostgreSQL.
 
 use async_trait::async_trait;
 use memory_core::sql::{
     DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
     SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
-use memory_core::{EmbedRole, Error, ErrorKind, Result, RunContext, Scope, TenantId};
+use memory_core::{EmbedRole, Error, Result, RunContext, Scope, TenantId};
+use memory_sql::{End, check_tenant, has_texts};
 use memory_validator::Mode;
 use std::sync::Arc;
 use tokio_postgres::IsolationLevel;
 
-use super::arguments;
-use super::engine::Engine;
-use super::levels::End;
-use super::names::Hex;
-use super::statements::{Call, Ran};
-use crate::kv::erase::Judge;
+use crate::lifecycle::tombstones::ScopeTombstones;
 use crate::provider::PostgresProvider;
+use crate::sql::engine::Engine;
+use crate::sql::statement::arguments;
+use crate::sql::statement::run::{Call, Ran};
+use crate::store::hex::Hex;
 
 impl PostgresProvider {
     pub(crate) fn engine(&self) -> Result<&Arc<Engine>> {
@@ -32,11 +32,11 @@ impl PostgresProvider {
         options: StatementOptions,
         mode: Mode,
     ) -> Result<Ran> {
-        own(run, scope)?;
+        check_tenant(run, scope)?;
         let engine = self.engine()?;
         let deadline = engine.deadline(options.timeout);
         if let Some(tx) = &options.tx {
-            // Whose transaction is lost learns that, whatever the statement is.
+            // A lost transaction is reported before anything about the statement.
             engine.transactions.find(scope, tx)?;
         }
         let open = |error: Error| match options.tx {
@@ -45,8 +45,8 @@ impl PostgresProvider {
         };
         let own = Hex::of(scope).schema();
         let judged = engine.verdicts.judge_in(&own, sql, mode, engine.stages()).await.map_err(open)?;
-        // What is refused costs no embedding.
-        let args = if arguments::has_texts(args) {
+        // A refused statement costs no embedding.
+        let args = if has_texts(args) {
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
             arguments::embed(self.embedder.as_ref(), engine.found.vector.is_some(), args, role)
                 .await
@@ -56,15 +56,6 @@ impl PostgresProvider {
         };
         engine.used(scope, mode == Mode::Exec).await.map_err(open)?;
         engine.run(Call { scope: scope.clone(), judged, args, mode, options, deadline }).await
-    }
-}
-
-/// A run uses scopes of its own tenant alone.
-fn own(run: &RunContext, scope: &Scope) -> Result<()> {
-    if run.tenant == scope.tenant {
-        Ok(())
-    } else {
-        Err(Error::new(ErrorKind::ScopeDenied, "the scope belongs to another tenant than the run"))
     }
 }
 
@@ -98,7 +89,7 @@ impl SqlFacet for PostgresProvider {
     }
 
     async fn begin(&self, run: &RunContext, scope: &Scope, parent: Option<&TxId>) -> Result<TxState> {
-        own(run, scope)?;
+        check_tenant(run, scope)?;
         match parent {
             Some(parent) => self.engine()?.nest(scope, parent).await,
             None => {
@@ -110,17 +101,17 @@ impl SqlFacet for PostgresProvider {
     }
 
     async fn commit(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        own(run, scope)?;
-        self.engine()?.end_level(scope, tx, End::Commit).await
+        check_tenant(run, scope)?;
+        self.engine()?.end_innermost(scope, tx, End::Commit).await
     }
 
     async fn rollback(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        own(run, scope)?;
-        self.engine()?.end_level(scope, tx, End::RollBack).await
+        check_tenant(run, scope)?;
+        self.engine()?.end_innermost(scope, tx, End::RollBack).await
     }
 
     async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
-        own(run, scope)?;
+        check_tenant(run, scope)?;
         self.engine()?.tables(scope).await
     }
 
@@ -149,11 +140,11 @@ impl SqlFacet for PostgresProvider {
         let engine = self.engine()?;
         engine.used(scope, true).await?;
         let Some(taken_at) = options.taken_at else { return engine.restore(scope, dump, options.mode).await };
-        // Whoever forgets the scope meanwhile waits for this transaction, and then drops what was restored.
+        // A forget of the scope waits for this transaction, and then drops what was restored.
         let mut connection = self.store.connections.take().await?;
         let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
-        let judge = Judge::over(&self.store, scope, &transaction).await?;
-        let restored = if judge.covers(taken_at) {
+        let tombstones = ScopeTombstones::over(&self.store, scope, &transaction).await?;
+        let restored = if tombstones.covers(taken_at) {
             let mut outcome = RestoreOutcome::default();
             outcome.forgotten = true;
             Ok(outcome)

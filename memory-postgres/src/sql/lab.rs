@@ -1,4 +1,4 @@
-//! Taking the facet apart for the corpus runner and the tests of layers.
+//! What the corpus runner and the tests of single layers need beyond the facet.
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -7,12 +7,11 @@ use memory_core::{Result, Scope};
 use memory_validator::Stages;
 use tokio_postgres::types::Type;
 
-use super::dump::lost;
-use super::fault;
-use super::statements::{COMMIT_PATIENCE, limits, uncalled};
-use super::talk::Talk;
-use super::values::Sink;
 use crate::provider::PostgresProvider;
+use crate::sql::errors;
+use crate::sql::protocol::deadline::{COMMIT_PATIENCE, limits};
+use crate::sql::protocol::exchange::run_own;
+use crate::sql::protocol::results::Sink;
 
 impl PostgresProvider {
     /// Leaves some of the validator's stages out. Only before the first statement.
@@ -37,13 +36,12 @@ pub async fn load_script(provider: &PostgresProvider, scope: &Scope, sql: &str) 
     let guard = engine.lock(&state, deadline).await?;
     let mut leased = engine.session(&state, deadline).await?;
     let begin = format!("BEGIN; {}; SELECT mem_sql.enter({})", limits(deadline), leased.session.generation);
-    let mut talk = Talk::new(&mut leased.session, uncalled(), tokio::time::Instant::now() + COMMIT_PATIENCE);
+    let deadline = tokio::time::Instant::now() + COMMIT_PATIENCE;
     let mut done = Ok(());
     for words in [begin.as_str(), sql, "SELECT mem_sql.settle(NULL, true)", "COMMIT"] {
-        talk.session.query(words);
-        talk.send().await.map_err(lost)?;
-        if let Some(refused) = talk.hear(&mut Sink::default()).await.map_err(lost)?.fault {
-            done = Err(fault::statement(&refused));
+        let heard = run_own(&mut leased.session, words, deadline, &mut Sink::default()).await;
+        if let Some(refused) = heard.map_err(errors::broken)?.fault {
+            done = Err(errors::statement(&refused));
             break;
         }
     }
@@ -52,8 +50,8 @@ pub async fn load_script(provider: &PostgresProvider, scope: &Scope, sql: &str) 
     done
 }
 
-/// Everything that a scope's database holds, as text to compare: definitions, rows, where sequences stand, and what its
-/// role has set.
+/// Everything that a scope's database holds, as text to compare: definitions, rows, positions of sequences, and the role's
+/// settings.
 ///
 /// # Errors
 /// As the engine has it.
@@ -78,7 +76,7 @@ pub async fn dump_text(provider: &PostgresProvider, scope: &Scope) -> Result<Str
     Ok(text)
 }
 
-/// How many connections rest between statements.
+/// How many connections are idle.
 #[must_use]
 pub fn resting_connections(provider: &PostgresProvider) -> usize {
     provider.sql.as_ref().map_or(0, |engine| engine.pool.count_resting())
@@ -87,6 +85,6 @@ pub fn resting_connections(provider: &PostgresProvider) -> usize {
 /// The role and the schema of a scope.
 #[must_use]
 pub fn names_of(scope: &Scope) -> (String, String) {
-    let hex = super::names::Hex::of(scope);
+    let hex = crate::store::hex::Hex::of(scope);
     (hex.role(), hex.schema())
 }

@@ -10,9 +10,9 @@ use memory_core::{Error, ErrorKind, Result, Scope};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::names::Hex;
-use super::wire::Session;
 use crate::error::closed;
+use crate::sql::protocol::Session;
+use crate::store::hex::Hex;
 
 /// What this process knows of a scope.
 #[derive(Debug)]

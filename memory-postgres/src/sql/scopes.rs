@@ -5,15 +5,15 @@ use std::sync::Arc;
 use memory_core::cursor::Cursor;
 use memory_core::sql::{ColumnInfo, SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
 use memory_core::{Result, Scope, ScopeId, TenantId};
+use memory_sql::Ended;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::engine::{Engine, number_of};
-use super::pool::ScopeState;
-use super::room::Filled;
-use super::transactions::Ended;
 use crate::error::Effect;
-use crate::kv::uses::kind_of;
+use crate::sql::engine::{Engine, detached, number_of};
+use crate::sql::pool::ScopeState;
+use crate::sql::quota::usage::StoredUsage;
+use crate::store::scope_ref::kind_of;
 
 /// Tables, views and materialised views of a schema, and their columns in order.
 const COLUMNS: &str = "\
@@ -110,7 +110,7 @@ impl Engine {
                 return Ok(SqlScopePage::new(scopes, next));
             }
             let scope = scope_of(tenant, &row)?;
-            let filled = Filled {
+            let filled = StoredUsage {
                 written: true,
                 crowded: row.get(2),
                 bytes: u64::try_from(row.get::<_, i64>(3)).unwrap_or_default(),
@@ -144,9 +144,9 @@ impl Engine {
     pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
         self.wake()?;
         let (engine, scope) = (Arc::clone(self), scope.clone());
-        super::statements::detached(async move {
+        detached(async move {
             let state = engine.pool.scope(&scope);
-            engine.end_those(Ended::Dropped, Self::of_scope(&state)).await?;
+            engine.end_those(Ended::Dropped, |open| open.scope == state.scope).await?;
             let there = engine
                 .admin
                 .look(

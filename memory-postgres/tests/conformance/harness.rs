@@ -1,44 +1,42 @@
-//! How the suite opens databases: one for the whole run, in which every case has tenants of its own.
-#![allow(dead_code, unreachable_pub, reason = "included by several test files, each using a part")]
+//! How the suite opens databases: one for all cases of a configuration, in which every case has tenants of its own.
 
-use std::path::Path;
-use std::process::ExitCode;
-use std::sync::Arc;
-
-use memory_conformance::{Fixture, Harness, async_trait};
+use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
 use memory_core::{Provider, Result};
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
 
 use crate::support::Database;
+use crate::support::sql::Place;
 
-/// A database for all cases, opened anew by each.
-pub struct Server {
+/// Entries in one database, opened anew by each case.
+pub(crate) struct Entries {
+    /// Ends with the value.
+    _database: Database,
     config: PostgresConfig,
     embeds: bool,
 }
 
-impl Server {
-    pub fn new(database: &Database) -> Self {
+impl Entries {
+    pub(crate) fn new(database: Database) -> Self {
         // Many cases run at the same time, some with several handles.
         let config = database.config().with_pool_size(4);
-        Self { config, embeds: true }
+        Self { _database: database, config, embeds: true }
     }
 
     /// As behind a pooler in transaction mode.
-    pub fn without_prepared_statements(mut self) -> Self {
+    pub(crate) fn without_prepared_statements(mut self) -> Self {
         self.config = self.config.with_prepared(Prepared::Off);
         self
     }
 
     /// Serves no vectors.
-    pub fn without_embedder(mut self) -> Self {
+    pub(crate) fn without_embedder(mut self) -> Self {
         self.embeds = false;
         self
     }
 }
 
 #[async_trait]
-impl Harness for Server {
+impl Harness for Entries {
     fn name(&self) -> &str {
         "postgres"
     }
@@ -53,13 +51,45 @@ impl Harness for Server {
     }
 }
 
-/// Runs the suite on a database that ends with it. Without a server the suite is skipped, which is said.
-pub fn main(
-    database: impl Future<Output = Option<Database>>,
-    harness: impl FnOnce(&Database) -> Server,
-) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let Some(database) = runtime.block_on(database) else { return ExitCode::SUCCESS };
-    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected-failures.toml");
-    memory_conformance::trials::main(Arc::new(harness(&database)), &expected)
+/// Entries in one database, and agents' SQL in another.
+pub(crate) struct Sql {
+    name: &'static str,
+    place: Place,
+}
+
+impl Sql {
+    pub(crate) fn new(name: &'static str, place: Place) -> Self {
+        place.run("CREATE SCHEMA facts");
+        for statement in SHARED_DATA {
+            place.run(&statement.replace("conformance_shared", "facts.conformance_shared"));
+        }
+        Self { name, place }
+    }
+}
+
+#[async_trait]
+impl Harness for Sql {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
+        let mut config = self.place.config();
+        if let Some(options) = &mut config.sql {
+            options.shared = vec!["facts".to_owned()];
+            if let Some(idle) = fixture.tx_idle {
+                options.tx_idle_ms = idle.as_millis().try_into().unwrap();
+            }
+        }
+        let provider = PostgresProvider::open_with_clock(config, fixture.clock.clone()).await?;
+        Ok(Box::new(provider.with_embedder(fixture.embedder.clone())))
+    }
+
+    async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
+        self.open(fixture.clone()).await.map(Some)
+    }
+
+    fn sql_setup(&self) -> SqlSetup {
+        SqlSetup::default().with_tx_idle().with_shared_data()
+    }
 }

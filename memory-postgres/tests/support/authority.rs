@@ -1,5 +1,4 @@
 //! Certificates for tests.
-#![allow(clippy::unwrap_used)]
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 

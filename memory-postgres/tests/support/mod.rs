@@ -1,5 +1,5 @@
 //! What the tests share: a database of its own for each test.
-#![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,10 +8,15 @@
     clippy::indexing_slicing
 )]
 
+#[cfg(unix)]
+pub(crate) mod authority;
+pub(crate) mod child;
 pub(crate) mod older;
 pub(crate) mod pooler;
 #[cfg(unix)]
 pub(crate) mod server;
+#[cfg(unix)]
+pub(crate) mod sql;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

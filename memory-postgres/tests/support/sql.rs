@@ -1,6 +1,4 @@
 //! Two fresh databases: one for entries, one for agents' SQL. Both end with the value.
-#![allow(dead_code, unreachable_pub, reason = "included by several test files, each using a part")]
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,14 +11,14 @@ use crate::support::{Database, connect};
 
 /// Where agents' SQL is tried.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     entries: Database,
     agents: Database,
     key: NamedTempFile,
 }
 
 /// A file that holds a key, which only its owner may read.
-pub fn key_file() -> NamedTempFile {
+pub(crate) fn key_file() -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(b"0123456789abcdef0123456789abcdef\n").unwrap();
     file.as_file().set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -29,7 +27,7 @@ pub fn key_file() -> NamedTempFile {
 
 impl Place {
     /// On the server that a variable names. Without one: `None`, after saying so.
-    pub fn fresh(variable: &str) -> Option<Self> {
+    pub(crate) fn fresh(variable: &str) -> Option<Self> {
         let variable = variable.to_owned();
         let made = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -39,35 +37,35 @@ impl Place {
     }
 
     /// As [`fresh`](Self::fresh), on a runtime.
-    pub async fn made(variable: &str) -> Option<Self> {
+    pub(crate) async fn made(variable: &str) -> Option<Self> {
         let entries = Database::on(variable).await?;
         let agents = Database::on(variable).await?;
         Some(Self { entries, agents, key: key_file() })
     }
 
     /// The administrator is the server's superuser.
-    pub fn config(&self) -> PostgresConfig {
+    pub(crate) fn config(&self) -> PostgresConfig {
         let sql = SqlConfig::new(self.agents.url()).with_key_file(self.key.path());
         self.entries.config().with_sql(sql)
     }
 
     /// What another process needs to open the same: the two URLs and the key's file, each after a space.
-    pub fn given(&self) -> String {
+    pub(crate) fn given(&self) -> String {
         format!("{} {} {}", self.entries.url(), self.agents.url(), self.key.path().display())
     }
 
     /// The URL of the database for agents.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.agents.url()
     }
 
     /// A connection of the superuser's to the database for agents.
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         connect(&self.agents.url()).await
     }
 
     /// Runs statements as the superuser in the database for agents.
-    pub fn run(&self, sql: &str) {
+    pub(crate) fn run(&self, sql: &str) {
         let (url, sql) = (self.agents.url(), sql.to_owned());
         let run = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,5 +1,6 @@
 //! `memory demo`: a short tour that really does what it prints, and fails where it does not.
 
+mod checks;
 mod primes;
 mod steps;
 
@@ -9,14 +10,12 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use crate::failure::{Exit, Failure};
-use crate::output::Out;
-use crate::settings::{create_private_folder, sqlite_url};
+use crate::terminal::{Exit, Failure, Out, create_private_folder, sqlite_url};
 
 /// Options of `demo`.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Keep the database, as demo.db in this folder; what an earlier tour left in it is dropped first
+    /// Keep the database, as demo.db in this folder; the data of an earlier tour is dropped first
     /// [default: a temporary folder, removed afterwards]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -41,7 +40,7 @@ struct Report {
     seconds: f64,
 }
 
-/// Runs the tour; its global options other than `--json` do not matter.
+/// Runs the tour. Of the global options only `--json` matters.
 pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
     // Kept until the end: dropping it removes the folder.
@@ -92,8 +91,8 @@ pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<E
             out.line(format!(
                 "Look around: memory --url sqlite:{} --tenant {} --user {} list",
                 report.database,
-                steps::TENANT,
-                steps::USER
+                checks::TENANT,
+                checks::USER
             ))?;
         }
     }

@@ -5,14 +5,14 @@ use memory::{Memory, MemoryTool, Policy};
 use memory_core::{Error, Result, RunContext, ScopeKind};
 use serde_json::{Value, json};
 
-use super::steps::{TENANT, USER, expect, wrong};
+use super::checks::{TENANT, USER, expect, wrong};
 
 /// How many primes are stored.
 const PRIMES: usize = 500;
 /// A user who shares nothing.
 const OTHER_USER: &str = "josef";
 
-/// Stores, checks, and looks from outside; what happened, in words.
+/// Stores and checks the primes, then queries as another user; returns what happened, as text.
 pub(super) async fn show(memory: &Memory) -> Result<Vec<String>> {
     let siever = Agent::new(memory, "siever", USER, "primes-1")?;
     for statement in [

@@ -9,13 +9,10 @@ use memory_core::{
     Reducer, Result, Scope, SearchQuery, SetOptions, Ttl, UpdateOptions,
 };
 
+use super::checks::{TENANT, USER, expect, wrong};
 use crate::import::{self, Format, Item, OnDifferent, Source, Store};
-use crate::output::excerpt;
+use crate::terminal::excerpt;
 
-/// The tenant of the tour.
-pub(crate) const TENANT: &str = "demo";
-/// Its user.
-pub(crate) const USER: &str = "mira";
 /// Another tenant, with a user of the same name.
 const OTHER_TENANT: &str = "demo-other";
 
@@ -81,16 +78,8 @@ pub(crate) struct Tour {
     other: Scope,
 }
 
-pub(super) fn wrong(what: impl Into<String>) -> Error {
-    Error::internal(what.into())
-}
-
-pub(super) fn expect(holds: bool, what: &str) -> Result<()> {
-    if holds { Ok(()) } else { Err(wrong(format!("this did not hold: {what}"))) }
-}
-
 impl Tour {
-    /// Opens the store and drops what an earlier tour left.
+    /// Opens the store and drops the data of an earlier tour.
     pub(crate) async fn open(url: String) -> Result<Self> {
         let memory = memory::open(&url).await?;
         let tour = Self {
@@ -113,7 +102,7 @@ impl Tour {
         self.memory()?.backend().ok_or_else(|| wrong("the store has no key/value facet"))
     }
 
-    /// Takes one step; what happened, in words.
+    /// Runs one step; returns what happened, as text.
     pub(crate) async fn take(&mut self, step: Step) -> Result<Vec<String>> {
         match step {
             Step::Import => self.import().await,

@@ -1,4 +1,4 @@
-//! Which format a file is in, told from its beginning.
+//! Detects the format of a file from its beginning.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -6,20 +6,21 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use memory_core::{Error, ErrorKind};
 use serde_json::value::RawValue;
 
-use super::{EXPORT_FORMAT, Format};
+use super::format::Format;
+use super::records::FORMAT as EXPORT_FORMAT;
 
-/// How much of a file is looked at.
+/// How much of a file is examined.
 const HEAD_BYTES: u64 = 256 << 10;
 
-/// An input whose beginning has been looked at and is still to be read.
+/// An input whose beginning was examined and can still be read.
 pub(crate) struct Opened<'a> {
     /// The whole input.
     pub(crate) input: Box<dyn BufRead + Send + 'a>,
-    /// What it looks like, or what it is that cannot be told.
+    /// Its format, or why it is unknown.
     pub(crate) format: Result<Format, Unknown>,
 }
 
-/// Why a format cannot be told.
+/// Why a format is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
     Empty,
@@ -27,7 +28,7 @@ pub(crate) enum Unknown {
     Other,
 }
 
-/// The refusal of a file whose format cannot be told.
+/// The error for a file whose format is unknown.
 pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
     let advice = match why {
         Unknown::Empty => "it is empty",
@@ -37,7 +38,7 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
     Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
 }
 
-/// Looks at the beginning of `input`.
+/// Examines the beginning of `input`.
 pub(crate) fn detect<'a>(mut input: impl Read + Send + 'a) -> io::Result<Opened<'a>> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;

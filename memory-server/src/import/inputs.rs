@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Deepest folder that is looked into.
+/// Depth limit for nested folders.
 const MAX_DEPTH: usize = 16;
-/// Most files of one import.
+/// File limit of one import.
 const MAX_FILES: usize = 1_000_000;
 
 /// One input of an import.
@@ -13,12 +13,12 @@ const MAX_FILES: usize = 1_000_000;
 pub(crate) struct Input {
     /// The file; `None`: standard input.
     pub(crate) path: Option<PathBuf>,
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) shown: String,
-    /// What names a conversation that does not name itself: the file's name without its ending,
-    /// with the folders below the named one.
+    /// The name for a conversation without one: the file's name without its extension,
+    /// with the folders below the one on the command line.
     pub(crate) name: String,
-    /// Its size, where that is known.
+    /// Its size, if known.
     pub(crate) bytes: u64,
 }
 

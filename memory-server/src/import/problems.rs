@@ -1,30 +1,30 @@
-//! What could not be imported: the first few in words, all of them counted.
+//! Problems of an import: the first few with details, all of them counted.
 
 use serde::Serialize;
 
-use super::Place;
+use super::readers::Place;
 
-/// How many problems are kept in words.
+/// How many problems keep their details.
 pub(crate) const SHOWN: usize = 20;
 
-/// One thing that could not be imported.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
-    /// The file as it was named.
+    /// The file, as named on the command line.
     pub(crate) file: String,
-    /// Where in it.
+    /// The place in the file.
     #[serde(flatten)]
     pub(crate) place: Place,
-    /// Why.
+    /// The reason.
     pub(crate) why: String,
 }
 
 /// Problems of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Problems {
-    /// How many there are.
+    /// Their number.
     pub(crate) count: u64,
-    /// The first of them.
+    /// The first few.
     pub(crate) first: Vec<Problem>,
 }
 

@@ -8,8 +8,8 @@ use memory_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::lines::{Line, Lines};
-use super::{Place, json_complaint};
+use super::readers::lines::{Line, Lines};
+use super::readers::{Place, json_complaint};
 
 /// The header's `format`.
 pub(crate) const FORMAT: &str = "memory-export";
@@ -26,7 +26,7 @@ pub(crate) struct Header {
     pub(crate) scope: Option<Scope>,
 }
 
-/// What stands next in an export.
+/// The next item of an export.
 pub(crate) enum Found {
     Record(Place, Box<Record>),
     Broken(Place, String),
@@ -78,7 +78,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// For each record whether the scope holds the same already: all but its version, which may be another by then, and how
+/// For each record whether the scope already holds the same, apart from its version, which may differ by then, and how
 /// often it was read.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Turns on their way into a store: in batches, each of them one transaction, and only what is not
-//! there yet. That alone makes an import resumable: what an interrupted one stored is found again.
+//! Writes turns into a store in batches, each in one transaction, and only what is not
+//! there yet. That makes an import resumable: what an interrupted one stored is found again.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -11,18 +11,19 @@ use memory_core::{
 };
 use serde::Serialize;
 
-use super::{Place, Problems};
+use super::problems::Problems;
+use super::readers::Place;
 
-/// Entries of one transaction.
+/// Entries per transaction.
 pub(crate) const BATCH: usize = 500;
-/// Bytes of one transaction, about.
+/// About how many bytes per transaction.
 const BATCH_BYTES: u64 = 8 << 20;
 /// Turns waiting for their transaction, over all scopes.
 const PENDING: usize = 4 * BATCH;
-/// How often a batch is decided anew when another writer was faster.
+/// How often a batch is retried after a conflict with another writer.
 const ATTEMPTS: usize = 10;
 
-/// What happens to a key that holds something else than what is imported.
+/// What to do with a key whose stored value differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDifferent {
@@ -46,7 +47,7 @@ pub(crate) struct Totals {
     pub(crate) unchanged: u64,
     /// Left as stored although it differs.
     pub(crate) kept: u64,
-    /// Of those stored now, how many have no vector since the embedder failed.
+    /// Entries stored without a vector because the embedder failed.
     pub(crate) without_vector: u64,
 }
 
@@ -116,7 +117,7 @@ impl<'a> Store<'a> {
         })
     }
 
-    /// Takes one entry; writes where enough are waiting.
+    /// Queues one entry; writes a batch once enough are queued.
     ///
     /// # Errors
     /// As of writing.
@@ -161,7 +162,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Writes everything that waits.
+    /// Writes every queued entry.
     ///
     /// # Errors
     /// `conflict` with `on_different` at `Fail`; else as [`Backend::bulk_insert`].
@@ -229,7 +230,7 @@ impl<'a> Store<'a> {
         sum.without_vector += totals.without_vector;
     }
 
-    /// What of a batch must be written, with its position in the batch, and what needs no writing.
+    /// Splits a batch into entries to write, with their positions, and entries that need no write.
     async fn decide(&self, scope: &Scope, waiting: &[Waiting]) -> Result<(Vec<(usize, NewEntry)>, Totals)> {
         let keys: Vec<Key> = waiting.iter().map(|waiting| waiting.entry.key.clone()).collect();
         let stored = self.backend.get_many(scope, &keys, GetOptions::uncounted()).await?;

@@ -2,8 +2,9 @@
 
 use memory_core::{Error, Result, Scope, TenantId};
 
-use super::{Format, Turn};
-use crate::settings::scope_of;
+use super::format::Format;
+use super::readers::Turn;
+use crate::terminal::scope_of;
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,8 +88,8 @@ impl ScopeTemplate {
 
 #[cfg(test)]
 mod tests {
+    use super::super::readers::Place;
     use super::*;
-    use crate::import::Place;
 
     #[test]
     fn a_template_names_the_scope_of_each_turn() {

@@ -2,27 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
 use memory::{BackendUrl, Config};
 use memory_core::{Error, Result};
 use serde::Serialize;
 
-use super::ServeArgs;
 use super::identity::no_agent;
-use crate::settings::{Global, sqlite_url};
-
-/// Clients whose format is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Client {
-    /// `.mcp.json` in a project
-    ClaudeCode,
-    /// `claude_desktop_config.json`
-    ClaudeDesktop,
-    /// `.cursor/mcp.json` in a project, or `~/.cursor/mcp.json`
-    Cursor,
-    /// `.vscode/mcp.json` in a project
-    Vscode,
-}
+use super::options::{Client, ServeArgs};
+use crate::terminal::{Global, sqlite_url};
 
 /// The JSON text that makes `client` start this program with these options. Clients start servers from
 /// folders of their own, so every path in it is absolute.

@@ -9,12 +9,12 @@ use memory::gc::{GcControl, GcOptions, sweep};
 use memory::system::SystemClock;
 use tokio::task::JoinHandle;
 
-use crate::progress::note;
+use crate::terminal::note;
 
-/// How long the end waits for the scope that a sweep is at.
+/// How long shutdown waits for the scope being swept.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is swept, and how often.
+/// What to sweep, and how often.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) options: GcOptions,
@@ -46,7 +46,7 @@ impl Sweeps {
         Self { control, task }
     }
 
-    /// Ends them: a sweep under way stops behind the scope that it is at.
+    /// Stops the sweeps: one in progress ends after its current scope.
     pub(super) async fn end(mut self) {
         self.control.stop();
         // One that sleeps has nothing to end.

@@ -1,4 +1,4 @@
-//! The one tool, as the protocol wants it.
+//! The one tool, as an MCP server offers it.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::frame::Arguments;
 use super::progress::{self, Beats};
 use super::sessions::Sessions;
-use super::transport::Share;
+use super::wire::frame::Arguments;
+use super::wire::transport::Share;
 
 /// What a client may show its model besides the tool's description.
 const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier work, \
     `search` it. Store what will matter later with `set`, one fact a key.";
-/// The same where there are facts and no entries.
+/// The same for stores with facts and no entries.
 const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about people, preferences, decisions or \
     earlier work, `recall` it. Hand over with `add` what was said that will matter later.";
 

@@ -10,24 +10,23 @@ use memory::system::SystemClock;
 use memory::{Config, Memory, Policy};
 use memory_core::{Error, Result, ScopeId, ScopeKind, TenantId};
 
-use super::ServeArgs;
 use super::gc::Schedule;
+use super::options::ServeArgs;
 use super::sessions::Identity;
 use super::workers::with_workers;
-use crate::commands::Context;
-use crate::settings::Settings;
+use crate::terminal::{Context, Settings};
 
-/// The tenant where nothing names one, as for every command.
+/// The default tenant, as for every command.
 const DEFAULT_TENANT: &str = "default";
 
-/// What a connection is served with.
+/// What a connection needs.
 pub(super) struct Served {
     pub(super) memory: Memory,
     pub(super) identity: Identity,
     pub(super) auditor: Option<Arc<Auditor>>,
-    /// To be shown at start.
+    /// Shown at start.
     pub(super) warnings: Vec<String>,
-    /// Which scopes are let go meanwhile.
+    /// The garbage collection to run meanwhile.
     pub(super) gc: Option<Schedule>,
 }
 
@@ -102,7 +101,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
     Ok(Served { memory, identity, auditor, warnings, gc })
 }
 
-/// What `[gc]` asks for, where the store can do it.
+/// The schedule of `[gc]`, if the store supports it.
 async fn schedule(
     config: &Config,
     context: &Context,
@@ -137,7 +136,7 @@ async fn schedule(
     Ok(Some(Schedule { options, interval: section.interval() }))
 }
 
-/// The rules of the configuration, for fewer kinds of scope.
+/// The configuration's policy, narrowed to fewer kinds of scope.
 fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
     let mut policy = policy.clone();
     policy.memory_scopes = policy.memory_scopes.intersection(kinds).copied().collect();
@@ -145,7 +144,7 @@ fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
     policy
 }
 
-/// What to do where nothing names an agent.
+/// The error if nothing names an agent.
 pub(super) fn no_agent() -> Error {
     Error::invalid(
         "no agent is named; give --agent ID, as in --agent claude, or `agent` under [default] of memory.toml",

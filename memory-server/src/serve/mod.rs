@@ -3,67 +3,37 @@
 //! Standard output carries messages of the protocol alone; what is said to a person goes to standard
 //! error. `docs/mcp.md` is the page for users.
 
-pub(crate) mod answer;
 mod client_config;
-pub(crate) mod frame;
 mod gc;
 mod handler;
 mod identity;
-pub(crate) mod line;
+mod options;
 mod progress;
 mod sessions;
-mod stray_id;
-mod transport;
+pub(crate) mod wire;
 mod workers;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use memory::system::RandomIds;
-use memory_core::ScopeKind;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use tokio::sync::watch;
 
-use crate::commands::Context;
-use crate::credentials::CredentialArgs;
-use crate::failure::{Exit, Failure};
-use crate::output::Out;
+use crate::terminal::{Context, Exit, Failure, Out, note, signal};
 
-use crate::progress::{note, signal};
-use client_config::Client;
-use frame::MAX_ENVELOPE_BYTES;
 use handler::MemoryServer;
 use sessions::Sessions;
-use transport::{FLUSH, Lines};
+use wire::frame::MAX_ENVELOPE_BYTES;
+use wire::transport::{FLUSH, Lines};
+
+pub(crate) use options::ServeArgs;
 pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
 
-/// How long purging the run may take at the end.
+/// Time limit for purging the run at the end.
 const PURGE: Duration = Duration::from_secs(10);
-
-/// Options of `memory serve`.
-#[derive(Args, Debug)]
-pub(crate) struct ServeArgs {
-    /// Who acts: the agent whose memory this is [default: memory.toml's]
-    #[arg(long, value_name = "ID")]
-    agent: Option<String>,
-    /// For whom: the user whose memory may be used [default: memory.toml's, else none]
-    #[arg(long, value_name = "ID")]
-    user: Option<String>,
-    /// Only these kinds of scope [default: memory.toml's rules; without memory.toml those named here, and run]
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
-    scopes: Option<Vec<ScopeKind>>,
-    /// Let the client's `_meta` name the user and the run of each call: for a host that serves several people
-    #[arg(long)]
-    trust_meta: bool,
-    #[command(flatten)]
-    credentials: CredentialArgs,
-    /// Print what a client's configuration needs, and end
-    #[arg(long, value_name = "CLIENT")]
-    print_config: Option<Client>,
-}
 
 /// Serves one connection until the client closes it or a signal comes.
 pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Result<Exit, Failure> {
@@ -125,7 +95,7 @@ async fn listen(stopping: watch::Sender<bool>) {
     });
 }
 
-/// What to say of a connection that never began, if anything.
+/// Why a connection did not start, if that is worth a message.
 fn explain(error: &ServerInitializeError) -> Option<&'static str> {
     match error {
         ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled => None,

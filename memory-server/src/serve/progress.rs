@@ -1,4 +1,4 @@
-//! Signs of life from a call that takes long, for clients that gave a token.
+//! Progress notifications of long calls, for clients that sent a progress token.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How often.
+/// The interval between two notifications.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long the first sign may hold up the call.
+/// How long the first notification may delay the call.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Operations that may take long: they handle many entries, or ask a model or a remote service.
+/// Operations that may take long: they handle many entries, or call a model or a remote service.
 const LONG: &[&str] = &["bulk_insert", "search", "add", "recall", "forget", "sql_exec", "sql_query"];
 
-/// The operation of a call, where it is one that may take long.
+/// The operation of a call, if it may take long.
 pub(super) fn long_operation(arguments: &str) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Call<'a> {
@@ -38,7 +38,7 @@ pub(super) struct Beats {
 }
 
 impl Beats {
-    /// Sends the first sign, then one a second.
+    /// Sends the first notification, then one per second.
     pub(super) async fn start(peer: Peer<RoleServer>, token: ProgressToken, op: &'static str) -> Self {
         let begun = Instant::now();
         let _ = tokio::time::timeout(FIRST, beat(&peer, &token, op, begun)).await;
@@ -55,7 +55,7 @@ impl Beats {
         Self { end, task }
     }
 
-    /// No sign follows the answer.
+    /// No notification follows the answer.
     pub(super) async fn stop(self) {
         let _ = self.end.send(());
         let _ = tokio::time::timeout(FIRST, self.task).await;

@@ -12,7 +12,7 @@ use memory::{IdGen, Memory, MemoryTool, Policy};
 use memory_core::{Error, ErrorKind, Result, Retry, RunContext, ScopeId, TenantId};
 use rmcp::model::RequestMetaObject;
 
-use crate::credentials::CredentialArgs;
+use crate::terminal::CredentialArgs;
 
 /// Names in a call's `_meta` that a trusted host may set.
 pub(super) const META_USER: &str = "memory/user";

@@ -1,4 +1,4 @@
-//! SQL in processes of its own, where the configuration asks for it: this program again, as `memory sql-worker`.
+//! SQL in worker processes, if the configuration asks for them: this program again, as `memory sql-worker`.
 
 use std::ffi::OsString;
 
@@ -7,18 +7,17 @@ use memory::workers::{WorkerOptions, limit_memory, serve};
 use memory::{Config, Memory};
 use memory_core::{Error, ErrorKind, Result};
 
-use crate::commands::Context;
-use crate::failure::{Exit, Failure};
+use crate::terminal::{Context, Exit, Failure};
 
 /// `memory sql-worker`.
 #[derive(Args, Debug)]
 pub(crate) struct SqlWorkerArgs {
-    /// Most memory of this process, in bytes of address space
+    /// Limit on this process's address space, in bytes
     #[arg(long, value_name = "BYTES")]
     memory_bytes: Option<u64>,
 }
 
-/// Serves the process that started this one, over standard input and output, until its input ends.
+/// Serves the parent process over standard input and output until the input ends.
 ///
 /// # Errors
 /// As the store fails to open, or the pipes break.
@@ -30,7 +29,7 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-/// The memory as it is to be served: with its SQL in worker processes where `[sql] workers` says so.
+/// The memory to serve: with its SQL in worker processes if `[sql] workers` says so.
 ///
 /// # Errors
 /// `invalid_argument` for a store in memory, which no other process could open; `unavailable` where this program

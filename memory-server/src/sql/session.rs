@@ -6,9 +6,9 @@ use memory::OpenContext;
 use memory_core::sql::{ExecOutcome, Rows, SqlFacet, SqlValue, StatementOptions, TableInfo, TxState};
 use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry, RunContext, Scope, ScopeId, ScopeKind};
 
-use crate::commands::Opened;
+use crate::terminal::Opened;
 
-/// What every statement is held to.
+/// Limits of every statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) max_rows: usize,
@@ -16,14 +16,14 @@ pub(super) struct Limits {
     pub(super) quota_bytes: Option<u64>,
 }
 
-/// What a statement answered.
+/// The result of a statement.
 #[derive(Debug)]
 pub(super) enum Answer {
     Rows(Rows),
     Done(ExecOutcome),
 }
 
-/// The facet, the scope, and the transaction that is open.
+/// The facet, the scope, and the open transaction.
 pub(super) struct Session<'a> {
     opened: &'a Opened,
     run: RunContext,
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
         memory.sql().ok_or_else(|| Error::unsupported(operation, memory.name()))
     }
 
-    /// Runs a statement; whether it only reads is the facet's own judgement.
+    /// Runs a statement. The facet itself decides whether it only reads.
     ///
     /// # Errors
     /// As [`SqlFacet::query`] and [`SqlFacet::exec`].
@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
         options
     }
 
-    /// Forgets a transaction that is lost; a person is told, and decides.
+    /// Drops a lost transaction; the person at the shell decides what to do.
     fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::TransactionLost) {
             self.transaction = None;
@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
         Ok(self.transaction.insert(state))
     }
 
-    /// Commits the innermost level, or rolls it back; the state it left.
+    /// Commits or rolls back the innermost level; returns the resulting state.
     ///
     /// # Errors
     /// `transaction_lost` where none is open; as [`SqlFacet::commit`] and [`SqlFacet::rollback`].
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         self.facet("describe_tables")?.describe_tables(&self.run, self.scope()).await
     }
 
-    /// Rolls back what is open and ends the run; whether anything was open.
+    /// Rolls back what is open and ends the run; returns whether anything was open.
     pub(super) async fn close(&mut self) -> bool {
         let open = self.transaction.is_some();
         while self.transaction.is_some() {
@@ -143,7 +143,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether the statement begins like one that reads; `WITH` and `EXPLAIN` may go either way.
+/// Whether the statement begins like a query; `WITH` and `EXPLAIN` may be either.
 fn may_read_only(sql: &str) -> bool {
     let mut rest = sql;
     loop {

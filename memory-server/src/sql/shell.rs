@@ -9,9 +9,7 @@ use serde::Serialize;
 use super::session::{Answer, Session};
 use super::statements::Splitter;
 use super::table;
-use crate::failure::{Exit, Failure};
-use crate::output::{Out, bytes};
-use crate::progress::note;
+use crate::terminal::{Exit, Failure, Out, bytes, note};
 
 /// Longest line, in bytes.
 const MAX_LINE: u64 = 16 << 20;
@@ -43,7 +41,7 @@ pub(super) async fn one(
     Ok(Exit::Ok)
 }
 
-/// Reads standard input to its end. A person is told of failures and goes on; a script ends at the first.
+/// Reads standard input to its end. On a terminal a failure is printed and the shell continues; a script stops at the first.
 pub(super) async fn run(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
     let person = io::stdin().is_terminal() && !out.is_json();
     if person {
@@ -90,7 +88,7 @@ fn read_line() -> std::result::Result<Option<String>, Failure> {
     String::from_utf8(line).map(Some).map_err(|_| Failure::invalid("a line of standard input is not UTF-8"))
 }
 
-/// Takes a line; false where it asks to leave.
+/// Runs a line; false if it quits the shell.
 async fn take(
     session: &mut Session<'_>,
     splitter: &mut Splitter,
@@ -138,7 +136,7 @@ async fn statement(
     }
 }
 
-/// Runs a dot command, named without its dot; false where it asks to leave.
+/// Runs a dot command, named without its dot; false if it quits the shell.
 async fn dot(session: &mut Session<'_>, command: &str, out: &mut Out) -> std::result::Result<bool, Failure> {
     let mut words = command.split_whitespace();
     let name = words.next().unwrap_or_default().to_ascii_lowercase();

@@ -5,7 +5,7 @@ use memory_core::{Error, Result};
 /// Most text without an end of statement, in bytes.
 const MAX_WAITING: usize = 16 << 20;
 
-/// What the words so far are the beginning of. A trigger holds statements of its own and ends with `; END ;`.
+/// The kind of statement so far. A trigger contains statements of its own and ends with `; END ;`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -18,7 +18,7 @@ enum State {
     TriggerEnd,
 }
 
-/// What is looked at next.
+/// The next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Semicolon,
@@ -54,7 +54,7 @@ impl State {
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     text: String,
-    /// What was looked at.
+    /// What has been scanned.
     at: usize,
     /// Inside of what ends with this; where to look for it from.
     within: Option<(&'static str, usize)>,

@@ -1,16 +1,15 @@
-//! Rows as a person reads them.
+//! Rows as text for a person.
 
 use memory_core::sql::{Rows, SqlValue};
 
-use crate::failure::Failure;
-use crate::output::{Out, printable};
+use crate::terminal::{Failure, Out, printable};
 
-/// How much of a cell is shown where there are several columns, in characters.
+/// Characters of a cell that are shown when there are several columns.
 const SHOWN: usize = 60;
-/// How much of a blob is shown, in bytes.
+/// Bytes of a blob that are shown.
 const BLOB_SHOWN: usize = 16;
 
-/// Writes rows under their columns, numbers to the right, and how many they are.
+/// Prints rows under their columns, numbers aligned right, and the row count.
 pub(super) fn write(rows: &Rows, out: &mut Out) -> Result<(), Failure> {
     let many = rows.columns.len() > 1;
     let cut = |text: String| if many { excerpt(&text) } else { printable(&text, "\n\t").into_owned() };

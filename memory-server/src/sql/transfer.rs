@@ -11,10 +11,7 @@ use memory_core::sql::{DumpStream, RestoreOptions, SqlFacet};
 use memory_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::commands::Opened;
-use crate::failure::{Exit, Failure};
-use crate::output::{Out, bytes};
-use crate::progress::Stop;
+use crate::terminal::{Exit, Failure, Opened, Out, Stop, bytes};
 
 /// Longest line of a dump, in bytes.
 const MAX_LINE: u64 = 1 << 30;
@@ -23,7 +20,7 @@ fn facet<'a>(opened: &'a Opened, operation: &str) -> Result<&'a dyn SqlFacet> {
     opened.memory.sql().ok_or_else(|| Error::unsupported(operation, opened.memory.name()))
 }
 
-/// Writes the database to a file that appears when it is complete, or to standard output.
+/// Writes the database to a file that appears once it is complete, or to standard output.
 pub(super) async fn dump(
     opened: &Opened,
     path: &Path,
@@ -54,7 +51,7 @@ pub(super) async fn dump(
     Ok(Exit::Ok)
 }
 
-/// Hands every line on; how many bytes they were, or `None` where the user asked to stop.
+/// Writes every line; returns their bytes, or `None` if interrupted.
 async fn copy(
     mut stream: DumpStream,
     to: &mut (impl Write + Send + ?Sized),
@@ -76,7 +73,7 @@ async fn copy(
     Ok(Some(written))
 }
 
-/// Reads a dump into the scope, whole or not at all.
+/// Restores a dump into the scope, entirely or not at all.
 pub(super) async fn restore(
     opened: &Opened,
     path: &Path,
@@ -119,7 +116,7 @@ pub(super) async fn drop_database(opened: &Opened, out: &mut Out) -> std::result
     Ok(Exit::Ok)
 }
 
-/// Lines of a file, each with a bound.
+/// Lines of a file, each of bounded length.
 struct Lines {
     reader: Box<dyn BufRead + Send>,
     ended: bool,

@@ -1,4 +1,4 @@
-//! What an agent has made.
+//! Describing an agent's tables.
 
 use memory_core::sql::{ColumnInfo, TableInfo};
 use rusqlite::Connection;
@@ -36,7 +36,7 @@ pub(super) fn tables(conn: &Connection) -> rusqlite::Result<Vec<TableInfo>> {
     Ok(tables)
 }
 
-/// Whether a virtual table is so called.
+/// Whether there is a virtual table of this name.
 pub(super) fn has_virtual_table(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
     conn.prepare_cached("SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND lower(name) = ?1")?
         .query_map([name], |row| row.get::<_, Option<String>>(0))?

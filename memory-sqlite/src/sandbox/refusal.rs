@@ -1,6 +1,7 @@
 //! The engine's errors about an agent's statement.
 
-use memory_core::{Error, ErrorKind, Retry};
+use memory_core::{Error, ErrorKind};
+use memory_sql::errors;
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
@@ -26,12 +27,6 @@ pub(super) fn denied(denied: &Denied) -> Error {
     .with_detail("construct", construct.clone())
 }
 
-/// A statement that writes, in a query.
-pub(super) fn writes() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the statement writes, and a query only reads; use sql_exec for it")
-        .with_detail("layer", "readonly")
-}
-
 /// More than one statement, or something that is none.
 pub(super) fn several() -> Error {
     Error::new(
@@ -52,20 +47,6 @@ pub(super) fn nul() -> Error {
         "the statement holds a NUL character; pass values with NULs as arguments",
     )
     .with_detail("layer", "config")
-}
-
-pub(super) fn timeout() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
-        "the statement took longer than its deadline and was ended without effect; \
-         let it read less, or raise the timeout",
-    )
-    .with_retry(Retry::Never)
-    .with_detail("layer", "deadline")
-}
-
-pub(super) fn cancelled() -> Error {
-    Error::new(ErrorKind::Timeout, "the statement was cancelled and had no effect").with_retry(Retry::Never)
 }
 
 pub(super) fn log_full() -> Error {
@@ -145,16 +126,6 @@ pub(super) fn rolls_back() -> Error {
     .with_detail("construct", "ROLLBACK")
 }
 
-/// The database would hold more than its quota.
-pub(super) fn quota_exceeded(bytes: u64) -> Error {
-    Error::new(
-        ErrorKind::QuotaExceeded,
-        format!("the scope's database would grow past its {bytes} bytes; delete rows or drop tables first"),
-    )
-    .with_detail("layer", "quota")
-    .with_detail("quota_bytes", bytes)
-}
-
 /// Any other error of the engine about a statement.
 pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     let extended = match &error {
@@ -164,18 +135,17 @@ pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     };
     let told = told(&error);
     match (code(&error), quota) {
-        (Some(ErrorCode::DiskFull), Some(bytes)) => quota_exceeded(bytes).with_source(error),
+        (Some(ErrorCode::DiskFull), Some(bytes)) => errors::quota_exceeded(bytes).with_source(error),
         (Some(ErrorCode::ConstraintViolation), _) => {
             let constraint = extended.map_or("constraint", constraint);
-            Error::invalid(format!("a {constraint} constraint does not hold: {told}"))
-                .with_detail("constraint", constraint)
+            errors::constraint(constraint, &told)
         }
         (Some(ErrorCode::TooBig), _) => Error::new(
             ErrorKind::TooLarge,
             format!("a value or the statement is longer than allowed: {told}"),
         )
         .with_detail("layer", "limits"),
-        (Some(ErrorCode::ReadOnly), _) => writes().with_source(error),
+        (Some(ErrorCode::ReadOnly), _) => errors::writes().with_source(error),
         (Some(ErrorCode::Unknown | ErrorCode::TypeMismatch | ErrorCode::ParameterOutOfRange), _) => {
             Error::invalid(format!("SQLite refuses the statement: {told}"))
         }

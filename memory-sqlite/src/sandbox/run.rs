@@ -4,36 +4,44 @@ use std::time::Instant;
 
 use memory_core::sql::Rows;
 use memory_core::{Error, Result};
+use memory_sql::errors;
 use memory_validator::Mode;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, ErrorCode, StatementStatus};
 
-use super::authorizer::Phase;
-use super::heap::{Meter, Refused};
-use super::small::{Seen, contains};
+use super::authorizer::{Denied, Phase};
+use super::connection::{KEPT, KEPT_BYTES, MOST_PAGES, Sandbox};
+use super::inline::history::{Seen, contains};
+use super::limits::heap::{Meter, Refused};
+use super::limits::interrupt::{Interrupt, Interrupted};
+use super::lock::lock;
+use super::statement::{Ran, Statement};
 use super::value::{self, Argument};
-use super::{Alarm, KEPT, KEPT_BYTES, MOST_PAGES, Ran, Rang, Sandbox, Statement, describe, lock, refusal};
+use super::{describe, refusal};
 use crate::error::{code, engine};
-use crate::file::Role;
+use crate::file::open::Role;
 
-/// Smallest room above the quota for statements that free some.
+/// Memory that the last statement of this process took, even if it failed.
+#[cfg(feature = "lab")]
+pub(crate) static LAST_PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+/// Fewest pages above the quota for statements that free space.
 const RESERVE_PAGES: u64 = 64;
 
 /// A statement that was compiled and may run.
 pub(super) struct Compiled<'conn> {
     pub(super) program: rusqlite::Statement<'conn>,
-    /// Whether it may be kept.
+    /// Whether it may be kept prepared.
     pub(super) plain: bool,
     pub(super) writes_rows: bool,
-    /// What it reads; `None`: some through a view.
+    /// The relations that it reads; `None`: some through a view.
     pub(super) relations: Option<Vec<String>>,
 }
 
 impl Sandbox {
     /// Runs an agent's statement.
     ///
-    /// It has no effect where it fails, once the caller has undone what it began: the savepoint or the transaction.
-    /// `OR ROLLBACK` may have ended the transaction: compare [`Sandbox::in_transaction`].
+    /// If it fails, the caller must roll back the savepoint or transaction around it. `OR ROLLBACK` may have ended the
+    /// transaction: see [`Sandbox::in_transaction`].
     ///
     /// # Errors
     /// `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for what the engine
@@ -44,11 +52,11 @@ impl Sandbox {
         }
         self.bound_pages(statement.frees)?;
         let over = self.over_quota(statement)?;
-        *lock(&self.alarm) = Alarm {
+        *lock(&self.interrupt) = Interrupt {
             deadline: self.layers.deadline.then_some(statement.deadline),
             cancel: statement.cancel.clone(),
             log: self.log.clone(),
-            rang: None,
+            interrupted: None,
         };
         let meter = Meter::begin(
             self.layers.heap.then_some(self.config.heap_bytes),
@@ -58,43 +66,45 @@ impl Sandbox {
         let (peak_bytes, refused) = (meter.peak(), meter.refused());
         drop(meter);
         #[cfg(feature = "lab")]
-        super::LAST_PEAK.store(peak_bytes, std::sync::atomic::Ordering::Release);
+        LAST_PEAK.store(peak_bytes, std::sync::atomic::Ordering::Release);
         self.watch().enter(Phase::Closed);
-        let rang = std::mem::take(&mut *lock(&self.alarm)).rang;
+        let interrupted = std::mem::take(&mut *lock(&self.interrupt)).interrupted;
         self.peak_bytes = peak_bytes;
         match ran {
             Ok(ran) => match over {
                 Some(before) if self.usage()? > before => {
-                    Err(refusal::quota_exceeded(self.quota.unwrap_or(before)))
+                    Err(errors::quota_exceeded(self.quota.unwrap_or(before)))
                 }
                 _ => Ok(Ran { peak_bytes, ..ran }),
             },
-            Err(failed) => Err(self.explain(failed, rang, refused)),
+            Err(failed) => Err(self.explain(failed, interrupted, refused)),
         }
     }
 
-    fn explain(&self, failed: Failed, rang: Option<Rang>, refused: Option<Refused>) -> Error {
+    fn explain(&self, failed: Failed, interrupted: Option<Interrupted>, refused: Option<Refused>) -> Error {
         let error = match failed {
             Failed::Told(error) => return error,
             Failed::Engine(error) => error,
         };
         match refused {
-            Some(Refused::Deadline) => return refusal::timeout(),
-            Some(Refused::Cancelled) => return refusal::cancelled(),
+            Some(Refused::Deadline) => return errors::timeout(),
+            Some(Refused::Cancelled) => return errors::cancelled(),
             Some(Refused::Budget) | None => {}
         }
-        match (code(&error), rang) {
-            (Some(ErrorCode::OperationInterrupted), Some(Rang::Deadline)) => return refusal::timeout(),
-            (Some(ErrorCode::OperationInterrupted), Some(Rang::LogFull)) => return refusal::log_full(),
-            (Some(ErrorCode::OperationInterrupted), _) => return refusal::cancelled(),
+        match (code(&error), interrupted) {
+            (Some(ErrorCode::OperationInterrupted), Some(Interrupted::Deadline)) => return errors::timeout(),
+            (Some(ErrorCode::OperationInterrupted), Some(Interrupted::LogFull)) => {
+                return refusal::log_full();
+            }
+            (Some(ErrorCode::OperationInterrupted), _) => return errors::cancelled(),
             (Some(ErrorCode::OutOfMemory), _) if refused.is_some() => {
                 return refusal::heap(self.config.heap_bytes);
             }
-            // Not for this statement's sake alone: the process may hold no more.
+            // Not this statement's own limit: the whole process has reached its limit.
             (Some(ErrorCode::OutOfMemory), _) => return engine(error).with_detail("layer", "heap"),
             _ => {}
         }
-        // Some statements hide a denial behind an error of their own.
+        // Some errors of the engine hide that the authorizer denied something.
         let denied = self.watch().take_denied();
         match denied {
             Some(denied) => refusal::denied(&denied).with_source(error),
@@ -150,7 +160,7 @@ impl Sandbox {
         self.seen.insert(sql.into(), seen);
     }
 
-    /// Compiles a statement, and nothing that stands behind it.
+    /// Compiles exactly one statement.
     fn compile(&self, statement: &Statement<'_>) -> Result<Compiled<'_>, Failed> {
         self.compile_as(statement, Phase::Compiling(statement.mode))
     }
@@ -186,7 +196,7 @@ impl Sandbox {
         Ok(Compiled { program, plain, writes_rows, relations })
     }
 
-    /// Refuses what touches the tables that a virtual table is made of.
+    /// Refuses access to shadow tables of virtual tables.
     fn judge_suspects(&self, suspects: &[String]) -> Result<(), Failed> {
         if !self.layers.authorizer {
             return Ok(());
@@ -197,7 +207,7 @@ impl Sandbox {
             let shadow = describe::has_virtual_table(&self.conn, table);
             self.watch().enter(Phase::Closed);
             if shadow? {
-                let denied = super::authorizer::Denied { construct: name.clone(), writes: false };
+                let denied = Denied { construct: name.clone(), writes: false };
                 return Err(refusal::denied(&denied).into());
             }
         }
@@ -208,8 +218,8 @@ impl Sandbox {
         Ok(mode == Mode::Exec && self.layers.config && self.schema_rolls_back()?)
     }
 
-    /// Refuses what would end the transaction at a conflict. The word must stand in the statement or in the schema;
-    /// where it does, the compiled program tells.
+    /// Refuses a statement that would roll the transaction back at a conflict. The word must occur in the statement or in the
+    /// schema; if it does, the compiled program tells.
     fn judge_rollback(&self, statement: &Statement<'_>) -> Result<(), Failed> {
         if !contains(statement.sql, b"rollback") && !self.schema_rolls_back()? {
             return Ok(());
@@ -218,7 +228,7 @@ impl Sandbox {
         self.watch().enter(Phase::Compiling(Mode::Exec));
         let compiled = Batch::new(&self.conn, &sql).next();
         self.watch().enter(Phase::Running(Mode::Exec));
-        // What cannot be explained, such as EXPLAIN itself, does nothing either.
+        // A statement that cannot be explained, such as EXPLAIN itself, changes nothing.
         let Ok(Some(mut explained)) = compiled else { return Ok(()) };
         let mut rows = explained.raw_query();
         while let Some(row) = rows.next()? {
@@ -258,7 +268,7 @@ impl Sandbox {
         Ok(rolls_back)
     }
 
-    /// Runs what is compiled; the phase says who may compile meanwhile.
+    /// Runs a compiled statement. The phase says who may compile meanwhile.
     pub(super) fn step(
         &self,
         compiled: &mut rusqlite::Statement<'_>,
@@ -266,7 +276,7 @@ impl Sandbox {
         writes_rows: bool,
     ) -> Result<Ran, Failed> {
         if statement.mode == Mode::Query && self.layers.readonly && !compiled.readonly() {
-            return Err(refusal::writes().into());
+            return Err(errors::writes().into());
         }
         bind(compiled, statement)?;
         let writes = !compiled.readonly();
@@ -286,7 +296,7 @@ impl Sandbox {
                 }
                 if result.rows.len() >= statement.max_rows || bytes > left {
                     result.truncated = true;
-                    // What writes has written with its first row; what reads has told enough.
+                    // A statement that writes is run to its end; one that reads has told enough.
                     if writes { continue } else { break }
                 }
                 left -= bytes;
@@ -302,15 +312,15 @@ impl Sandbox {
         Ok(Ran { rows: (width > 0).then_some(result), rows_affected, peak_bytes: 0 })
     }
 
-    /// What the statement may not pass where the file itself is larger than the quota: it holds pages that are free, and
-    /// which the bound of pages does not count. `None`: that bound is enough.
+    /// The bytes that the statement must not exceed if the file is larger than the quota: the file then has free pages, which
+    /// the bound of pages does not count. `None`: that bound is enough.
     fn over_quota(&self, statement: &Statement<'_>) -> Result<Option<u64>> {
         let Some(quota) = self.quota else { return Ok(None) };
         let bounded = self.layers.quota && self.role == Role::Writer && matches!(statement.mode, Mode::Exec);
         if !bounded || self.file_bytes()? <= quota {
             return Ok(None);
         }
-        // A statement that frees may need a few pages to do so, and gives back more.
+        // A statement that frees space may need a few pages to do so, and gives back more.
         let reserve = if statement.frees { RESERVE_PAGES.saturating_mul(self.page_bytes()?) } else { 0 };
         Ok(Some(self.usage()?.max(quota).saturating_add(reserve)))
     }

@@ -1,4 +1,4 @@
-//! Values on their way into and out of the engine.
+//! Converting arguments and results.
 
 use memory_core::sql::SqlValue;
 use memory_core::{Error, Result};

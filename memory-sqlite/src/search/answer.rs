@@ -8,12 +8,13 @@ use memory_core::{
 };
 use rusqlite::{Connection, params};
 
-use super::Match;
-use crate::batch::Sql;
-use crate::error::malformed;
-use crate::row::{self, StoredEntry, Unreadable};
-use crate::store::Store;
-use crate::vector::search::numbers;
+use super::caches::Caches;
+use super::matches::Match;
+use crate::commit::store::Store;
+use crate::error::{Unreadable, malformed};
+use crate::file::column::{time, unsigned};
+use crate::kv::row::{self, Sql, StoredEntry};
+use crate::vector::nearest::numbers;
 
 static SELECT_ENTRY: Sql = Sql::new(
     "SELECT {columns} FROM entry e LEFT JOIN body b ON b.id = e.body \
@@ -57,6 +58,7 @@ enum Answered {
 /// The last part of a search.
 pub(super) struct Answer<'a> {
     pub(super) store: &'a Store,
+    pub(super) caches: &'a Caches,
     pub(super) snapshot: &'a Connection,
     pub(super) digest: &'a ScopeDigest,
     pub(super) space: i64,
@@ -164,7 +166,7 @@ impl Answer<'_> {
         if found.lexical.is_none() || agrees {
             return Ok(());
         }
-        self.store.indexes.forget(self.digest);
+        self.caches.indexes.forget(self.digest);
         Err(Error::internal("a text index disagrees with the database; it was dropped, search again")
             .with_retry(memory_core::Retry::Now))
     }
@@ -195,10 +197,10 @@ impl Answer<'_> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let source = row.get_ref(4)?.as_str_or_null().map_err(|_| malformed("source"))?;
         Ok(Some(Summary {
-            version: row::unsigned(row.get(0)?, "version")?,
+            version: unsigned(row.get(0)?, "version")?,
             born: row.get(1)?,
-            updated_at: row::time(row.get(2)?)?,
-            accesses: row::unsigned(row.get(3)?, "access count")?,
+            updated_at: time(row.get(2)?)?,
+            accesses: unsigned(row.get(3)?, "access count")?,
             source: source.map(row::source).transpose()?,
         }))
     }

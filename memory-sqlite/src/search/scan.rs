@@ -7,9 +7,8 @@ use memory_core::lexical::{Analyzer, Bm25, query_terms};
 use memory_core::{Result, Timestamp};
 use rusqlite::{Connection, params};
 
-use super::cache::search_text;
-use crate::error::malformed;
-use crate::row::Unreadable;
+use super::index::search_text;
+use crate::error::{Unreadable, malformed};
 
 /// A document found.
 #[derive(Clone, Debug, PartialEq)]

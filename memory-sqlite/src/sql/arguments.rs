@@ -1,17 +1,14 @@
-//! Arguments whose texts are embedded before anything runs.
+//! Embedding texts among the arguments, before anything runs.
 
 use std::sync::Arc;
 
 use memory_core::sql::SqlValue;
 use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
+use memory_sql::{texts_to_embed, with_embeddings};
 
-use crate::store::Store;
+use crate::commit::store::Store;
 use crate::vector::embed::ask;
-use crate::vector::encode;
-
-pub(crate) fn has_texts(args: &[SqlValue]) -> bool {
-    args.iter().any(|arg| matches!(arg, SqlValue::Embed(_)))
-}
+use crate::vector::numbers::encode;
 
 /// The arguments with each text replaced by its embedding: 32-bit floats, little-endian. One call to the embedder.
 ///
@@ -23,13 +20,7 @@ pub(crate) async fn embed(
     args: &[SqlValue],
     role: EmbedRole,
 ) -> Result<Vec<SqlValue>> {
-    let texts: Vec<&str> = args
-        .iter()
-        .filter_map(|arg| match arg {
-            SqlValue::Embed(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
+    let texts = texts_to_embed(args);
     if texts.is_empty() {
         return Ok(args.to_vec());
     }
@@ -41,13 +32,6 @@ pub(crate) async fn embed(
         .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
         .with_detail("provider", "sqlite")
     })?;
-    let mut vectors = ask(store, embedder, &texts, role).await?.into_iter();
-    let replaced = args.iter().map(|arg| match arg {
-        SqlValue::Embed(_) => vectors
-            .next()
-            .map(|vector| SqlValue::Blob(encode(&vector)))
-            .ok_or_else(|| Error::internal("the embedder answered fewer vectors than it was asked for")),
-        other => Ok(other.clone()),
-    });
-    replaced.collect()
+    let vectors = ask(store, embedder, &texts, role).await?;
+    with_embeddings(args, vectors, |vector| SqlValue::Blob(encode(vector)))
 }

@@ -1,4 +1,4 @@
-//! What the SQL facet of one provider consists of: connections, threads, open transactions, and who looks after them.
+//! The SQL facet of one provider: its connections, threads and open transactions, and the keeper thread.
 
 use std::fmt;
 use std::future::Future;
@@ -12,42 +12,91 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memory_core::{Clock as _, Error, ErrorKind, Result};
+use memory_sql::{Ended, Engine as _, Interrupt, WriteLock};
 use memory_validator::Stages;
 
-use super::alarms::Alarms;
-use super::config::SqlConfig;
-use super::descriptors;
+use super::connections::{Conn, Opener, Pool, descriptors};
 use super::files::Files;
-use super::pool::{Conn, Opener, Pool};
-use super::running::Running;
-use super::transactions::{Ended, Guard, Held, Transactions};
+use super::threads::in_flight::InFlight;
+use super::threads::timers::Timers;
+use super::threads::workers::Workers;
 use super::verdicts::Verdicts;
-use super::workers::Workers;
-use crate::config::Durability;
+use crate::commit::store::Store;
+use crate::config::{Durability, SqlConfig};
 use crate::error::closed;
-use crate::sandbox::{EntryPool, Layers, SandboxConfig, SharedFile, heap};
-use crate::store::Store;
+use crate::sandbox::{Cancel, EntryPool, Layers, SandboxConfig, SharedFile, heap};
 
 /// Longest deadline that a call may ask for.
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// Descriptors of one connection: the file, its log, the log's index.
 const DESCRIPTORS: usize = 3;
 
-/// The SQL facet's own state.
+/// The state of the SQL facet.
 pub(crate) struct Engine {
     pub(crate) config: SqlConfig,
     pub(crate) store: Arc<Store>,
     pub(crate) pool: Pool,
     pub(crate) workers: Arc<Workers>,
-    pub(crate) alarms: Arc<Alarms>,
+    pub(crate) timers: Arc<Timers>,
     pub(crate) verdicts: Verdicts,
     pub(crate) transactions: Transactions,
-    pub(crate) running: Arc<Running>,
+    pub(crate) in_flight: Arc<InFlight>,
     pub(crate) dumps: AtomicUsize,
     layers: OnceLock<Layers>,
     stages: OnceLock<Stages>,
     closed: AtomicBool,
     keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a transaction holds between two calls.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) conn: Conn,
+    pub(crate) guard: WriteLock,
+}
+
+pub(crate) type Transaction = memory_sql::Transaction<Held, Cancel>;
+type Transactions = memory_sql::Transactions<Held, Cancel>;
+
+impl Interrupt for Cancel {
+    fn interrupt(&self) {
+        self.cancel();
+    }
+}
+
+impl memory_sql::Engine for Engine {
+    type Held = Held;
+    type Interrupt = Cancel;
+
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    fn roll_back(this: &Arc<Self>, held: Held) {
+        this.undo(held);
+    }
+
+    async fn until<F>(&self, deadline: Instant, future: F) -> Option<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let mut future = pin!(future);
+        let mut timer = pin!(None);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            if timer.is_none() {
+                timer.set(Some(self.timers.at(deadline)));
+            }
+            match timer.as_mut().as_pin_mut() {
+                Some(ringing) => ringing.poll(context).map(|()| None),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
 }
 
 impl fmt::Debug for Engine {
@@ -67,8 +116,8 @@ impl Engine {
         {
             heap::limit_process(bytes);
         }
-        // No two providers share it: of one process by the count, of two at a time by the process's number, of two at
-        // different times by the clock.
+        // Unique: the count tells providers of one process apart, the process id those that run at the same time, the
+        // clock those of different times.
         let count = PROVIDERS.fetch_add(1, Ordering::Relaxed);
         let nonce = format!("{:x}-{:x}-{count:x}", store.clock.now().as_millis(), std::process::id());
         let durable = store.config.durability == Durability::Full;
@@ -84,7 +133,7 @@ impl Engine {
             heap_bytes: config.heap_bytes,
             wal_bytes: config.wal_bytes,
             durability: store.config.durability,
-            // Who waits for another process waits on no thread.
+            // A statement that waits for another process does not block a thread.
             busy_timeout: Duration::ZERO,
         };
         let shared: Vec<SharedFile> = config
@@ -94,7 +143,7 @@ impl Engine {
             .collect();
         let names = config.shared.iter().map(|shared| shared.name.as_str());
         let verdicts = Verdicts::new(config.verdict_bytes, names);
-        let alarms = Arc::new(Alarms::default());
+        let timers = Arc::new(Timers::default());
         let idle = Duration::from_millis(config.tx_idle_ms);
         Ok(Arc::new(Self {
             pool: Pool::new(
@@ -109,11 +158,11 @@ impl Engine {
                 config.readers_per_scope,
                 u64::from(config.checkpoint_pages) * 4_120,
             ),
-            workers: Arc::new(Workers::new(config.workers, Arc::clone(&alarms))),
-            alarms,
+            workers: Arc::new(Workers::new(config.workers, Arc::clone(&timers))),
+            timers,
             verdicts,
             transactions: Transactions::new(config.max_transactions, idle, nonce),
-            running: Arc::default(),
+            in_flight: Arc::default(),
             dumps: AtomicUsize::new(0),
             layers: OnceLock::new(),
             stages: OnceLock::new(),
@@ -142,13 +191,13 @@ impl Engine {
         let _ = self.stages.set(stages);
     }
 
-    /// When a call that begins now must have ended.
+    /// The deadline of a call that begins now.
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         let default = Duration::from_millis(self.config.statement_timeout_ms);
         Instant::now() + timeout.unwrap_or(default).min(LONGEST)
     }
 
-    /// Starts the thread that rings alarms and ends idle transactions, where it does not run yet.
+    /// Starts the keeper thread, which fires timers and ends idle transactions, unless it runs already.
     ///
     /// # Errors
     /// `unavailable` once closed.
@@ -171,16 +220,12 @@ impl Engine {
         Ok(())
     }
 
-    fn keep(&self) {
+    fn keep(self: &Arc<Self>) {
         loop {
-            let now = Instant::now();
-            for (transaction, turn) in self.transactions.idle(now) {
-                if let Some(held) = self.transactions.end(&transaction, Ended::Idle) {
-                    self.roll_back(held);
-                }
-                drop(turn);
-            }
-            if !self.alarms.wait(self.transactions.look_again(Instant::now())) {
+            self.end_idle();
+            let interval = self.transactions.idle_check_interval();
+            let next_check = (!self.transactions.is_empty()).then(|| Instant::now() + interval);
+            if !self.timers.wait(next_check) {
                 return;
             }
         }
@@ -190,8 +235,8 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Rolls back what a transaction held, and lets the next writer go on.
-    pub(crate) fn roll_back(&self, held: Held) {
+    /// Rolls back what a transaction held, and releases the scope's write lock.
+    pub(crate) fn undo(&self, held: Held) {
         let Held { mut conn, guard } = held;
         match conn.sandbox.rollback() {
             Ok(()) => self.pool.rest(conn),
@@ -203,8 +248,8 @@ impl Engine {
         drop(guard);
     }
 
-    /// Lays a connection to rest whose write is done; first moves its log into the file where that has grown long.
-    pub(crate) fn wrote(self: &Arc<Self>, conn: Conn, guard: Guard) {
+    /// Returns a connection to the pool after a write. If its write-ahead log has grown long, it is checkpointed first.
+    pub(crate) fn wrote(self: &Arc<Self>, conn: Conn, guard: WriteLock) {
         let state = Arc::clone(&conn.state);
         let tolerated = state.log_tolerated.load(Ordering::Relaxed);
         if state.place.log_bytes() <= tolerated {
@@ -213,12 +258,12 @@ impl Engine {
             return;
         }
         let engine = Arc::clone(self);
-        // Where it cannot be done now it is done after the next write.
+        // If it cannot be done now, it is done after the next write.
         let _ = self.workers.detach(move || {
             let mut conn = conn;
             match conn.sandbox.checkpoint() {
                 Ok(true) => state.log_tolerated.store(engine.pool.log_bytes(), Ordering::Relaxed),
-                // A reader is in the way: not after every write.
+                // A reader holds the log back. Do not try again after every write.
                 Ok(false) => {
                     let more = state.place.log_bytes().saturating_add(engine.pool.log_bytes());
                     state.log_tolerated.store(more, Ordering::Relaxed);
@@ -232,16 +277,16 @@ impl Engine {
         });
     }
 
-    /// Ends everything: what runs is told to end, what is open is rolled back, logs are moved into their files.
+    /// Cancels statements, rolls back open transactions, and checkpoints the logs.
     pub(crate) fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.running.close();
+        self.in_flight.close();
         self.end_all();
-        self.alarms.close();
+        self.timers.close();
         self.workers.close();
-        // What began while the threads ended.
+        // Transactions that began while the threads ended.
         self.end_all();
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(keeper) = keeper
@@ -263,31 +308,12 @@ impl Engine {
     fn end_all(&self) {
         for transaction in self.transactions.matching(|_| true) {
             if let Some(held) = self.transactions.end(&transaction, Ended::RunOver) {
-                self.roll_back(held);
+                self.undo(held);
             }
         }
     }
 
-    /// Waits for a future until a moment; `None`: that came first.
-    pub(crate) async fn until<T>(&self, deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
-        let mut future = pin!(future);
-        let mut alarm = pin!(None);
-        poll_fn(|context| {
-            if let Poll::Ready(output) = future.as_mut().poll(context) {
-                return Poll::Ready(Some(output));
-            }
-            if alarm.is_none() {
-                alarm.set(Some(self.alarms.at(deadline)));
-            }
-            match alarm.as_mut().as_pin_mut() {
-                Some(ringing) => ringing.poll(context).map(|()| None),
-                None => Poll::Pending,
-            }
-        })
-        .await
-    }
-
-    /// Waits a little for another process, longer each time.
+    /// Backs off while another process holds the lock; each pause is longer.
     ///
     /// # Errors
     /// `timeout`.
@@ -301,17 +327,9 @@ impl Engine {
         }
         let pause = Duration::from_millis(1 << (*times).min(5));
         *times += 1;
-        self.alarms.at((now + pause).min(deadline)).await;
+        self.timers.at((now + pause).min(deadline)).await;
         Ok(())
     }
-}
-
-/// The scope's lock was not to be had in time.
-pub(crate) fn held_here() -> Error {
-    Error::new(
-        ErrorKind::Timeout,
-        "another transaction writes to this scope for longer than the deadline; nothing was done, try again when it has ended",
-    )
 }
 
 fn held_elsewhere() -> Error {

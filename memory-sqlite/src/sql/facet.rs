@@ -1,15 +1,15 @@
-//! The facet as the contract has it.
+//! [`SqlFacet`] for SQLite.
 
 use async_trait::async_trait;
 use memory_core::sql::{
     DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
     SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
 };
-use memory_core::{EmbedRole, Error, ErrorKind, Result, RunContext, Scope, TenantId};
+use memory_core::{EmbedRole, Result, RunContext, Scope, TenantId};
+use memory_sql::{End, check_tenant, has_texts};
 use memory_validator::Mode;
 
 use super::arguments;
-use super::levels::End;
 use super::statements::{Call, rows};
 use crate::provider::SqliteProvider;
 use crate::sandbox::Ran;
@@ -24,10 +24,10 @@ impl SqliteProvider {
         options: StatementOptions,
         mode: Mode,
     ) -> Result<Ran> {
-        own(run, scope)?;
+        check_tenant(run, scope)?;
         let deadline = self.sql.deadline(options.timeout);
-        let args = if arguments::has_texts(args) {
-            // What is refused costs no embedding.
+        let args = if has_texts(args) {
+            // A refused statement costs no embedding.
             self.sql.wake()?;
             self.sql.refuse(sql, mode, deadline).await?;
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
@@ -37,15 +37,6 @@ impl SqliteProvider {
         };
         let (scope, sql) = (scope.clone(), sql.to_owned());
         self.sql.run(Call { scope, sql, args, mode, options, deadline }).await
-    }
-}
-
-/// A run uses scopes of its own tenant alone.
-fn own(run: &RunContext, scope: &Scope) -> Result<()> {
-    if run.tenant == scope.tenant {
-        Ok(())
-    } else {
-        Err(Error::new(ErrorKind::ScopeDenied, "the scope belongs to another tenant than the run"))
     }
 }
 
@@ -78,7 +69,7 @@ impl SqlFacet for SqliteProvider {
     }
 
     async fn begin(&self, run: &RunContext, scope: &Scope, parent: Option<&TxId>) -> Result<TxState> {
-        own(run, scope)?;
+        check_tenant(run, scope)?;
         match parent {
             Some(parent) => self.sql.nest(scope, parent).await,
             None => self.sql.begin(run, scope).await,
@@ -86,17 +77,17 @@ impl SqlFacet for SqliteProvider {
     }
 
     async fn commit(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        own(run, scope)?;
-        self.sql.end_level(scope, tx, End::Commit).await
+        check_tenant(run, scope)?;
+        self.sql.end_innermost(scope, tx, End::Commit).await
     }
 
     async fn rollback(&self, run: &RunContext, scope: &Scope, tx: &TxId) -> Result<TxState> {
-        own(run, scope)?;
-        self.sql.end_level(scope, tx, End::RollBack).await
+        check_tenant(run, scope)?;
+        self.sql.end_innermost(scope, tx, End::RollBack).await
     }
 
     async fn describe_tables(&self, run: &RunContext, scope: &Scope) -> Result<Vec<TableInfo>> {
-        own(run, scope)?;
+        check_tenant(run, scope)?;
         self.sql.tables(scope).await
     }
 

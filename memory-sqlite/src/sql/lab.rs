@@ -1,4 +1,4 @@
-//! Taking the facet apart for the corpus runner and the tests of layers.
+//! What the corpus runner and the tests of single layers need beyond the facet.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use memory_validator::{Mode, Stages};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use super::connections::WRITTEN;
 use super::engine::Engine;
-use super::pool::WRITTEN;
 use crate::error::engine;
 use crate::provider::SqliteProvider;
 use crate::sandbox::Layers;
@@ -60,7 +60,7 @@ impl SqliteProvider {
     }
 }
 
-/// Runs a script in a scope's database with the runtime's rights: nothing judges it.
+/// Runs a script in a scope's database with the runtime's rights, without the validator.
 ///
 /// # Errors
 /// As the engine has it.
@@ -76,10 +76,10 @@ pub async fn load_script(provider: &SqliteProvider, scope: &Scope, sql: &str) ->
 
 fn load(
     engine: &Arc<Engine>,
-    state: &Arc<super::pool::ScopeState>,
+    state: &Arc<super::connections::ScopeState>,
     sql: &str,
     deadline: std::time::Instant,
-    guard: super::transactions::Guard,
+    guard: memory_sql::WriteLock,
 ) -> Result<()> {
     let mut conn = engine.pool.writer(state, engine.layers(), deadline)?;
     let done = conn.sandbox.with_runtime_rights(|raw| raw.execute_batch(sql).map_err(crate::error::engine));
@@ -90,13 +90,13 @@ fn load(
     done
 }
 
-/// Everything that a scope's database holds, as text to compare: the schema, and each row of each table, those that
-/// virtual tables are made of included.
+/// Everything that a scope's database holds, as text to compare: the schema and every row of every table, shadow tables
+/// included.
 ///
 /// # Errors
 /// As the engine has it.
 pub async fn dump_text(provider: &SqliteProvider, scope: &Scope) -> Result<String> {
-    let read = |conn: &mut super::pool::Conn| conn.sandbox.with_runtime_rights(everything);
+    let read = |conn: &mut super::connections::Conn| conn.sandbox.with_runtime_rights(everything);
     Ok(provider.sql.look(scope, read).await?.unwrap_or_default())
 }
 

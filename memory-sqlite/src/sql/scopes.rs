@@ -1,4 +1,4 @@
-//! Which scopes have a database, how much it holds, what is in it, and its end.
+//! Listing, describing, measuring and dropping scopes' databases.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,10 +6,10 @@ use std::time::Instant;
 use memory_core::cursor::Cursor;
 use memory_core::sql::{SqlScopePage, SqlScopesQuery, SqlUsage, TableInfo};
 use memory_core::{Error, ErrorKind, Result, Scope, TenantId};
+use memory_sql::{Ended, WriteLock};
 
+use super::connections::{Conn, DROPPED, ScopeState, WRITTEN, is_busy, is_out_of_room};
 use super::engine::Engine;
-use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy, is_out_of_room};
-use super::transactions::{Ended, Guard};
 
 /// The bytes of a scope's database.
 fn used(conn: &mut Conn) -> Result<u64> {
@@ -93,11 +93,11 @@ impl Engine {
             .await??;
         let mut scopes: Vec<(Scope, SqlUsage)> = Vec::new();
         for scope in found {
-            // A database that nobody has written to, or that was dropped since, is none.
+            // A database that was never written to, or was dropped meanwhile, does not count.
             let bytes = match self.look(&scope, used).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => continue,
-                // Whoever is to drop or restore it must see it.
+                // A damaged one is listed, so that it can be dropped or restored.
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     self.pool.scope(&scope).place.file_bytes()
                 }
@@ -122,12 +122,12 @@ impl Engine {
         Ok(tenants)
     }
 
-    /// Drops a scope's database; whether there was one.
+    /// Drops a scope's database; returns whether there was one.
     pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
         self.drop_where(scope, None).await
     }
 
-    /// Drops the database that this intent is about.
+    /// Drops the database that this removal intent names.
     pub(crate) async fn drop_leaving(self: &Arc<Self>, scope: &Scope, intent: i64) -> Result<bool> {
         self.drop_where(scope, Some(intent)).await
     }
@@ -139,7 +139,7 @@ impl Engine {
         }
         self.wake()?;
         let deadline = self.deadline(None);
-        self.end_those(Ended::Dropped, Self::of_scope(&state)).await?;
+        self.end_those(Ended::Dropped, |open| open.scope == state.scope).await?;
         let mut guard = Some(self.lock(&state, deadline).await?);
         let mut times = 0;
         loop {
@@ -152,7 +152,7 @@ impl Engine {
             match self.workers.run(deadline, work).await? {
                 (Err(error), held) if is_busy(&error) => guard = Some(held),
                 (done, held) => {
-                    drop::<Guard>(held);
+                    drop::<WriteLock>(held);
                     return done;
                 }
             }
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Drops every database of a tenant, and what is left of ones that were half made or half removed; how many.
+    /// Drops every database of a tenant, and the remains of incomplete ones; returns how many there were.
     pub(crate) async fn drop_tenant(self: &Arc<Self>, tenant: &TenantId) -> Result<u64> {
         self.wake()?;
         let (engine, of) = (Arc::clone(self), tenant.clone());
@@ -172,7 +172,7 @@ impl Engine {
         Ok(dropped)
     }
 
-    /// Removes what processes that died left of databases of a tenant that were dropped.
+    /// Removes the remains of a tenant's dropped databases that killed processes left.
     pub(crate) async fn discard_left(self: &Arc<Self>, tenant: &TenantId) -> Result<()> {
         self.wake()?;
         let (engine, of) = (Arc::clone(self), tenant.clone());
@@ -211,7 +211,7 @@ impl Engine {
             }
             return Err(error);
         }
-        // Nobody makes another database while the intent stands, and this one cannot go while it is locked.
+        // Nobody creates another database while the intent stands, and this one cannot vanish while it is locked.
         if !stands()? {
             conn.sandbox.rollback()?;
             self.pool.rest(conn);
@@ -219,7 +219,7 @@ impl Engine {
         }
         let mark = conn.sandbox.mark()?;
         if mark != DROPPED {
-            // From its commit on the database is gone, whoever comes to remove the files.
+            // With this commit the database is gone, whoever removes the files.
             let marked = conn.sandbox.set_mark(DROPPED).and_then(|()| conn.sandbox.commit());
             if let Err(error) = marked {
                 conn.sandbox.rollback()?;

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use memory_core::sql::{Rows, SqlValue, StatementOptions, TxId};
 use memory_core::{Error, ErrorKind, Result, Scope};
+use memory_sql::{Ended, Engine as _, WriteLock, errors};
 use memory_validator::{Mode, Stages};
 
-use super::engine::{Engine, held_here};
-use super::pool::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
-use super::running::Underway;
-use super::transactions::{Ended, Guard, Held, Transaction};
+use super::connections::{Conn, DROPPED, ScopeState, WRITTEN, is_busy};
+use super::engine::{Engine, Held, Transaction};
+use super::threads::in_flight::InFlightStatement;
 use super::verdicts::{Judged, called};
 use crate::sandbox::{Cancel, Layers, Ran, Sandbox, Statement};
 
@@ -23,17 +23,17 @@ const OF_STATEMENT: u32 = 0;
 pub(crate) struct Call {
     pub(crate) scope: Scope,
     pub(crate) sql: String,
-    /// Nothing to be embedded is among them any more.
+    /// Texts to embed are replaced by their vectors.
     pub(crate) args: Vec<SqlValue>,
     pub(crate) mode: Mode,
     pub(crate) options: StatementOptions,
     pub(crate) deadline: Instant,
 }
 
-/// What came of trying.
+/// The outcome of one try.
 enum Tried<T> {
     Done(Result<Ran>),
-    /// Another process was in the way; this is what is held meanwhile.
+    /// Another process held the lock. This is what the caller holds meanwhile.
     Busy(T),
 }
 
@@ -43,14 +43,14 @@ impl Engine {
         self.wake()?;
         self.used(&call.scope, call.mode == Mode::Exec).await?;
         let call = Arc::new(call);
-        let underway = self.running.begin();
+        let in_flight = self.in_flight.begin();
         match &call.options.tx {
             Some(tx) => {
                 let tx = tx.clone();
-                self.run_within(call, &tx, underway).await
+                self.run_within(call, &tx, in_flight).await
             }
-            None if call.mode == Mode::Query => self.read(call, underway).await,
-            None => self.write(call, underway).await,
+            None if call.mode == Mode::Query => self.read(call, in_flight).await,
+            None => self.write(call, in_flight).await,
         }
     }
 
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    async fn read(self: &Arc<Self>, call: Arc<Call>, underway: Underway) -> Result<Ran> {
+    async fn read(self: &Arc<Self>, call: Arc<Call>, in_flight: InFlightStatement) -> Result<Ran> {
         let state = self.pool.scope(&call.scope);
         let permit = self
             .until(call.deadline, Arc::clone(&state.reading).acquire_owned())
@@ -79,7 +79,7 @@ impl Engine {
                 )
             })?
             .map_err(|_| crate::error::closed())?;
-        if let Some(ran) = self.read_here(&call, &state, &underway.cancel) {
+        if let Some(ran) = self.read_here(&call, &state, &in_flight.cancel) {
             return Ok(ran);
         }
         let mut permit = Some(permit);
@@ -90,7 +90,7 @@ impl Engine {
                 Arc::clone(&call),
                 Arc::clone(&state),
                 permit.take(),
-                underway.cancel.clone(),
+                in_flight.cancel.clone(),
             );
             let deadline = call.deadline;
             let work = move || match engine.read_once(&call, &state, &cancel) {
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Runs a query on the caller's thread, where it is known to be over at once; `None`: it was not run.
+    /// Runs a query on the caller's thread if it is known to be quick; `None`: it was not run.
     fn read_here(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Option<Ran> {
         if !self.config.inline || self.layers() != Layers::ALL || self.stages() != Stages::ALL {
             return None;
@@ -116,7 +116,7 @@ impl Engine {
         }
         let mut conn = self.pool.rested_reader(state)?;
         let statement = statement(call, false, cancel);
-        let ran = catch_unwind(AssertUnwindSafe(|| conn.sandbox.run_small(&statement)));
+        let ran = catch_unwind(AssertUnwindSafe(|| conn.sandbox.run_inline(&statement)));
         let Ok(ran) = ran else {
             tracing::error!("a statement panicked, which is a bug; please report it");
             return None;
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     fn read_once(&self, call: &Call, state: &Arc<ScopeState>, cancel: &Cancel) -> Result<Ran> {
-        // What is refused opens nothing, save where the schema may still allow it.
+        // A refused statement opens no connection, unless the schema may still allow it.
         if let Err(error) = self.verdicts.judge(&call.sql, call.mode, self.stages())
             && called(&error).is_none()
         {
@@ -156,8 +156,8 @@ impl Engine {
         sandbox.run(&statement(call, frees, cancel))
     }
 
-    /// As [`Engine::step`], where the statement may write. The engine bounds the pages of the file; of a file that is
-    /// larger than its quota already, the free ones must not be filled.
+    /// As [`Engine::step`], for a statement that may write. The engine bounds the pages of the file. If the file is larger
+    /// than its quota already, its free pages must not be filled either.
     fn step_writing(
         &self,
         sandbox: &mut Sandbox,
@@ -174,23 +174,18 @@ impl Engine {
         {
             let after = sandbox.usage()?;
             if after > quota && after > before {
-                return Err(Error::new(
-                    ErrorKind::QuotaExceeded,
-                    format!("the scope's database would grow past its {quota} bytes; delete rows or drop tables first"),
-                )
-                .with_detail("layer", "quota")
-                .with_detail("quota_bytes", quota));
+                return Err(errors::quota_exceeded(quota));
             }
         }
         Ok(ran)
     }
 
-    async fn write(self: &Arc<Self>, call: Arc<Call>, underway: Underway) -> Result<Ran> {
+    async fn write(self: &Arc<Self>, call: Arc<Call>, in_flight: InFlightStatement) -> Result<Ran> {
         let state = self.pool.scope(&call.scope);
         let guard = match Arc::clone(&state.writing).try_lock_owned() {
             Ok(guard) => guard,
             Err(_) => {
-                // What is refused is refused at once.
+                // A refused statement does not wait for the lock.
                 self.refuse(&call.sql, call.mode, call.deadline).await?;
                 self.lock(&state, call.deadline).await?
             }
@@ -200,7 +195,7 @@ impl Engine {
         loop {
             let Some(held) = guard.take() else { return Err(Error::internal("a lock was lost")) };
             let (engine, call, state, cancel) =
-                (Arc::clone(self), Arc::clone(&call), Arc::clone(&state), underway.cancel.clone());
+                (Arc::clone(self), Arc::clone(&call), Arc::clone(&state), in_flight.cancel.clone());
             let deadline = call.deadline;
             let work = move || engine.write_once(&call, &state, held, &cancel);
             let engine = Arc::clone(self);
@@ -212,23 +207,23 @@ impl Engine {
         }
     }
 
-    /// Waits for the scope's lock for writing.
+    /// Waits for the scope's write lock.
     ///
     /// # Errors
     /// `timeout`.
-    pub(crate) async fn lock(&self, state: &ScopeState, deadline: Instant) -> Result<Guard> {
+    pub(crate) async fn lock(&self, state: &ScopeState, deadline: Instant) -> Result<WriteLock> {
         self.until(deadline, Arc::clone(&state.writing).lock_owned())
             .await
-            .ok_or_else(|| if self.is_closed() { crate::error::closed() } else { held_here() })
+            .ok_or_else(|| if self.is_closed() { crate::error::closed() } else { errors::locked() })
     }
 
     fn write_once(
         self: &Arc<Self>,
         call: &Call,
         state: &Arc<ScopeState>,
-        guard: Guard,
+        guard: WriteLock,
         cancel: &Cancel,
-    ) -> Tried<Guard> {
+    ) -> Tried<WriteLock> {
         match self.verdicts.judge(&call.sql, call.mode, self.stages()) {
             Err(error) if called(&error).is_none() => return Tried::Done(Err(error)),
             _ => {}
@@ -261,7 +256,7 @@ impl Engine {
         Tried::Done(done)
     }
 
-    /// Marks a database that holds nothing yet as one that does, once a statement has written.
+    /// Marks a new database as written, once a statement has written to it.
     pub(crate) fn mark_written(&self, conn: &mut Conn, judged: Judged) -> Result<()> {
         if !judged.kind.reads_only() && conn.sandbox.mark()? != WRITTEN {
             conn.sandbox.set_mark(WRITTEN)?;
@@ -269,7 +264,7 @@ impl Engine {
         Ok(())
     }
 
-    fn give_up(&self, mut conn: Conn, guard: Guard, error: &Error) {
+    fn give_up(&self, mut conn: Conn, guard: WriteLock, error: &Error) {
         let sound = error.kind() != ErrorKind::OutcomeUnknown && conn.sandbox.rollback().is_ok();
         if sound {
             self.pool.rest(conn);
@@ -279,7 +274,7 @@ impl Engine {
         drop(guard);
     }
 
-    /// A connection whose transaction has begun, on the scope's database as it is now.
+    /// A connection in a write transaction on the scope's current database.
     pub(crate) fn begin_write(&self, state: &Arc<ScopeState>, deadline: Instant) -> Result<Conn> {
         loop {
             let mut conn = self.pool.writer(state, self.layers(), deadline)?;
@@ -289,7 +284,7 @@ impl Engine {
                 }
                 return Err(error);
             }
-            // On a full disk one is dropped without its mark, under the lock that is held now.
+            // On a full disk a database is dropped without its mark, under the lock that is held now.
             if !conn.is_current() {
                 conn.sandbox.rollback()?;
                 continue;
@@ -297,39 +292,26 @@ impl Engine {
             if conn.sandbox.mark()? != DROPPED {
                 return Ok(conn);
             }
-            // It was dropped while this connection lay at rest, or waited for the lock.
+            // It was dropped while this connection was idle or waited for the lock.
             conn.sandbox.rollback()?;
             self.pool.remove(conn, deadline)?;
             if Instant::now() >= deadline {
-                return Err(held_here());
+                return Err(errors::locked());
             }
         }
     }
 
-    /// Waits for a transaction's turn.
-    pub(crate) async fn turn(
-        &self,
-        scope: &Scope,
+    async fn run_within(
+        self: &Arc<Self>,
+        call: Arc<Call>,
         tx: &TxId,
-        deadline: Instant,
-    ) -> Result<(Arc<Transaction>, Guard)> {
-        let transaction = self.transactions.find(scope, tx)?;
-        let turn = self.until(deadline, Arc::clone(&transaction.turn).lock_owned()).await.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Timeout,
-                "another call uses this transaction for longer than the deadline; nothing was done, try again",
-            )
-            .with_detail("transaction", "open")
-        })?;
-        Ok((transaction, turn))
-    }
-
-    async fn run_within(self: &Arc<Self>, call: Arc<Call>, tx: &TxId, underway: Underway) -> Result<Ran> {
+        in_flight: InFlightStatement,
+    ) -> Result<Ran> {
         let (transaction, turn) = self.turn(&call.scope, tx, call.deadline).await?;
         let engine = Arc::clone(self);
-        let (deadline, cancel) = (call.deadline, underway.cancel.clone());
+        let (deadline, cancel) = (call.deadline, in_flight.cancel.clone());
         let work = move || {
-            // Once more: it may have ended while its turn was waited for.
+            // The transaction may have ended while this call waited.
             let done = engine.step_within(&call, &transaction, &cancel);
             drop(turn);
             done
@@ -368,8 +350,8 @@ impl Engine {
         });
         let ran = match ran {
             Ok(ran) if sandbox.in_transaction() => self.mark_written(&mut held.conn, judged).map(|()| ran),
-            // `OR ROLLBACK` that reached the engine.
-            Ok(_) => Err(Ended::ByTheEngine.told()),
+            // An `OR ROLLBACK` that reached the engine.
+            Ok(_) => Err(Ended::ByTheEngine.error()),
             Err(error) => Err(error),
         };
         let lives = self.after(transaction, held);
@@ -382,16 +364,16 @@ impl Engine {
         })
     }
 
-    /// Gives back what a call took of a transaction, or ends it where the engine did; whether it is still open.
+    /// Gives back what a call took of a transaction, or ends the transaction if the engine did; returns whether it is open.
     pub(crate) fn after(&self, transaction: &Arc<Transaction>, held: Held) -> bool {
         let lives = held.conn.sandbox.in_transaction();
         if let Some(held) = self.transactions.put_back(transaction, held) {
-            // It was ended while the statement ran.
-            self.roll_back(held);
+            // The transaction was ended while the statement ran.
+            self.undo(held);
             return false;
         }
         if !lives && let Some(held) = self.transactions.end(transaction, Ended::ByTheEngine) {
-            self.roll_back(held);
+            self.undo(held);
         }
         lives
     }

@@ -1,28 +1,25 @@
-//! What the validator says about a text, remembered.
+//! Judging statements, and remembering the verdicts.
 
-use std::sync::{Mutex, PoisonError};
+use memory_core::{Error, Result};
+use memory_sql::refused;
+use memory_validator::{Accepted, Dialect, Mode, Policy, Stages, StatementKind, Validator, Verdict};
 
-use memory_core::{Error, ErrorKind, Result};
-use memory_validator::{Accepted, Dialect, Mode, Policy, Refusal, Stages, StatementKind, Validator, Verdict};
-
-use super::two_ages::TwoAges;
 use crate::sandbox::Sandbox;
 
-/// Full-text tables that one statement calls.
+/// Most full-text tables that one statement calls as functions.
 const MOST_CALLED: usize = 16;
 
-/// What a text of a statement was found to be.
+/// What the validator found out about a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
     pub(crate) kind: StatementKind,
 }
 
-/// The policy, and the verdicts about texts seen lately.
+/// The policy, and recent verdicts.
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     policy: Policy,
-    exec: Mutex<TwoAges<Box<str>, Judged>>,
-    query: Mutex<TwoAges<Box<str>, Judged>>,
+    known: memory_sql::Verdicts<Judged>,
 }
 
 impl Verdicts {
@@ -32,16 +29,15 @@ impl Verdicts {
             policy.schemas.insert(name.to_owned());
             policy.read_only_schemas.insert(name.to_owned());
         }
-        let ages = || Mutex::new(TwoAges::new(bytes / 2));
-        Self { policy, exec: ages(), query: ages() }
+        Self { policy, known: memory_sql::Verdicts::new(bytes) }
     }
 
-    /// What is known of a text without looking at it.
+    /// The remembered verdict about a text.
     pub(crate) fn known(&self, sql: &str, mode: Mode) -> Option<Judged> {
-        self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).get(sql)
+        self.known.get(sql, mode)
     }
 
-    /// Decides about a text, on a stack of which [`memory_validator::STACK_BYTES`] are free.
+    /// Judges a text. The stack must have [`memory_validator::STACK_BYTES`] free.
     ///
     /// # Errors
     /// `statement_refused`, `read_only`, `too_large`.
@@ -61,7 +57,7 @@ impl Verdicts {
     }
 
     /// As [`Verdicts::judge`], where the text runs on this connection: the full-text tables of its database may be called
-    /// as functions, `FROM notes('word')`. What they are called may be the name of anything else tomorrow, so that is not
+    /// as functions, `FROM notes('word')`. Such a name may be something else tomorrow, so the verdict is not
     /// remembered.
     ///
     /// # Errors
@@ -78,7 +74,7 @@ impl Verdicts {
             judged => return judged,
         };
         let mut policy = self.policy.clone();
-        // Each time round one more name is known.
+        // Each round makes one more name known.
         for _ in 0..MOST_CALLED {
             let Some(name) = called(&error) else { break };
             if !sandbox.is_virtual(name)? {
@@ -93,7 +89,7 @@ impl Verdicts {
         Err(error)
     }
 
-    /// Decides about a short text on any stack; `None`: it is not short, or it is refused.
+    /// Judges a short text on any stack; `None`: it is not short, or it is refused.
     pub(crate) fn judge_short(&self, sql: &str, mode: Mode) -> Option<Judged> {
         let verdict = Validator::check_short(sql, Dialect::Sqlite, mode, &self.policy)?;
         let judged = Judged { kind: verdict.into_result().ok()?.kind };
@@ -102,15 +98,7 @@ impl Verdicts {
     }
 
     fn remember(&self, sql: &str, mode: Mode, judged: Judged) {
-        let weight = sql.len() + 96;
-        self.of(mode).lock().unwrap_or_else(PoisonError::into_inner).put(sql.into(), judged, weight);
-    }
-
-    fn of(&self, mode: Mode) -> &Mutex<TwoAges<Box<str>, Judged>> {
-        match mode {
-            Mode::Exec => &self.exec,
-            Mode::Query => &self.query,
-        }
+        self.known.put(sql, mode, judged, sql.len() + 96);
     }
 }
 
@@ -127,15 +115,4 @@ pub(crate) fn called(error: &Error) -> Option<&str> {
     let text = |name| error.details().get(name).and_then(serde_json::Value::as_str);
     text("rule").filter(|rule| *rule == "table_function")?;
     text("construct")?.strip_suffix('(')
-}
-
-fn refused(refusal: Refusal) -> Error {
-    let kind = if refusal.writes { ErrorKind::ReadOnly } else { ErrorKind::StatementRefused };
-    Error::new(kind, refusal.to_string())
-        .with_detail("stage", refusal.stage.name())
-        .with_detail("rule", refusal.rule)
-        .with_detail("construct", refusal.construct)
-        .with_detail("line", refusal.position.line)
-        .with_detail("column", refusal.position.column)
-        .with_detail("instead", refusal.instead)
 }

@@ -11,14 +11,14 @@ use memory_core::embed::check_embeddings;
 use memory_core::{
     EmbedRole, Embedder, Embedding, EmbeddingModel, Error, ErrorKind, Key, Result, SetOutcome,
 };
-
 use tokio::sync::oneshot;
 
-use super::store::{NewVector, Owner, Put};
-use crate::batch::{Batch, Fault, Target};
-use crate::error::closed;
-use crate::store::Store;
-use crate::writer::Cost;
+use super::rows::{NewVector, Owner, Put};
+use crate::commit::batch::Batch;
+use crate::commit::scope::Target;
+use crate::commit::store::Store;
+use crate::commit::writer::Cost;
+use crate::error::{Fault, closed};
 
 /// Texts, and their bytes, of one call to the embedder.
 pub(crate) const CHUNK_TEXTS: usize = 64;

@@ -1,26 +1,12 @@
-//! Committed changes on their way to what is held in memory.
+//! Committed changes of vectors on their way to a matrix.
 
 use std::collections::VecDeque;
 
+use crate::commit::feed::{StoredVector, VectorChange};
+use crate::commit::scope_cache;
+
 /// Changes held for the next search, at most; with more, the search compares ids itself.
 const HELD: usize = 20_000;
-
-/// A vector that was stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub(crate) id: i64,
-    pub(crate) model: i64,
-}
-
-/// A committed change of a scope, as far as vectors go.
-#[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) space: i64,
-    /// The scope's count of changes with this one.
-    pub(crate) number: i64,
-    pub(crate) gone: Vec<i64>,
-    pub(crate) stored: Vec<Stored>,
-}
 
 /// One change, or several in a row that have nothing to say.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +15,7 @@ pub(crate) struct Item {
     pub(crate) first: i64,
     pub(crate) last: i64,
     pub(crate) gone: Vec<i64>,
-    pub(crate) stored: Vec<Stored>,
+    pub(crate) stored: Vec<StoredVector>,
 }
 
 impl Item {
@@ -44,14 +30,16 @@ impl Item {
 
 /// Changes of one scope in the order of their commits.
 #[derive(Debug, Default)]
-pub(crate) struct Feed {
+pub(crate) struct VectorFeed {
     items: VecDeque<Item>,
     weight: usize,
 }
 
-impl Feed {
-    pub(crate) fn push(&mut self, change: Change) {
-        let Change { space, number, gone, stored } = change;
+impl scope_cache::Feed for VectorFeed {
+    type Change = VectorChange;
+
+    fn push(&mut self, change: VectorChange) {
+        let VectorChange { space, number, removed: gone, stored } = change;
         let item = Item { space, first: number, last: number, gone, stored };
         if item.is_silent()
             && let Some(back) = self.items.back_mut()
@@ -70,7 +58,9 @@ impl Feed {
             self.weight -= dropped.weight();
         }
     }
+}
 
+impl VectorFeed {
     /// Takes the changes that a snapshot shows, in which the scope is `space` after `changes`.
     pub(crate) fn take_until(&mut self, space: i64, changes: i64) -> Vec<Item> {
         let mut taken = Vec::new();
@@ -95,9 +85,10 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::scope_cache::Feed as _;
 
-    fn change(number: i64, gone: &[i64]) -> Change {
-        Change { space: 1, number, gone: gone.to_vec(), stored: Vec::new() }
+    fn change(number: i64, gone: &[i64]) -> VectorChange {
+        VectorChange { space: 1, number, removed: gone.to_vec(), stored: Vec::new() }
     }
 
     fn spans(items: &[Item]) -> Vec<(i64, i64)> {
@@ -106,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_has_nothing_to_say_takes_no_room() {
-        let mut feed = Feed::default();
+        let mut feed = VectorFeed::default();
         (1..=1_000_000).for_each(|number| feed.push(change(number, &[])));
         assert_eq!(feed.items.len(), 1);
         assert_eq!(spans(&feed.take_until(1, 400)), [(1, 400)]);
@@ -116,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_takes_what_it_shows_and_no_more() {
-        let mut feed = Feed::default();
+        let mut feed = VectorFeed::default();
         for (number, gone) in [(1, &[7][..]), (2, &[]), (3, &[]), (4, &[8])] {
             feed.push(change(number, gone));
         }
@@ -126,7 +117,7 @@ mod tests {
 
     #[test]
     fn with_too_many_the_oldest_leave() {
-        let mut feed = Feed::default();
+        let mut feed = VectorFeed::default();
         (0..20_000).for_each(|number| feed.push(change(number, &[number])));
         assert!(feed.weight <= HELD);
         assert_eq!(feed.take_until(1, i64::MAX).first().map(|item| item.first), Some(10_000));

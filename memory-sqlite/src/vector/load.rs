@@ -5,10 +5,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rusqlite::{Rows, Statement, params};
 
-use super::decode_into;
-use crate::error::malformed;
-use crate::matrix::Matrix;
-use crate::row::Unreadable;
+use super::matrix::Matrix;
+use super::numbers::decode_into;
+use crate::error::{Unreadable, malformed};
 
 /// Rows that are handed over together, and how many such parcels wait at most.
 const PARCEL: usize = 512;

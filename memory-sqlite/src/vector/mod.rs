@@ -1,4 +1,4 @@
-//! Vectors: stored beside the entry whose text they stand for, kept in memory for search.
+//! Vectors: stored beside the entries whose texts they stand for, and cached in memory for search.
 //!
 //! A vector is a row of its own under an id that is never given twice. Whatever replaces or removes an entry removes
 //! its vectors in the same transaction, so a vector that is stored is right, and what is held in memory by id is right
@@ -6,64 +6,12 @@
 
 pub(crate) mod cache;
 pub(crate) mod embed;
-pub(crate) mod feed;
+mod feed;
 mod load;
+mod matrix;
+pub(crate) mod nearest;
+pub(crate) mod numbers;
 pub(crate) mod reembed;
-pub(crate) mod search;
-pub(crate) mod store;
-
-use memory_core::{EmbeddingModel, Result};
-
-use crate::error::malformed;
-
-/// What is searched for.
-#[derive(Debug)]
-pub(crate) struct QueryVector {
-    pub(crate) model: EmbeddingModel,
-    pub(crate) numbers: Vec<f32>,
-}
-
-/// The numbers as they are stored: little-endian, four bytes each.
-pub(crate) fn encode(numbers: &[f32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
-}
-
-/// Reads stored numbers into `numbers`, whose room is used again.
-pub(crate) fn decode_into(data: &[u8], dimensions: usize, numbers: &mut Vec<f32>) -> Result<()> {
-    numbers.clear();
-    let (chunks, rest) = data.as_chunks::<4>();
-    if chunks.len() != dimensions || !rest.is_empty() {
-        return Err(malformed("vector"));
-    }
-    numbers.extend(chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-    if numbers.iter().all(|number| number.is_finite()) && numbers.iter().any(|number| *number != 0.0) {
-        Ok(())
-    } else {
-        Err(malformed("vector"))
-    }
-}
-
-pub(crate) fn decode(data: &[u8], dimensions: usize) -> Result<Vec<f32>> {
-    let mut numbers = Vec::with_capacity(data.len() / 4);
-    decode_into(data, dimensions, &mut numbers)?;
-    Ok(numbers)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_survive_to_the_bit() {
-        let numbers = [1.5, -0.0, f32::MIN_POSITIVE / 2.0, f32::MAX];
-        let back = decode(&encode(&numbers), 4).unwrap();
-        assert!(numbers.iter().zip(&back).all(|(a, b)| a.to_bits() == b.to_bits()));
-    }
-
-    #[test]
-    fn what_is_no_vector_is_malformed() {
-        for data in [encode(&[1.0]), encode(&[0.0, 0.0]), encode(&[1.0, f32::NAN]), vec![1; 7], Vec::new()] {
-            assert!(decode(&data, 2).is_err(), "{data:?}");
-        }
-    }
-}
+pub(crate) mod rows;
+pub(crate) mod scope_matrix;
+pub(crate) mod stats;

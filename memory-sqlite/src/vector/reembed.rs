@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use memory_core::json::Json;
 use memory_core::limits::MAX_TEXT_BYTES;
+use memory_core::scope::successor;
 use memory_core::{
     Embedder, EmbeddingModel, ErrorKind, Key, ReembedOptions, ReembedOutcome, Result, ScopeDigest, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
 use super::embed::{self, CHUNK_BYTES, CHUNK_TEXTS, Done, Wanted};
-use super::store::model_id;
-use crate::batch::Target;
-use crate::error::malformed;
-use crate::row::{Unreadable, successor, unsigned};
-use crate::search::cache::ScopeState;
-use crate::store::Store;
+use super::rows::model_id;
+use crate::commit::scope::Target;
+use crate::commit::store::Store;
+use crate::error::{Unreadable, malformed};
+use crate::file::column::unsigned;
+use crate::kv::state::ScopeState;
 
 /// Enough of a value's text to tell, nearly always, that it is not blank.
 const GLANCE_BYTES: usize = 64;
 
-/// EMB-4.
+/// Embeds entries without a vector of the embedder's model, up to a limit (EMB-4).
 pub(crate) async fn run(
     store: &Arc<Store>,
     embedder: &Arc<dyn Embedder>,

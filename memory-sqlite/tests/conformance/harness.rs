@@ -1,9 +1,10 @@
 //! How the suite opens databases: a file for each case, or memory.
-#![allow(dead_code, unreachable_pub, reason = "included by several test files, each using a part")]
+#![allow(dead_code, unreachable_pub, reason = "two test binaries use a part each")]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
+use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, TestClock, async_trait};
 use memory_core::{Provider, Result};
 use memory_sqlite::{Durability, SharedDatabase, SqlConfig, SqliteConfig, SqliteProvider};
 use tempfile::TempDir;
@@ -19,6 +20,8 @@ impl Files {
     pub fn new(durability: Durability) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = SqliteConfig::default().with_durability(durability);
+        // In a process that has used SQLite otherwise, single statements cannot be metered.
+        drop(SqliteProvider::open_in_memory(config.clone(), Arc::new(TestClock::new())).unwrap());
         config.sql.shared = vec![SharedDatabase::new("facts", shared_data(folder.path()))];
         Self { folder, config, embeds: true }
     }

@@ -5,17 +5,18 @@
 //! Linear in the text, without recursion.
 
 pub(crate) mod characters;
-pub(crate) mod postgres;
+pub(crate) mod depth_caps;
+pub(crate) mod names;
+mod postgres_keywords;
+pub(crate) mod postgres_lexer;
 mod postgres_names;
-mod postgres_words;
-pub(crate) mod shape;
-pub(crate) mod sqlite;
-mod sqlite_lead;
-mod sqlite_lists;
-mod sqlite_names;
+mod sqlite_keywords;
+pub(crate) mod sqlite_lexer;
 #[cfg(all(test, feature = "sqlite-grammar"))]
-mod sqlite_tests;
-mod sqlite_words;
+mod sqlite_lexer_tests;
+mod sqlite_list_caps;
+mod sqlite_names;
+mod sqlite_statement;
 pub(crate) mod token;
 
 use crate::policy::{Dialect, Limits, Mode, Policy};
@@ -33,15 +34,15 @@ pub(crate) fn lex<'a>(sql: &'a str, dialect: Dialect, limits: &Limits) -> Result
             .instead("pass large values as arguments, or split the work into several statements"));
     }
     let mut lexed = match dialect {
-        Dialect::Sqlite => sqlite::lex(sql, limits),
-        Dialect::Postgres => postgres::lex(sql, limits),
+        Dialect::Sqlite => sqlite_lexer::lex(sql, limits),
+        Dialect::Postgres => postgres_lexer::lex(sql, limits),
     };
     if let Some(over) = lexed.over.take() {
         return Err(over);
     }
-    shape::check(&lexed, limits)?;
+    depth_caps::check(&lexed, limits)?;
     if dialect == Dialect::Sqlite {
-        sqlite_lists::check(&lexed)?;
+        sqlite_list_caps::check(&lexed)?;
     }
     Ok(lexed)
 }

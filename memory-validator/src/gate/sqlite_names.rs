@@ -1,8 +1,8 @@
 //! Every name of a SQLite statement that stands before a bracket or where a relation stands, from the tokens alone.
 
-use super::sqlite_lead::{self, Lead};
+use super::sqlite_statement::{self, Lead};
 use super::token::{Kind, Lexed, Role, Token};
-use crate::modules;
+use crate::fts5_options;
 use crate::policy::{Mode, Policy};
 use crate::refusals;
 use crate::verdict::{Position, Refusal, Stage};
@@ -40,7 +40,7 @@ struct Scan<'s, 'a> {
 
 /// Refuses by tokens alone.
 pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<(), Refusal> {
-    let lead = sqlite_lead::check(lexed, mode, policy)?;
+    let lead = sqlite_statement::check(lexed, mode, policy)?;
     let scan = Scan { lexed, policy, lead, closes: closes(lexed) };
     let mut outer: Vec<Level> = Vec::new();
     let mut here = Level::default();
@@ -302,7 +302,7 @@ impl Scan<'_, '_> {
                 _ => {}
             }
         }
-        modules::check(Stage::Gate, position, name, &arguments, self.policy)
+        fts5_options::check(Stage::Gate, position, name, &arguments, self.policy)
     }
 
     fn slice(&self, from: u32, to: u32) -> &str {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::names::{postgres_name, sqlite_name};
 use crate::policy::Dialect;
 use crate::verdict::{Position, Refusal};
 
@@ -147,8 +148,8 @@ impl<'a> Lexed<'a> {
     pub(crate) fn name(&self, token: Token) -> Cow<'a, str> {
         let text = self.text(token);
         match self.dialect {
-            Dialect::Sqlite => super::sqlite::name(text),
-            Dialect::Postgres => super::postgres::name(text),
+            Dialect::Sqlite => sqlite_name(text),
+            Dialect::Postgres => postgres_name(text),
         }
     }
 }

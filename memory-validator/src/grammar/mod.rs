@@ -1,22 +1,23 @@
 //! The grammars. Each parses the text and hands the tree to the walk that knows it; the tree never leaves.
 
-mod height;
-mod phrases;
+pub(crate) mod flat_tree;
+pub(crate) mod location;
 pub(crate) mod portable;
-pub(crate) mod portable_tree;
 #[cfg(feature = "pg-grammar")]
 pub(crate) mod postgres;
-mod short;
+mod postgres_phrases;
+mod postgres_statements;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;
 #[cfg(feature = "sqlite-grammar")]
-mod sqlite_rows;
+mod sqlite_insert_rows;
+mod tree_height;
 
 use crate::gate::token::Lexed;
 #[cfg(any(feature = "sqlite-grammar", feature = "pg-grammar"))]
 use crate::policy::Grammar;
 use crate::policy::{Dialect, Mode, Policy};
-use crate::validator::Stages;
+use crate::stages::Stages;
 use crate::verdict::{Accepted, Refusal};
 
 /// Parses and walks. With `stages.grammar` off a text that does not parse is refused all the same, since there is

@@ -4,12 +4,13 @@ use sqlparser::dialect::{Dialect as SqlDialect, PostgreSqlDialect, SQLiteDialect
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token as Read, TokenWithSpan, Tokenizer};
 
-use super::portable_tree::Tree;
-use super::{height, phrases, portable_tree, short};
+use super::flat_tree::Tree;
+use super::location::{Offsets, position};
+use super::{flat_tree, postgres_phrases, postgres_statements, tree_height};
 use crate::gate;
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::{Dialect, Mode, Policy};
-use crate::validator::Stages;
+use crate::stages::Stages;
 use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
 use crate::walk;
 
@@ -21,11 +22,11 @@ pub(crate) fn judge(
     stages: Stages,
 ) -> Result<Accepted, Refusal> {
     if stages.walk
-        && let Some(decided) = short::judge(lexed, mode, policy)
+        && let Some(decided) = postgres_statements::judge(lexed, mode, policy)
     {
         return decided;
     }
-    match phrases::plain(lexed) {
+    match postgres_phrases::plain(lexed) {
         None => read(lexed, mode, policy, stages),
         // Another text of the same length, which this grammar alone sees: its places are those of the first.
         Some(plain) => read(&gate::lex(&plain, lexed.dialect, &policy.limits)?, mode, policy, stages),
@@ -33,7 +34,7 @@ pub(crate) fn judge(
 }
 
 fn read(lexed: &Lexed<'_>, mode: Mode, policy: &Policy, stages: Stages) -> Result<Accepted, Refusal> {
-    height::check(lexed)?;
+    tree_height::check(lexed)?;
     let dialect: &dyn SqlDialect = match lexed.dialect {
         Dialect::Sqlite => &SQLiteDialect {},
         Dialect::Postgres => &PostgreSqlDialect {},
@@ -108,41 +109,6 @@ fn class(token: &Read) -> Option<Kind> {
     }
 }
 
-/// Lines and columns as bytes, asked for in rising order.
-struct Offsets<'s> {
-    rest: std::str::CharIndices<'s>,
-    length: usize,
-    line: u64,
-    column: u64,
-}
-
-impl<'s> Offsets<'s> {
-    fn new(sql: &'s str) -> Self {
-        Self { rest: sql.char_indices(), length: sql.len(), line: 1, column: 1 }
-    }
-
-    fn offset(&mut self, place: Location) -> usize {
-        loop {
-            let here = self.rest.clone().next();
-            let Some((at, character)) = here else { return self.length };
-            if (self.line, self.column) >= (place.line, place.column) {
-                return at;
-            }
-            self.rest.next();
-            if character == '\n' {
-                (self.line, self.column) = (self.line + 1, 1);
-            } else {
-                self.column += 1;
-            }
-        }
-    }
-}
-
-/// The place that the portable grammar counts by lines and columns.
-pub(crate) fn position(sql: &str, place: Location) -> Position {
-    Position::of(sql, Offsets::new(sql).offset(place))
-}
-
 fn differs(lexed: &Lexed<'_>, position: Position) -> Refusal {
     Refusal::new(Stage::Grammar, "ambiguous", position, token_at(lexed, position))
         .because("this can be read in more than one way")
@@ -178,7 +144,7 @@ fn place(message: &str) -> Option<Location> {
     Some(Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
 }
 
-fn unreadable(lexed: &Lexed<'_>, error: &portable_tree::Unreadable) -> Refusal {
+fn unreadable(lexed: &Lexed<'_>, error: &flat_tree::Unreadable) -> Refusal {
     Refusal::new(Stage::Grammar, "parser", Position::of(lexed.sql, 0), "statement")
         .because(format!("the tree of it cannot be read ({error})"))
         .instead("write it in another way")

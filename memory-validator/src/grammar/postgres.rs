@@ -1,11 +1,11 @@
 //! PostgreSQL's own grammar.
 
-use super::height;
-use super::portable_tree::Tree;
+use super::flat_tree::Tree;
+use super::tree_height;
 use crate::gate;
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::{Mode, Policy};
-use crate::validator::Stages;
+use crate::stages::Stages;
 use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
 use crate::walk;
 
@@ -16,7 +16,7 @@ pub(crate) fn judge(
     policy: &Policy,
     stages: Stages,
 ) -> Result<Accepted, Refusal> {
-    height::check(lexed)?;
+    tree_height::check(lexed)?;
     let tree = {
         let parsed = pg_query::parse(lexed.sql, 0).map_err(|error| failed(lexed, &error))?;
         match parsed.protobuf.stmts.as_slice() {

@@ -6,11 +6,11 @@ use std::cell::Cell;
 use sqlite3_parser::lexer::sql::{Error, Parser};
 use sqlite3_parser::{Bump, FallibleIterator};
 
-use super::sqlite_rows;
+use super::sqlite_insert_rows;
 use crate::gate::token::{Kind, Lexed};
 use crate::gate::{empty, second};
 use crate::policy::{Mode, Policy};
-use crate::validator::Stages;
+use crate::stages::Stages;
 use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
 use crate::walk;
 
@@ -52,7 +52,7 @@ pub(crate) fn judge(
     let end = lexed.tokens.last().map_or(0, |token| token.end);
     let text = lexed.sql.get(..usize::try_from(end).unwrap_or(0)).unwrap_or_default();
     // What is refused is told from the text as it was given.
-    if let Some(short) = sqlite_rows::with_one_row(lexed, text)
+    if let Some(short) = sqlite_insert_rows::with_one_row(lexed, text)
         && let Ok(accepted) = read(lexed, &short, mode, policy, stages)
     {
         return Ok(accepted);

@@ -1,7 +1,7 @@
 //! The walks: one for each grammar's tree. What a walk does not know it refuses.
 
+pub(crate) mod judge;
 pub(crate) mod portable;
-pub(crate) mod portable_judge;
 mod portable_nodes;
 #[cfg(feature = "pg-grammar")]
 pub(crate) mod postgres;

@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 
 use sqlparser::tokenizer::Location;
 
-use super::portable_judge::Judge;
+use super::judge::Judge;
 use super::portable_nodes::NODES;
 use crate::gate::token::Lexed;
-use crate::grammar::portable::position;
-use crate::grammar::portable_tree::{Tree, Value, deep};
+use crate::grammar::flat_tree::{Tree, Value, deep};
+use crate::grammar::location::position;
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
 

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 
 use pg_query::protobuf::{AlterTableType, ObjectType, SqlValueFunctionOp};
 
-use super::portable_judge::Judge;
+use super::judge::Judge;
 use super::postgres_nodes::NODES;
 use crate::gate::token::Lexed;
-use crate::grammar::portable_tree::{Tree, Value, deep};
+use crate::grammar::flat_tree::{Tree, Value, deep};
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, StatementKind};
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use sqlite3_parser::ast::{Cmd, InsertBody, Name, QualifiedName, Stmt, TriggerCmd, TriggerEvent};
 
+use crate::fts5_options;
 use crate::gate::token::{Kind, Lexed};
-use crate::modules;
 use crate::policy::{Mode, Policy};
 use crate::refusals;
 use crate::verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind};
@@ -175,7 +175,7 @@ impl Walk<'_, '_> {
                     return Err(refusals::module(Stage::Walk, self.find(&module, false), &module));
                 }
                 let position = self.find(&module, false);
-                modules::check(Stage::Walk, position, &module, args.unwrap_or_default(), self.policy)?;
+                fts5_options::check(Stage::Walk, position, &module, args.unwrap_or_default(), self.policy)?;
             }
             Stmt::CreateView { temporary, if_not_exists: _, view_name, columns, select } => {
                 self.temporary(*temporary)?;

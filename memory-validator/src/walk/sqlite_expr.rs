@@ -7,7 +7,7 @@ use sqlite3_parser::ast::{
 };
 
 use super::sqlite::{Walk, Walked};
-use crate::gate::sqlite::name;
+use crate::gate::names::sqlite_name as name;
 use crate::refusals;
 use crate::verdict::{Access, Refusal, Stage};
 

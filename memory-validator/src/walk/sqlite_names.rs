@@ -4,7 +4,7 @@ use sqlite3_parser::ast::{DistinctNames, Name, QualifiedName, ResolveType};
 
 use super::sqlite::{Walk, Walked};
 use crate::gate::characters::hidden;
-use crate::gate::sqlite::name;
+use crate::gate::names::sqlite_name as name;
 use crate::gate::token::{Kind, Token};
 use crate::refusals;
 use crate::verdict::{Access, Position, Refusal, Relation, Stage};

@@ -1,16 +1,16 @@
 //! What is noted of a call while it runs; everything that takes its time is left to the auditor's thread.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_core::{Error, Result, RunContext, ScopeKind, SqlDialect, Timestamp};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
-use super::record::AuditCall;
-use super::redact::Redactor;
-use super::statement::{About, Statement};
-use super::{AuditMode, Auditor};
-use crate::tool::{DEFAULT_SCOPE, ToolOp};
+use super::auditor::Auditor;
+use super::observation::{Content, Observation};
+use super::record::AuditMode;
+use super::statement::Statement;
+use crate::tool::ops::{DEFAULT_SCOPE, ToolOp};
 
 /// Inputs over this are recorded without their content, in bytes.
 const MAX_CONTENT: usize = 256 << 10;
@@ -142,106 +142,6 @@ impl Drop for Facts<'_> {
     }
 }
 
-/// A call that has ended, on its way to the auditor's thread.
-#[derive(Debug)]
-pub(crate) struct Observation {
-    time: Timestamp,
-    elapsed: Duration,
-    tenant: String,
-    agent: String,
-    user: Option<String>,
-    run: String,
-    root_run: Option<String>,
-    trace: Option<String>,
-    op: Option<&'static str>,
-    scope: Option<ScopeKind>,
-    key: Option<String>,
-    prefix: Option<String>,
-    /// How to read the statements of this backend, where it has any.
-    statement: Option<Statement>,
-    sql: Option<String>,
-    rows: Option<u64>,
-    bytes_in: usize,
-    bytes_out: usize,
-    outcome: &'static str,
-    refused_by: Option<String>,
-    fallback: Option<String>,
-    content: Content,
-}
-
-enum Content {
-    /// The mode has none.
-    Unwanted,
-    Input(String),
-    /// Too large, or too much is waiting.
-    Omitted,
-}
-
-impl std::fmt::Debug for Content {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Content")
-    }
-}
-
-impl Observation {
-    pub(super) fn content_bytes(&self) -> usize {
-        let content = match &self.content {
-            Content::Input(input) => input.len(),
-            Content::Unwanted | Content::Omitted => 0,
-        };
-        content + self.sql.as_ref().map_or(0, String::len)
-    }
-
-    pub(super) fn omit_content(&mut self) {
-        if let Content::Input(_) = self.content {
-            self.content = Content::Omitted;
-        }
-        self.sql = None;
-    }
-
-    pub(super) fn record(self, number: u64, mode: AuditMode, redactor: &Redactor) -> AuditCall {
-        let redacted = |text: Option<String>| text.map(|text| redactor.text(&text).into_owned());
-        let (input, input_omitted) = match (mode, self.content) {
-            (AuditMode::Full, Content::Input(input)) => {
-                (Some(shown(&input, self.op, self.statement, redactor)), None)
-            }
-            (AuditMode::Full, Content::Omitted) => {
-                (None, Some("the input is over 256 KiB, or too many inputs were waiting"))
-            }
-            _ => (None, None),
-        };
-        let about = match (self.statement, &self.sql) {
-            (Some(statement), Some(sql)) => statement.about(sql, redactor),
-            _ => About::default(),
-        };
-        AuditCall {
-            number,
-            time: self.time,
-            tenant: self.tenant,
-            agent: self.agent,
-            user: self.user,
-            run: self.run,
-            root_run: self.root_run,
-            trace: redacted(self.trace),
-            op: self.op,
-            scope: self.scope,
-            key: redacted(self.key),
-            prefix: redacted(self.prefix),
-            statement: about.kind,
-            tables: about.tables,
-            rows: self.rows,
-            bytes_in: self.bytes_in as u64,
-            bytes_out: self.bytes_out as u64,
-            micros: u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX),
-            outcome: self.outcome,
-            refused_by: self.refused_by,
-            fallback: self.fallback,
-            input,
-            input_omitted,
-        }
-    }
-}
-
 /// The rule of the validator or the layer of the engine that refused a statement.
 fn refused_by(error: &Error) -> Option<String> {
     let detail = |name: &str| error.details().get(name).and_then(serde_json::Value::as_str);
@@ -249,22 +149,6 @@ fn refused_by(error: &Error) -> Option<String> {
         (Some(stage), Some(rule)) => Some(format!("{stage}:{rule}")),
         _ => detail("layer").map(str::to_owned),
     }
-}
-
-/// A call's input as a record may show it: of a statement what it does, never the data in it.
-fn shown(
-    input: &str,
-    op: Option<&str>,
-    statement: Option<Statement>,
-    redactor: &Redactor,
-) -> serde_json::Value {
-    let is_sql = op.is_some_and(|op| op == ToolOp::SqlExec.as_str() || op == ToolOp::SqlQuery.as_str());
-    let Some(mut value) = is_sql.then(|| serde_json::from_str::<serde_json::Value>(input).ok()).flatten()
-    else {
-        return redactor.input(input);
-    };
-    statement.unwrap_or(Statement { dialect: SqlDialect::Sqlite }).redact(&mut value);
-    redactor.input(&value.to_string())
 }
 
 /// How many rows an answer speaks of: the length of its list, or the number it gives.

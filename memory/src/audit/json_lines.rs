@@ -79,7 +79,7 @@ impl AuditSink for JsonLines {
     }
 }
 
-/// Locks the file against whoever would put another in its place; false where somebody has.
+/// Locks the file against being replaced; false if it was replaced already.
 fn holds_still(file: &File, path: &Path) -> bool {
     let begun = std::time::Instant::now();
     while matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))

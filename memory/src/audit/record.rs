@@ -1,10 +1,33 @@
 //! What a record says.
 
 use memory_core::{EvictOutcome, Result, ScopeKind, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::gc::GcVictim;
+
+/// How much a record says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditMode {
+    /// Who, what, where, how much and how it ended; keys and prefixes redacted, no value, text or statement.
+    #[default]
+    Metadata,
+    /// The redacted input of the call too.
+    Full,
+}
+
+/// What happened to the records so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuditCounts {
+    /// Written by every sink.
+    pub written: u64,
+    /// Dropped because the queue was full.
+    pub dropped: u64,
+    /// Refused by a sink (a full disk, say), counted once for each sink.
+    pub failed: u64,
+}
 
 /// One line of the audit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,12 +36,23 @@ use crate::gc::GcVictim;
 pub enum AuditRecord {
     /// An operation.
     Call(Box<AuditCall>),
-    /// A scope that garbage collection let go, or tried to.
+    /// A scope that garbage collection evicted, or tried to.
     Eviction(Box<AuditEviction>),
     /// What was forgotten, without its name.
     Forget(Box<AuditForget>),
     /// Operations whose records were dropped.
     Gap(AuditGap),
+}
+
+impl AuditRecord {
+    pub(super) fn set_number(&mut self, number: u64) {
+        match self {
+            Self::Call(record) => record.number = number,
+            Self::Eviction(record) => record.number = number,
+            Self::Forget(record) => record.number = number,
+            Self::Gap(record) => record.number = number,
+        }
+    }
 }
 
 /// That something was forgotten.
@@ -33,7 +67,7 @@ pub struct AuditForget {
     pub op: &'static str,
     /// `tenant`, `scope` or `key`.
     pub target: &'static str,
-    /// By which the target is known, as its tombstone has it.
+    /// The digest that identifies the target, as in its tombstone.
     pub digest: String,
     /// Entries that went from the store.
     pub entries: u64,

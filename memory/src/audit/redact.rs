@@ -133,13 +133,6 @@ impl Redactor {
         clean
     }
 
-    /// A call's input as a record may show it: secrets replaced wherever they stand, after JSON escapes are undone;
-    /// members named like secrets without their value; strings over 4 KiB cut. What is no JSON becomes a string.
-    #[must_use]
-    pub fn input(&self, input: &str) -> serde_json::Value {
-        super::content::redacted(input, self)
-    }
-
     /// Whether a member of that name holds a secret.
     #[must_use]
     pub fn is_secret_name(&self, name: &str) -> bool {

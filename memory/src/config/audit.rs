@@ -1,39 +1,12 @@
-//! `[audit]` of `memory.toml`.
+//! The auditor that `[audit]` describes, and the folder that `[gc]` names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory_core::{Clock, Error, Result};
-use serde::Deserialize;
+use memory_core::{Clock, Result};
 
 use super::Config;
-use crate::audit::{AuditMode, Auditor, JsonLines, Redactor, TracingSink};
-
-/// `[audit]`: where the record of every operation goes. Nothing is recorded where the section names no sink.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct AuditSection {
-    /// The file that lines of JSON are appended to; relative to the folder of `memory.toml`.
-    pub file: Option<PathBuf>,
-    /// Whether each record is a `tracing` event too.
-    pub tracing: bool,
-    /// How much a record says.
-    pub mode: AuditMode,
-    /// Patterns of what must not be shown, besides the well-known ones.
-    pub redact: Vec<String>,
-}
-
-impl AuditSection {
-    pub(super) fn check(&self) -> Result<()> {
-        if self.file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-            return Err(Error::invalid("`file` under [audit] is empty; name a file or leave it out"));
-        }
-        Redactor::with_patterns(&self.redact).map(drop).map_err(|error| {
-            Error::invalid(format!("`redact` under [audit]: {}", error.message())).with_source(error)
-        })
-    }
-}
+use crate::audit::{Auditor, JsonLines, Redactor, TracingSink};
 
 impl Config {
     /// Starts the auditor that `[audit]` describes; `None` where it names no sink.
@@ -55,5 +28,12 @@ impl Config {
             builder = builder.sink(TracingSink);
         }
         builder.start().map(Arc::new).map(Some)
+    }
+
+    /// The folder for last snapshots that `[gc]` names.
+    #[must_use]
+    pub fn gc_snapshots(&self) -> Option<PathBuf> {
+        let folder = self.file().gc.snapshot_to.as_ref()?;
+        Some(self.base_dir().unwrap_or_default().join(folder))
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use memory_core::{Error, Result};
 
-use super::{Config, ConfigFile, MAX_CONFIG_BYTES, error, with_sql};
+use super::sections::file::{ConfigFile, with_sql};
+use super::{Config, MAX_CONFIG_BYTES, error};
 
 /// Most unknown keys that are looked for.
 const MAX_UNKNOWN: usize = 64;

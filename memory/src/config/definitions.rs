@@ -1,35 +1,10 @@
-//! `[definitions]` of `memory.toml`, and backends that it does not name itself.
-
-use std::path::PathBuf;
+//! Backends that `memory.toml` does not name itself: those that are defined at run time.
 
 use memory_core::{Result, TenantId};
-use serde::Deserialize;
 
 use super::Config;
 use crate::memory::Memory;
 use crate::registry::Registry;
-
-/// `[definitions]`: backends may be defined at run time, and what they may reach. Nothing, where a list is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct DefinitionsSection {
-    /// Where they are kept; relative to the folder of `memory.toml`. Default: `memory.definitions.db` in it, whatever
-    /// backends there are: it must be found again.
-    pub file: Option<PathBuf>,
-    /// Schemes of URLs.
-    pub schemes: Vec<String>,
-    /// Hosts with their ports, as `mem0.example:443`.
-    pub hosts: Vec<String>,
-    /// Environment variables that a definition may name; with a `*` at the end, all that begin so.
-    pub env: Vec<String>,
-    /// Folders in which files may lie: databases, keys, certificates. Relative to the folder of `memory.toml`.
-    pub paths: Vec<PathBuf>,
-    /// Embedders, by name.
-    pub embedders: Vec<String>,
-    /// Backends that may be fallbacks, by name.
-    pub fallbacks: Vec<String>,
-}
 
 impl Config {
     /// Opens a backend for a tenant: one of `[backends]`, or a definition of the tenant's, `NAME` or `NAME@VERSION`.
@@ -74,8 +49,9 @@ mod stored {
 
     use memory_core::{Clock, Error, ErrorKind, Result, Retry, TenantId};
 
-    use super::super::{BackendSection, Config};
-    use super::DefinitionsSection;
+    use super::super::Config;
+    use super::super::sections::definitions::DefinitionsSection;
+    use super::super::sections::file::BackendSection;
     use crate::definitions::{Allowed, Definition, DefinitionRef, DefinitionStore};
     use crate::memory::Memory;
     use crate::registry::Registry;

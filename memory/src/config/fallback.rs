@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use memory_core::{Error, Result};
 
-use super::{BackendSection, Config, FallbackWrites};
+use super::Config;
+use super::sections::file::{BackendSection, FallbackWrites};
 use crate::memory::Memory;
 use crate::registry::Registry;
 

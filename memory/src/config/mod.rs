@@ -8,27 +8,26 @@ mod discover;
 mod embedders;
 mod error;
 mod fallback;
-mod file;
-mod gc;
+pub(crate) mod sections;
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Quota, Result, RunContext, ScopeId, ScopeKind, TenantId};
+use memory_core::{Error, ErrorKind, Result, RunContext, ScopeId, ScopeKind, TenantId};
 
-pub use audit::AuditSection;
-pub use definitions::DefinitionsSection;
 pub use discover::{CONFIG_VARIABLE, Discovery, FILE_NAME};
-pub use embedders::{EgressSection, EmbedderSection, StaticSection};
-pub use file::{
+pub use sections::audit::AuditSection;
+pub use sections::definitions::DefinitionsSection;
+pub use sections::embedders::{EgressSection, EmbedderSection, StaticSection};
+pub use sections::file::{
     AgentSection, BackendSection, ConfigFile, DefaultSection, FallbackWrites, LimitsSection, SqlOption,
     SqlSection,
 };
+pub use sections::gc::GcSection;
 
-pub use gc::GcSection;
-
-pub(crate) use file::with_sql;
+use sections::file::with_sql;
+use sections::rules::Rules;
 
 use crate::memory::Memory;
 use crate::policy::Policy;
@@ -280,8 +279,7 @@ impl Config {
                 self.file.agents.iter().map(|(name, agent)| (format!("[agents.{name}]"), agent.rules())),
             )
         };
-        let asks_for_sql =
-            |rules: &file::Rules| rules.sql_scopes.as_ref().is_some_and(|kinds| !kinds.is_empty());
+        let asks_for_sql = |rules: &Rules| rules.sql_scopes.as_ref().is_some_and(|kinds| !kinds.is_empty());
         if self.file.sql.enabled && !sections().any(|(_, rules)| asks_for_sql(&rules)) {
             warnings.push("SQL is enabled, but no `sql_scopes` allow it to anyone".to_owned());
         }
@@ -311,16 +309,5 @@ impl Config {
 
     fn check(&self) -> Result<()> {
         self.problems().into_iter().next().map_or(Ok(()), Err)
-    }
-}
-
-/// A quota whose absent limits are `other`'s.
-fn complete(quota: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
-    match (quota, other) {
-        (Some(own), Some(other)) => Some(Quota {
-            max_entries: own.max_entries.or(other.max_entries),
-            max_bytes: own.max_bytes.or(other.max_bytes),
-        }),
-        (own, other) => own.or(other),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use memory_core::{Error, ErrorKind, Result};
 
 use super::content::Definition;
-use crate::config::DefinitionsSection;
+use crate::config::sections::definitions::DefinitionsSection;
 use crate::url::BackendUrl;
 
 /// Parameters whose values are words and numbers, and lead nowhere.

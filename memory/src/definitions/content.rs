@@ -7,13 +7,14 @@ use memory_core::{Error, Json, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::SqlOption;
+use crate::config::sections::file::{SqlOption, with_sql};
+use crate::hex::hex;
 use crate::url::BackendUrl;
 
 /// Longest definition, in bytes of JSON.
 pub const MAX_DEFINITION_BYTES: usize = 16 << 10;
 
-/// A backend, as `[backends.NAME]` has it. Keys and passwords are not in it: only where they are.
+/// A backend, as in `[backends.NAME]`. It holds no keys or passwords, only references to them.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -38,7 +39,7 @@ impl Definition {
         Self { url: url.into(), embedder: None, fallback: None, sql: BTreeMap::new() }
     }
 
-    /// Its id: the same for the same content, whoever made it, whatever it is called.
+    /// Its id: equal content has an equal id, whatever its owner and name.
     ///
     /// # Errors
     /// `too_large` over 16 KiB.
@@ -60,7 +61,7 @@ impl Definition {
     /// # Errors
     /// `invalid_argument` for a malformed URL.
     pub fn whole_url(&self) -> Result<BackendUrl> {
-        Ok(crate::config::with_sql(&BackendUrl::parse(&self.url)?, &self.sql))
+        Ok(with_sql(&BackendUrl::parse(&self.url)?, &self.sql))
     }
 }
 
@@ -72,15 +73,10 @@ pub struct DefinitionId(String);
 impl DefinitionId {
     /// SHA-256 of `memory.definition.v1`, a NUL, and the canonical bytes.
     fn of(json: &Json) -> Self {
-        use fmt::Write as _;
         let mut hash = Sha256::new();
         hash.update(b"memory.definition.v1\0");
         hash.update(json.canonical_bytes());
-        let mut text = String::new();
-        for byte in hash.finalize() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
+        Self(hex(hash))
     }
 
     pub(super) fn read(text: String) -> Self {

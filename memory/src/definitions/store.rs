@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use serde::Serialize;
 
 use super::content::{Definition, DefinitionId, DefinitionRef};
+use crate::private;
 
 /// `mdef`, in the file's header.
 const APPLICATION_ID: i32 = 0x6d64_6566;
@@ -57,14 +58,7 @@ impl DefinitionStore {
     /// # Errors
     /// `corrupt` for a foreign, newer or damaged file, `unavailable` where it cannot be written.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            options.mode(0o600);
-        }
-        options.open(path).map_err(|error| {
+        private::create(path).map_err(|error| {
             Error::new(
                 ErrorKind::Unavailable,
                 format!("{} cannot be written: {error}; make its folder writable, or set `file` under [definitions]", path.display()),

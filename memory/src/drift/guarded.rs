@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use memory_core::drift::{DriftChange, Seen};
 use memory_core::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftCheck, DriftPolicy, DriftState, DriftToken,
     DropOutcome, Entry, Error, ErrorKind, Expect, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome,
@@ -11,9 +10,10 @@ use memory_core::{
     Scope, ScopeDigest, ScopePage, ScopeStats, ScopesQuery, SearchQuery, SearchResults, SetOptions,
     SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
 };
+use memory_core::{DriftChange, Seen};
 
-use super::DriftSession;
-use super::turns::Turn;
+use super::key_locks::KeyGuard;
+use super::session::DriftSession;
 
 /// Keys asked for at a time.
 pub(super) const CHUNK: usize = 256;
@@ -30,11 +30,15 @@ pub struct Guarded<'a> {
     pub(super) backend: &'a dyn Backend,
 }
 
-impl<'a> Guarded<'a> {
-    pub(super) fn new(session: &'a DriftSession, backend: &'a dyn Backend) -> Self {
-        Self { session, backend }
+impl DriftSession {
+    /// The backend as this session works with it. The backend must serve the session's policy.
+    #[must_use]
+    pub fn guard<'a>(&'a self, backend: &'a dyn Backend) -> Guarded<'a> {
+        Guarded { session: self, backend }
     }
+}
 
+impl<'a> Guarded<'a> {
     fn is_off(&self) -> bool {
         self.session.policy == DriftPolicy::Off
     }
@@ -50,7 +54,7 @@ impl<'a> Guarded<'a> {
     }
 
     /// Begins a read of the scope that teaches nothing by itself: read from [`backend`](Self::backend), and tell
-    /// [`Reading::showed`] what of it whoever decides was shown. For answers that are cut.
+    /// [`Reading::showed`] which entries the agent was shown. For answers that may be cut.
     ///
     /// # Errors
     /// As reading the scope's token fails.
@@ -77,12 +81,12 @@ impl<'a> Guarded<'a> {
     }
 
     /// Waits for the session's own writes of the same keys.
-    async fn turn(&self, digest: ScopeDigest, keys: &[Key]) -> Turn<'a> {
+    async fn lock(&self, digest: ScopeDigest, keys: &[Key]) -> KeyGuard<'a> {
         let places = match self.session.policy {
             DriftPolicy::Strict => vec![(digest, None)],
             _ => keys.iter().map(|key| (digest, Some(key.clone()))).collect(),
         };
-        self.session.turns.take(places).await
+        self.session.locks.lock(places).await
     }
 
     /// Takes up what was acknowledged outside of this process, where a write was refused before.
@@ -129,7 +133,7 @@ impl<'a> Guarded<'a> {
             if state.token != token {
                 return Err(Error::new(
                     ErrorKind::Conflict,
-                    "the scope is not in the state of that token any more; read it again and acknowledge its token of now",
+                    "the scope has changed since that token; read it again and acknowledge its current token",
                 )
                 .with_detail("actual", state.token.to_string()));
             }
@@ -148,7 +152,10 @@ impl<'a> Guarded<'a> {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the scope is written all the time; acknowledge it later"))
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the scope kept changing while it was read; acknowledge it later",
+        ))
     }
 }
 
@@ -208,7 +215,7 @@ impl Backend for Guarded<'_> {
             return self.backend.set(scope, key, value, options).await;
         }
         let digest = scope.digest();
-        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
         self.begin(scope, digest).await?;
         self.look_for_ack(scope, digest).await?;
         options.drift = self.check(&digest, key, options.expect);
@@ -227,7 +234,7 @@ impl Backend for Guarded<'_> {
             return self.backend.delete(scope, key, options).await;
         }
         let digest = scope.digest();
-        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
         self.begin(scope, digest).await?;
         self.look_for_ack(scope, digest).await?;
         options.drift = self.check(&digest, key, options.expect);
@@ -258,7 +265,7 @@ impl Backend for Guarded<'_> {
             return self.backend.increment(scope, key, delta, options).await;
         }
         let digest = scope.digest();
-        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
         self.begin(scope, digest).await?;
         let options = options.with_drift(DriftCheck::Observe);
         match self.backend.increment(scope, key, delta, options).await {
@@ -282,7 +289,7 @@ impl Backend for Guarded<'_> {
             return self.backend.update(scope, key, reducer, options).await;
         }
         let digest = scope.digest();
-        let _turn = self.turn(digest, std::slice::from_ref(key)).await;
+        let _lock = self.lock(digest, std::slice::from_ref(key)).await;
         self.begin(scope, digest).await?;
         let options = options.with_drift(DriftCheck::Observe);
         match self.backend.update(scope, key, reducer, options).await {
@@ -306,7 +313,7 @@ impl Backend for Guarded<'_> {
         }
         let digest = scope.digest();
         let keys: Vec<Key> = items.iter().map(|item| item.key.clone()).collect();
-        let _turn = self.turn(digest, &keys).await;
+        let _lock = self.lock(digest, &keys).await;
         self.begin(scope, digest).await?;
         self.look_for_ack(scope, digest).await?;
         if let (DriftPolicy::Strict, Some(token)) = (self.session.policy, self.session.views().token(&digest))

@@ -1,13 +1,13 @@
-//! What becomes of a refused write: the scope is saved, and whoever wrote is told what drifted.
+//! Refusing a write: the scope is saved, and the error says what drifted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_core::drift::{DriftReason, Seen};
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
     DriftPolicy, DriftToken, Error, ErrorKind, GetOptions, Key, ListQuery, Result, Scope, ScopeDigest,
 };
+use memory_core::{DriftReason, Seen};
 use serde_json::Value;
 
 use super::guarded::{CHUNK, Guarded};

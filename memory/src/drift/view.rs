@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
-use memory_core::drift::{DriftChange, Seen};
+use memory_core::{DriftChange, Seen};
 use memory_core::{DriftState, DriftToken, Key, ScopeDigest};
 
 /// What is remembered of one entry.
@@ -74,7 +74,7 @@ impl Views {
         Self { scopes: HashMap::new(), order: BTreeMap::new(), capacity, tick: 0, forgotten: 0 }
     }
 
-    /// A moment later than all before.
+    /// A tick later than all before.
     pub(super) fn tick(&mut self) -> u64 {
         self.tick += 1;
         self.tick
@@ -216,7 +216,7 @@ impl Views {
             if self.forgotten == 0 {
                 tracing::warn!(
                     entries = self.capacity,
-                    "a session remembers no more entries: those longest unused are not guarded against drift any more"
+                    "a drift session is full: the entries that were unused longest are no longer guarded"
                 );
             }
             self.forgotten += 1;

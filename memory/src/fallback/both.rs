@@ -4,7 +4,7 @@ use memory_core::{Capabilities, Consistency, EmbeddingOwner};
 
 /// What both serve, within the limits of both.
 ///
-/// Never `ReadYourWrites`: a read that falls back does not see what the primary was told before.
+/// Never `ReadYourWrites`: a read that falls back does not see earlier writes to the primary.
 pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
     let mut both = Capabilities::none();
     both.kv = one.kv && other.kv;

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use serde::Serialize;
 
 use super::record::Record;
+use crate::private;
 
 /// `mjnl`, in the file's header.
 const APPLICATION_ID: i32 = 0x6d6a_6e6c;
@@ -32,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum JournalState {
     /// Not acknowledged: the fallback may have it.
     Intended,
-    /// The fallback has it.
+    /// The fallback has the write.
     Waiting,
-    /// The fallback has it; the primary may.
+    /// The fallback has the write; the primary may have it.
     Trying,
     /// The primary did not take it; it is kept for the operator.
     SetAside,
@@ -165,7 +166,7 @@ impl Journal {
                 format!("there is no journal at {}", path.display()),
             ));
         }
-        private(path)?;
+        make(path)?;
         let connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         let application: i32 =
@@ -218,7 +219,7 @@ impl Journal {
         }
     }
 
-    /// The turn, where no other process has it.
+    /// The journal's lock, if no other process holds it.
     ///
     /// # Errors
     /// `unavailable` where the lock cannot be used.
@@ -226,7 +227,7 @@ impl Journal {
         let mut path = self.path.clone().into_os_string();
         path.push(".lock");
         let path = PathBuf::from(path);
-        private(&path)?;
+        make(&path)?;
         let unusable = |error: std::io::Error| {
             Error::new(ErrorKind::Unavailable, "the lock of the journal cannot be used").with_source(error)
         };
@@ -295,7 +296,7 @@ impl Journal {
         Ok(connection.last_insert_rowid())
     }
 
-    /// The fallback has it.
+    /// The fallback has the write.
     pub(super) fn confirm(&self, id: i64) -> Result<()> {
         self.change("UPDATE waiting SET state = 1 WHERE id = ?1", id)
     }
@@ -517,15 +518,8 @@ fn set_about(connection: &Connection, name: &str, value: &str) -> Result<()> {
 }
 
 /// Makes the file where it is not there, for its owner alone: values lie in it.
-fn private(path: &Path) -> Result<()> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options.open(path).map(drop).map_err(|error| {
+fn make(path: &Path) -> Result<()> {
+    private::create(path).map(drop).map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
             format!(

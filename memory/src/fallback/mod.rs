@@ -1,7 +1,7 @@
-//! A store in the place of another that cannot be reached: `fallback = "NAME"` of `memory.toml`.
+//! A store that answers while another is unreachable: `fallback = "NAME"` of `memory.toml`.
 //!
 //! Each call is the primary's. Where it answers `unavailable` or `timeout`, nothing was written, and the fallback is
-//! asked: for reads always, and whoever called is told ([`observe`]); for writes only with a journal, from which they
+//! asked: for reads always, and the caller can find out ([`observe`]); for writes only with a journal, from which they
 //! are written to the primary, in order, when it is back. `docs/spec/fallback.md` numbers the behaviours.
 
 mod both;
@@ -24,6 +24,7 @@ pub use erase::erase_journaled;
 pub use journal::{JournalCounts, JournalEntry, JournalState};
 pub use observe::{fell_back, observe};
 
+use crate::hex::hex;
 use crate::memory::Memory;
 use crate::system::SystemClock;
 use crate::url::BackendUrl;
@@ -34,25 +35,25 @@ use primary::{Primary, falls};
 
 pub(crate) use primary::Opens;
 
-/// How long the primary is left alone after it could not be reached, in milliseconds.
+/// How long the primary is not tried after it could not be reached, in milliseconds.
 pub const DEFAULT_REST_MILLIS: u32 = 1_000;
 
 /// How two stores are paired.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FallbackOptions {
-    /// What the fallback is called where it answered.
+    /// The fallback's name, reported when it answers.
     pub name: String,
     /// The journal that lets it take writes; `None`: it takes none.
     pub journal: Option<PathBuf>,
-    /// Most writes that wait: 1 to 10,000. Default 10,000.
+    /// Most writes that may wait: 1 to 10,000. Default 10,000.
     pub max_waiting: u64,
-    /// How long the primary is left alone after it could not be reached, while the fallback can answer. Default
+    /// How long the primary is not tried after it could not be reached, while the fallback can answer. Default
     /// [`DEFAULT_REST_MILLIS`].
     pub rest_millis: u32,
     /// The source of "now".
     pub clock: Arc<dyn Clock>,
-    /// What tells this pair of stores from others, so that a journal is never replayed into another.
+    /// Identifies this pair of stores, so that a journal is never replayed into another.
     pub fingerprint: String,
 }
 
@@ -170,9 +171,8 @@ fn replayable(capabilities: &Capabilities, provider: &str) -> Result<()> {
     .with_detail("provider", provider))
 }
 
-/// What tells a pair of stores from others: their URLs, without the users and passwords in them.
+/// Identifies a pair of stores: their URLs, without users and passwords.
 pub(crate) fn fingerprint(primary: &BackendUrl, fallback: &BackendUrl) -> String {
-    use std::fmt::Write as _;
     let mut hash = Sha256::new();
     for url in [primary, fallback] {
         let rest = url.expose_rest();
@@ -182,14 +182,10 @@ pub(crate) fn fingerprint(primary: &BackendUrl, fallback: &BackendUrl) -> String
             hash.update(part.as_bytes());
         }
     }
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(hash)
 }
 
-/// What waits in a journal that is there.
+/// Counts the writes of an existing journal.
 ///
 /// # Errors
 /// `not_found`, `corrupt`, `unavailable`.
@@ -197,7 +193,7 @@ pub fn journal_counts(file: &Path) -> Result<JournalCounts> {
     Journal::existing(file)?.counts()
 }
 
-/// The writes of a journal that is there, in order; at most `limit`. Without the values.
+/// The writes of an existing journal, in order, without their values; at most `limit`.
 ///
 /// # Errors
 /// As [`journal_counts`].
@@ -205,7 +201,7 @@ pub fn journal_entries(file: &Path, limit: usize) -> Result<Vec<JournalEntry>> {
     Journal::existing(file)?.entries(limit)
 }
 
-/// Drops what was set aside from a journal that is there; how many writes those were.
+/// Drops the writes that were set aside from an existing journal; returns how many there were.
 ///
 /// # Errors
 /// As [`journal_counts`].

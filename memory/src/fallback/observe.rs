@@ -1,4 +1,4 @@
-//! Who answered: noted while a call is polled, so that no answer's type need carry it.
+//! Which store answered: recorded while a call is polled, so that no answer's type has to carry it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

@@ -33,7 +33,7 @@ pub(super) struct Stores {
     pub(super) fallback: Memory,
     pub(super) journal: Option<Journal>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Held by whoever writes to the journal, in this process.
+    /// Held while this process writes to the journal.
     pub(super) turn: Mutex<()>,
 }
 
@@ -192,7 +192,7 @@ impl Stores {
         }
     }
 
-    /// What the primary alone can do.
+    /// Runs what only the primary can serve.
     async fn ask_primary(&self, request: Request, waits: bool) -> Result<Reply> {
         let op = request.op();
         if waits {
@@ -209,19 +209,19 @@ impl Stores {
         answered.map_err(|failed| if failed.is_away { not_taken(failed.error) } else { failed.error })
     }
 
-    /// Asks the fallback, and says so.
+    /// Asks the fallback, and records that it answered.
     async fn fall_back(&self, request: Request) -> Result<Reply> {
         let reply = Next::to(&self.fallback).run(request).await?;
         observe::note(&self.label);
         Ok(marked(reply))
     }
 
-    /// Has the fallback take a write, once it is in the journal.
+    /// Writes to the fallback, after recording the write in the journal.
     async fn journaled(&self, journal: &Journal, request: Request) -> Result<Reply> {
         let (Some(scope), Some(record)) =
             (request.scope().cloned(), super::record::Record::of(&request, self.clock.now()))
         else {
-            return Err(Error::internal("a write that is not journaled was to be"));
+            return Err(Error::internal("a write that cannot be journaled was to be journaled"));
         };
         let _turn = self.turn.lock().await;
         let _processes = journal.turn()?;
@@ -247,7 +247,7 @@ impl Stores {
         }
     }
 
-    /// Makes the write that a process did not live to acknowledge: the fallback may have it already.
+    /// Completes the write that a process was killed before acknowledging: the fallback may have it already.
     pub(super) async fn finish_intended(&self, journal: &Journal) -> Result<()> {
         let Some(row) = journal.intended()? else { return Ok(()) };
         let expects = vec![memory_core::Expect::Any; row.record.keys().count()];

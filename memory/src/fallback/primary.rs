@@ -69,7 +69,7 @@ impl Primary {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it failed a moment ago.
+    /// Whether it failed so recently that it is not tried yet.
     pub(super) fn rests(&self) -> bool {
         self.clock.now().as_millis() < self.rests_until.load(Ordering::Acquire)
     }

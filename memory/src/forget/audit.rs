@@ -1,6 +1,6 @@
-//! Taking names out of audit files.
+//! Redacting the target in audit files.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{BufRead as _, BufReader, BufWriter, ErrorKind as IoErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Scope, ScopeKind};
 use serde_json::{Map, Value};
 
+use crate::private;
 use crate::system::RandomIds;
 
 /// Stands in a record for what was forgotten.
 pub const FORGOTTEN: &str = "[forgotten]";
 /// Longest line that is read, in bytes.
 const MAX_LINE: u64 = 64 << 20;
-/// How long whoever appends is waited for.
+/// How long to wait for a process that appends.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Endings of files that cannot be looked into.
 const COMPRESSED: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
@@ -26,7 +27,7 @@ pub(super) struct Files {
     pub(super) plain: Vec<PathBuf>,
     /// Those that cannot be.
     pub(super) compressed: Vec<PathBuf>,
-    /// Those that have what tells them apart before the ending: they may be something else, and are not rewritten.
+    /// Those whose name differs before the ending: they may be something else, and are not rewritten.
     pub(super) alike: Vec<PathBuf>,
 }
 
@@ -88,7 +89,7 @@ pub(super) fn redact(path: &Path, target: &EraseTarget) -> Result<u64> {
     }
     let source = lock(path)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // Whoever left one held the lock, and is dead.
+    // A process that left one held the lock, and is dead.
     for item in fs::read_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)?.flatten() {
         let left = item.file_name().to_string_lossy().into_owned();
         if left
@@ -112,14 +113,7 @@ pub(super) fn redact(path: &Path, target: &EraseTarget) -> Result<u64> {
 }
 
 fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
-    let mut create = OpenOptions::new();
-    create.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        create.mode(0o600);
-    }
-    let out = create.open(draft).map_err(failed)?;
+    let out = private::create_new(draft).map_err(failed)?;
     let old = source.metadata().map_err(failed)?;
     belongs_as(&out, &old)?;
     // The mode is the operator's: a log shipper may have to read it.
@@ -141,7 +135,7 @@ fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
     Ok(records)
 }
 
-/// Gives a file the owner and the group of the one that it takes the place of: whoever read that, or wrote to it, does so on.
+/// Gives a file the owner and the group of the file that it replaces, so that the same users can still read and write it.
 #[cfg(unix)]
 fn belongs_as(file: &File, old: &fs::Metadata) -> Result<()> {
     use std::os::unix::fs::{MetadataExt as _, fchown};

@@ -1,13 +1,14 @@
-//! What was begun, so that it can be ended.
+//! Records of forgets that were begun, so that they can be completed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind as IoErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use memory_core::{EraseTarget, Error, ErrorKind, IdGen as _, Result, Retry, TombstoneId};
 use serde::{Deserialize, Serialize};
 
-use super::ForgetPolicy;
+use super::policy::ForgetPolicy;
+use crate::private;
 use crate::system::RandomIds;
 
 /// Longest note that is read, in bytes.
@@ -24,23 +25,13 @@ fn file_of(folder: &Path, target: &EraseTarget) -> PathBuf {
     folder.join(format!("{}.json", TombstoneId::of(target).digest()))
 }
 
-/// Notes a target before anything is done about it.
+/// Records a target before anything is done about it.
 pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
     let bytes = serde_json::to_vec(intent)
         .map_err(|error| Error::internal("an intent has no JSON form").with_source(error))?;
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    let mut create = OpenOptions::new();
-    create.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-        builder.mode(0o700);
-        create.mode(0o600);
-    }
-    builder.create(folder).map_err(failed)?;
+    private::folder(folder, true).map_err(failed)?;
     let draft = folder.join(format!(".{:032x}.part", RandomIds.fresh()));
-    let mut file = create.open(&draft).map_err(failed)?;
+    let mut file = private::create_new(&draft).map_err(failed)?;
     let written = file
         .write_all(&bytes)
         .and_then(|()| file.sync_all())
@@ -53,7 +44,7 @@ pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
     Ok(())
 }
 
-/// It has ended.
+/// Removes the record: the forget has completed.
 pub(super) fn end(folder: &Path, target: &EraseTarget) -> Result<()> {
     match fs::remove_file(file_of(folder, target)) {
         Err(error) if error.kind() != IoErrorKind::NotFound => return Err(failed(error)),
@@ -70,7 +61,7 @@ pub(super) fn end(folder: &Path, target: &EraseTarget) -> Result<()> {
     Ok(())
 }
 
-/// How many were begun and not ended, as far as can be told.
+/// How many forgets were begun and not completed, as far as is known.
 pub(super) fn count(folder: &Path) -> usize {
     let Ok(items) = fs::read_dir(folder) else { return 0 };
     items
@@ -79,7 +70,7 @@ pub(super) fn count(folder: &Path) -> usize {
         .count()
 }
 
-/// Those that were begun and not ended.
+/// The forgets that were begun and not completed.
 pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
     let items = match fs::read_dir(folder) {
         Ok(items) => items,
@@ -112,7 +103,7 @@ fn sync(folder: &Path) {
 fn failed(error: std::io::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("what is to be forgotten cannot be noted: {error}; check the folder beside the store"),
+        format!("the forget cannot be recorded: {error}; check the folder beside the store"),
     )
     .with_retry(Retry::Never)
     .with_source(error)

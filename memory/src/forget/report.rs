@@ -1,4 +1,4 @@
-//! What forgetting came to.
+//! The result of forgetting.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use memory_core::{EraseTarget, Error, NameDigest, TombstoneId};
 use serde::Serialize;
 
-/// What became of one place.
+/// The outcome at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -25,7 +25,7 @@ pub enum StepOutcome {
     OutOfReach,
 }
 
-/// One place, and what became of it.
+/// One place, and the outcome there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ForgetStep {

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use memory_core::{EraseTarget, Error, ErrorKind, Result};
 
-use super::SnapshotPolicy;
+use super::policy::SnapshotPolicy;
 use super::report::{ForgetReport, StepOutcome};
 use crate::snapshot::{Held, Ledger, LedgerEntry, clean_last, holds, is_under_way, rewrite};
 
 /// What a file that was there became.
 enum Fate {
-    /// It is not there any more.
+    /// It was deleted.
     Gone,
     /// One without the target, with this digest and these bytes.
     Smaller { sha256: String, bytes: u64 },
@@ -120,7 +120,11 @@ fn of_one(
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             // One that held nothing else is gone since it was forgotten, or let go of.
-            let why = if named { "" } else { "it is not there any more; a copy of it is not known here" };
+            let why = if named {
+                ""
+            } else {
+                "the file is missing; if it was copied elsewhere, the copy is unknown here"
+            };
             report.add("snapshots", Some(path), 0, StepOutcome::Nothing, why);
             Some(Fate::Gone)
         }

@@ -117,10 +117,10 @@ pub(super) async fn facts(
     let Some(layer) = memory.layer() else { return };
     let mut unreachable = |why: &'static str| report.add("facts", None, 0, StepOutcome::OutOfReach, why);
     let (EraseTarget::Scope(scope), Some(run)) = (target, run) else {
-        return unreachable("facts are forgotten scope by scope, by whoever may use the service");
+        return unreachable("facts are forgotten scope by scope, with credentials for the service");
     };
     if !memory.capabilities().layer_forget {
-        return unreachable("the service forgets nothing; ask whoever runs it");
+        return unreachable("the service cannot forget; ask its operator");
     }
     match layer.forget(run, scope, Forget::All).await {
         Ok(outcome) => report.done("facts", None, outcome.forgotten.unwrap_or(1)),

@@ -1,7 +1,7 @@
-//! Garbage collection: scopes that nobody has used for long, or that do not fit a store any more, are let go.
+//! Garbage collection: scopes that were unused for long, or that no longer fit into a store, are evicted.
 //!
 //! [`sweep`] decides over every scope of a provider that serves `eviction`, and the provider decides anew at the moment of
-//! each eviction, so a policy that is late or wrong takes nothing that is used. `docs/gc.md` is the page for operators,
+//! each eviction, so a policy that is late or wrong evicts nothing that is in use. `docs/gc.md` is the page for operators,
 //! GCP-1 to GCP-10 in `docs/spec/lifecycle.md` what is promised.
 //!
 //! ```
@@ -20,7 +20,7 @@
 //! ```
 
 mod candidates;
-mod last;
+mod last_snapshot;
 mod policy;
 mod report;
 mod sweep;

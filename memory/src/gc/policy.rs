@@ -1,16 +1,17 @@
-//! What an operator wants collected.
+//! Which scopes the operator wants evicted.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use memory_core::TenantId;
 
+use crate::setters::setters;
 use crate::snapshot::Ledger;
 
-/// How long a scope must lie idle, by default, before it goes for want of room.
+/// How long a scope must be idle, by default, before it may be evicted for lack of space.
 const MIN_IDLE: Duration = Duration::from_secs(86_400);
 
-/// Which scopes go.
+/// Which scopes are evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcPolicy {
@@ -29,28 +30,16 @@ impl Default for GcPolicy {
 }
 
 impl GcPolicy {
-    /// Sets how long a scope may lie idle.
-    #[must_use]
-    pub fn with_idle(mut self, idle: Option<Duration>) -> Self {
-        self.idle = idle;
-        self
+    setters! {
+        /// Sets how long a scope may be idle.
+        with_idle(idle: Option<Duration>);
+        /// Sets how much all scopes may hold.
+        with_max_bytes(max_bytes: Option<u64>);
+        /// Sets how long a scope must be idle before it may be evicted for lack of space.
+        with_min_idle(min_idle: Duration);
     }
 
-    /// Sets how much all scopes may hold.
-    #[must_use]
-    pub fn with_max_bytes(mut self, bytes: Option<u64>) -> Self {
-        self.max_bytes = bytes;
-        self
-    }
-
-    /// Sets how long a scope must lie idle before it goes for want of room.
-    #[must_use]
-    pub fn with_min_idle(mut self, idle: Duration) -> Self {
-        self.min_idle = idle;
-        self
-    }
-
-    /// Whether any scope may ever go.
+    /// Whether any scope may ever be evicted.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.idle.is_some() || self.max_bytes.is_some()
@@ -61,16 +50,16 @@ impl GcPolicy {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GcOptions {
-    /// Which scopes go.
+    /// Which scopes are evicted.
     pub policy: GcPolicy,
     /// This tenant's scopes alone; `max_bytes` then is what they may hold.
     pub tenant: Option<TenantId>,
-    /// Tells what would go, and changes nothing.
+    /// Reports what would be evicted, and changes nothing.
     pub dry_run: bool,
-    /// The folder in which each durable scope is written before it goes; `None`: it is not. Made where it is missing,
+    /// The folder in which each durable scope is saved before it is evicted; `None`: it is not. Created if it is missing,
     /// readable by its owner only.
     pub snapshot_to: Option<PathBuf>,
-    /// Where these snapshots are noted.
+    /// The ledger that records these snapshots.
     pub ledger: Option<Ledger>,
 }
 
@@ -81,21 +70,14 @@ impl GcOptions {
         Self { policy, ..Self::default() }
     }
 
-    /// Limits it to a tenant.
-    #[must_use]
-    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
-        self.tenant = tenant;
-        self
+    setters! {
+        /// Limits it to a tenant.
+        with_tenant(tenant: Option<TenantId>);
+        /// Reports what would be evicted, and changes nothing.
+        with_dry_run(dry_run: bool);
     }
 
-    /// Tells what would go, and changes nothing.
-    #[must_use]
-    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Sets where scopes are written before they go, and where that is noted.
+    /// Sets where scopes are saved before they are evicted, and the ledger that records it.
     #[must_use]
     pub fn with_snapshots(mut self, folder: Option<PathBuf>, ledger: Option<Ledger>) -> Self {
         (self.snapshot_to, self.ledger) = (folder, ledger);

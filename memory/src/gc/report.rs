@@ -1,4 +1,4 @@
-//! What a sweep came to.
+//! The result of a sweep.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Most scopes that a report names of each kind.
 const NAMED: usize = 1_000;
 
-/// Why a scope goes.
+/// Why a scope is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ impl GcReason {
     }
 }
 
-/// A scope that went, or would go.
+/// A scope that was evicted, or would be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GcVictim {
@@ -40,14 +40,14 @@ pub struct GcVictim {
     pub bytes: u64,
     /// Its last use.
     pub last_used_at: Timestamp,
-    /// Why it goes.
+    /// Why it is evicted.
     pub reason: GcReason,
     /// Where it was written before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<PathBuf>,
 }
 
-/// A scope that was to go and stays, or may have gone all the same.
+/// A scope that was not evicted, or may have been evicted all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotEvicted {
@@ -63,46 +63,46 @@ pub struct NotEvicted {
     pub snapshot: Option<PathBuf>,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GcReport {
     /// Whether nothing was changed.
     pub dry_run: bool,
-    /// Whether it was told to stop before its end.
+    /// Whether it was stopped before its end.
     pub stopped: bool,
     /// Scopes that were looked at.
     pub scopes: u64,
     /// Bytes that they held.
     pub bytes: u64,
-    /// Scopes that went, or would go.
+    /// Scopes that were evicted, or would be.
     pub evicted: u64,
     /// Bytes that they held.
     pub evicted_bytes: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub victims: Vec<GcVictim>,
-    /// Scopes that lie idle for long enough by their last known use, but may have been used within the slack since: they go
-    /// later.
+    /// Scopes that are idle for long enough by their last recorded use, but may have been used within the slack since: they
+    /// are evicted later.
     pub within_slack: u64,
-    /// Scopes that were to go and stay: used meanwhile, in use, or gone by another hand.
+    /// Scopes that were not evicted: used meanwhile, in use, or already gone.
     pub kept: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub kept_scopes: Vec<NotEvicted>,
-    /// Scopes of which something failed: the last snapshot, or the eviction. They stay, but for those that may be gone:
-    /// with `outcome_unknown`, or with a last snapshot.
+    /// Scopes whose last snapshot or eviction failed. They stay, except those that may be gone: with `outcome_unknown`, or
+    /// with a last snapshot.
     pub failed: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub failed_scopes: Vec<NotEvicted>,
     /// Snapshots that were written.
     pub snapshots: u64,
-    /// Bytes over `max_bytes` that could not be let go, since what holds them is in use or was used lately.
+    /// Bytes over `max_bytes` that could not be freed, since their scopes are in use or were used recently.
     pub over: u64,
-    /// Room that was given back besides; nothing in a dry run.
+    /// Space that was freed besides; nothing in a dry run.
     pub reclaimed: Option<Reclaimed>,
 }
 
 impl GcReport {
-    /// Whether everything that was to go went, and fits.
+    /// Whether every scope to be evicted was evicted, and the rest fits.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.stopped && self.failed == 0 && self.over == 0

@@ -12,19 +12,19 @@ use memory_core::{
 };
 
 use super::candidates::{Candidates, Place};
-use super::last;
+use super::last_snapshot::{self, LastSnapshot};
 use super::policy::GcOptions;
 use super::report::{GcReason, GcReport, GcVictim};
 use crate::audit::{AuditEviction, Auditor};
 use crate::snapshot::Control;
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcProgress {
     /// Scopes looked at.
     pub scopes: u64,
-    /// Scopes that went.
+    /// Scopes that were evicted.
     pub evicted: u64,
     /// Bytes that they held.
     pub evicted_bytes: u64,
@@ -48,7 +48,7 @@ impl fmt::Debug for GcControl {
 }
 
 impl GcControl {
-    /// Calls this now and then, at the latest after each eviction; it should return at once.
+    /// Calls `show` now and then, at the latest after each eviction; it should return at once.
     #[must_use]
     pub fn with_progress(mut self, show: impl Fn(&GcProgress) + Send + Sync + 'static) -> Self {
         self.show = Some(Arc::new(show));
@@ -68,7 +68,7 @@ impl GcControl {
         self.busy.load(Ordering::SeqCst)
     }
 
-    /// Ends the sweep soon, between two scopes; what it did stays.
+    /// Ends the sweep soon, between two scopes; what it has done stays done.
     pub fn stop(&self) {
         self.stop.stop();
     }
@@ -81,16 +81,24 @@ struct Sweep<'a> {
     control: &'a GcControl,
     now: Timestamp,
     report: GcReport,
-    /// Whether the ledger was told where last snapshots are.
+    /// Whether the ledger names the folder of last snapshots.
     is_noted: bool,
 }
 
-/// Lets go of the scopes of a store that its policy does not keep, and gives their room back.
+/// Evicts the scopes of a store that the policy does not keep, and frees their space.
 ///
 /// The clock is asked once; the store judges by its own at each eviction. Memory is bounded whatever the number of scopes.
 ///
 /// # Behavior
-/// - GCP-1 to GCP-8.
+/// - GCP-1: Scopes not used for the idle time are evicted, in the order of tenant, kind and id.
+/// - GCP-2: If all scopes together hold more than `max_bytes`, the largest of those idle for `min_idle` are evicted until the
+///   rest fits.
+/// - GCP-3: The store decides at the moment of the eviction: a scope that was used meanwhile stays and is counted.
+/// - GCP-4: A dry run reports what would be evicted and why, and changes nothing.
+/// - GCP-5: Memory is bounded whatever the number of scopes.
+/// - GCP-6: With a folder for last snapshots, each scope is written there, whole, before it is evicted.
+/// - GCP-7: Each eviction is one audit record.
+/// - GCP-8: Runs whose process died are ordinary scopes here: they are evicted by idle time.
 ///
 /// # Errors
 /// `capability_unsupported` for a store that serves no eviction, or no list of tenants where none is named; `unavailable`,
@@ -108,7 +116,7 @@ pub async fn sweep(
         // What an earlier one left half done is not to be seen by this one.
         let reclaimed = provider.reclaim().await?;
         sweep.report.reclaimed = Some(reclaimed);
-        last::clean(options);
+        last_snapshot::clean(options);
     }
     sweep.by_idle_time().await?;
     sweep.by_size().await?;
@@ -144,7 +152,7 @@ impl Drop for Busy<'_> {
 }
 
 impl Sweep<'_> {
-    /// The moment so long ago.
+    /// The time that long ago.
     fn ago(&self, idle: Duration) -> Timestamp {
         let millis = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         Timestamp::from_millis_clamped(self.now.as_millis().saturating_sub(millis))
@@ -173,7 +181,7 @@ impl Sweep<'_> {
             self.report.scopes += 1;
             self.report.bytes = self.report.bytes.saturating_add(found.bytes());
             match since {
-                Some(since) if found.latest_use <= since => self.let_go(found, since, GcReason::Idle).await,
+                Some(since) if found.latest_use <= since => self.evict(found, since, GcReason::Idle).await,
                 Some(since) if found.last_used_at <= since => self.report.within_slack += 1,
                 _ => {}
             }
@@ -210,7 +218,7 @@ impl Sweep<'_> {
             for place in candidates.into_first() {
                 let (bytes, last_used_at, scope) = place.clone();
                 let found = ScopeUse::new(scope, bytes.0, 0, last_used_at);
-                self.let_go(found, since, GcReason::MaxBytes).await;
+                self.evict(found, since, GcReason::MaxBytes).await;
                 let left = self.report.bytes.saturating_sub(self.report.evicted_bytes);
                 self.report.over = left.saturating_sub(max_bytes);
                 self.show();
@@ -226,7 +234,7 @@ impl Sweep<'_> {
     }
 
     /// GCP-3, GCP-4, GCP-6, GCP-7.
-    async fn let_go(&mut self, found: ScopeUse, since: Timestamp, reason: GcReason) {
+    async fn evict(&mut self, found: ScopeUse, since: Timestamp, reason: GcReason) {
         let (bytes, last_used_at, scope) = (found.bytes(), found.last_used_at, found.scope);
         let mut victim = GcVictim { scope, bytes, last_used_at, reason, snapshot: None };
         if self.options.dry_run {
@@ -250,7 +258,7 @@ impl Sweep<'_> {
         let needless = match (&outcome, &last) {
             (Ok(EvictOutcome::Kept(_)), Some(last)) => Some(last),
             (Err(error), Some(last))
-                if last::is_still_there(self.provider, &victim.scope, last, error).await =>
+                if last_snapshot::is_still_there(self.provider, &victim.scope, last, error).await =>
             {
                 Some(last)
             }
@@ -269,17 +277,17 @@ impl Sweep<'_> {
             Err(error) => self.report.fails(&victim.scope, &error, victim.snapshot),
         }
         if let Some(last) = needless {
-            last::discard(last, self.options);
+            last_snapshot::discard(last, self.options);
             // It may have been the only line that knew the folder.
             self.is_noted = false;
         }
     }
 
     /// GCP-6.
-    async fn last_snapshot(&mut self, scope: &Scope) -> Result<Option<last::Last>> {
+    async fn last_snapshot(&mut self, scope: &Scope) -> Result<Option<LastSnapshot>> {
         let (is_first, stop) = (!self.is_noted, &self.control.stop);
         self.is_noted |= self.options.snapshot_to.is_some() && scope.kind.is_durable();
-        last::snapshot(self.provider, scope, is_first, self.options, self.now, stop).await
+        last_snapshot::snapshot(self.provider, scope, is_first, self.options, self.now, stop).await
     }
 }
 

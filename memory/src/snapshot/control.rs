@@ -1,4 +1,4 @@
-//! How far a long operation is, and how it is told to stop.
+//! Progress of a long operation, and how to stop it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use memory_core::{Error, ErrorKind, Result, Retry};
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -36,19 +36,19 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Calls this now and then, at the latest after each scope; it should return at once.
+    /// Calls `show` now and then, at the latest after each scope; it should return at once.
     #[must_use]
     pub fn with_progress(mut self, show: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.show = Some(Arc::new(show));
         self
     }
 
-    /// Ends the operation soon: with `unavailable`, whatever was done whole before.
+    /// Ends the operation soon, with `unavailable`; what was completed before stays.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was told to end.
+    /// Whether it was asked to stop.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
@@ -61,12 +61,12 @@ impl Control {
     }
 
     /// # Errors
-    /// `unavailable` once it was told to end.
+    /// `unavailable` once it was asked to stop.
     pub(super) fn go_on(&self) -> Result<()> {
         if self.is_stopped() {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "it was stopped; what is done whole stays, and running it again goes on",
+                "it was stopped; what was completed stays, and running it again continues",
             )
             .with_retry(Retry::Now)
             .with_detail("stopped", true));

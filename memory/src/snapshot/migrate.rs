@@ -1,4 +1,4 @@
-//! Moving from one store to another.
+//! Migrating from one store to another.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,17 +10,20 @@ use memory_core::{
 };
 use serde::Serialize;
 
-use super::age::Ages;
-use super::apply::{OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
-use super::buried::{Buried, carry};
 use super::control::{Control, Progress};
-use super::digest::{EntriesDigest, EntriesHash, skipped_in, without_feed};
-use super::extra::Extras;
+use super::format::digest::{EntriesDigest, EntriesHash, skipped_in, without_feed};
 use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
 use super::scopes::{Found, Walk};
-use super::stream::next;
+use super::target::apply::{
+    OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step,
+};
+use super::target::last_use::Ages;
+use super::target::only_in_target::OnlyInTarget;
+use super::target::tombstones::{ScopeTombstones, carry};
+use crate::setters::setters;
+use crate::stream::next;
 
-/// What is moved, and over what.
+/// What is migrated, and what may be replaced.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MigrateOptions {
@@ -37,43 +40,21 @@ pub struct MigrateOptions {
 }
 
 impl MigrateOptions {
-    /// Sets what happens to what is different.
-    #[must_use]
-    pub fn with_on_different(mut self, on_different: OnDifferent) -> Self {
-        self.on_different = on_different;
-        self
-    }
-
-    /// Limits it to a tenant.
-    #[must_use]
-    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
-        self.tenant = tenant;
-        self
-    }
-
-    /// Limits it to a scope.
-    #[must_use]
-    pub fn with_scope(mut self, scope: Option<Scope>) -> Self {
-        self.scope = scope;
-        self
-    }
-
-    /// Writes nothing.
-    #[must_use]
-    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Removes scopes that the target alone holds.
-    #[must_use]
-    pub fn with_delete_extra(mut self, delete_extra: bool) -> Self {
-        self.delete_extra = delete_extra;
-        self
+    setters! {
+        /// Sets what happens to a facet that differs.
+        with_on_different(on_different: OnDifferent);
+        /// Limits it to a tenant.
+        with_tenant(tenant: Option<TenantId>);
+        /// Limits it to a scope.
+        with_scope(scope: Option<Scope>);
+        /// Writes nothing.
+        with_dry_run(dry_run: bool);
+        /// Removes scopes that the target alone holds.
+        with_delete_extra(delete_extra: bool);
     }
 }
 
-/// What a move did, or would do.
+/// What a migration did, or would do.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct MigrateReport {
@@ -81,9 +62,9 @@ pub struct MigrateReport {
     pub dry_run: bool,
     /// Scopes that were looked at.
     pub scopes: u64,
-    /// They, by what became of their entries.
+    /// These scopes by what happened to their entries.
     pub entries: FacetReport,
-    /// They, by what became of their databases.
+    /// These scopes by what happened to their databases.
     pub databases: FacetReport,
     /// Records stored.
     pub records: u64,
@@ -92,26 +73,26 @@ pub struct MigrateReport {
     /// How many facets of scopes differ after they were copied, since one side was written to meanwhile or does not keep
     /// what it is given.
     pub mismatched: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub mismatched_scopes: Vec<ScopeNote>,
     /// How many scopes hold something else in the target.
     pub conflicts: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub conflicting_scopes: Vec<Scope>,
     /// How many scopes hold something else in the target and were left as they are, as was chosen.
     pub kept: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub kept_scopes: Vec<Scope>,
-    /// How many scopes the target alone holds something in, of what is moved; `None`: nobody looked, since the target does
-    /// not list its tenants.
+    /// How many scopes only the target holds something in, of what is migrated; `None`: unknown, since the target does not
+    /// list its tenants.
     pub only_in_target: Option<u64>,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub only_in_target_scopes: Vec<Scope>,
-    /// How many of them are gone now, as was asked for, or would be.
+    /// How many of them were deleted, as requested, or would be.
     pub deleted_extra: u64,
     /// How many facets of scopes could not be read or taken; nothing of them was changed.
     pub failed: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub failed_scopes: Vec<ScopeNote>,
     /// Records left out since the target has forgotten what they say.
     pub forgotten_records: u64,
@@ -120,7 +101,7 @@ pub struct MigrateReport {
 }
 
 impl MigrateReport {
-    /// Whether everything that was asked for is in the target, as it is in the source. What else is there is told in
+    /// Whether everything that was asked for is in the target, as it is in the source. What else is there is reported in
     /// `only_in_target`.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -131,11 +112,17 @@ impl MigrateReport {
 /// Copies every durable scope of one store into another. The source is only read.
 ///
 /// # Behavior
-/// - SNP-21 to SNP-24, and SNP-1, SNP-2, SNP-14 to SNP-19 of snapshots and restoring.
+/// - SNP-21: Scopes are copied one by one, as a snapshot and its restore would copy them; the source is only read.
+/// - SNP-22: Running it again resumes it: what is the same on both sides is left alone.
+/// - SNP-23: After each facet is copied, the target is compared with the source, and a difference is listed.
+/// - SNP-24: Scopes that only the target holds are counted and named, and removed only on request, after all else is copied.
+/// - SNP-1, SNP-2, SNP-14 to SNP-19: What is copied, and how it is stored, follows the rules of [`write()`](super::write())
+///   and [`restore`](super::restore).
 ///
 /// # Errors
 /// `conflict` for scopes that hold something else in the target; `capability_unsupported` for a store that cannot take a
-/// scope whole, for a source that does not list its tenants, and for such a target where extra scopes are to go; `unavailable`, as the stores fail and where it was stopped.
+/// scope whole, for a source that does not list its tenants, and for such a target where extra scopes are to be removed;
+/// `unavailable`, as the stores fail and where it was stopped.
 pub async fn migrate(
     from: &dyn Provider,
     to: &dyn Provider,
@@ -195,7 +182,7 @@ impl Moving<'_> {
             self.control.go_on()?;
             let mut what = Vec::new();
             let (mut conflicts, mut kept) = (false, false);
-            let mut buried = Buried::of(self.to, &found.scope).await?;
+            let mut buried = ScopeTombstones::of(self.to, &found.scope).await?;
             if let Some(at) = buried.whole {
                 buried.source_is_before = ages.is_before(&found.scope, at).await?;
             }
@@ -245,7 +232,7 @@ impl Moving<'_> {
     }
 
     fn tells_extra(&self) -> bool {
-        Extras::can_be_told(self.to, self.options.tenant.as_ref(), self.options.scope.as_ref())
+        OnlyInTarget::can_be_told(self.to, self.options.tenant.as_ref(), self.options.scope.as_ref())
     }
 
     /// SNP-24.
@@ -254,7 +241,8 @@ impl Moving<'_> {
             return Ok(());
         }
         let MigrateOptions { tenant, scope, delete_extra, dry_run, .. } = self.options;
-        let mut extras = Extras::new((self.from, self.to), tenant.as_ref(), scope.as_ref(), self.control);
+        let mut extras =
+            OnlyInTarget::new((self.from, self.to), tenant.as_ref(), scope.as_ref(), self.control);
         let mut found = Notes::default();
         while let Some(scope) = extras.next(*delete_extra && !dry_run).await? {
             found.add(scope);
@@ -269,7 +257,7 @@ impl Moving<'_> {
         &self,
         scope: &Scope,
         source: &dyn Backend,
-        buried: &Buried,
+        buried: &ScopeTombstones,
     ) -> Result<(EntriesDigest, u64)> {
         let hash = Arc::new(Mutex::new(Passed::default()));
         let mut records: RecordStream = Box::pin(Digested {
@@ -287,7 +275,7 @@ impl Moving<'_> {
     async fn entries(
         &self,
         found: &Found,
-        buried: &Buried,
+        buried: &ScopeTombstones,
         applies: bool,
         report: &mut MigrateReport,
         lists: &mut Lists,
@@ -345,7 +333,7 @@ impl Moving<'_> {
     async fn sql(
         &self,
         found: &Found,
-        buried: &Buried,
+        buried: &ScopeTombstones,
         applies: bool,
         report: &mut MigrateReport,
         lists: &mut Lists,
@@ -435,7 +423,7 @@ impl Passed {
 /// Records that are digested as the target takes them.
 struct Digested {
     records: RecordStream,
-    buried: Buried,
+    buried: ScopeTombstones,
     hash: Arc<Mutex<Passed>>,
     control: Control,
 }
@@ -463,7 +451,7 @@ impl Stream for Digested {
     }
 }
 
-/// Most of what a dump says it cannot hold that is told of one scope.
+/// Most omissions of a dump that are reported for one scope.
 const MAX_TOLD: usize = 1_000;
 
 /// A dump whose word about what it cannot hold is kept.

@@ -29,36 +29,27 @@
 //! # }
 //! ```
 
-mod age;
-mod apply;
-mod buried;
 mod control;
-mod digest;
-mod extra;
 mod file;
 mod format;
-mod ledger;
 mod migrate;
-mod records;
 mod report;
 mod restore;
 mod rewrite;
-mod scan;
 mod scopes;
-mod sections;
-mod stream;
+mod target;
 mod write;
 
 pub use control::{Control, Progress};
-pub use digest::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
-pub use file::{FileOptions, NewFile, to_file};
+pub use file::{FileOptions, Ledger, LedgerEntry, NewFile, to_file};
 pub(crate) use file::{clean_last, is_under_way, last_name};
-pub use format::{MAX_LINE_BYTES, VERSION};
-pub use ledger::{Ledger, LedgerEntry};
+pub use format::digest::{EntriesDigest, SqlDigest, entries_digest, sql_digest};
+pub use format::lines::{MAX_LINE_BYTES, VERSION};
+pub use format::scanner::check;
 pub use migrate::{MigrateOptions, MigrateReport, migrate};
 pub use report::{FacetReport, NotCarried, ScopeNote};
-pub use restore::{OnDifferent, RestoreOptions, RestoreReport, restore};
+pub use restore::{RestoreOptions, RestoreReport, restore};
 pub(crate) use rewrite::{Held, holds, rewrite};
-pub use scan::check;
 pub(crate) use scopes::Holding;
+pub use target::apply::OnDifferent;
 pub use write::{SnapshotOptions, SnapshotReport, write};

@@ -10,19 +10,20 @@ use memory_core::{
 };
 use serde::Serialize;
 
-use super::apply::{Step, Target, conflict, database, is_of_the_scope, put_database, sql_step};
-use super::buried::Buried;
 use super::control::Control;
-use super::digest::{EntriesDigest, EntriesHash, SqlDigest};
-use super::format::Section;
+use super::format::digest::{EntriesDigest, EntriesHash, SqlDigest};
+use super::format::lines::Section;
+use super::format::scanner::{Item, Scanner};
 use super::report::{FacetReport, NotCarried, Notes, ScopeNote};
-use super::scan::{Item, Scanner};
-use super::sections::{Beside, Dump, File, Records, lock};
+use super::target::apply::{
+    OnDifferent, Step, Target, conflict, database, is_of_the_scope, put_database, sql_step,
+};
+use super::target::streams::{Beside, Dump, File, Records, lock};
+use super::target::tombstones::ScopeTombstones;
+use crate::setters::setters;
 use crate::system::SystemClock;
 
-pub use super::apply::OnDifferent;
-
-/// What is restored, and over what.
+/// What is restored, and what may be replaced.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
@@ -39,39 +40,17 @@ pub struct RestoreOptions {
 }
 
 impl RestoreOptions {
-    /// Sets what happens to what is different.
-    #[must_use]
-    pub fn with_on_different(mut self, on_different: OnDifferent) -> Self {
-        self.on_different = on_different;
-        self
-    }
-
-    /// Limits it to a tenant.
-    #[must_use]
-    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
-        self.tenant = tenant;
-        self
-    }
-
-    /// Limits it to a scope.
-    #[must_use]
-    pub fn with_scope(mut self, scope: Option<Scope>) -> Self {
-        self.scope = scope;
-        self
-    }
-
-    /// Writes nothing.
-    #[must_use]
-    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Sets what counts as now.
-    #[must_use]
-    pub fn with_now(mut self, now: Option<Timestamp>) -> Self {
-        self.now = now;
-        self
+    setters! {
+        /// Sets what happens to a facet that differs.
+        with_on_different(on_different: OnDifferent);
+        /// Limits it to a tenant.
+        with_tenant(tenant: Option<TenantId>);
+        /// Limits it to a scope.
+        with_scope(scope: Option<Scope>);
+        /// Writes nothing.
+        with_dry_run(dry_run: bool);
+        /// Sets what counts as now.
+        with_now(now: Option<Timestamp>);
     }
 
     fn takes(&self, scope: &Scope) -> bool {
@@ -90,31 +69,31 @@ pub struct RestoreReport {
     pub taken_at: Option<Timestamp>,
     /// Scopes of the snapshot that were looked at.
     pub scopes: u64,
-    /// They, by what became of their entries.
+    /// These scopes by what happened to their entries.
     pub entries: FacetReport,
-    /// They, by what became of their databases.
+    /// These scopes by what happened to their databases.
     pub databases: FacetReport,
     /// Records stored.
     pub records: u64,
     /// How many scopes hold something else; they are restored only where that was chosen.
     pub conflicts: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub conflicting_scopes: Vec<Scope>,
     /// How many scopes hold something else and were left as they are, as was chosen.
     pub kept: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub kept_scopes: Vec<Scope>,
     /// How many scopes the snapshot names without having them.
     pub skipped: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub skipped_scopes: Vec<ScopeNote>,
     /// How many facets of scopes the target did not take; nothing of them was changed.
     pub failed: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub failed_scopes: Vec<ScopeNote>,
     /// How many scopes were left as they are since they were forgotten after the snapshot was taken.
     pub forgotten: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub forgotten_scopes: Vec<Scope>,
     /// Records left out of others since their keys were.
     pub forgotten_records: u64,
@@ -123,19 +102,29 @@ pub struct RestoreReport {
 }
 
 impl RestoreReport {
-    /// Whether everything that was asked for is there now.
+    /// Whether everything that was asked for is there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.conflicts == 0 && self.skipped == 0 && self.failed == 0 && self.not_carried.is_empty()
     }
 }
 
-/// Takes a snapshot into a store.
+/// Restores a snapshot into a store.
 ///
 /// Reads the whole file before it writes, and again as it does. Holds a thread of the executor while it reads and digests.
 ///
 /// # Behavior
-/// - SNP-11 to SNP-20.
+/// - SNP-11: A file that is truncated, reordered, changed in any bit or not of this format is `corrupt`.
+/// - SNP-12: The whole file is read and checked before anything is written, and again as it is applied.
+/// - SNP-13: Nothing in a file makes a reader use more memory than one line and what the import holds.
+/// - SNP-14: The entries of a scope are stored in one transaction, and so is its SQL database.
+/// - SNP-15: An empty facet is filled, and one that already holds the same is left alone; otherwise the caller chooses.
+/// - SNP-16: Restoring again changes nothing; a restore that was stopped or killed continues when it is run again.
+/// - SNP-17: Entries keep value, metadata, source, text, times, expiry, access count and vectors, and in a scope that was
+///   never written their versions.
+/// - SNP-18: What the target cannot take is listed by scope, and the rest is restored.
+/// - SNP-19: A SQL database is replaced in one transaction.
+/// - SNP-20: A restore can be limited to a tenant or a scope; a dry run writes nothing.
 ///
 /// # Errors
 /// `corrupt` for what is no snapshot; `conflict` for scopes that hold something else; `capability_unsupported` for a store
@@ -248,7 +237,11 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                 Between::Scope(scope) => scope,
             };
             let judged = pass != Pass::Check && self.options.takes(&scope);
-            let buried = if judged { Buried::of(self.provider, &scope).await? } else { Buried::default() };
+            let buried = if judged {
+                ScopeTombstones::of(self.provider, &scope).await?
+            } else {
+                ScopeTombstones::default()
+            };
             let read = match self.read_scope(scope, pass, &buried)? {
                 Met::Skipped(note) => {
                     if self.options.takes(&note.scope) {
@@ -354,7 +347,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
     }
 
     /// Reads a scope to its end and checks it.
-    fn read_scope(&self, scope: Scope, pass: Pass, buried: &Buried) -> Result<Met> {
+    fn read_scope(&self, scope: Scope, pass: Pass, buried: &ScopeTombstones) -> Result<Met> {
         let mut file = lock(&self.file);
         let has_sql = file.header.sections.contains(&Section::Sql);
         let mut read = Read {
@@ -399,7 +392,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         &self,
         scope: &Scope,
         (entries, sql): (Step, Step),
-        (buried, later): (&Buried, Vec<Record>),
+        (buried, later): (&ScopeTombstones, Vec<Record>),
         report: &mut RestoreReport,
         lists: &mut Lists,
         what: &mut Vec<String>,
@@ -442,7 +435,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         &self,
         scope: &Scope,
         step: Step,
-        buried: &Buried,
+        buried: &ScopeTombstones,
         later: Vec<Record>,
     ) -> Result<ImportOutcome> {
         let records = Records::of(&self.file, self.control);

@@ -7,11 +7,12 @@ use std::path::Path;
 use memory_core::{EraseTarget, Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::digest::{EntriesHash, hex};
-use super::file::{self, Draft, Place, sync_folder};
-use super::format::{End, Frame, ScopeEnd};
-use super::scan::{Item, Scanner};
+use super::file::place::{Draft, Place, sync_folder, unwritten as file_unwritten};
+use super::format::digest::EntriesHash;
+use super::format::lines::{End, Frame, ScopeEnd};
+use super::format::scanner::{Item, Scanner};
 use super::write::unwritten;
+use crate::hex::hex;
 
 /// What a snapshot holds of a target, or held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub(crate) fn holds(path: &Path, target: &EraseTarget) -> Result<Held> {
 }
 
 /// Puts a snapshot without the target in the place of one that holds it, whole or not at all, or removes one that holds
-/// nothing else. The moment at which it was taken stays.
+/// nothing else. The time at which it was taken stays.
 ///
 /// # Errors
 /// As [`check`](super::check); `unavailable` where it cannot be written.
@@ -78,12 +79,12 @@ pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
     match held {
         Held::Nothing => {}
         Held::All => {
-            fs::remove_file(path).map_err(file::unwritten(path))?;
+            fs::remove_file(path).map_err(file_unwritten(path))?;
             sync_folder(&place.folder)?;
         }
         Held::Some { .. } => {
             let written = out.into_inner().map_err(std::io::IntoInnerError::into_error);
-            written.and_then(|file| file.sync_all()).map_err(file::unwritten(path))?;
+            written.and_then(|file| file.sync_all()).map_err(file_unwritten(path))?;
             draft.name(&place)?;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memory_core::limits::MAX_PAGE;
 use memory_core::sql::SqlScopesQuery;
-use memory_core::{Cursor, Moment, Provider, Result, Scope, ScopesQuery, TenantId};
+use memory_core::{Cursor, Provider, ReadSnapshot, Result, Scope, ScopesQuery, TenantId};
 
 /// A scope that holds something.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ struct Side {
 pub(super) struct Walk<'a> {
     provider: &'a dyn Provider,
     /// Where entries are read as of.
-    moment: Option<Arc<dyn Moment>>,
+    as_of: Option<Arc<dyn ReadSnapshot>>,
     /// The one tenant that is asked for.
     only_tenant: Option<TenantId>,
     only_scope: Option<Scope>,
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(provider: &'a dyn Provider, tenant: Option<&TenantId>, scope: Option<&Scope>) -> Self {
         Self {
             provider,
-            moment: None,
+            as_of: None,
             only_tenant: scope.map(|scope| &scope.tenant).or(tenant).cloned(),
             only_scope: scope.cloned(),
             has_looked: false,
@@ -79,8 +79,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks through the entries of this moment.
-    pub(super) fn at(mut self, moment: Option<Arc<dyn Moment>>) -> Self {
-        self.moment = moment;
+    pub(super) fn at(mut self, as_of: Option<Arc<dyn ReadSnapshot>>) -> Self {
+        self.as_of = as_of;
         self
     }
 
@@ -140,9 +140,9 @@ impl<'a> Walk<'a> {
         if self.tenants.is_empty() && !self.no_more_tenants {
             let mut page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
             self.no_more_tenants = page.len() < MAX_PAGE;
-            if let Some(moment) = &self.moment {
+            if let Some(as_of) = &self.as_of {
                 // Some may have nothing any more, and some have databases alone.
-                let then = moment.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
+                let then = as_of.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
                 self.no_more_tenants &= then.len() < MAX_PAGE;
                 page.extend(then);
                 page.sort();
@@ -161,8 +161,8 @@ impl<'a> Walk<'a> {
         let Some(backend) = self.provider.backend() else { return Ok(()) };
         while self.entries.page.is_empty() && !self.entries.ended {
             let query = ScopesQuery::default().with_limit(MAX_PAGE).with_cursor(self.entries.cursor.take());
-            let page = match &self.moment {
-                Some(moment) => moment.scopes(tenant, query).await?,
+            let page = match &self.as_of {
+                Some(as_of) => as_of.scopes(tenant, query).await?,
                 None => backend.scopes(tenant, query).await?,
             };
             let scopes = page.scopes.into_iter().map(|info| (info.scope, info.bytes));

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memory_core::limits::MAX_PAGE;
 use memory_core::{
-    Clock as _, Error, ErrorKind, Moment, Provider, Record, Result, Retry, Scope, TenantId, Timestamp,
+    Clock as _, Error, ErrorKind, Provider, ReadSnapshot, Record, Result, Retry, Scope, TenantId, Timestamp,
     TombstonesOf,
 };
 use serde::Serialize;
@@ -14,18 +14,20 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::control::{Control, Progress};
-use super::digest::{SqlHash, hex, line_of, skipped_in, without_feed};
-use super::format::{
+use super::format::digest::{SqlHash, line_of, skipped_in, without_feed};
+use super::format::lines::{
     End, Frame, Header, MAX_LINE_BYTES, MAX_NOT_CARRIED, SQL, SQL_BASE64, ScopeEnd, ScopeSkipped, Section,
     SqlBegin, TakenAt, VERSION, WITHOUT_TOMBSTONES,
 };
-use super::records::Passed;
+use super::format::records::Passed;
 use super::report::{NotCarried, Notes, ScopeNote};
 use super::scopes::{Found, Walk};
-use super::stream::next;
+use crate::hex::hex;
+use crate::setters::setters;
+use crate::stream::next;
 use crate::system::SystemClock;
 
-/// Lines between two words to whoever watches.
+/// Lines between two progress reports.
 const SHOW_EVERY: u64 = 1_024;
 
 /// What a snapshot holds.
@@ -43,36 +45,19 @@ pub struct SnapshotOptions {
 }
 
 impl SnapshotOptions {
-    /// Limits it to a tenant.
-    #[must_use]
-    pub fn with_tenant(mut self, tenant: Option<TenantId>) -> Self {
-        self.tenant = tenant;
-        self
-    }
-
-    /// Limits it to a scope.
-    #[must_use]
-    pub fn with_scope(mut self, scope: Option<Scope>) -> Self {
-        self.scope = scope;
-        self
-    }
-
-    /// Sets how large a scope may be.
-    #[must_use]
-    pub fn with_max_scope_bytes(mut self, bytes: Option<u64>) -> Self {
-        self.max_scope_bytes = bytes;
-        self
-    }
-
-    /// Sets when it was taken.
-    #[must_use]
-    pub fn with_taken_at(mut self, at: Option<Timestamp>) -> Self {
-        self.taken_at = at;
-        self
+    setters! {
+        /// Limits it to a tenant.
+        with_tenant(tenant: Option<TenantId>);
+        /// Limits it to a scope.
+        with_scope(scope: Option<Scope>);
+        /// Sets how large a scope may be.
+        with_max_scope_bytes(max_scope_bytes: Option<u64>);
+        /// Sets when it was taken.
+        with_taken_at(taken_at: Option<Timestamp>);
     }
 }
 
-/// What a snapshot came to.
+/// The result of a snapshot.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SnapshotReport {
@@ -92,7 +77,7 @@ pub struct SnapshotReport {
     pub sha256: String,
     /// How many scopes are not in it.
     pub skipped: u64,
-    /// They, the first thousand.
+    /// The first thousand of them.
     pub skipped_scopes: Vec<ScopeNote>,
     /// Of which scopes a database is in it but for a part: the first thousand.
     pub not_carried: Vec<NotCarried>,
@@ -144,7 +129,15 @@ struct Out<'w, W> {
 /// Holds a thread of the executor while it writes and digests; give it a file or a pipe that takes bytes quickly.
 ///
 /// # Behavior
-/// - SNP-1 to SNP-7, SNP-9.
+/// - SNP-1: Every agent's and user's scope that holds live entries or has a SQL database is in the snapshot or named as
+///   skipped; run scopes are never included.
+/// - SNP-2: Without a tenant, all tenants are included.
+/// - SNP-3: The entries of all scopes are as of one moment if the store serves read snapshots.
+/// - SNP-4: A scope that is larger than `max_scope_bytes` is skipped with `too_large`.
+/// - SNP-5: A scope whose content the store cannot read is skipped with its error; any other failure ends the snapshot.
+/// - SNP-6: What the dump of a database cannot hold is listed with its scope, in the file and in the report.
+/// - SNP-7: Memory is bounded whatever the store holds.
+/// - SNP-9: Two snapshots of a store that was not used in between differ only in their header and in the overall digest.
 ///
 /// # Errors
 /// `capability_unsupported` for a store without the two facets, or without a list of tenants where none is named;
@@ -168,7 +161,7 @@ pub async fn write<W: Write + Send>(
     }
     // Before what is read, so that what is forgotten meanwhile counts as forgotten after the copy.
     let created_at = options.taken_at.unwrap_or_else(|| SystemClock.now());
-    let moment = if capabilities.moment { Some(from.moment().await?) } else { None };
+    let as_of = if capabilities.read_snapshot { Some(from.read_snapshot().await?) } else { None };
     let of = match (&options.scope, &options.tenant) {
         (Some(scope), _) => TombstonesOf::Scope(scope.clone()),
         (None, Some(tenant)) => TombstonesOf::Tenant(tenant.clone()),
@@ -183,7 +176,7 @@ pub async fn write<W: Write + Send>(
         provider: from.name().to_owned(),
         sections,
         sql_dialect: capabilities.sql_dialect,
-        consistency: if moment.is_some() { TakenAt::Entries } else { TakenAt::PerScope },
+        consistency: if as_of.is_some() { TakenAt::Entries } else { TakenAt::PerScope },
         tenant: options.scope.as_ref().map(|scope| &scope.tenant).or(options.tenant.as_ref()).cloned(),
     };
     let mut out = Out {
@@ -203,12 +196,12 @@ pub async fn write<W: Write + Send>(
     }
     let (mut end, mut databases) = (End::default(), 0);
     let (mut skipped, mut not_carried) = (Notes::default(), Notes::default());
-    let mut walk = Walk::new(from, options.tenant.as_ref(), options.scope.as_ref()).at(moment.clone());
+    let mut walk = Walk::new(from, options.tenant.as_ref(), options.scope.as_ref()).at(as_of.clone());
     while let Some(found) = walk.next().await? {
         out.scope = Sha256::new();
         out.scope_bytes = 0;
         out.frame(&Frame::Scope(found.scope.clone()))?;
-        match out.scope_lines(from, moment.as_deref(), &found, control).await {
+        match out.scope_lines(from, as_of.as_deref(), &found, control).await {
             Ok(counts) => {
                 let (sha256, bytes) = (hex(out.scope.clone()), out.scope_bytes);
                 let Counts { entries, vectors, sql_lines, not_carried: what } = counts;
@@ -268,7 +261,7 @@ impl<W: Write + Send> Out<'_, W> {
     async fn scope_lines(
         &mut self,
         from: &dyn Provider,
-        moment: Option<&dyn Moment>,
+        as_of: Option<&dyn ReadSnapshot>,
         found: &Found,
         control: &Control,
     ) -> std::result::Result<Counts, Trouble> {
@@ -278,8 +271,8 @@ impl<W: Write + Send> Out<'_, W> {
         if let Some(backend) = from.backend() {
             let mut passed = Passed::default();
             if found.entries.is_some() {
-                let mut records = match moment {
-                    Some(moment) => moment.export_scope(&found.scope).await?,
+                let mut records = match as_of {
+                    Some(as_of) => as_of.export_scope(&found.scope).await?,
                     None => backend.export_scope(&found.scope).await?,
                 };
                 while let Some(record) = next(&mut records).await {

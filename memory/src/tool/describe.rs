@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::answer::{Budget, text};
-use super::ops::{Describe, ListScopes, ToolOp};
-use super::{DEFAULT_SCOPE, MemoryTool};
+use super::memory_tool::MemoryTool;
+use super::ops::{DEFAULT_SCOPE, Describe, ListScopes, ToolOp};
 
 impl MemoryTool {
     pub(super) async fn list_scopes(&self, op: ListScopes) -> Result<String> {

@@ -18,7 +18,7 @@ use super::suggest::nearest;
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
 /// Well above the fields of any operation.
 const MAX_FIELDS: usize = 64;
-/// Other names of fields, kept for those who sent them before: operations that have the field, other name, name.
+/// Aliases of fields, accepted for older callers: the operations that have the field, alias, name.
 const OTHER_NAMES: &[(&[ToolOp], &str, &str)] = &[(&[ToolOp::SqlExec, ToolOp::SqlQuery], "statement", "sql")];
 /// Of longer names and messages this much of each end goes into an answer.
 const MAX_SHOWN_BYTES: usize = 200;

@@ -10,8 +10,8 @@ use memory_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::MemoryTool;
 use super::answer::{Budget, EntryAnswer, Row, capped, text};
+use super::memory_tool::MemoryTool;
 use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, ToolOp, TtlWord, Update};
 use crate::drift::Guarded;
 

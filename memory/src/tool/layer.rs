@@ -9,9 +9,9 @@ use memory_core::{Error, Result};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::MemoryTool;
 use super::answer::{Budget, raw, text};
 use super::kv::check_count;
+use super::memory_tool::MemoryTool;
 use super::ops::{Add, Event, Forget, ListFacts, Recall, ToolOp};
 
 /// What became of words that were handed over.

@@ -8,6 +8,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// The scope of a call that names none.
+pub const DEFAULT_SCOPE: ScopeKind = ScopeKind::Agent;
+
 macro_rules! operations {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal: $fields:ty;)*) => {
         /// An operation of the Memory tool.
@@ -91,145 +94,186 @@ pub(super) enum TtlWord {
     Never,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Get {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Name of the entry: 1 to 1,024 bytes.
-    pub(super) key: String,
+/// The fields of each operation besides `scope`, which all of them take. Unknown fields are refused.
+macro_rules! fields {
+    ($($name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* })*) => {$(
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            /// Whose memory; default `agent`.
+            pub(super) scope: Option<ScopeKind>,
+            $($(#[$about])* pub(super) $field: $type,)*
+        }
+    )*};
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Set {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Name of the entry: 1 to 1,024 bytes.
-    pub(super) key: String,
-    /// Any JSON value; kept exactly as written.
-    #[schemars(with = "serde_json::Value")]
-    pub(super) value: Json,
-    /// Lifetime in seconds, above 0.
-    pub(super) ttl_seconds: Option<f64>,
-    /// `keep` (default) leaves the expiry as it is, `never` clears it.
-    pub(super) ttl: Option<TtlWord>,
-    /// Flat labels (boolean, number, string) that filters can ask about.
-    pub(super) metadata: Option<Metadata>,
-    /// Where it comes from, as `chat` or `tool:web`.
-    pub(super) source: Option<String>,
-    /// Text to search instead of the value's own words.
-    pub(super) text: Option<String>,
-    /// Only if this version is stored now.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) if_version: Option<u64>,
-    /// Only if no entry is stored now.
-    pub(super) if_absent: Option<bool>,
-}
+fields! {
+    Get {
+        /// Name of the entry: 1 to 1,024 bytes.
+        key: String,
+    }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Delete {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Name of the entry: 1 to 1,024 bytes.
-    pub(super) key: String,
-    /// Only if this version is stored now.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) if_version: Option<u64>,
-}
+    Set {
+        /// Name of the entry: 1 to 1,024 bytes.
+        key: String,
+        /// Any JSON value; kept exactly as written.
+        #[schemars(with = "serde_json::Value")]
+        value: Json,
+        /// Lifetime in seconds, above 0.
+        ttl_seconds: Option<f64>,
+        /// `keep` (default) leaves the expiry as it is, `never` clears it.
+        ttl: Option<TtlWord>,
+        /// Flat labels (boolean, number, string) that filters can ask about.
+        metadata: Option<Metadata>,
+        /// Where it comes from, as `chat` or `tool:web`.
+        source: Option<String>,
+        /// Text to search instead of the value's own words.
+        text: Option<String>,
+        /// Only if this version is stored now.
+        #[serde(default, deserialize_with = "whole")]
+        if_version: Option<u64>,
+        /// Only if no entry is stored now.
+        if_absent: Option<bool>,
+    }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct List {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Only keys that begin so.
-    pub(super) prefix: Option<String>,
-    /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
-    pub(super) filter: Option<Filter>,
-    /// list, facts: most of the page, default 100. update: elements that `push` keeps.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) limit: Option<usize>,
-    /// `next` of the page before.
-    pub(super) cursor: Option<String>,
-}
+    Delete {
+        /// Name of the entry: 1 to 1,024 bytes.
+        key: String,
+        /// Only if this version is stored now.
+        #[serde(default, deserialize_with = "whole")]
+        if_version: Option<u64>,
+    }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Search {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// What to look for, in plain words.
-    pub(super) query: String,
-    /// Default `auto`.
-    pub(super) mode: Option<SearchMode>,
-    /// Only keys that begin so.
-    pub(super) prefix: Option<String>,
-    /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
-    pub(super) filter: Option<Filter>,
-    /// Most hits; default 10.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) top_k: Option<usize>,
-    /// Leave out hits with a lower score, 0 to 1.
-    pub(super) threshold: Option<f64>,
-    /// Weights of the order: similarity, recency, frequency, source, half_life_seconds, source_weights, fusion.
-    pub(super) rank: Option<RankOptions>,
-    /// Near-duplicates: {"threshold":0.92,"policy":"drop"}; also merge, keep.
-    pub(super) dedup: Option<Dedup>,
-}
+    List {
+        /// Only keys that begin so.
+        prefix: Option<String>,
+        /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
+        filter: Option<Filter>,
+        /// list, facts: most of the page, default 100. update: elements that `push` keeps.
+        #[serde(default, deserialize_with = "whole")]
+        limit: Option<usize>,
+        /// `next` of the page before.
+        cursor: Option<String>,
+    }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Incr {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Name of the entry: 1 to 1,024 bytes.
-    pub(super) key: String,
-    /// What to add; default 1.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) by: Option<i64>,
-    /// Lifetime in seconds, above 0.
-    pub(super) ttl_seconds: Option<f64>,
-    /// `keep` (default) leaves the expiry as it is, `never` clears it.
-    pub(super) ttl: Option<TtlWord>,
-}
+    Search {
+        /// What to look for, in plain words.
+        query: String,
+        /// Default `auto`.
+        mode: Option<SearchMode>,
+        /// Only keys that begin so.
+        prefix: Option<String>,
+        /// Condition, as {"eq":["metadata.city","Oslo"]}; also ne, lt, lte, gt, gte, in, exists, and, or, not; fields metadata.NAME, source, created_at, updated_at, expires_at.
+        filter: Option<Filter>,
+        /// Most hits; default 10.
+        #[serde(default, deserialize_with = "whole")]
+        top_k: Option<usize>,
+        /// Leave out hits with a lower score, 0 to 1.
+        threshold: Option<f64>,
+        /// Weights of the order: similarity, recency, frequency, source, half_life_seconds, source_weights, fusion.
+        rank: Option<RankOptions>,
+        /// Near-duplicates: {"threshold":0.92,"policy":"drop"}; also merge, keep.
+        dedup: Option<Dedup>,
+    }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Update {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Name of the entry: 1 to 1,024 bytes.
-    pub(super) key: String,
-    /// Object to merge into the stored object, at every depth.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub(super) merge: Option<Json>,
-    /// Element to append to the stored list unless an equal one is there.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "serde_json::Value")]
-    pub(super) append: Option<Json>,
-    /// Element to append to the stored list; then the oldest are dropped until `limit` are left.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "serde_json::Value")]
-    pub(super) push: Option<Json>,
-    /// list, facts: most of the page, default 100. update: elements that `push` keeps.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) limit: Option<usize>,
-    /// Lifetime in seconds, above 0.
-    pub(super) ttl_seconds: Option<f64>,
-    /// `keep` (default) leaves the expiry as it is, `never` clears it.
-    pub(super) ttl: Option<TtlWord>,
-}
+    Incr {
+        /// Name of the entry: 1 to 1,024 bytes.
+        key: String,
+        /// What to add; default 1.
+        #[serde(default, deserialize_with = "whole")]
+        by: Option<i64>,
+        /// Lifetime in seconds, above 0.
+        ttl_seconds: Option<f64>,
+        /// `keep` (default) leaves the expiry as it is, `never` clears it.
+        ttl: Option<TtlWord>,
+    }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BulkInsert {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Entries to write, each with the fields of `set`.
-    pub(super) items: Vec<BulkItem>,
+    Update {
+        /// Name of the entry: 1 to 1,024 bytes.
+        key: String,
+        /// Object to merge into the stored object, at every depth.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+        merge: Option<Json>,
+        /// Element to append to the stored list unless an equal one is there.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(with = "serde_json::Value")]
+        append: Option<Json>,
+        /// Element to append to the stored list; then the oldest are dropped until `limit` are left.
+        #[serde(default, deserialize_with = "present")]
+        #[schemars(with = "serde_json::Value")]
+        push: Option<Json>,
+        /// list, facts: most of the page, default 100. update: elements that `push` keeps.
+        #[serde(default, deserialize_with = "whole")]
+        limit: Option<usize>,
+        /// Lifetime in seconds, above 0.
+        ttl_seconds: Option<f64>,
+        /// `keep` (default) leaves the expiry as it is, `never` clears it.
+        ttl: Option<TtlWord>,
+    }
+
+    BulkInsert {
+        /// Entries to write, each with the fields of `set`.
+        items: Vec<BulkItem>,
+    }
+
+    Add {
+        /// What was said: role, content; optional name and at (RFC 3339).
+        messages: Vec<Message>,
+        /// Extract facts (default true) or store the words as they are.
+        infer: Option<bool>,
+        /// Flat labels (boolean, number, string) that filters can ask about.
+        metadata: Option<Metadata>,
+    }
+
+    Recall {
+        /// What to look for, in plain words.
+        query: String,
+        /// Most hits; default 10.
+        #[serde(default, deserialize_with = "whole")]
+        top_k: Option<usize>,
+        /// Leave out hits with a lower score, 0 to 1.
+        threshold: Option<f64>,
+    }
+
+    ListFacts {
+        /// list, facts: most of the page, default 100. update: elements that `push` keeps.
+        #[serde(default, deserialize_with = "whole")]
+        limit: Option<usize>,
+        /// `next` of the page before.
+        cursor: Option<String>,
+    }
+
+    Event {
+        /// `event` of a pending `add`.
+        event: String,
+    }
+
+    Forget {
+        /// Ids of facts, as `recall` gave them.
+        ids: Option<Vec<String>>,
+        /// Forget every fact of the scope.
+        all: Option<bool>,
+    }
+
+    SqlStatement {
+        /// One SQL statement, with `?` or `$1` for arguments.
+        sql: String,
+        /// Values for the placeholders, in order.
+        #[schemars(with = "Option<Vec<serde_json::Value>>")]
+        args: Option<Vec<SqlValue>>,
+        /// A transaction that `sql_begin` named; default: the open one.
+        tx: Option<String>,
+    }
+
+    SqlTransaction {
+        /// A transaction that `sql_begin` named; default: the open one.
+        tx: Option<String>,
+    }
+
+    ListScopes {}
+
+    Describe {}
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -246,102 +290,6 @@ pub(super) struct BulkItem {
     #[serde(default, deserialize_with = "whole")]
     pub(super) if_version: Option<u64>,
     pub(super) if_absent: Option<bool>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Add {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// What was said: role, content; optional name and at (RFC 3339).
-    pub(super) messages: Vec<Message>,
-    /// Extract facts (default true) or store the words as they are.
-    pub(super) infer: Option<bool>,
-    /// Flat labels (boolean, number, string) that filters can ask about.
-    pub(super) metadata: Option<Metadata>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Recall {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// What to look for, in plain words.
-    pub(super) query: String,
-    /// Most hits; default 10.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) top_k: Option<usize>,
-    /// Leave out hits with a lower score, 0 to 1.
-    pub(super) threshold: Option<f64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListFacts {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// list, facts: most of the page, default 100. update: elements that `push` keeps.
-    #[serde(default, deserialize_with = "whole")]
-    pub(super) limit: Option<usize>,
-    /// `next` of the page before.
-    pub(super) cursor: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Event {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// `event` of a pending `add`.
-    pub(super) event: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Forget {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// Ids of facts, as `recall` gave them.
-    pub(super) ids: Option<Vec<String>>,
-    /// Forget every fact of the scope.
-    pub(super) all: Option<bool>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SqlStatement {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// One SQL statement, with `?` or `$1` for arguments.
-    pub(super) sql: String,
-    /// Values for the placeholders, in order.
-    #[schemars(with = "Option<Vec<serde_json::Value>>")]
-    pub(super) args: Option<Vec<SqlValue>>,
-    /// A transaction that `sql_begin` named; default: the open one.
-    pub(super) tx: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SqlTransaction {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-    /// A transaction that `sql_begin` named; default: the open one.
-    pub(super) tx: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListScopes {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Describe {
-    /// Whose memory; default `agent`.
-    pub(super) scope: Option<ScopeKind>,
 }
 
 /// A whole number, also where a client has no integers and writes `10.0`; exact up to 2^53 then.

@@ -8,9 +8,10 @@ use memory_core::{Error, ErrorKind, Result, Retry, ScopeKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::MemoryTool;
 use super::answer::{Budget, text};
+use super::memory_tool::MemoryTool;
 use super::ops::{SqlStatement, SqlTransaction, ToolOp};
+use super::transaction::OpenTransaction;
 
 /// Rows of a result, as many as fit.
 #[derive(Serialize)]
@@ -18,20 +19,6 @@ struct RowsAnswer {
     columns: Vec<Box<RawValue>>,
     rows: Vec<Box<RawValue>>,
     truncated: bool,
-}
-
-/// The transaction that statements of a scope run in where they name none.
-#[derive(Debug)]
-pub(super) struct OpenTransaction {
-    tx: TxId,
-    /// A call met it lost, and said so.
-    lost: bool,
-}
-
-impl OpenTransaction {
-    fn new(state: &TxState) -> Self {
-        Self { tx: state.tx.clone(), lost: false }
-    }
 }
 
 impl MemoryTool {

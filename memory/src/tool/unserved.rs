@@ -1,8 +1,9 @@
-//! What is said of an operation that the backend does not serve: which one does its work here, or who serves it.
+//! The refusal of an operation that the backend does not serve: it names an alternative here, or backends that serve it.
 
 use memory_core::{Error, ErrorKind, Retry};
 
-use super::{MemoryTool, ToolOp};
+use super::memory_tool::MemoryTool;
+use super::ops::ToolOp;
 
 /// Backends with entries and SQL.
 const STORES: &str = "sqlite or postgres";
@@ -18,7 +19,9 @@ impl MemoryTool {
             (ToolOp::Event, _) if capabilities.memory_layer => {
                 "nothing is pending by name here: look with `facts`".to_owned()
             }
-            (ToolOp::Forget, _) if capabilities.memory_layer => "what it was told it keeps".to_owned(),
+            (ToolOp::Forget, _) if capabilities.memory_layer => {
+                "it keeps every fact that it was given".to_owned()
+            }
             (_, Some(other)) if capabilities.memory_layer => format!(
                 "it keeps facts and no entries: use `{}` here, or have the operator bind a backend with entries, as {STORES}",
                 other.as_str()

@@ -1,7 +1,6 @@
 //! The worker process itself.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -18,14 +17,15 @@ use tokio::task::AbortHandle;
 
 use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, PART_BYTES, Reply, Request};
 use crate::memory::Memory;
+use crate::stream::next;
 
 /// Answers that may wait to be written.
 const QUEUE: usize = 256;
 /// Parts of a restore that may wait to be read.
 const PARTS: usize = 4;
 
-/// Bounds the address space of this process. What does not fit is refused to whoever asks for it; Rust's own
-/// allocations then end the process, which its parent starts again.
+/// Bounds the address space of this process. SQLite's allocations beyond it fail with an error; Rust's own end the
+/// process, which its parent starts again.
 ///
 /// # Errors
 /// `unavailable` where the system does not allow it; `capability_unsupported` where there is no such limit.
@@ -221,7 +221,7 @@ impl Server {
         let mut dump = dump.lock().await;
         let (mut part, mut bytes) = (Lines { lines: Vec::new(), end: false }, 0);
         while bytes < PART_BYTES {
-            match poll_fn(|cx| dump.as_mut().poll_next(cx)).await {
+            match next(&mut dump).await {
                 None => {
                     part.end = true;
                     break;
@@ -239,7 +239,7 @@ impl Server {
         Ok(part)
     }
 
-    /// Feeds a restore. One that has ended takes no more, and tells why itself.
+    /// Feeds a restore. One that has ended ignores further parts; its own reply says why.
     async fn part(&self, of: u64, lines: &[String]) -> Result<()> {
         let lines: Result<Vec<_>, _> = lines.iter().map(|line| STANDARD.decode(line)).collect();
         let lines = lines.map_err(|error| Error::invalid("a dump's line is no base64").with_source(error))?;

@@ -1,8 +1,8 @@
 //! The facet over the processes.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,16 +16,36 @@ use memory_core::sql::{
 };
 use memory_core::{Error, Result, RunContext, Scope, ScopeId, SqlFacet, TenantId};
 
-use super::SqlWorkers;
 use super::link::{Fate, Session, Worker};
+use super::options::WorkerOptions;
 use super::wire::{Call, Lines, PART_BYTES, Statement};
+use crate::stream::next;
 
 /// What an embedder may take before a statement runs.
 const EMBEDDING: Duration = Duration::from_secs(120);
 /// What a whole restore may take.
 const RESTORE: Duration = Duration::from_secs(24 * 3_600);
 
+/// The SQL facet, served by worker processes. They are started by the first call that needs them, which must run on a
+/// tokio runtime, and end when this is dropped.
+#[derive(Debug)]
+pub(super) struct SqlWorkers {
+    workers: Vec<Worker>,
+    options: Arc<WorkerOptions>,
+}
+
 impl SqlWorkers {
+    /// Starts nothing yet.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a number of processes out of range.
+    pub(super) fn new(options: WorkerOptions) -> Result<Self> {
+        options.check()?;
+        let options = Arc::new(options);
+        let workers = (0..options.processes).map(|_| Worker::new(Arc::clone(&options))).collect();
+        Ok(Self { workers, options })
+    }
+
     /// The process that a scope belongs to.
     fn of(&self, scope: &Scope) -> Result<&Worker> {
         let digest = scope.digest();
@@ -167,7 +187,7 @@ impl SqlFacet for SqlWorkers {
 async fn next_lines(dump: &mut DumpStream) -> (Result<Vec<String>>, bool) {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     while bytes < PART_BYTES {
-        match poll_fn(|cx| dump.as_mut().poll_next(cx)).await {
+        match next(dump).await {
             None => return (Ok(lines), true),
             Some(Err(error)) => return (Err(error), true),
             Some(Ok(line)) => {

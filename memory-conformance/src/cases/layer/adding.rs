@@ -7,7 +7,7 @@ use memory_core::layer::{AddOptions, AddStatus, FactId, Message, Role};
 use crate::case::cases;
 use crate::check::{CaseResult, Stop, check, expect_eq};
 use crate::cx::Cx;
-use crate::talk::{about, mentions, user};
+use crate::cx::conversation::{about, mentions, user};
 
 cases! {
     "layer.add.is-learned": [Layer], ["LAY-1"] => is_learned;
@@ -24,13 +24,13 @@ cases! {
 }
 
 async fn is_learned(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn("theremin").await?;
     talk.knows_only(&["theremin"], &[]).await
 }
 
 async fn several_messages(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let said = [
         Message::new(Role::User, about("theremin")),
         Message::new(Role::Assistant, "Good to know."),
@@ -43,7 +43,7 @@ async fn several_messages(cx: &Cx) -> CaseResult {
 }
 
 async fn many_adds(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let words = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
     talk.learn_all(&words).await?;
     talk.knows_only(&words, &[]).await
@@ -53,14 +53,14 @@ async fn sync_at_once(cx: &Cx) -> CaseResult {
     if !cx.capabilities().layer_sync {
         return Err(Stop::skipped("`layer_sync` is not advertised"));
     }
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let status = talk.add(&user(&about("theremin")), AddOptions::default()).await?;
     check!(matches!(status, AddStatus::Done(_)), "with `layer_sync` an add was told as {status:?}");
     talk.knows_only(&["theremin"], &[]).await
 }
 
 async fn names_its_facts(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn("sextant").await?;
     let before: BTreeSet<FactId> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
     let named = talk.told(&user(&about("theremin")), AddOptions::default()).await?;
@@ -77,7 +77,7 @@ async fn names_its_facts(cx: &Cx) -> CaseResult {
 }
 
 async fn ids_are_new(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.talk()?, cx.talk()?);
+    let (talk, other) = (cx.conversation()?, cx.conversation()?);
     let words = ["theremin", "sextant", "zeppelin"];
     let mut ids = talk.learn_all(&words).await?;
     ids.extend(other.learn_all(&words).await?);
@@ -87,7 +87,7 @@ async fn ids_are_new(cx: &Cx) -> CaseResult {
 }
 
 async fn nothing_worth_keeping(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     for nothing in ["...", "?!", "\u{2026}"] {
         let named = talk.told(&user(nothing), AddOptions::default()).await?;
         let facts = talk.facts().await?;
@@ -102,7 +102,7 @@ async fn nothing_worth_keeping(cx: &Cx) -> CaseResult {
 }
 
 async fn again(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     for _ in 0..3 {
         let named = talk.told(&user(&about("theremin")), AddOptions::default()).await?;
         talk.wait_for("theremin").await?;
@@ -116,7 +116,7 @@ async fn again(cx: &Cx) -> CaseResult {
 }
 
 async fn other_roles(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let said = [
         Message::new(Role::System, "You are a helpful assistant."),
         Message::new(Role::User, about("theremin")),
@@ -129,7 +129,7 @@ async fn other_roles(cx: &Cx) -> CaseResult {
 }
 
 async fn blank_beside(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let said = [
         Message::new(Role::Assistant, ""),
         Message::new(Role::User, about("theremin")),
@@ -143,7 +143,7 @@ async fn blank_beside(cx: &Cx) -> CaseResult {
 }
 
 async fn named_speaker(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let mut message = Message::new(Role::User, about("theremin"));
     message.name = Some("Zoë d'Arc, 2nd".to_owned());
     message.at = Some(cx.now());

@@ -6,7 +6,7 @@ use memory_core::{ErrorKind, Scope, ScopeId, ScopeKind};
 use crate::case::cases;
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind};
 use crate::cx::Cx;
-use crate::talk::{Talk, about, user};
+use crate::cx::conversation::{Conversation, about, user};
 
 cases! {
     "layer.event.comes-to-done": [Layer, LayerEvents], ["LAY-3", "LAY-4"] => comes_to_done;
@@ -18,7 +18,7 @@ cases! {
 }
 
 /// Says something and gives the event; skips the case where it is done at once.
-async fn pending(talk: &Talk<'_>, word: &str) -> CaseResult<EventId> {
+async fn pending(talk: &Conversation<'_>, word: &str) -> CaseResult<EventId> {
     match talk.add(&user(&about(word)), AddOptions::default()).await? {
         AddStatus::Pending(Some(event)) => Ok(event),
         AddStatus::Pending(None) => Err(Stop::failed("with `layer_events`, what is pending has no event")),
@@ -28,7 +28,7 @@ async fn pending(talk: &Talk<'_>, word: &str) -> CaseResult<EventId> {
 }
 
 async fn comes_to_done(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let event = pending(&talk, "theremin").await?;
     let ids = talk.done(&event).await?;
     let facts = talk.facts().await?;
@@ -45,7 +45,7 @@ async fn comes_to_done(cx: &Cx) -> CaseResult {
 }
 
 async fn asked_again(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let event = pending(&talk, "theremin").await?;
     let ids = talk.done(&event).await?;
     for _ in 0..3 {
@@ -57,7 +57,7 @@ async fn asked_again(cx: &Cx) -> CaseResult {
 }
 
 async fn each_its_own(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let (first, second) = (pending(&talk, "theremin").await?, pending(&talk, "sextant").await?);
     check!(first != second, "two adds have the same event");
     let (second, first) = (talk.done(&second).await?, talk.done(&first).await?);
@@ -65,37 +65,37 @@ async fn each_its_own(cx: &Cx) -> CaseResult {
     talk.knows_only(&["theremin", "sextant"], &[]).await
 }
 
-async fn nothing_told(talk: &Talk<'_>, event: &EventId) -> CaseResult {
+async fn nothing_told(talk: &Conversation<'_>, event: &EventId) -> CaseResult {
     let error = expect_kind!(talk.event(event).await, ErrorKind::NotFound, "an event of another scope");
     check!(!error.to_string().contains("theremin"), "the refusal tells what the event is about");
     Ok(())
 }
 
 async fn of_another_scope(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let event = pending(&talk, "theremin").await?;
     let same_id = Scope { kind: ScopeKind::User, ..talk.scope.clone() };
-    for other in [cx.talk()?, cx.talk_in(same_id)?] {
+    for other in [cx.conversation()?, cx.conversation_in(same_id)?] {
         nothing_told(&other, &event).await?;
     }
     talk.done(&event).await?;
-    let other = cx.talk()?;
+    let other = cx.conversation()?;
     nothing_told(&other, &event).await?;
     expect_eq!(other.facts().await?, [], "the facts of a scope that asked about another's event");
     Ok(())
 }
 
 async fn of_another_tenant(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let event = pending(&talk, "theremin").await?;
-    let other = cx.talk_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
+    let other = cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
     nothing_told(&other, &event).await?;
     talk.done(&event).await?;
     nothing_told(&other, &event).await
 }
 
 async fn unknown(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let event = pending(&talk, "theremin").await?;
     let cut: String = event.as_str().chars().skip(1).collect();
     let long = "e".repeat(1_024);
@@ -111,7 +111,8 @@ async fn unknown(cx: &Cx) -> CaseResult {
     ] {
         expect_kind!(talk.event(&EventId::new(id)?).await, ErrorKind::NotFound, "the event `{id}`");
     }
-    let stranger = cx.talk_in(cx.scope_named(ScopeKind::Agent, ScopeId::new("stranger")?.as_str())?)?;
+    let stranger =
+        cx.conversation_in(cx.scope_named(ScopeKind::Agent, ScopeId::new("stranger")?.as_str())?)?;
     expect_eq!(stranger.facts().await?, [], "the facts of a stranger");
     Ok(())
 }

@@ -7,7 +7,7 @@ use memory_core::layer::FactId;
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq};
 use crate::cx::Cx;
-use crate::talk::mentions;
+use crate::cx::conversation::mentions;
 
 cases! {
     "layer.forget.ids": [Layer, LayerForget], ["LAY-30"] => ids;
@@ -26,7 +26,7 @@ cases! {
 }
 
 async fn ids(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let id = talk.learn("theremin").await?;
     let outcome = talk.forget(std::slice::from_ref(&id)).await?;
     expect_eq!(outcome.not_found, [], "ids that were not found");
@@ -36,14 +36,14 @@ async fn ids(cx: &Cx) -> CaseResult {
 }
 
 async fn others_stay(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let ids = talk.learn_all(&["theremin", "sextant", "zeppelin", "harpsichord"]).await?;
     talk.forget(ids.get(1..3).unwrap_or_default()).await?;
     talk.knows_only(&["theremin", "harpsichord"], &["sextant", "zeppelin"]).await
 }
 
 async fn counts(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let mut ids = talk.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
     let (stranger, kept) = (FactId::new("00000000-0000-4000-8000-00000000beef")?, ids.pop());
     ids.push(stranger.clone());
@@ -62,7 +62,7 @@ async fn counts(cx: &Cx) -> CaseResult {
 }
 
 async fn unknown(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn("theremin").await?;
     let unknown = FactId::new("00000000-0000-4000-8000-000000000000")?;
     let outcome = talk.forget(std::slice::from_ref(&unknown)).await?;
@@ -72,7 +72,7 @@ async fn unknown(cx: &Cx) -> CaseResult {
 }
 
 async fn awkward_ids(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.talk()?, cx.talk()?);
+    let (talk, other) = (cx.conversation()?, cx.conversation()?);
     let id = talk.learn("theremin").await?;
     other.learn("sextant").await?;
     let long = "9".repeat(1_024);
@@ -118,8 +118,8 @@ fn is_uuid(id: &str) -> bool {
 }
 
 async fn of_another_scope(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.talk()?, cx.talk()?);
-    let same_id = cx.talk_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?;
+    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let same_id = cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?;
     let id = talk.learn("theremin").await?;
     for stranger in [other, same_id] {
         let outcome = stranger.forget(std::slice::from_ref(&id)).await?;
@@ -130,8 +130,8 @@ async fn of_another_scope(cx: &Cx) -> CaseResult {
 }
 
 async fn of_another_tenant(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
-    let other = cx.talk_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
+    let talk = cx.conversation()?;
+    let other = cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
     let id = talk.learn("theremin").await?;
     other.learn("sextant").await?;
     let outcome = other.forget(std::slice::from_ref(&id)).await?;
@@ -141,7 +141,7 @@ async fn of_another_tenant(cx: &Cx) -> CaseResult {
 }
 
 async fn own_among_others(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.talk()?, cx.talk()?);
+    let (talk, other) = (cx.conversation()?, cx.conversation()?);
     let (own, foreign) = (talk.learn("theremin").await?, other.learn("sextant").await?);
     let outcome = talk.forget(&[foreign.clone(), own]).await?;
     expect_eq!(outcome.not_found, [foreign], "ids that were not found");
@@ -150,7 +150,7 @@ async fn own_among_others(cx: &Cx) -> CaseResult {
 }
 
 async fn all(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
     let outcome = talk.forget_all().await?;
     expect_eq!(outcome.not_found, [], "ids that were not found where none were named");
@@ -159,12 +159,12 @@ async fn all(cx: &Cx) -> CaseResult {
 }
 
 async fn all_leaves_others(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let others = [
-        cx.talk()?,
-        cx.talk_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
-        cx.talk_in(Scope { kind: ScopeKind::Run, ..talk.scope.clone() })?,
-        cx.talk_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
+        cx.conversation()?,
+        cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::Run, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
     ];
     for other in &others {
         other.learn("sextant").await?;
@@ -179,7 +179,7 @@ async fn all_leaves_others(cx: &Cx) -> CaseResult {
 }
 
 async fn all_of_nothing(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.talk()?, cx.talk()?);
+    let (talk, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("sextant").await?;
     let outcome = talk.forget_all().await?;
     check!(outcome.forgotten.is_none_or(|forgotten| forgotten == 0), "{outcome:?} where there was nothing");
@@ -187,7 +187,7 @@ async fn all_of_nothing(cx: &Cx) -> CaseResult {
 }
 
 async fn again(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let id = talk.learn("theremin").await?;
     talk.learn("sextant").await?;
     talk.forget(std::slice::from_ref(&id)).await?;
@@ -200,7 +200,7 @@ async fn again(cx: &Cx) -> CaseResult {
 }
 
 async fn learned_again(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let first = talk.learn("theremin").await?;
     talk.forget(std::slice::from_ref(&first)).await?;
     talk.learn("theremin").await?;

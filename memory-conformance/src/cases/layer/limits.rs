@@ -6,7 +6,7 @@ use memory_core::layer::{AddOptions, FactId, Message, RecallQuery, Role};
 use crate::case::cases;
 use crate::check::{CaseResult, expect_eq, expect_kind};
 use crate::cx::Cx;
-use crate::talk::{about, user};
+use crate::cx::conversation::{about, user};
 
 cases! {
     "layer.limits.nothing-said": [Layer], ["LAY-60"] => nothing_said;
@@ -22,7 +22,7 @@ cases! {
 }
 
 async fn nothing_said(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let blank = [Message::new(Role::User, ""), Message::new(Role::Assistant, " \n\u{a0}")];
     for messages in [&[][..], &blank[..1], &blank] {
         let add = talk.add(messages, AddOptions::default()).await;
@@ -33,7 +33,7 @@ async fn nothing_said(cx: &Cx) -> CaseResult {
 }
 
 async fn too_much_said(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let many = vec![Message::new(Role::User, "x"); 1_001];
     expect_kind!(talk.add(&many, AddOptions::default()).await, ErrorKind::TooLarge, "1,001 messages");
     let half = "theremin ".repeat(59_000);
@@ -44,7 +44,7 @@ async fn too_much_said(cx: &Cx) -> CaseResult {
 }
 
 async fn nul_said(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let said = [Message::new(Role::User, about("theremin")), Message::new(Role::User, "a\0b")];
     let add = talk.add(&said, AddOptions::default()).await;
     expect_kind!(add, ErrorKind::InvalidArgument, "a message with a NUL character");
@@ -53,7 +53,7 @@ async fn nul_said(cx: &Cx) -> CaseResult {
 }
 
 async fn speakers(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     for (name, kind) in [
         (String::new(), ErrorKind::InvalidArgument),
         (" ".to_owned(), ErrorKind::InvalidArgument),
@@ -70,7 +70,7 @@ async fn speakers(cx: &Cx) -> CaseResult {
 }
 
 async fn questions(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     for blank in ["", " ", "\n\t", "\u{3000}"] {
         expect_kind!(talk.recall(blank).await, ErrorKind::InvalidArgument, "the question {blank:?}");
     }
@@ -81,7 +81,7 @@ async fn questions(cx: &Cx) -> CaseResult {
 }
 
 async fn top_k(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let asking = |top_k| RecallQuery::new("theremin").with_top_k(top_k);
     let most = cx.capabilities().max_top_k;
     expect_kind!(talk.recall_with(asking(0)).await, ErrorKind::InvalidArgument, "top_k 0");
@@ -91,7 +91,7 @@ async fn top_k(cx: &Cx) -> CaseResult {
 }
 
 async fn thresholds(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     for threshold in [-0.1, 1.1, 1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let query = RecallQuery::new("theremin").with_threshold(threshold);
         expect_kind!(talk.recall_with(query).await, ErrorKind::InvalidArgument, "a threshold of {threshold}");
@@ -100,7 +100,7 @@ async fn thresholds(cx: &Cx) -> CaseResult {
 }
 
 async fn pages(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn("theremin").await?;
     expect_kind!(talk.page(None, 0).await, ErrorKind::InvalidArgument, "pages of 0");
     expect_kind!(talk.page(None, 1_001).await, ErrorKind::TooLarge, "pages of 1,001");
@@ -109,7 +109,7 @@ async fn pages(cx: &Cx) -> CaseResult {
 }
 
 async fn cursors(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     for cursor in [String::new(), "A".repeat(4_097), "A".repeat(1_000_000)] {
         let what = format!("a cursor of {} bytes", cursor.len());
         expect_kind!(talk.page(Some(cursor), 10).await, ErrorKind::InvalidArgument, "{what}");
@@ -118,7 +118,7 @@ async fn cursors(cx: &Cx) -> CaseResult {
 }
 
 async fn ids(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.told(&user(&about("theremin")), AddOptions::default()).await?;
     let id = talk.wait_for("theremin").await?;
     expect_kind!(talk.forget(&[]).await, ErrorKind::InvalidArgument, "forgetting no id");

@@ -7,7 +7,7 @@ use memory_core::{ErrorKind, Scope, ScopeKind};
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
 use crate::cx::Cx;
-use crate::talk::mentions;
+use crate::cx::conversation::mentions;
 
 cases! {
     "layer.facts.each-once": [Layer], ["LAY-40"] => each_once;
@@ -21,7 +21,7 @@ cases! {
 const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
 
 async fn each_once(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn_all(&THINGS).await?;
     let all: BTreeSet<_> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
     for limit in [1, 2, 3, 100] {
@@ -37,7 +37,7 @@ async fn each_once(cx: &Cx) -> CaseResult {
 }
 
 async fn page_size(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn_all(&THINGS).await?;
     for limit in 1..=4 {
         for page in talk.pages(limit).await? {
@@ -48,7 +48,7 @@ async fn page_size(cx: &Cx) -> CaseResult {
 }
 
 async fn one_page(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     let empty = talk.page(None, 10).await?;
     expect_eq!((empty.facts.len(), empty.next), (0, None), "the page of a scope that learned nothing");
     talk.learn_all(&["theremin", "sextant"]).await?;
@@ -59,13 +59,13 @@ async fn one_page(cx: &Cx) -> CaseResult {
 }
 
 async fn foreign_cursor(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
     let cursor = expect_some!(talk.page(None, 1).await?.next, "the cursor of the first of three facts");
     let others = [
-        cx.talk()?,
-        cx.talk_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
-        cx.talk_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
+        cx.conversation()?,
+        cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
     ];
     for other in others {
         other.learn("harpsichord").await?;
@@ -81,7 +81,7 @@ async fn foreign_cursor(cx: &Cx) -> CaseResult {
 }
 
 async fn made_up_cursor(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn_all(&["theremin", "sextant"]).await?;
     for cursor in ["1", "2", "0", "-1", "https://example.com/v3/memories/?page=2", "page:2", "*", "é", "AAAA"]
     {
@@ -95,7 +95,7 @@ async fn made_up_cursor(cx: &Cx) -> CaseResult {
 }
 
 async fn as_recalled(cx: &Cx) -> CaseResult {
-    let talk = cx.talk()?;
+    let talk = cx.conversation()?;
     talk.learn_all(&THINGS).await?;
     let listed = talk.facts().await?;
     for thing in THINGS {

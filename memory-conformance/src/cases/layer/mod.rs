@@ -1,29 +1,29 @@
 //! LAY: the conversational layer.
 
-use crate::case::Case;
-
 mod adding;
-mod company;
+mod concurrency;
+mod content;
 mod events;
 mod forgetting;
+mod isolation;
 mod limits;
 mod listing;
-mod own;
 mod recalling;
-mod words;
 
-/// The cases of every part.
-pub(crate) fn cases() -> Vec<Case> {
+use crate::case::Case;
+
+/// Every case about the conversational layer.
+pub(super) fn cases() -> Vec<Case> {
     [
         adding::cases(),
-        words::cases(),
+        content::cases(),
         recalling::cases(),
         events::cases(),
         forgetting::cases(),
         listing::cases(),
-        own::cases(),
+        isolation::cases(),
         limits::cases(),
-        company::cases(),
+        concurrency::cases(),
     ]
     .concat()
 }

@@ -7,7 +7,7 @@ use memory_core::layer::{Fact, RecallQuery, ScoreKind};
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq};
 use crate::cx::Cx;
-use crate::talk::{Talk, about, mentions};
+use crate::cx::conversation::{Conversation, about, mentions};
 
 cases! {
     "layer.recall.best-first": [Layer], ["LAY-12"] => best_first;
@@ -24,8 +24,8 @@ cases! {
 
 const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
 
-async fn owner<'a>(cx: &'a Cx) -> CaseResult<Talk<'a>> {
-    let talk = cx.talk()?;
+async fn owner<'a>(cx: &'a Cx) -> CaseResult<Conversation<'a>> {
+    let talk = cx.conversation()?;
     talk.learn_all(&THINGS).await?;
     Ok(talk)
 }
@@ -152,7 +152,7 @@ async fn threshold_adds_nothing(cx: &Cx) -> CaseResult {
 }
 
 async fn nothing_learned(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.talk()?, cx.talk()?);
+    let (talk, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("theremin").await?;
     expect_eq!(talk.recall("theremin").await?, [], "what a scope that learned nothing recalls");
     expect_eq!(talk.facts().await?, [], "what a scope that learned nothing lists");

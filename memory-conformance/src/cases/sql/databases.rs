@@ -9,7 +9,7 @@ use super::transactions::is_lost;
 use crate::case::cases;
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind, expect_some};
 use crate::cx::Cx;
-use crate::database::Database;
+use crate::cx::database::Database;
 
 cases! {
     "sql.scopes.listed-with-usage": [Sql], ["DBS-1", "QTA-4"] => listed;
@@ -287,7 +287,7 @@ async fn anew(cx: &Cx) -> CaseResult {
 async fn while_writing(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let writer = cx.database_of(scope.clone())?;
-    let write: crate::executor::BoxFuture<'_, CaseResult> = Box::pin(async {
+    let write: crate::harness::executor::BoxFuture<'_, CaseResult> = Box::pin(async {
         for n in 0..25 {
             let statements =
                 ["CREATE TABLE IF NOT EXISTS t (n INTEGER)", "INSERT INTO t SELECT count(*) FROM t"];
@@ -308,7 +308,7 @@ async fn while_writing(cx: &Cx) -> CaseResult {
         }
         Ok(())
     });
-    let dropper: crate::executor::BoxFuture<'_, CaseResult> = Box::pin(async {
+    let dropper: crate::harness::executor::BoxFuture<'_, CaseResult> = Box::pin(async {
         for _ in 0..6 {
             cx.sql().drop_sql_scope(&scope).await?;
         }

@@ -6,7 +6,7 @@ use memory_core::{Error, ErrorKind, Result, Scope};
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq, expect_kind, expect_some};
 use crate::cx::Cx;
-use crate::database::{Database, text};
+use crate::cx::database::{Database, text};
 use crate::stream::{collect_lines, lines, next_line};
 
 cases! {

@@ -1,43 +1,27 @@
 //! The cases about the SQL facet, by the sections of its page.
 
-use crate::case::Case;
-
-mod arguments;
-mod company;
 mod databases;
+mod deadlines;
 mod dumps;
-mod embeddings;
-mod entries;
-mod own;
-mod refused;
-mod results;
-mod room;
-mod shared;
-mod statements;
-mod tables;
-mod time;
+mod isolation;
+mod quotas;
+mod statement;
+mod transaction_lifetime;
 mod transactions;
-mod values;
+
+use crate::case::Case;
 
 /// Every case about SQL.
 pub(super) fn cases() -> Vec<Case> {
     [
-        statements::cases(),
-        arguments::cases(),
-        values::cases(),
-        results::cases(),
-        refused::cases(),
-        own::cases(),
+        statement::cases(),
+        isolation::cases(),
         transactions::cases(),
-        company::cases(),
-        room::cases(),
-        time::cases(),
-        tables::cases(),
+        transaction_lifetime::cases(),
+        quotas::cases(),
+        deadlines::cases(),
         databases::cases(),
         dumps::cases(),
-        entries::cases(),
-        embeddings::cases(),
-        shared::cases(),
     ]
     .concat()
 }

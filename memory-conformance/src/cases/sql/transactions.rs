@@ -7,8 +7,8 @@ use memory_core::{Error, ErrorKind, SqlDialect};
 
 use crate::case::cases;
 use crate::check::{CaseResult, Stop, check, expect_eq, expect_kind};
+use crate::cx::database::Database;
 use crate::cx::{Cx, ms};
-use crate::database::Database;
 
 cases! {
     "sql.tx.commits": [Sql, SqlTransactions], ["TX-1", "TX-2"] => commits;
@@ -294,7 +294,7 @@ fn said_open(error: &Error) -> CaseResult<bool> {
         Some("open") => Ok(true),
         Some("lost") => Ok(false),
         other => Err(Stop::failed(format_args!(
-            "details.transaction is {other:?} where \"open\" or \"lost\" was due, in {}: {error}",
+            "details.transaction is {other:?}, expected \"open\" or \"lost\", in {}: {error}",
             error.kind()
         ))),
     }

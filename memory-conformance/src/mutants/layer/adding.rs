@@ -3,8 +3,9 @@
 use memory_core::layer::{AddOutcome, AddStatus, FactId, Message, Role};
 use memory_core::{Error, ErrorKind, Metadata, Next, Reply, Request, Result, Scalar, ScopeKind};
 
-use super::{change_id, facts_in, facts_of, named, scopes_added_to};
-use crate::mutants::bend::{Memory, mutants};
+use super::requests::{change_id, facts_in, facts_of, named, scopes_added_to};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.add-loses": ["LAY-1"] needs [Layer], "an add is acknowledged and stores nothing" => around(loses);
@@ -21,8 +22,10 @@ mutants! {
     "layer.again-is-an-error": ["LAY-9"] needs [Layer], "saying the same again fails" => around(again_fails);
     "layer.again-names-the-old": ["LAY-9", "LAY-5"] needs [Layer], "saying the same again names a fact that is not there" => answer(invents);
     "layer.again-is-taken-back": ["LAY-9"] needs [Layer, LayerForget], "saying the same again takes it back" => around(again_takes_back);
-    "layer.roles-refused": ["LAY-10"] needs [Layer], "messages of system and tools are refused" => around(roles_refused);
-    "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message beside others is refused" => around(blank_refused);
+    "layer.roles-refused": ["LAY-10"] needs [Layer], "messages of system and tools are refused"
+        => around(|_memory, request, next| refusing(request, next, |message| !matches!(message.role, Role::User | Role::Assistant)));
+    "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message beside others is refused"
+        => around(|_memory, request, next| refusing(request, next, |message| message.content.trim().is_empty()));
     "layer.speaker-refused": ["LAY-10"] needs [Layer], "a speaker's name with an apostrophe is refused" => around(speaker_refused);
     "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "words are extracted from although they were to stay" => ask(extracts);
     "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space of words that were to stay is squeezed" => ask(squeezed);
@@ -59,7 +62,7 @@ fn first_alone(request: &mut Request) {
 
 async fn replaces(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     if let Request::Add { scope, .. } = &request {
-        super::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
+        super::requests::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
     }
     next.run(request).await
 }
@@ -91,7 +94,7 @@ fn names_twice(reply: &mut Reply) {
 
 async fn names_all(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Add { run, scope, messages, options } = request else { return next.run(request).await };
-    super::layer(&next)?.add(&run, &scope, &messages, options).await?;
+    super::requests::layer(&next)?.add(&run, &scope, &messages, options).await?;
     Ok(done(facts_of(&next, &scope).await?.into_iter().map(|fact| fact.id).collect()))
 }
 
@@ -138,7 +141,7 @@ async fn again_fails(memory: &Memory, request: Request, next: Next<'_>) -> Resul
 async fn again_takes_back(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     match &request {
         Request::Add { scope, .. } if said_before(memory, &request) => {
-            super::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
+            super::requests::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
             Ok(done(Vec::new()))
         }
         _ => next.run(request).await,
@@ -153,14 +156,6 @@ async fn refusing(request: Request, next: Next<'_>, unwelcome: fn(&Message) -> b
         }
         _ => next.run(request).await,
     }
-}
-
-async fn roles_refused(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    refusing(request, next, |message| !matches!(message.role, Role::User | Role::Assistant)).await
-}
-
-async fn blank_refused(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    refusing(request, next, |message| message.content.trim().is_empty()).await
 }
 
 async fn speaker_refused(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -212,7 +207,7 @@ async fn add_everywhere(memory: &Memory, request: Request, next: Next<'_>) -> Re
     let scopes = scopes_added_to(memory, &request);
     if let Request::Add { run, scope, messages, options } = &request {
         for other in scopes.iter().filter(|other| *other != scope) {
-            super::layer(&next)?.add(run, other, messages, options.clone()).await?;
+            super::requests::layer(&next)?.add(run, other, messages, options.clone()).await?;
         }
     }
     next.run(request).await

@@ -3,7 +3,8 @@
 use memory_core::layer::{AddStatus, EventId, EventStatus};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
 
-use crate::mutants::bend::{Memory, mutants};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "what is pending has no event" => answer(missing);

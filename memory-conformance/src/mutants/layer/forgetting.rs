@@ -3,8 +3,9 @@
 use memory_core::layer::{Fact, FactId, Forget, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
 
-use super::{facts_in, facts_of, forget_in, scopes_added_to};
-use crate::mutants::bend::{Memory, mutants};
+use super::requests::{facts_in, facts_of, forget_in, scopes_added_to};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.forgets-nothing": ["LAY-30"] needs [Layer, LayerForget], "forgetting is acknowledged and does nothing" => around(nothing);
@@ -17,8 +18,10 @@ mutants! {
     "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "an id that was not found is an error" => around(an_error);
     "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "ids that were found are told as not found" => around(found_too);
     "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "one id that is not found keeps the others from being forgotten" => around(ends_it);
-    "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant may forget a fact by its id" => around(within_tenant);
-    "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant may forget a fact by its id" => around(across_tenants);
+    "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant may forget a fact by its id"
+        => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant));
+    "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant may forget a fact by its id"
+        => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant));
     "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is dropped" => ask(trims);
     "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "of an id with a path in it the end counts" => ask(paths);
     "layer.forget-reads-wildcards": ["LAY-31", "LAY-8"] needs [Layer, LayerForget], "an id with a wildcard forgets everything" => around(wildcards);
@@ -65,7 +68,7 @@ async fn all_for_some(_memory: &Memory, request: Request, next: Next<'_>) -> Res
     let Request::Forget { run, scope, what: what @ Forget::Ids(_) } = request else {
         return next.run(request).await;
     };
-    let outcome = super::layer(&next)?.forget(&run, &scope, what).await?;
+    let outcome = super::requests::layer(&next)?.forget(&run, &scope, what).await?;
     forget_in(&next, &scope, Forget::All).await?;
     Ok(Reply::Forget(outcome))
 }
@@ -150,14 +153,6 @@ async fn in_scopes(
         }
     }
     next.run(request).await
-}
-
-async fn within_tenant(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant).await
-}
-
-async fn across_tenants(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant).await
 }
 
 /// Reads each id otherwise.

@@ -4,28 +4,28 @@ use memory_core::Request;
 use memory_core::layer::{Forget, MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, Message, Role};
 use memory_core::limits::{MAX_PAGE, MAX_QUERY_BYTES};
 
-use crate::mutants::bend::mutants;
+use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.door-says-something": ["LAY-60"] needs [Layer], "an add of nothing adds a word" => door_ask(says_something);
-    "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped" => door_ask(cuts_messages);
-    "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped" => door_ask(cuts_words);
-    "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped" => door_ask(drops_nul);
-    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "names of speakers that do not fit are dropped" => door_ask(drops_speakers);
-    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "names of speakers that are too long are cut" => door_ask(cuts_speakers);
-    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question asks for anything" => door_ask(asks_something);
-    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question that is too long is cut" => door_ask(cuts_questions);
-    "layer.door-raises-top-k": ["LAY-62"] needs [Layer], "top_k 0 is 1" => door_ask(raises_top_k);
-    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit" => door_ask(lowers_top_k);
-    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped" => door_ask(clamps);
-    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none" => door_ask(drops_nan);
-    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1" => door_ask(raises_pages);
-    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit" => door_ask(lowers_pages);
-    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is none" => door_ask(drops_empty);
-    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor that is too long is none" => door_ask(drops_long);
-    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "an id that is named twice counts once" => door_ask(merges);
-    "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped" => door_ask(cuts_ids);
-    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting no id forgets all" => door_ask(no_id_is_all);
+    "layer.door-says-something": ["LAY-60"] needs [Layer], "an add of nothing adds a word" => ask_ahead(says_something);
+    "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped" => ask_ahead(cuts_messages);
+    "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped" => ask_ahead(cuts_words);
+    "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped" => ask_ahead(drops_nul);
+    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "names of speakers that do not fit are dropped" => ask_ahead(drops_speakers);
+    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "names of speakers that are too long are cut" => ask_ahead(cuts_speakers);
+    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question asks for anything" => ask_ahead(asks_something);
+    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question that is too long is cut" => ask_ahead(cuts_questions);
+    "layer.door-raises-top-k": ["LAY-62"] needs [Layer], "top_k 0 is 1" => ask_ahead(raises_top_k);
+    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit" => ask_ahead(lowers_top_k);
+    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped" => ask_ahead(clamps);
+    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none" => ask_ahead(drops_nan);
+    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1" => ask_ahead(raises_pages);
+    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit" => ask_ahead(lowers_pages);
+    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is none" => ask_ahead(drops_empty);
+    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor that is too long is none" => ask_ahead(drops_long);
+    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "an id that is named twice counts once" => ask_ahead(merges);
+    "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped" => ask_ahead(cuts_ids);
+    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting no id forgets all" => ask_ahead(no_id_is_all);
 }
 
 fn messages(request: &mut Request) -> Option<&mut Vec<Message>> {

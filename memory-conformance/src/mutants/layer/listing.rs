@@ -3,8 +3,9 @@
 use memory_core::layer::FactsPage;
 use memory_core::{ErrorKind, Next, Reply, Request, Result, Scope};
 
-use super::facts_of;
-use crate::mutants::bend::{Memory, mutants};
+use super::requests::facts_of;
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.pages-skip": ["LAY-40"] needs [Layer], "the fact behind a cursor is skipped" => around(skip);

@@ -3,22 +3,26 @@
 use memory_core::layer::{Fact, FactId, Message, Role, ScoreKind};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Timestamp};
 
-use super::{facts_of, layer, own_run, scopes_added_to};
-use crate::mutants::bend::{Memory, mutants};
+use super::requests::{facts_of, layer, own_run, scopes_added_to};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.worst-first": ["LAY-12", "LAY-14"] needs [Layer], "the worst fact comes first" => answer(reversed);
-    "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order in which they were learned" => answer(by_age);
+    "layer.worst-first": ["LAY-12", "LAY-14"] needs [Layer], "the worst fact comes first" => answer(|reply| recalled(reply).reverse());
+    "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order in which they were learned"
+        => answer(|reply| recalled(reply).sort_by(|a, b| a.id.cmp(&b.id)));
     "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than were asked for" => ask(top_k_ignored);
     "layer.top-k-cuts-the-best": ["LAY-13"] needs [Layer], "the best fact falls out where the answer is cut" => around(cuts_the_best);
     "layer.facts-twice": ["LAY-13"] needs [Layer], "a fact comes twice" => answer(twice);
     "layer.score-nan": ["LAY-14"] needs [Layer], "a score is no number" => answer(nan);
     "layer.score-in-percent": ["LAY-14"] needs [Layer], "scores are percentages and told as similarities" => answer(percent);
-    "layer.score-without-kind": ["LAY-14"] needs [Layer], "a score's kind is that there is none" => answer(without_kind);
+    "layer.score-without-kind": ["LAY-14"] needs [Layer], "a score's kind is that there is none"
+        => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score_kind = ScoreKind::None));
     "layer.kind-without-score": ["LAY-14"] needs [Layer], "a fact that is listed has a kind of score and none" => answer(without_score);
     "layer.scores-of-others": ["LAY-14"] needs [Layer], "facts have each other's scores" => answer(scores_of_others);
     "layer.scores-mixed": ["LAY-14"] needs [Layer], "scores of one answer are of several kinds" => answer(mixed);
-    "layer.threshold-on-rank": ["LAY-15"] needs [Layer, LayerEvents], "the threshold is applied to the rank again" => around(on_rank);
+    "layer.threshold-on-rank": ["LAY-15"] needs [Layer, LayerEvents], "the threshold is applied to the rank again"
+        => around(|_memory, request, next| filtered(request, next, |score, threshold| score >= threshold));
     "layer.threshold-ignored": ["LAY-15"] needs [Layer], "the threshold is not applied" => ask(threshold_ignored);
     "layer.threshold-upside-down": ["LAY-15"] needs [Layer], "a high threshold leaves less out than a low one" => ask(upside_down);
     "layer.threshold-exclusive": ["LAY-15"] needs [Layer], "a threshold leaves everything out" => around(exclusive);
@@ -36,14 +40,6 @@ fn recalled(reply: &mut Reply) -> &mut [Fact] {
         Reply::Recall(facts) => facts,
         _ => &mut [],
     }
-}
-
-fn reversed(reply: &mut Reply) {
-    recalled(reply).reverse();
-}
-
-fn by_age(reply: &mut Reply) {
-    recalled(reply).sort_by(|a, b| a.id.cmp(&b.id));
 }
 
 fn top_k_ignored(request: &mut Request) {
@@ -82,10 +78,6 @@ fn percent(reply: &mut Reply) {
     recalled(reply).iter_mut().for_each(|fact| fact.score = fact.score.map(|score| score * 100.0));
 }
 
-fn without_kind(reply: &mut Reply) {
-    recalled(reply).iter_mut().for_each(|fact| fact.score_kind = ScoreKind::None);
-}
-
 fn without_score(reply: &mut Reply) {
     if let Reply::Facts(page) = reply {
         page.facts.iter_mut().for_each(|fact| fact.score_kind = ScoreKind::Cosine);
@@ -115,10 +107,6 @@ async fn filtered(request: Request, next: Next<'_>, keeps: fn(f64, f64) -> bool)
         facts.retain(|fact| fact.score.is_some_and(|score| keeps(score, threshold)));
     }
     Ok(reply)
-}
-
-async fn on_rank(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    filtered(request, next, |score, threshold| score >= threshold).await
 }
 
 async fn exclusive(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -168,7 +156,7 @@ async fn recalled_once(_memory: &Memory, request: Request, next: Next<'_>) -> Re
     let Request::Recall { run, scope, query } = request else { return next.run(request).await };
     let facts = layer(&next)?.recall(&run, &scope, query).await?;
     let ids: Vec<FactId> = facts.iter().map(|fact| fact.id.clone()).collect();
-    super::forget_in(&next, &scope, memory_core::layer::Forget::Ids(ids)).await?;
+    super::requests::forget_in(&next, &scope, memory_core::layer::Forget::Ids(ids)).await?;
     Ok(Reply::Recall(facts))
 }
 

@@ -3,8 +3,8 @@
 use memory_core::Request;
 use memory_core::sql::SqlValue;
 
-use super::change_statement;
-use crate::mutants::bend::mutants;
+use super::requests::change_statement;
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "sql.args-spliced": ["ARG-1"] needs [Sql], "texts are pasted into the statement between quotes" => ask(spliced);
@@ -15,7 +15,7 @@ mutants! {
     "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "arguments too many are left out" => ask(dropped);
     "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal is rewritten" => ask(in_literals);
     "sql.args-by-name": ["ARG-6"] needs [Sql], "named parameters take the next argument" => ask(by_name);
-    "sql.args-without-limit": ["ARG-7"] needs [Sql], "too many arguments are ignored" => door_ask(without_limit);
+    "sql.args-without-limit": ["ARG-7"] needs [Sql], "too many arguments are ignored" => ask_ahead(without_limit);
 }
 
 fn spliced(request: &mut Request) {

@@ -3,21 +3,26 @@
 use memory_core::sql::{RestoreOptions, SqlScopesQuery, TableInfo};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind, TenantId};
 
-use super::{nothing, sql};
-use crate::mutants::bend::{Memory, kv, mutants};
+use super::requests::{nothing, sql};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
 
 mutants! {
     "sql.tables-unsorted": ["TBL-1"] needs [Sql], "tables come in the opposite order" => answer(unsorted);
     "sql.tables-without-views": ["TBL-1"] needs [Sql], "views are left out" => answer(without_views);
-    "sql.tables-all-tables": ["TBL-1"] needs [Sql], "a view is called a table" => answer(all_tables);
+    "sql.tables-all-tables": ["TBL-1"] needs [Sql], "a view is called a table"
+        => answer(|reply| each_table(reply, |table| "table".clone_into(&mut table.kind)));
     "sql.tables-of-the-engine": ["TBL-1"] needs [Sql], "the engine's own tables are listed" => answer(of_the_engine);
     "sql.tables-plain-names": ["TBL-1"] needs [Sql], "tables whose names need quotes are left out" => answer(plain_names);
     "sql.tables-cached": ["TBL-1", "TBL-4"] needs [Sql], "tables are told as they were when first asked for" => around(tables_cached);
-    "sql.columns-sorted": ["TBL-2"] needs [Sql], "columns come by name" => answer(columns_sorted);
-    "sql.columns-all-nullable": ["TBL-2"] needs [Sql], "every column allows NULL" => answer(all_nullable);
+    "sql.columns-sorted": ["TBL-2"] needs [Sql], "columns come by name"
+        => answer(|reply| each_table(reply, |table| table.columns.sort_by(|a, b| a.name.cmp(&b.name))));
+    "sql.columns-all-nullable": ["TBL-2"] needs [Sql], "every column allows NULL"
+        => answer(|reply| each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.nullable = true)));
     "sql.columns-untyped": ["TBL-2"] needs [Sql], "declared types are missing" => answer(untyped);
     "sql.keys-without-places": ["TBL-2"] needs [Sql], "columns of a primary key are all the first" => answer(without_places);
-    "sql.indexes-missing": ["TBL-3"] needs [Sql], "indexes are not told" => answer(no_indexes);
+    "sql.indexes-missing": ["TBL-3"] needs [Sql], "indexes are not told" => answer(|reply| each_table(reply, |table| table.indexes.clear()));
     "sql.indexes-of-all": ["TBL-3"] needs [Sql], "each table has the indexes of all" => answer(indexes_of_all);
     "sql.scopes-reversed": ["DBS-1"] needs [Sql], "scopes come in the opposite order" => answer(scopes_reversed);
     "sql.scopes-without-runs": ["DBS-1"] needs [Sql], "runs are left out" => answer(without_runs);
@@ -25,8 +30,8 @@ mutants! {
     "sql.scopes-limit-ignored": ["DBS-2"] needs [Sql], "a page holds everything" => around(limit_ignored);
     "sql.scopes-page-repeats": ["DBS-2"] needs [Sql], "a page begins with the last scope of the one before" => around(page_repeats);
     "sql.scopes-pages-by-position": ["DBS-2"] needs [Sql], "a cursor counts the scopes before it" => around(by_position);
-    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are brought into it" => door_ask(limit_in_range);
-    "sql.scopes-foreign-cursor": ["DBS-3"] needs [Sql], "a cursor that does not fit begins at the beginning" => door_around(foreign_cursor);
+    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are brought into it" => ask_ahead(limit_in_range);
+    "sql.scopes-foreign-cursor": ["DBS-3"] needs [Sql], "a cursor that does not fit begins at the beginning" => around_ahead(foreign_cursor);
     "sql.drop-always-true": ["DBS-4"] needs [Sql], "a drop tells that something was there" => answer(always_true);
     "sql.drop-always-false": ["DBS-4"] needs [Sql], "a drop tells that nothing was there" => answer(always_false);
     "sql.drop-does-nothing": ["DBS-4", "DBS-5"] needs [Sql], "a drop is acknowledged and not done" => around(drop_nothing);
@@ -62,10 +67,6 @@ fn without_views(reply: &mut Reply) {
     }
 }
 
-fn all_tables(reply: &mut Reply) {
-    each_table(reply, |table| "table".clone_into(&mut table.kind));
-}
-
 fn of_the_engine(reply: &mut Reply) {
     if let Some(tables) = tables(reply) {
         tables.push(TableInfo::new("sqlite_schema", "table"));
@@ -92,14 +93,6 @@ async fn tables_cached(memory: &Memory, request: Request, next: Next<'_>) -> Res
     Ok(reply)
 }
 
-fn columns_sorted(reply: &mut Reply) {
-    each_table(reply, |table| table.columns.sort_by(|a, b| a.name.cmp(&b.name)));
-}
-
-fn all_nullable(reply: &mut Reply) {
-    each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.nullable = true));
-}
-
 fn untyped(reply: &mut Reply) {
     each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.declared_type.clear()));
 }
@@ -108,10 +101,6 @@ fn without_places(reply: &mut Reply) {
     each_table(reply, |table| {
         table.columns.iter_mut().for_each(|column| column.primary_key = column.primary_key.min(1));
     });
-}
-
-fn no_indexes(reply: &mut Reply) {
-    each_table(reply, |table| table.indexes.clear());
 }
 
 fn indexes_of_all(reply: &mut Reply) {

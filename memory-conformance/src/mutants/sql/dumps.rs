@@ -4,8 +4,10 @@
 use memory_core::sql::{RestoreMode, RestoreOptions, SqlValue};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
 
-use super::{exec, own_run, query, sql};
-use crate::mutants::bend::{Memory, kv, mutants};
+use super::requests::{exec, own_run, query, sql};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
 use crate::stream::{collect_lines, lines, next_line};
 
 mutants! {
@@ -18,7 +20,8 @@ mutants! {
     "sql.dump-unstable": ["DMP-1"] needs [Sql], "a dump differs from the one before" => around(unstable);
     "sql.restore-counts-nothing": ["DMP-2"] needs [Sql], "tables and rows that were restored are not counted" => answer(counts_nothing);
     "sql.restore-merges": ["DMP-3"] needs [Sql], "what is not empty is left as it is, and told as restored" => around(merges);
-    "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "what is no dump is told as restored" => around(takes_anything);
+    "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "what is no dump is told as restored"
+        => around(|_, request, next| forgives(ErrorKind::InvalidArgument, request, next));
     "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a restore that fails leaves a table" => around(leaves_rest);
     "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is told as `internal`" => around(errors_untyped);
     "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a stream that fails counts as one that ends" => around(ends_at_errors);
@@ -169,10 +172,6 @@ async fn merges(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     forgives(ErrorKind::Conflict, request, next).await
 }
 
-async fn takes_anything(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    forgives(ErrorKind::InvalidArgument, request, next).await
-}
-
 async fn leaves_rest(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let scope = restored(&request);
     let reply = next.run(request).await;
@@ -266,7 +265,7 @@ async fn commits(memory: &Memory, request: Request, next: Next<'_>) -> Result<Re
     };
     let reply = next.run(request).await?;
     if let (Reply::Begin(state), Some((run, scope))) = (&reply, begun) {
-        memory.lock().open.push(crate::mutants::bend::Open {
+        memory.lock().open.push(crate::mutants::memory::Open {
             tx: state.tx.clone(),
             scope,
             run,
@@ -280,7 +279,7 @@ async fn commits(memory: &Memory, request: Request, next: Next<'_>) -> Result<Re
 
 async fn of_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     if let Request::Dump { scope } = &request
-        && super::own::is_missing(&next, scope).await?
+        && super::isolation::is_missing(&next, scope).await?
     {
         return Err(Error::new(ErrorKind::NotFound, "this scope has no database; write to it first"));
     }

@@ -3,9 +3,13 @@
 use memory_core::sql::{Rows, SqlValue, TableInfo};
 use memory_core::{Error, ErrorKind, GetOptions, Next, Reply, Request, Result, ScopeKind};
 
-use super::own::is_missing;
-use super::{change_scope, change_statement, change_values, nothing, options, own_run, sql, statement};
-use crate::mutants::bend::{Memory, everything, kv, mutants};
+use super::isolation::is_missing;
+use super::requests::{
+    change_scope, change_statement, change_values, nothing, options, own_run, sql, statement,
+};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{everything, kv};
 
 mutants! {
     "sql.entries-of-another": ["ENT-1", "OWN-1"] needs [Kv, Sql, SqlEntries], "a user sees the entries of the agent of that name" => ask(of_another);
@@ -15,21 +19,27 @@ mutants! {
     "sql.entries-cached": ["ENT-2"] needs [Kv, Sql, SqlEntries], "entries are shown as they were when first asked for" => around(cached);
     "sql.entries-alone": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries cannot be joined" => around(alone);
     "sql.entries-in-queries": ["ENT-3"] needs [Kv, Sql, SqlEntries], "`exec` does not know the entries" => around(in_queries);
-    "sql.entries-need-a-database": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries are there once the scope has tables" => around(need_database);
-    "sql.entries-writes-ignored": ["ENT-4"] needs [Kv, Sql, SqlEntries], "writes to the entries succeed and do nothing" => around(writes_ignored);
+    "sql.entries-need-a-database": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries are there once the scope has tables"
+        => around(|_, request, next| needs_database(ENTRIES, request, next));
+    "sql.entries-writes-ignored": ["ENT-4"] needs [Kv, Sql, SqlEntries], "writes to the entries succeed and do nothing"
+        => around(|_, request, next| writes_to_ignored(ENTRIES, request, next));
     "sql.entries-counted": ["ENT-5"] needs [Kv, Sql, SqlEntries], "reading the table counts as access" => around(counted);
     "sql.entries-described": ["ENT-6"] needs [Kv, Sql, SqlEntries], "the table is listed among the agent's own" => answer(described);
     "sql.embed-another-each-time": ["EBD-1"] needs [Sql, SqlVectors], "equal texts have different vectors" => around(another_each_time);
-    "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text has the same vector" => ask(any_text);
+    "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text has the same vector"
+        => ask(|request| change_texts(request, |text| "a text".clone_into(text)));
     "sql.embed-out-of-place": ["EBD-1"] needs [Sql, SqlVectors], "several vectors take each other's place" => ask(out_of_place);
     "sql.embed-similarity": ["EBD-2"] needs [Sql, SqlVectors], "a distance is a similarity" => answer(similarity);
     "sql.embed-failure-is-null": ["EBD-3"] needs [Sql, SqlVectors], "where the embedder fails NULL is bound" => around(failure_is_null);
     "sql.embed-as-document": ["EBD-5"] needs [Sql, SqlVectors], "`query` embeds as `exec` does" => around(as_document);
     "sql.embed-always": ["EBD-4"] needs [Sql, SqlVectors], "every statement asks the embedder" => around(always);
-    "sql.shared-needs-a-database": ["SHR-1"] needs [Sql, SharedSchemas], "shared data is there once the scope has tables" => around(shared_needs_database);
-    "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing" => around(shared_writes_ignored);
+    "sql.shared-needs-a-database": ["SHR-1"] needs [Sql, SharedSchemas], "shared data is there once the scope has tables"
+        => around(|_, request, next| needs_database(SHARED, request, next));
+    "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing"
+        => around(|_, request, next| writes_to_ignored(SHARED, request, next));
     "sql.shared-wins": ["SHR-3"] needs [Sql, SharedSchemas], "shared data hides a table of the scope's own" => ask(shared_wins);
-    "sql.shared-described": ["SHR-4"] needs [Sql, SharedSchemas], "shared tables are listed among the agent's own" => answer(shared_described);
+    "sql.shared-described": ["SHR-4"] needs [Sql, SharedSchemas], "shared tables are listed among the agent's own"
+        => answer(|reply| described_as(reply, SHARED));
 }
 
 fn is_about(request: &Request, table: &str) -> bool {
@@ -113,20 +123,12 @@ async fn needs_database(table: &str, request: Request, next: Next<'_>) -> Result
     next.run(request).await
 }
 
-async fn need_database(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    needs_database(ENTRIES, request, next).await
-}
-
 async fn writes_to_ignored(table: &str, request: Request, next: Next<'_>) -> Result<Reply> {
     let is_write = is_about(&request, table) && matches!(request, Request::Exec { .. });
     match next.run(request).await {
         Err(error) if is_write && error.kind() != ErrorKind::Internal => Ok(nothing(true)),
         reply => reply,
     }
-}
-
-async fn writes_ignored(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    writes_to_ignored(ENTRIES, request, next).await
 }
 
 async fn counted(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -172,10 +174,6 @@ async fn another_each_time(memory: &Memory, mut request: Request, next: Next<'_>
     next.run(request).await
 }
 
-fn any_text(request: &mut Request) {
-    change_texts(request, |text| "a text".clone_into(text));
-}
-
 fn out_of_place(request: &mut Request) {
     change_statement(request, |_, args| {
         let mut texts: Vec<SqlValue> =
@@ -196,7 +194,7 @@ fn similarity(reply: &mut Reply) {
 }
 
 async fn failure_is_null(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let copy = super::again(&request);
+    let copy = super::requests::again(&request);
     let embeds = matches!(
         &request,
         Request::Exec { args, .. } | Request::Query { args, .. }
@@ -238,21 +236,9 @@ async fn always(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     next.run(request).await
 }
 
-async fn shared_needs_database(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    needs_database(SHARED, request, next).await
-}
-
-async fn shared_writes_ignored(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    writes_to_ignored(SHARED, request, next).await
-}
-
 fn shared_wins(request: &mut Request) {
     if is_about(request, SHARED) && matches!(request, Request::Query { .. }) {
         // A scope that has no table of that name.
-        change_scope(request, |scope| super::change_id(scope, &format!("{}~", scope.id)));
+        change_scope(request, |scope| super::requests::change_id(scope, &format!("{}~", scope.id)));
     }
-}
-
-fn shared_described(reply: &mut Reply) {
-    described_as(reply, SHARED);
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memory_core::sql::Rows;
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result};
 
-use super::{again, change_scope, exec, statement, table_of};
-use crate::mutants::bend::{Memory, mutants};
+use super::requests::{again, change_scope, exec, statement, table_of};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in the opposite order" => answer(reversed);
@@ -48,7 +49,7 @@ fn is_insert(request: &Request) -> bool {
 }
 
 async fn forgotten(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    if is_insert(&request) { Ok(super::nothing(true)) } else { next.run(request).await }
+    if is_insert(&request) { Ok(super::requests::nothing(true)) } else { next.run(request).await }
 }
 
 async fn twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -96,7 +97,9 @@ async fn handles_apart(memory: &Memory, mut request: Request, next: Next<'_>) ->
         .notes
         .entry("handle".to_owned())
         .or_insert_with(|| HANDLES.fetch_add(1, Ordering::SeqCst));
-    change_scope(&mut request, |scope| super::change_id(scope, &format!("{}~{handle}", scope.id.clone())));
+    change_scope(&mut request, |scope| {
+        super::requests::change_id(scope, &format!("{}~{handle}", scope.id.clone()));
+    });
     next.run(request).await
 }
 
@@ -137,7 +140,7 @@ fn no_returning(reply: &mut Reply) {
 }
 
 fn unnamed(reply: &mut Reply) {
-    if let Some(rows) = super::rows_of(reply) {
+    if let Some(rows) = super::requests::rows_of(reply) {
         for (at, column) in rows.columns.iter_mut().enumerate() {
             *column = format!("column{}", at + 1);
         }
@@ -145,7 +148,7 @@ fn unnamed(reply: &mut Reply) {
 }
 
 fn columns_with_rows(reply: &mut Reply) {
-    if let Some(rows) = super::rows_of(reply)
+    if let Some(rows) = super::requests::rows_of(reply)
         && rows.rows.is_empty()
     {
         rows.columns.clear();
@@ -153,7 +156,7 @@ fn columns_with_rows(reply: &mut Reply) {
 }
 
 fn columns_once(reply: &mut Reply) {
-    let Some(rows) = super::rows_of(reply) else { return };
+    let Some(rows) = super::requests::rows_of(reply) else { return };
     let mut at = 0;
     while let Some(name) = rows.columns.get(at).cloned() {
         if rows.columns.iter().take(at).any(|earlier| *earlier == name) {
@@ -178,7 +181,7 @@ async fn failure_empties(_: &Memory, request: Request, next: Next<'_>) -> Result
         let mut options = memory_core::sql::StatementOptions::default();
         options.tx = tx;
         // Where even that fails, nothing is emptied.
-        let _ = super::sql(&next)?.exec(&run, &scope, &delete, &[], options).await;
+        let _ = super::requests::sql(&next)?.exec(&run, &scope, &delete, &[], options).await;
     }
     reply
 }
@@ -204,7 +207,7 @@ async fn narrow(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
 }
 
 fn no_references(request: &mut Request) {
-    super::change_statement(request, |sql, _| {
+    super::requests::change_statement(request, |sql, _| {
         while let Some(at) = sql.find(" REFERENCES ") {
             let Some(end) = sql.get(at..).and_then(|rest| rest.find(')')) else { break };
             sql.replace_range(at..=at + end, "");

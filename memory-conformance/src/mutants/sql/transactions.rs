@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use memory_core::sql::{StatementOptions, TxId, TxState};
 use memory_core::{Error, ErrorKind, Next, Op, Reply, Request, Result, RunContext, Scope, ScopeKind};
 
-use super::{nothing, options, sql};
-use crate::mutants::bend::{Memory, Open, mutants};
+use super::requests::{nothing, options, sql};
+use crate::mutants::memory::{Memory, Open};
+use crate::mutants::mutant::mutants;
 
 mutants! {
     "sql.tx-ignored": ["TX-1", "TX-2"] needs [Sql, SqlTransactions], "statements in a transaction commit by themselves" => around(ignored);
@@ -193,7 +194,7 @@ async fn unnamed_joins(memory: &Memory, request: Request, next: Next<'_>) -> Res
 }
 
 async fn falls_through(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    let copy = super::again(&request);
+    let copy = super::requests::again(&request);
     let fallback = match &request {
         Request::Commit { tx, .. } => Some(Reply::Commit(TxState::new(tx.clone(), 0))),
         Request::Rollback { tx, .. } => Some(Reply::Rollback(TxState::new(tx.clone(), 0))),
@@ -216,7 +217,7 @@ async fn falls_through(_: &Memory, request: Request, next: Next<'_>) -> Result<R
 
 async fn any_scope(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
     if let Some(open) = named(&request).and_then(|tx| open_as(memory, tx)) {
-        super::change_scope(&mut request, |scope| *scope = open.scope.clone());
+        super::requests::change_scope(&mut request, |scope| *scope = open.scope.clone());
         match &mut request {
             Request::Exec { run, .. } | Request::Query { run, .. } => *run = open.run,
             _ => {}
@@ -445,8 +446,8 @@ async fn dropped_begin(memory: &Memory, request: Request, next: Next<'_>) -> Res
     if !is_begin || std::mem::replace(&mut memory.lock().flag, true) {
         return next.run(request).await;
     }
-    let reply = super::time::insist(Box::pin(async { next.run(request).await }));
-    super::time::once_more().await;
+    let reply = super::deadlines::insist(Box::pin(async { next.run(request).await }));
+    super::deadlines::once_more().await;
     reply
 }
 

@@ -4,9 +4,9 @@
 //! each other one: a row of some hundred kilobytes takes hours, inside of one instruction. These add to what they have, and
 //! look at the instances inside of a window alone. Both look at the clock.
 
-use super::super::auxiliary::{Auxiliary, Code, Instance, Match};
-use super::super::callback::{Call, Outcome};
-use super::super::heap;
+use super::call::{Call, Outcome};
+use super::fts5::{Auxiliary, Code, Instance, Match};
+use crate::sandbox::limits::heap;
 
 pub(super) const FUNCTIONS: &[Auxiliary] =
     &[Auxiliary { name: "highlight", run: highlight }, Auxiliary { name: "snippet", run: snippet }];

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::sandbox::callback::{Call, Function, Outcome};
+use super::call::{Call, Function, Outcome};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {

@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 
 use rusqlite::types::ValueRef;
 
-use crate::sandbox::callback::{Call, Function, Outcome};
+use super::call::{Call, Function, Outcome};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "acos", arguments: 1, run: |call| one(call, f64::acos) },

@@ -3,6 +3,8 @@
 //! Several of SQLite's take time that grows with the product of two arguments' lengths, all of it within one virtual
 //! machine instruction, where nothing can end them. Those are replaced by ones of linear time.
 
+mod call;
+mod fts5;
 mod full_text;
 mod json;
 mod math;
@@ -14,9 +16,8 @@ mod vector;
 use memory_core::Result;
 use rusqlite::Connection;
 
-use super::layers::Layers;
-use super::{auxiliary, callback};
 use crate::error::engine;
+use crate::sandbox::limits::Layers;
 
 /// Functions of the engine's that no agent needs, by name and number of arguments.
 const REMOVED: [(&str, i32); 9] = [
@@ -33,14 +34,14 @@ const REMOVED: [(&str, i32); 9] = [
 
 /// Gives a connection what agents may call.
 pub(super) fn register(conn: &Connection, layers: Layers) -> Result<()> {
-    callback::register(conn, math::FUNCTIONS)?;
-    callback::register(conn, vector::FUNCTIONS)?;
+    call::register(conn, math::FUNCTIONS)?;
+    call::register(conn, vector::FUNCTIONS)?;
     percentile::register(conn)?;
     if layers.functions {
-        callback::register(conn, text::FUNCTIONS)?;
-        callback::register(conn, pattern::FUNCTIONS)?;
-        callback::register(conn, json::FUNCTIONS)?;
-        auxiliary::register(conn, full_text::FUNCTIONS)?;
+        call::register(conn, text::FUNCTIONS)?;
+        call::register(conn, pattern::FUNCTIONS)?;
+        call::register(conn, json::FUNCTIONS)?;
+        fts5::register(conn, full_text::FUNCTIONS)?;
         for (name, arguments) in REMOVED {
             conn.remove_function(name, arguments).map_err(engine)?;
         }

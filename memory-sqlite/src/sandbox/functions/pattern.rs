@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use crate::sandbox::callback::{Call, Function, Outcome};
-use crate::sandbox::heap;
-use crate::sandbox::settings::PATTERN_BYTES;
+use super::call::{Call, Function, Outcome};
+use crate::sandbox::limits::heap;
+use crate::sandbox::limits::settings::PATTERN_BYTES;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "like", arguments: 2, run: like },

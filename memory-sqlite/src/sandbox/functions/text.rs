@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use memchr::memmem;
 use rusqlite::types::ValueRef;
 
-use crate::sandbox::callback::{Call, Function, Outcome};
+use super::call::{Call, Function, Outcome};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "trim", arguments: 2, run: |call| trim(call, true, true) },

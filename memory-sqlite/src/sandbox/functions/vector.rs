@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 
-use crate::sandbox::callback::{Call, Function, Outcome};
+use super::call::{Call, Function, Outcome};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "vec_distance_cosine", arguments: 2, run: |call| compare(call, cosine) },

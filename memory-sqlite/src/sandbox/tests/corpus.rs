@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use memory_core::sql::SqlValue;
 use serde_json::Value;
 
-use super::Room;
+use super::TestDatabase;
 
 fn corpus(name: &str) -> Option<String> {
     let shared = std::env::var_os("MEMORY_SHARED")
@@ -66,20 +66,25 @@ struct Outcome {
     changed: bool,
 }
 
-fn run(room: &Room, case: &Case) -> Outcome {
-    let before = room.dump();
+fn run(database: &TestDatabase, case: &Case) -> Outcome {
+    let before = database.dump();
     let began = Instant::now();
     let ran = if case.query {
-        room.run(&mut room.open(super::Role::Reader), memory_validator::Mode::Query, &case.sql, &case.args)
+        database.run(
+            &mut database.open(super::Role::Reader),
+            memory_validator::Mode::Query,
+            &case.sql,
+            &case.args,
+        )
     } else {
-        room.exec(&case.sql, &case.args)
+        database.exec(&case.sql, &case.args)
     };
     let elapsed = began.elapsed();
     let (code, message, peak) = match &ran {
         Ok(ran) => ("ok", String::new(), ran.peak_bytes),
         Err(error) => (error.kind().code(), format!("{error:?}"), 0),
     };
-    Outcome { code, message, elapsed, peak, changed: room.dump() != before }
+    Outcome { code, message, elapsed, peak, changed: database.dump() != before }
 }
 
 /// What the engine lets an agent define, and refuses to use: a stored definition is compiled when it is used. The
@@ -95,12 +100,12 @@ fn every_attack_is_stopped_by_the_engine_alone() {
     let (mut wrong, mut defined, mut seen) = (Vec::new(), 0, 0);
     for case in cases(&attacks) {
         seen += 1;
-        let mut room = Room::new();
-        room.load(&base);
-        case.setup.iter().for_each(|sql| room.load(sql));
-        room.quota = Some(32 << 20);
-        room.timeout = Duration::from_secs(1);
-        let outcome = run(&room, &case);
+        let mut database = TestDatabase::new();
+        database.load(&base);
+        case.setup.iter().for_each(|sql| database.load(sql));
+        database.quota = Some(32 << 20);
+        database.timeout = Duration::from_secs(1);
+        let outcome = run(&database, &case);
         println!(
             "{} {} {} {:?} {} {}",
             case.id, case.category, outcome.code, outcome.elapsed, outcome.peak, outcome.message
@@ -131,13 +136,13 @@ fn every_legitimate_statement_runs() {
     };
     let mut wrong = Vec::new();
     for case in cases(&legit) {
-        let room = Room::new();
-        room.load(&base);
-        if let Some(error) = case.setup.iter().find_map(|sql| room.try_load(sql).err()) {
+        let database = TestDatabase::new();
+        database.load(&base);
+        if let Some(error) = case.setup.iter().find_map(|sql| database.try_load(sql).err()) {
             wrong.push(format!("{}: setup: {error}", case.id));
             continue;
         }
-        let outcome = run(&room, &case);
+        let outcome = run(&database, &case);
         if outcome.code != "ok" {
             wrong.push(format!("{}: {} {}: {}", case.id, outcome.code, outcome.message, case.sql));
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use super::{Layers, Room};
+use super::{Layers, TestDatabase};
 
 const TABLES: [&str; 6] = [
     "fts5(a, b)",
@@ -114,17 +114,17 @@ proptest! {
 /// FTS5's own takes hours on these, in one instruction.
 #[test]
 fn a_row_with_many_matches_takes_no_longer_than_the_deadline() {
-    let mut room = Room::new();
-    room.load(
+    let mut database = TestDatabase::new();
+    database.load(
         "CREATE VIRTUAL TABLE ft USING fts5(body); \
          INSERT INTO ft SELECT replace(printf('%.*c', 400000, 'x'), 'x', 'a ');",
     );
-    room.timeout = Duration::from_secs(1);
-    let most = room.timeout + Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 1 });
+    database.timeout = Duration::from_secs(1);
+    let most = database.timeout + Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 1 });
     for query in ["a", "a a a a a a a", "\"a a\" OR a", "NEAR(a a a)"] {
         for call in ["snippet(ft, 0, '<', '>', '…', 64)", "highlight(ft, 0, '<', '>')", "bm25(ft)"] {
             let began = Instant::now();
-            let answer = room.query(&format!("SELECT {call} FROM ft WHERE ft MATCH '{query}'"), &[]);
+            let answer = database.query(&format!("SELECT {call} FROM ft WHERE ft MATCH '{query}'"), &[]);
             let elapsed = began.elapsed();
             println!("{elapsed:?} {call} {query} -> {:?}", answer.as_ref().map(|_| ()));
             assert!(elapsed < most, "{elapsed:?}: {call} {query}");
@@ -137,8 +137,8 @@ fn a_row_with_many_matches_takes_no_longer_than_the_deadline() {
 
 #[test]
 fn marks_are_no_way_around_the_length_of_a_value() {
-    let room = Room::new();
-    room.load(
+    let database = TestDatabase::new();
+    database.load(
         "CREATE VIRTUAL TABLE ft USING fts5(body); \
          INSERT INTO ft SELECT replace(printf('%.*c', 2000, 'x'), 'x', 'a b ');",
     );
@@ -146,7 +146,7 @@ fn marks_are_no_way_around_the_length_of_a_value() {
         "highlight(ft, 0, printf('%.*c', 1000000, '<'), '>')",
         "snippet(ft, 0, printf('%.*c', 1000000, '<'), '>', '', 64)",
     ] {
-        let error = room.query(&format!("SELECT {call} FROM ft WHERE ft MATCH 'a'"), &[]).unwrap_err();
+        let error = database.query(&format!("SELECT {call} FROM ft WHERE ft MATCH 'a'"), &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use super::Room;
+use super::TestDatabase;
 
 /// Longest that one call may take: what a statement's deadline cannot shorten.
 const BOUND: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
@@ -30,7 +30,7 @@ fn long(character: char, count: usize) -> String {
 
 #[test]
 fn no_function_takes_long_on_the_longest_values() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let (a, half) = (long('a', 4_000_000), long('a', 2_000_000));
     let keys = |count: usize, value: &str| {
         format!(
@@ -126,7 +126,7 @@ fn no_function_takes_long_on_the_longest_values() {
     ];
     for call in calls {
         let began = spent();
-        let answer = room.query(&format!("SELECT {call}"), &[]);
+        let answer = database.query(&format!("SELECT {call}"), &[]);
         let elapsed = spent().saturating_sub(began);
         let told = match &answer {
             Ok(rows) => format!("{:?}", rows.rows).chars().take(60).collect(),
@@ -143,7 +143,7 @@ fn no_function_takes_long_on_the_longest_values() {
 
 #[test]
 fn aggregates_and_sorts_end_within_their_memory() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let rows = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c)";
     for body in [
         "SELECT group_concat(x) FROM c",
@@ -159,19 +159,19 @@ fn aggregates_and_sorts_end_within_their_memory() {
         "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM c",
     ] {
         let began = Instant::now();
-        let ended = room.query(&format!("{rows} {body}"), &[]);
+        let ended = database.query(&format!("{rows} {body}"), &[]);
         let elapsed = began.elapsed();
         println!("{elapsed:?} {body} -> {:?}", ended.as_ref().map(|_| ()).map_err(ToString::to_string));
         assert!(ended.is_err(), "{body}");
-        assert!(elapsed < room.timeout + BOUND, "{elapsed:?}: {body}");
+        assert!(elapsed < database.timeout + BOUND, "{elapsed:?}: {body}");
     }
     // A sort is one instruction: nothing ends it but that no more can be sorted than fits.
     let began = Instant::now();
     let sorted =
-        room.query(&format!("{rows} SELECT random() AS r FROM c LIMIT (SELECT 700000) OFFSET 0"), &[]);
+        database.query(&format!("{rows} SELECT random() AS r FROM c LIMIT (SELECT 700000) OFFSET 0"), &[]);
     let generated = began.elapsed();
     let began = Instant::now();
-    let ordered = room.query(
+    let ordered = database.query(
         &format!(
             "{rows} SELECT r FROM (SELECT random() AS r FROM c LIMIT 700000) ORDER BY r LIMIT 1 OFFSET 699999"
         ),
@@ -187,9 +187,9 @@ fn aggregates_and_sorts_end_within_their_memory() {
 
 #[test]
 fn full_text_queries_end_at_their_deadline() {
-    let mut room = Room::new();
-    room.load("CREATE VIRTUAL TABLE ft USING fts5(body); INSERT INTO ft VALUES ('a b c'), ('a a a');");
-    room.timeout = Duration::from_secs(1);
+    let mut database = TestDatabase::new();
+    database.load("CREATE VIRTUAL TABLE ft USING fts5(body); INSERT INTO ft VALUES ('a b c'), ('a a a');");
+    database.timeout = Duration::from_secs(1);
     for query in [
         format!("replace({}, 'x', 'a ')", long('x', 1_900_000)),
         format!("replace({}, 'x', 'a OR ')||'a'", long('x', 800_000)),
@@ -205,14 +205,14 @@ fn full_text_queries_end_at_their_deadline() {
             format!("SELECT highlight(ft, 0, '<', '>') FROM ft({query})"),
         ] {
             let began = Instant::now();
-            let answer = room.query(&sql, &[]);
+            let answer = database.query(&sql, &[]);
             let elapsed = began.elapsed();
             println!(
                 "{elapsed:?} {} -> {:?}",
                 sql.chars().take(90).collect::<String>(),
                 answer.map(|_| ()).map_err(|error| error.to_string())
             );
-            assert!(elapsed < room.timeout + BOUND, "{elapsed:?}: {sql}");
+            assert!(elapsed < database.timeout + BOUND, "{elapsed:?}: {sql}");
         }
     }
 }
@@ -220,7 +220,7 @@ fn full_text_queries_end_at_their_deadline() {
 /// Every function of the policy's list is one the engine has, under the authorizer.
 #[test]
 fn the_engine_has_every_function_of_the_policy() {
-    let mut sandbox = Room::new().writer();
+    let mut sandbox = TestDatabase::new().writer();
     let has: std::collections::BTreeSet<String> = sandbox
         .with_runtime_rights(|conn| {
             let mut names = conn.prepare("SELECT DISTINCT lower(name) FROM pragma_function_list").unwrap();
@@ -244,7 +244,7 @@ fn the_engine_has_every_function_of_the_policy() {
 }
 
 /// Asks SQLite itself and the sandbox the same.
-fn same(room: &mut super::Sandbox, original: &Connection, function: &str, args: &[Value]) {
+fn same(database: &mut super::Sandbox, original: &Connection, function: &str, args: &[Value]) {
     let marks: Vec<String> = (1..=args.len()).map(|at| format!("?{at}")).collect();
     let sql = format!("SELECT quote({function}({}))", marks.join(", "));
     let ask = |conn: &Connection| {
@@ -252,7 +252,7 @@ fn same(room: &mut super::Sandbox, original: &Connection, function: &str, args: 
             .map_err(|error| matches!(error, rusqlite::Error::SqliteFailure(..)))
     };
     let expected = ask(original);
-    let answer = room.with_runtime_rights(|conn| Ok(ask(conn))).unwrap();
+    let answer = database.with_runtime_rights(|conn| Ok(ask(conn))).unwrap();
     assert_eq!(answer, expected, "{function}({args:?})");
 }
 
@@ -273,22 +273,22 @@ proptest! {
     fn replacements_answer_as_sqlite_does(args in prop::collection::vec(value(), 3)) {
         thread_local! {
             static PAIR: (std::cell::RefCell<super::Sandbox>, Connection) =
-                (std::cell::RefCell::new(Room::new().writer()), Connection::open_in_memory().unwrap());
+                (std::cell::RefCell::new(TestDatabase::new().writer()), Connection::open_in_memory().unwrap());
         }
-        PAIR.with(|(room, original)| {
-            let room = &mut room.borrow_mut();
+        PAIR.with(|(database, original)| {
+            let database = &mut database.borrow_mut();
             for function in ["trim", "ltrim", "rtrim", "instr", "like", "glob", "unhex"] {
-                same(room, original, function, &args[..2]);
+                same(database, original, function, &args[..2]);
             }
-            same(room, original, "replace", &args);
-            same(room, original, "like", &args);
+            same(database, original, "replace", &args);
+            same(database, original, "like", &args);
         });
     }
 }
 
 #[test]
 fn json_functions_answer_as_sqlite_does() {
-    let mut room = Room::new().writer();
+    let mut database = TestDatabase::new().writer();
     let original = Connection::open_in_memory().unwrap();
     let texts = [
         "{}",
@@ -302,19 +302,24 @@ fn json_functions_answer_as_sqlite_does() {
     for document in texts {
         for other in texts {
             let args = [Value::Text(document.into()), Value::Text(other.into())];
-            same(&mut room, &original, "json_patch", &args);
-            same(&mut room, &original, "jsonb_patch", &args);
+            same(&mut database, &original, "json_patch", &args);
+            same(&mut database, &original, "jsonb_patch", &args);
         }
-        same(&mut room, &original, "json_pretty", &[Value::Text(document.into()), Value::Text("  ".into())]);
+        same(
+            &mut database,
+            &original,
+            "json_pretty",
+            &[Value::Text(document.into()), Value::Text("  ".into())],
+        );
     }
-    let room = Room::new();
-    let nested = room.value(r#"SELECT json_object('a', json_patch('{"x":1}', '{"y":2}'))"#).unwrap();
+    let database = TestDatabase::new();
+    let nested = database.value(r#"SELECT json_object('a', json_patch('{"x":1}', '{"y":2}'))"#).unwrap();
     assert_eq!(nested, SqlValue::Text(r#"{"a":{"x":1,"y":2}}"#.into()));
 }
 
 #[test]
 fn mathematical_functions_are_sqlites() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let real = |value: f64| SqlValue::Real(value);
     let cases = [
         ("ceil(1.2)", real(2.0)),
@@ -348,13 +353,13 @@ fn mathematical_functions_are_sqlites() {
         ("asinh(0)", real(0.0)),
     ];
     for (call, expected) in cases {
-        assert_eq!(room.value(&format!("SELECT {call}")).unwrap(), expected, "{call}");
+        assert_eq!(database.value(&format!("SELECT {call}")).unwrap(), expected, "{call}");
     }
 }
 
 #[test]
 fn percentiles_are_sqlites() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let rows = "WITH t(x) AS (VALUES (9), (1.5), (NULL), (3), (-2), (7))";
     let cases = [
         ("median(x)", Some(3.0)),
@@ -370,7 +375,7 @@ fn percentiles_are_sqlites() {
         ("median(x) FILTER (WHERE x > 99)", None),
     ];
     for (call, expected) in cases {
-        match (room.value(&format!("{rows} SELECT {call} FROM t")).unwrap(), expected) {
+        match (database.value(&format!("{rows} SELECT {call} FROM t")).unwrap(), expected) {
             (SqlValue::Real(found), Some(expected)) => {
                 assert!((found - expected).abs() < 1e-9, "{call}: {found}");
             }
@@ -386,21 +391,21 @@ fn percentiles_are_sqlites() {
         "median('a' || x)",
         "median(x * 1e308 * 1e308)",
     ] {
-        let error = room.query(&format!("{rows} SELECT {bad} FROM t"), &[]).unwrap_err();
+        let error = database.query(&format!("{rows} SELECT {bad} FROM t"), &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}: {error}");
     }
 }
 
 #[test]
 fn percentiles_slide_with_a_window() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let numbers: Vec<f64> = (0_u32..200).map(|at| f64::from(at * 7_919 % 211)).collect();
     let values: Vec<String> = numbers.iter().enumerate().map(|(at, x)| format!("({at}, {x})")).collect();
     let sql = format!(
         "WITH t(i, x) AS (VALUES {}) SELECT percentile(x, 30) OVER (ORDER BY i ROWS BETWEEN 6 PRECEDING AND 3 FOLLOWING) FROM t",
         values.join(", ")
     );
-    let rows = room.query(&sql, &[]).unwrap().rows;
+    let rows = database.query(&sql, &[]).unwrap().rows;
     assert_eq!(rows.len(), numbers.len());
     for (at, row) in rows.iter().enumerate() {
         let mut frame = numbers[at.saturating_sub(6)..(at + 4).min(numbers.len())].to_vec();
@@ -417,8 +422,8 @@ fn percentiles_slide_with_a_window() {
 
 #[test]
 fn vectors_are_compared_as_blobs_or_as_text() {
-    let room = Room::new();
-    let value = |call: &str| room.value(&format!("SELECT {call}")).unwrap();
+    let database = TestDatabase::new();
+    let value = |call: &str| database.value(&format!("SELECT {call}")).unwrap();
     assert_eq!(value("vec_length(vec_f32('[1, 2, 3]'))"), SqlValue::Int(3));
     assert_eq!(value("vec_to_json(vec_f32('[1, 2.5, -3]'))"), SqlValue::Text("[1,2.5,-3]".into()));
     assert_eq!(value("hex(vec_f32('[1]'))"), SqlValue::Text("0000803F".into()));
@@ -434,7 +439,7 @@ fn vectors_are_compared_as_blobs_or_as_text() {
         "vec_f32(5)",
         "vec_f32('[1e99]')",
     ] {
-        let error = room.query(&format!("SELECT {bad}"), &[]).unwrap_err();
+        let error = database.query(&format!("SELECT {bad}"), &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
     }
     let many: Vec<String> = (0_u16..37).map(|number| number.to_string()).collect();
@@ -446,8 +451,8 @@ fn vectors_are_compared_as_blobs_or_as_text() {
 /// A pattern that is no plain text is followed a word of 64 characters at a time, at worst for longer than there is time.
 #[test]
 fn a_long_pattern_ends_at_the_deadline() {
-    let mut room = Room::new();
-    room.timeout = Duration::from_millis(100);
+    let mut database = TestDatabase::new();
+    database.timeout = Duration::from_millis(100);
     let text = format!("replace({}, 'a', '{}')", long('a', 4_000), "a".repeat(1_000));
     for pattern in [
         format!("LIKE '%'||replace({}, 'x', '_a')||'b%'", long('x', 2_400)),
@@ -455,7 +460,7 @@ fn a_long_pattern_ends_at_the_deadline() {
     ] {
         let rows = "(SELECT value FROM json_each('[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]'))";
         let began = Instant::now();
-        let error = room.query(&format!("SELECT sum({text} {pattern}) FROM {rows}"), &[]).unwrap_err();
+        let error = database.query(&format!("SELECT sum({text} {pattern}) FROM {rows}"), &[]).unwrap_err();
         let elapsed = began.elapsed();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         assert!(elapsed < Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 }), "{elapsed:?}");

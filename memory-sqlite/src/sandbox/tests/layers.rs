@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use memory_validator::Mode;
 
-use super::{Layers, Role, Room};
+use super::{Layers, Role, TestDatabase};
 
 /// One class of attack: what is tried, and the layers each of which stops all of it alone.
 struct Class {
@@ -184,23 +184,25 @@ const CLASSES: &[Class] = &[
 fn attempt(class: &Class, layers: Layers) -> Vec<&'static str> {
     let mut through = Vec::new();
     for (mode, sql) in class.attacks {
-        let room = Room::new();
-        room.load(BASE);
-        room.load(class.setup);
-        let mut room = room.with_layers(layers);
-        room.quota = Some(8 << 20);
-        room.timeout = Duration::from_millis(500);
-        let before = room.dump();
-        let text = sql.replace("BESIDE", &room.folder().join("beside").display().to_string());
+        let database = TestDatabase::new();
+        database.load(BASE);
+        database.load(class.setup);
+        let mut database = database.with_layers(layers);
+        database.quota = Some(8 << 20);
+        database.timeout = Duration::from_millis(500);
+        let before = database.dump();
+        let text = sql.replace("BESIDE", &database.folder().join("beside").display().to_string());
         let ran = match mode {
-            Mode::Exec if text.starts_with("VACUUM") => room.run(&mut room.writer(), *mode, &text, &[]),
-            Mode::Exec => room.exec(&text, &[]),
-            Mode::Query => room.run(&mut room.open(Role::Reader), *mode, &text, &[]),
+            Mode::Exec if text.starts_with("VACUUM") => {
+                database.run(&mut database.writer(), *mode, &text, &[])
+            }
+            Mode::Exec => database.exec(&text, &[]),
+            Mode::Query => database.run(&mut database.open(Role::Reader), *mode, &text, &[]),
         };
         let lost = ran.as_ref().is_err_and(|error| error.kind() == memory_core::ErrorKind::TransactionLost);
-        // For lack of room or of time SQLite itself may roll all back.
+        // For lack of database or of time SQLite itself may roll all back.
         let matters = class.name.contains("transaction") || class.name.contains("rollback");
-        if ran.is_ok() || lost && matters || room.dump() != before {
+        if ran.is_ok() || lost && matters || database.dump() != before {
             through.push(*sql);
         }
     }
@@ -239,19 +241,19 @@ fn without_layers_the_attacks_succeed() {
 /// As if a pragma had slipped through: the authorizer alone keeps the schema.
 #[test]
 fn the_schema_is_kept_even_where_it_is_writable() {
-    let room = Room::new();
-    room.load(BASE);
-    let room = room.with_layers(Layers::only("authorizer").unwrap());
+    let database = TestDatabase::new();
+    database.load(BASE);
+    let database = database.with_layers(Layers::only("authorizer").unwrap());
     let class = CLASSES.iter().find(|class| class.name == "schema write").unwrap();
     for (mode, sql) in class.attacks {
-        let mut writer = room.writer();
+        let mut writer = database.writer();
         writer
             .with_runtime_rights(|conn| {
                 conn.execute_batch("PRAGMA writable_schema = ON").unwrap();
                 Ok(())
             })
             .unwrap();
-        let error = room.run(&mut writer, *mode, sql, &[]).unwrap_err();
+        let error = database.run(&mut writer, *mode, sql, &[]).unwrap_err();
         assert_eq!(error.kind(), memory_core::ErrorKind::StatementRefused, "{sql}: {error}");
         assert_eq!(error.details()["layer"], "authorizer", "{sql}");
     }
@@ -259,13 +261,13 @@ fn the_schema_is_kept_even_where_it_is_writable() {
 
 #[test]
 fn memory_is_bounded_for_the_statement_alone() {
-    let mut room = Room::new().with_layers(Layers::only("heap").unwrap());
-    room.config.heap_bytes = 8 << 20;
+    let mut database = TestDatabase::new().with_layers(Layers::only("heap").unwrap());
+    database.config.heap_bytes = 8 << 20;
     let began = Instant::now();
-    let mut reader = room.open(Role::Reader);
+    let mut reader = database.open(Role::Reader);
     let sql = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 2000000) SELECT count(*) FROM \
                (SELECT x FROM c ORDER BY random())";
-    let error = room.run(&mut reader, Mode::Query, sql, &[]).unwrap_err();
+    let error = database.run(&mut reader, Mode::Query, sql, &[]).unwrap_err();
     assert_eq!(
         (error.kind(), &error.details()["layer"]),
         (memory_core::ErrorKind::TooLarge, &"heap".into()),
@@ -274,26 +276,26 @@ fn memory_is_bounded_for_the_statement_alone() {
     assert!(reader.last_peak_bytes() <= 8 << 20, "{}", reader.last_peak_bytes());
     assert!(reader.last_peak_bytes() > 4 << 20, "{}", reader.last_peak_bytes());
     // The connection is as good as before.
-    assert!(room.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
+    assert!(database.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
     println!("{:?}", began.elapsed());
 }
 
 /// Growth is refused in the midst of one statement, and the way out stays open.
 #[test]
 fn at_its_quota_a_scope_can_delete_its_way_out() {
-    let mut room = Room::new();
-    room.quota = Some(1 << 20);
-    let mut writer = room.writer();
-    room.run(&mut writer, Mode::Exec, "CREATE TABLE t(a INTEGER PRIMARY KEY, b)", &[]).unwrap();
+    let mut database = TestDatabase::new();
+    database.quota = Some(1 << 20);
+    let mut writer = database.writer();
+    database.run(&mut writer, Mode::Exec, "CREATE TABLE t(a INTEGER PRIMARY KEY, b)", &[]).unwrap();
     let fill = "INSERT INTO t(b) VALUES (randomblob(20000))";
-    let refused = std::iter::repeat_with(|| room.run(&mut writer, Mode::Exec, fill, &[]))
+    let refused = std::iter::repeat_with(|| database.run(&mut writer, Mode::Exec, fill, &[]))
         .find_map(Result::err)
         .unwrap();
     assert_eq!(refused.kind(), memory_core::ErrorKind::QuotaExceeded);
     assert!(writer.usage().unwrap() <= 1 << 20);
     // A lowered quota takes nothing away.
     writer.set_quota(Some(64 << 10));
-    assert!(room.run(&mut writer, Mode::Exec, fill, &[]).is_err());
+    assert!(database.run(&mut writer, Mode::Exec, fill, &[]).is_err());
     let cancel = super::Cancel::default();
     let statement = super::Statement {
         sql: "DELETE FROM t",
@@ -307,5 +309,5 @@ fn at_its_quota_a_scope_can_delete_its_way_out() {
     };
     assert!(writer.run(&statement).unwrap().rows_affected > 10);
     assert!(writer.usage().unwrap() < 64 << 10, "{}", writer.usage().unwrap());
-    assert!(room.run(&mut writer, Mode::Exec, fill, &[]).is_ok());
+    assert!(database.run(&mut writer, Mode::Exec, fill, &[]).is_ok());
 }

@@ -3,8 +3,8 @@
 mod corpus;
 mod full_text;
 mod functions;
+mod inline;
 mod layers;
-mod small;
 mod statements;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use rusqlite::types::Value;
 use super::{Cancel, Layers, Place, Ran, Role, Sandbox, SandboxConfig, SharedFile, Statement};
 
 /// A database of its own for a test, as a scope has one.
-pub(super) struct Room {
+pub(super) struct TestDatabase {
     folder: tempfile::TempDir,
     layers: Layers,
     config: SandboxConfig,
@@ -27,11 +27,11 @@ pub(super) struct Room {
     shared: Vec<SharedFile>,
 }
 
-impl Room {
+impl TestDatabase {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("data.db"), b"").unwrap();
-        let room = Self {
+        let database = Self {
             folder,
             layers: Layers::ALL,
             config: SandboxConfig::default(),
@@ -40,8 +40,8 @@ impl Room {
             shared: Vec::new(),
         };
         // Whoever reads needs a database, not an empty file.
-        drop(room.writer());
-        room
+        drop(database.writer());
+        database
     }
 
     pub(super) fn with_layers(mut self, layers: Layers) -> Self {

@@ -9,11 +9,11 @@ use memory_core::{Entry, ErrorKind, Key, Result, Timestamp};
 use memory_validator::Mode;
 
 use super::super::entries::{EntryReader, EntrySource, KeyRange};
-use super::{Cancel, Layers, Place, Role, Room, Sandbox, SharedFile, Statement};
+use super::{Cancel, Layers, Place, Role, Sandbox, SharedFile, Statement, TestDatabase};
 
 #[test]
 fn values_come_back_as_they_went_in() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let values = [
         SqlValue::Null,
         SqlValue::Int(i64::MIN),
@@ -27,7 +27,7 @@ fn values_come_back_as_they_went_in() {
         SqlValue::Blob(Vec::new()),
     ];
     for value in &values {
-        let rows = room.query("SELECT ?1, ?1", std::slice::from_ref(value)).unwrap();
+        let rows = database.query("SELECT ?1, ?1", std::slice::from_ref(value)).unwrap();
         assert_eq!(rows.rows, [[value.clone(), value.clone()]]);
     }
     let told = [
@@ -35,43 +35,47 @@ fn values_come_back_as_they_went_in() {
         SqlValue::Numeric("1.10".into()),
         SqlValue::Json(Json::parse("[1.0]").unwrap()),
     ];
-    let rows = room.query("SELECT ?, ?, ?", &told).unwrap();
+    let rows = database.query("SELECT ?, ?, ?", &told).unwrap();
     let kept = [SqlValue::Int(1), SqlValue::Text("1.10".into()), SqlValue::Text("[1.0]".into())];
     assert_eq!(rows.rows, [kept.to_vec()]);
-    let nan = room.query("SELECT ?", &[SqlValue::Real(f64::NAN)]).unwrap_err();
+    let nan = database.query("SELECT ?", &[SqlValue::Real(f64::NAN)]).unwrap_err();
     assert_eq!(nan.kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]
 fn text_that_is_not_utf_8_is_told() {
-    let room = Room::new();
-    let error = room.query("SELECT CAST(x'ff' AS TEXT) AS broken", &[]).unwrap_err();
+    let database = TestDatabase::new();
+    let error = database.query("SELECT CAST(x'ff' AS TEXT) AS broken", &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("`broken`") && error.message().contains("CAST"), "{error}");
-    assert_eq!(room.value("SELECT CAST(CAST(x'ff' AS TEXT) AS BLOB)").unwrap(), SqlValue::Blob(vec![255]));
+    assert_eq!(
+        database.value("SELECT CAST(CAST(x'ff' AS TEXT) AS BLOB)").unwrap(),
+        SqlValue::Blob(vec![255])
+    );
 }
 
 #[test]
 fn a_name_that_is_not_utf_8_is_nothings_name() {
-    let room = Room::new();
-    room.load("CREATE TABLE t (a)");
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE t (a)");
     for table in ["x'ff'", "x'74ff'", "x'f09f98'"] {
-        let rows =
-            room.query(&format!("SELECT name FROM pragma_table_info(CAST({table} AS TEXT))"), &[]).unwrap();
+        let rows = database
+            .query(&format!("SELECT name FROM pragma_table_info(CAST({table} AS TEXT))"), &[])
+            .unwrap();
         assert!(rows.rows.is_empty(), "{table}: {rows:?}");
     }
-    let rows = room.query("SELECT name FROM pragma_table_info(CAST(x'74' AS TEXT))", &[]).unwrap();
+    let rows = database.query("SELECT name FROM pragma_table_info(CAST(x'74' AS TEXT))", &[]).unwrap();
     assert_eq!(rows.rows, [[SqlValue::Text("a".into())]]);
 }
 
 #[test]
 fn arguments_go_by_position_however_they_are_written() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let args = [SqlValue::Int(1), SqlValue::Int(2)];
     for sql in ["SELECT ?, ?", "SELECT ?1, ?2", "SELECT $1, $2", "SELECT $1, $2 WHERE $1 < $2"] {
-        assert_eq!(room.query(sql, &args).unwrap().rows, [args.to_vec()], "{sql}");
+        assert_eq!(database.query(sql, &args).unwrap().rows, [args.to_vec()], "{sql}");
     }
-    assert_eq!(room.query("SELECT $2, $1", &args).unwrap().rows, [[SqlValue::Int(2), SqlValue::Int(1)]]);
+    assert_eq!(database.query("SELECT $2, $1", &args).unwrap().rows, [[SqlValue::Int(2), SqlValue::Int(1)]]);
     for (sql, args) in [
         ("SELECT ?", &args[..]),
         ("SELECT ?, ?, ?", &args),
@@ -79,14 +83,14 @@ fn arguments_go_by_position_however_they_are_written() {
         ("SELECT @a", &args[..1]),
         ("SELECT $a", &args[..1]),
     ] {
-        assert_eq!(room.query(sql, args).unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
+        assert_eq!(database.query(sql, args).unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
     }
 }
 
 #[test]
 fn results_are_cut_at_rows_and_at_bytes() {
-    let room = Room::new();
-    let mut reader = room.open(Role::Reader);
+    let database = TestDatabase::new();
+    let mut reader = database.open(Role::Reader);
     let cancel = Cancel::default();
     let statement = Statement {
         sql: "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT printf('%.*c', 100, 'x') FROM c",
@@ -107,9 +111,9 @@ fn results_are_cut_at_rows_and_at_bytes() {
 
 #[test]
 fn a_returning_statement_does_all_of_its_work_though_its_rows_are_cut() {
-    let room = Room::new();
-    room.load("CREATE TABLE t(a INTEGER PRIMARY KEY)");
-    let mut writer = room.writer();
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE t(a INTEGER PRIMARY KEY)");
+    let mut writer = database.writer();
     let cancel = Cancel::default();
     let statement = Statement {
         sql: "INSERT INTO t WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 100) SELECT x FROM c RETURNING a",
@@ -124,13 +128,13 @@ fn a_returning_statement_does_all_of_its_work_though_its_rows_are_cut() {
     let ran = writer.run(&statement).unwrap();
     let rows = ran.rows.unwrap();
     assert_eq!((ran.rows_affected, rows.rows.len(), rows.truncated), (100, 3, true));
-    assert_eq!(room.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(100));
+    assert_eq!(database.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(100));
 }
 
 #[test]
 fn a_cancelled_statement_ends_and_the_next_one_runs() {
-    let room = Room::new();
-    let mut reader = room.open(Role::Reader);
+    let database = TestDatabase::new();
+    let mut reader = database.open(Role::Reader);
     let cancel = Cancel::default();
     let statement = Statement {
         sql: "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT count(*) FROM c",
@@ -152,38 +156,44 @@ fn a_cancelled_statement_ends_and_the_next_one_runs() {
     });
     assert!(error.message().contains("cancelled"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(20));
-    assert!(room.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
+    assert!(database.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
 }
 
 #[test]
 fn a_shared_file_is_read_and_never_written_and_the_scopes_own_table_wins() {
-    let mut room = Room::new();
-    let path = room.folder().join("library.db");
+    let mut database = TestDatabase::new();
+    let path = database.folder().join("library.db");
     let library = rusqlite::Connection::open(&path).unwrap();
     library
         .execute_batch("CREATE TABLE book(name); INSERT INTO book VALUES ('shared'); CREATE TABLE own(a);")
         .unwrap();
     drop(library);
-    room.shared = vec![SharedFile { name: "library".into(), path: path.clone() }];
-    room.load("CREATE TABLE own(a); INSERT INTO own VALUES ('mine')");
-    assert_eq!(room.value("SELECT name FROM book").unwrap(), SqlValue::Text("shared".into()));
-    assert_eq!(room.value("SELECT name FROM library.book").unwrap(), SqlValue::Text("shared".into()));
-    assert_eq!(room.value("SELECT a FROM own").unwrap(), SqlValue::Text("mine".into()));
+    database.shared = vec![SharedFile { name: "library".into(), path: path.clone() }];
+    database.load("CREATE TABLE own(a); INSERT INTO own VALUES ('mine')");
+    assert_eq!(database.value("SELECT name FROM book").unwrap(), SqlValue::Text("shared".into()));
+    assert_eq!(database.value("SELECT name FROM library.book").unwrap(), SqlValue::Text("shared".into()));
+    assert_eq!(database.value("SELECT a FROM own").unwrap(), SqlValue::Text("mine".into()));
     for layers in [Layers::ALL, Layers::only("authorizer").unwrap(), Layers::only("config").unwrap()] {
-        let mut writer =
-            Sandbox::open(Place::File(&room.file()), Role::Writer, &room.config, &room.shared, None, layers)
-                .unwrap();
+        let mut writer = Sandbox::open(
+            Place::File(&database.file()),
+            Role::Writer,
+            &database.config,
+            &database.shared,
+            None,
+            layers,
+        )
+        .unwrap();
         for sql in [
             "INSERT INTO library.book VALUES (1)",
             "DROP TABLE library.book",
             "DELETE FROM book",
             "CREATE TABLE library.x(a)",
         ] {
-            assert!(room.run(&mut writer, Mode::Exec, sql, &[]).is_err(), "{layers:?} {sql}");
+            assert!(database.run(&mut writer, Mode::Exec, sql, &[]).is_err(), "{layers:?} {sql}");
         }
     }
-    let mut writer = room.writer();
-    assert!(room.run(&mut writer, Mode::Exec, "DETACH library", &[]).is_err());
+    let mut writer = database.writer();
+    assert!(database.run(&mut writer, Mode::Exec, "DETACH library", &[]).is_err());
 }
 
 #[derive(Debug)]
@@ -211,19 +221,26 @@ impl EntryReader for Reader {
 
 #[test]
 fn what_the_scope_remembers_is_a_table_that_is_only_read() {
-    let room = Room::new();
-    room.load("CREATE TABLE t(k, note); INSERT INTO t VALUES ('b', 'joined'), ('zz', 'missed')");
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE t(k, note); INSERT INTO t VALUES ('b', 'joined'), ('zz', 'missed')");
     let entries = ["a", "b", "ba", "c*", "d"].map(|key| {
         let value = Json::parse(format!("{{\"is\":\"{key}\"}}")).unwrap();
         Entry::new(Key::new(key).unwrap(), value, 7, Timestamp::from_millis(5).unwrap())
     });
     let source: Arc<dyn EntrySource> = Arc::new(Remembered(entries.to_vec()));
-    let mut sandbox =
-        Sandbox::open(Place::File(&room.file()), Role::Writer, &room.config, &[], Some(source), Layers::ALL)
-            .unwrap();
+    let mut sandbox = Sandbox::open(
+        Place::File(&database.file()),
+        Role::Writer,
+        &database.config,
+        &[],
+        Some(source),
+        Layers::ALL,
+    )
+    .unwrap();
     let mut keys = |sql: &str| {
-        let rows =
-            room.run(&mut sandbox, Mode::Query, sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let rows = database
+            .run(&mut sandbox, Mode::Query, sql, &[])
+            .unwrap_or_else(|error| panic!("{sql}: {error}"));
         let text =
             |value: SqlValue| if let SqlValue::Text(text) = value { text } else { format!("{value:?}") };
         rows.rows
@@ -259,19 +276,19 @@ fn what_the_scope_remembers_is_a_table_that_is_only_read() {
         "CREATE INDEX i ON memory_entries(key)",
         "DROP TABLE memory_entries",
     ] {
-        assert!(room.run(&mut sandbox, Mode::Exec, sql, &[]).is_err(), "{sql}");
+        assert!(database.run(&mut sandbox, Mode::Exec, sql, &[]).is_err(), "{sql}");
     }
 }
 
 #[test]
 fn tables_are_described_without_what_is_not_the_agents() {
-    let room = Room::new();
-    room.load(
+    let database = TestDatabase::new();
+    database.load(
         "CREATE TABLE b(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, g AS (name||'!') STORED); \
          CREATE INDEX b_name ON b(name); CREATE VIEW a AS SELECT name FROM b; CREATE VIEW broken AS SELECT * FROM gone; \
          CREATE TABLE _mem_x(a); CREATE VIRTUAL TABLE ft USING fts5(x); CREATE TABLE ft_extra_data(a);",
     );
-    let tables = room.writer().tables().unwrap();
+    let tables = database.writer().tables().unwrap();
     let told: Vec<String> = tables
         .iter()
         .map(|table| {
@@ -302,73 +319,78 @@ fn tables_are_described_without_what_is_not_the_agents() {
 
 #[test]
 fn a_name_that_ends_like_a_virtual_tables_own_is_an_agents_where_there_is_no_such_table() {
-    let room = Room::new();
-    room.load("CREATE TABLE user_data(a); CREATE TABLE app_config(a)");
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE user_data(a); CREATE TABLE app_config(a)");
     for sql in [
         "INSERT INTO user_data VALUES (1)",
         "UPDATE app_config SET a = 2",
         "CREATE TABLE tree_node(id)",
         "DROP TABLE user_data",
     ] {
-        room.exec(sql, &[]).unwrap();
+        database.exec(sql, &[]).unwrap();
     }
 }
 
 #[test]
 fn reading_an_empty_place_makes_nothing() {
-    let room = Room::new();
-    let mut empty = Sandbox::open(Place::Empty, Role::Reader, &room.config, &[], None, Layers::ALL).unwrap();
-    let rows =
-        room.run(&mut empty, Mode::Query, "SELECT count(*) FROM sqlite_schema", &[]).unwrap().rows.unwrap();
+    let database = TestDatabase::new();
+    let mut empty =
+        Sandbox::open(Place::Empty, Role::Reader, &database.config, &[], None, Layers::ALL).unwrap();
+    let rows = database
+        .run(&mut empty, Mode::Query, "SELECT count(*) FROM sqlite_schema", &[])
+        .unwrap()
+        .rows
+        .unwrap();
     assert_eq!(rows.rows, [[SqlValue::Int(0)]]);
     assert_eq!(
-        room.run(&mut empty, Mode::Query, "CREATE TABLE t(a)", &[]).unwrap_err().kind(),
+        database.run(&mut empty, Mode::Query, "CREATE TABLE t(a)", &[]).unwrap_err().kind(),
         ErrorKind::ReadOnly
     );
 }
 
 #[test]
 fn deferred_constraints_that_fail_leave_the_transaction_open() {
-    let room = Room::new();
-    room.load("CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE c(p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
-    let mut writer = room.writer();
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE c(p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
+    let mut writer = database.writer();
     writer.begin_immediate().unwrap();
-    room.run(&mut writer, Mode::Exec, "INSERT INTO c VALUES (7)", &[]).unwrap();
+    database.run(&mut writer, Mode::Exec, "INSERT INTO c VALUES (7)", &[]).unwrap();
     let error = writer.commit().unwrap_err();
     assert_eq!(error.details()["constraint"], "foreign_key", "{error}");
     assert!(writer.in_transaction());
-    room.run(&mut writer, Mode::Exec, "INSERT INTO p VALUES (7)", &[]).unwrap();
+    database.run(&mut writer, Mode::Exec, "INSERT INTO p VALUES (7)", &[]).unwrap();
     writer.commit().unwrap();
 }
 
 #[test]
 fn a_statement_kept_prepared_is_judged_anew_where_the_schema_changed() {
-    let room = Room::new();
-    room.load("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
-    let mut writer = room.writer();
+    let database = TestDatabase::new();
+    database.load("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    let mut writer = database.writer();
     let insert = "INSERT OR REPLACE INTO t VALUES (1, 'x')";
     for _ in 0..3 {
-        room.run(&mut writer, Mode::Exec, insert, &[]).unwrap();
+        database.run(&mut writer, Mode::Exec, insert, &[]).unwrap();
     }
-    room.run(
-        &mut writer,
-        Mode::Exec,
-        "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
-        &[],
-    )
-    .unwrap();
+    database
+        .run(
+            &mut writer,
+            Mode::Exec,
+            "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+            &[],
+        )
+        .unwrap();
     writer.begin_immediate().unwrap();
-    let error = room.run(&mut writer, Mode::Exec, insert, &[]).unwrap_err();
+    let error = database.run(&mut writer, Mode::Exec, insert, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StatementRefused, "{error}");
     assert!(writer.in_transaction());
 }
 
 #[test]
 fn one_statement_cannot_make_the_log_grow_without_end() {
-    let mut room = Room::new();
-    room.config.wal_bytes = 4 << 20;
-    room.load("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
-    let error = room
+    let mut database = TestDatabase::new();
+    database.config.wal_bytes = 4 << 20;
+    database.load("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    let error = database
         .exec(
             "INSERT INTO t(b) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 200000) \
              SELECT hex(randomblob(500)) FROM c",
@@ -376,13 +398,13 @@ fn one_statement_cannot_make_the_log_grow_without_end() {
         )
         .unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::TransactionLost), "{error:?}");
-    assert_eq!(room.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(0));
+    assert_eq!(database.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(0));
 }
 
 /// What agents do with a database, all of it in one: the authorizer is in nobody's way.
 #[test]
 fn an_agents_everyday_statements_run() {
-    let room = Room::new();
+    let database = TestDatabase::new();
     let values: Vec<String> = (0..5_000).map(|number| format!("({number}, 'n{number}')")).collect();
     let many = format!("INSERT INTO wide VALUES {}", values.join(", "));
     let sum = format!("SELECT {}", vec!["1"; 900].join(" + "));
@@ -455,7 +477,7 @@ fn an_agents_everyday_statements_run() {
         "  ; SELECT 2 ; ; /* nothing */ ",
     ];
     for sql in statements {
-        if let Err(error) = room.exec(sql, &[]) {
+        if let Err(error) = database.exec(sql, &[]) {
             panic!("{error:?}: {}", sql.chars().take(120).collect::<String>());
         }
     }
@@ -463,19 +485,19 @@ fn an_agents_everyday_statements_run() {
 
 #[test]
 fn opening_an_r_tree_is_no_write_and_hides_none() {
-    let room = Room::new();
-    room.load("CREATE VIRTUAL TABLE rt USING rtree(id, a, b); INSERT INTO rt VALUES (1, 2, 3)");
-    assert_eq!(room.value("SELECT a FROM rt").unwrap(), SqlValue::Real(2.0));
-    assert_eq!(room.writer().tables().unwrap().len(), 1);
+    let database = TestDatabase::new();
+    database.load("CREATE VIRTUAL TABLE rt USING rtree(id, a, b); INSERT INTO rt VALUES (1, 2, 3)");
+    assert_eq!(database.value("SELECT a FROM rt").unwrap(), SqlValue::Real(2.0));
+    assert_eq!(database.writer().tables().unwrap().len(), 1);
     for layers in [Layers::ALL, Layers::only("authorizer").unwrap()] {
         for (mode, role) in [(Mode::Exec, Role::Writer), (Mode::Query, Role::Reader)] {
-            let file = room.file();
+            let file = database.file();
             let mut sandbox =
-                Sandbox::open(Place::File(&file), role, &room.config, &[], None, layers).unwrap();
+                Sandbox::open(Place::File(&file), role, &database.config, &[], None, layers).unwrap();
             let sql = "UPDATE rt_node SET data = x'00' WHERE EXISTS (SELECT 1 FROM rt)";
-            let error = room.run(&mut sandbox, mode, sql, &[]).unwrap_err();
+            let error = database.run(&mut sandbox, mode, sql, &[]).unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::StatementRefused | ErrorKind::ReadOnly), "{error:?}");
         }
     }
-    assert_eq!(room.value("SELECT a FROM rt").unwrap(), SqlValue::Real(2.0));
+    assert_eq!(database.value("SELECT a FROM rt").unwrap(), SqlValue::Real(2.0));
 }

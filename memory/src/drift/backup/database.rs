@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memory_core::{Backend as _, Error, ErrorKind, Result, Scope};
+use memory_core::{Backend as _, Checked, Error, ErrorKind, RecordStream, Result, Scope};
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 
-use super::super::aside::aside;
+use super::super::blocking::run_blocking;
 use super::file::Folder;
-use super::{Occasion, write as text};
+use super::format::Occasion;
+use super::write as text;
 use crate::system::SystemClock;
 
 /// Removes a database that was not finished.
@@ -38,13 +39,12 @@ pub(super) async fn write(
 ) -> Result<PathBuf> {
     let path = folder.temporary();
     let unfinished = Unfinished(path.clone());
-    let provider = open(&path)?;
+    let store = Store::open(&path)?;
     let records = backend.export_scope(scope).await?;
-    let imported = provider.import_scope(scope, records, Default::default()).await?;
-    provider.close().await?;
-    drop(provider);
+    let imported = store.checked.import_scope(scope, records, Default::default()).await?;
+    store.close().await?;
     let (folder, scope, occasion) = (folder.clone(), scope.clone(), *occasion);
-    aside(move || {
+    run_blocking(move || {
         let _unfinished = unfinished;
         settle(&path)?;
         text::publish_database(&scope, &folder, &occasion, &path, imported.created)
@@ -52,12 +52,28 @@ pub(super) async fn write(
     .await
 }
 
-/// Opens a store that nobody else knows.
-pub(super) fn open(path: &Path) -> Result<SqliteProvider> {
-    let mut config = SqliteConfig::default();
-    (config.readers, config.workers) = (1, 1);
-    config.sweep_interval_ms = 0;
-    SqliteProvider::open(path, config, Arc::new(SystemClock))
+/// A store that nobody else knows. What is written to it and read from it passes [`Checked`], as with every other store.
+pub(super) struct Store {
+    provider: Arc<SqliteProvider>,
+    checked: Checked<Arc<SqliteProvider>>,
+}
+
+impl Store {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let mut config = SqliteConfig::default();
+        (config.readers, config.workers) = (1, 1);
+        config.sweep_interval_ms = 0;
+        let provider = Arc::new(SqliteProvider::open(path, config, Arc::new(SystemClock))?);
+        Ok(Self { checked: Checked::new(Arc::clone(&provider))?, provider })
+    }
+
+    pub(super) async fn export(&self, scope: &Scope) -> Result<RecordStream> {
+        self.checked.export_scope(scope).await
+    }
+
+    pub(super) async fn close(self) -> Result<()> {
+        self.provider.close().await
+    }
 }
 
 /// Puts the whole of it into the one file.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use memory_core::{EraseTarget, Error, ErrorKind, Key, Result, Scope, TenantId};
 
-use super::file::{Folder, TEMPORARY, open_plain};
-use super::kept::{database_of, header, marker_of};
+use super::backups::Backups;
+use super::error::io_error;
+use super::file::{Folder, TEMPORARY, database_of, marker_of, open_plain};
+use super::format::{Occasion, header};
 use super::read::{Backup, Entries, parse};
 use super::write::text_of;
-use super::{Backups, Occasion, broken};
 
 /// What the name of a folder begins with that is being removed: what is left in it need not tell whose it was.
 const GONE: &str = ".gone-";
@@ -96,7 +97,7 @@ impl Backups {
         let removed = if is_folder(path) { remove_folder(path) } else { fs::remove_file(path) };
         match removed {
             Err(error) if error.kind() != IoErrorKind::NotFound => {
-                Err(broken("a backup cannot be removed")(error))
+                Err(io_error("a backup cannot be removed")(error))
             }
             _ => Ok(()),
         }
@@ -156,7 +157,7 @@ fn of_key(path: &Path, key: &Key) -> Result<Of> {
 fn holds(path: &Path, key: &Key) -> Result<bool> {
     let text = serde_json::to_string(key)
         .map_err(|error| Error::internal("a key has no JSON form").with_source(error))?;
-    let failed = broken("a backup cannot be read");
+    let failed = io_error("a backup cannot be read");
     let mut content = Vec::new();
     std::io::Read::read_to_end(&mut open_plain(path).map_err(&failed)?, &mut content).map_err(&failed)?;
     Ok(content.windows(text.len().max(1)).any(|window| window == text.as_bytes()))
@@ -189,7 +190,7 @@ fn is_folder(path: &Path) -> bool {
 }
 
 fn items(folder: &Path) -> Result<Vec<PathBuf>> {
-    let failed = broken("the folder of backups cannot be read");
+    let failed = io_error("the folder of backups cannot be read");
     let found = match fs::read_dir(folder) {
         Ok(found) => found,
         Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),

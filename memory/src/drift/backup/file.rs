@@ -1,13 +1,14 @@
 //! Files that appear whole or not at all, in a folder that nobody else may read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory_core::{Error, Result, ScopeDigest, Timestamp};
 
-use super::broken;
+use super::error::io_error;
+use crate::private;
 
 /// Tells the temporary files of this process apart.
 static FILES: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +26,7 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     /// Makes it where it is missing.
     pub(super) fn create(root: &Path, digest: &ScopeDigest) -> Result<Self> {
-        let failed = broken("the folder of backups cannot be made");
+        let failed = io_error("the folder of backups cannot be made");
         private_folder(root, true).map_err(&failed)?;
         let path = root.join(digest.to_hex());
         private_folder(&path, false).map_err(&failed)?;
@@ -40,7 +41,7 @@ impl Folder {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => return Err(not_a_folder()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(broken("the folder of backups cannot be read")(error)),
+                Err(error) => return Err(io_error("the folder of backups cannot be read")(error)),
             }
         }
         Ok(Some(Self(path)))
@@ -66,11 +67,11 @@ impl Folder {
     pub(super) fn open_temporary(&self) -> Result<(PathBuf, File)> {
         for _ in 0..TRIES {
             let path = self.temporary();
-            match private_file(&path) {
+            match private::create_new(&path) {
                 Ok(file) => return Ok((path, file)),
                 // Of a process that had this one's number before.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(broken("a backup cannot be written")(error)),
+                Err(error) => return Err(io_error("a backup cannot be written")(error)),
             }
         }
         Err(Error::internal("no free name for a temporary file"))
@@ -84,7 +85,7 @@ impl Folder {
         files: &[(&Path, &str)],
         finish: impl Fn(&str) -> Result<()>,
     ) -> Result<PathBuf> {
-        let failed = broken("a backup cannot be given its name");
+        let failed = io_error("a backup cannot be given its name");
         let seconds = at.as_millis() / 1_000;
         'names: for number in 1..TRIES {
             let stem = match number {
@@ -117,9 +118,9 @@ impl Folder {
         Err(Error::internal("no free name for a backup"))
     }
 
-    /// Replaces a file, or makes it: whoever reads it sees what it was or what it is to be.
+    /// Creates or replaces a file atomically: readers see the old content or the new.
     pub(super) fn replace(&self, name: &str, bytes: &[u8], unwritten: &'static str) -> Result<()> {
-        let failed = broken(unwritten);
+        let failed = io_error(unwritten);
         let (path, mut file) = self.open_temporary()?;
         let written = file
             .write_all(bytes)
@@ -140,12 +141,24 @@ impl Folder {
         Ok(text)
     }
 
-    /// As SQLite has it: a file system that cannot sync a folder is no reason to refuse.
+    /// As in SQLite, a file system that cannot sync a folder is no reason to fail.
     fn sync(&self) {
         if let Ok(folder) = File::open(&self.0) {
             drop(folder.sync_all());
         }
     }
+}
+
+/// The database beside a backup, where there is one.
+pub(super) fn database_of(path: &Path) -> PathBuf {
+    path.with_extension("db")
+}
+
+/// The marker that says that the drift of a backup was resolved.
+pub(super) fn marker_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".resolved");
+    PathBuf::from(name)
 }
 
 /// Opens what is an ordinary file and no link.
@@ -161,14 +174,7 @@ fn not_a_folder() -> Error {
 }
 
 fn private_folder(path: &Path, parents: bool) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(parents);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    match builder.create(path) {
+    match private::folder(path, parents) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
@@ -185,16 +191,4 @@ fn private_folder(path: &Path, parents: bool) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A new file of mode 0600; what is there, a link too, is no new file.
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options.open(path)
 }

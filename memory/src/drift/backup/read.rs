@@ -12,30 +12,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+use super::error::io_error;
 use super::file::open_plain;
-use super::write::hex;
-use super::{FORMAT, broken};
+use super::format::{Header, header_of};
+use crate::hex::hex;
+use crate::stream;
 
 /// Longest backup that is read.
 const MAX_BYTES: u64 = 1 << 30;
-
-/// What a backup begins with.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Header {
-    format: String,
-    pub(super) timestamp: Timestamp,
-    pub(super) generation_observed: Option<DriftToken>,
-    pub(super) generation_actual: Option<DriftToken>,
-    generation_snapshot: DriftToken,
-    pub(super) scope: Scope,
-    pub(super) database: Option<String>,
-}
-
-/// Reads the first line of a backup.
-pub(super) fn header_of(line: &str) -> Option<Header> {
-    let whole = format!("{}]}}", line.trim_end());
-    serde_json::from_str::<Header>(&whole).ok().filter(|header| header.format == FORMAT)
-}
 
 /// A backup whose sums are right.
 #[derive(Clone, Debug)]
@@ -131,10 +115,9 @@ impl Backup {
     /// Makes the scope hold what the backup holds: its entries replace those that differ, and others are deleted. Entries that
     /// say the same stay as they are, with their versions and vectors; those that are put back have the vectors that they had.
     ///
-    /// It is one transaction where the store has such ([`Capabilities::atomic_import`]): nobody sees a part of it, and who is
-    /// killed leaves the scope as it was or as the backup has it. What others write between the look at the scope and that
-    /// transaction is written over. Elsewhere each is an ordinary write, a few in a transaction; where it fails midway, doing
-    /// it again ends it.
+    /// If the store imports atomically ([`Capabilities::atomic_import`]), this is one transaction: readers see all of it or
+    /// nothing, also if the process is killed. Writes of others between the comparison and that transaction are overwritten.
+    /// Otherwise each entry is an ordinary write, a few to a transaction; if it fails midway, restore again to complete it.
     ///
     /// Where the store judges how old a copy is ([`Capabilities::erase`]), what was forgotten since it was made is left out,
     /// and counted.
@@ -156,7 +139,7 @@ impl Backup {
             self.records.into_iter().map(|record| (record.entry.key.clone(), record)).collect();
         let (mut records, mut deleted) = (Vec::with_capacity(saved.len()), 0);
         let mut held = backend.export_scope(&self.scope).await?;
-        while let Some(record) = std::future::poll_fn(|context| held.as_mut().poll_next(context)).await {
+        while let Some(record) = stream::next(&mut held).await {
             let record = record?;
             match saved.remove(&record.entry.key) {
                 None => deleted += 1,
@@ -166,8 +149,7 @@ impl Backup {
             }
         }
         records.extend(saved.into_values().map(Ok));
-        let records = Box::pin(Records(records.into_iter()));
-        let imported = backend.import_scope(&self.scope, records, options).await?;
+        let imported = backend.import_scope(&self.scope, stream::of(records), options).await?;
         Ok(Restored { imported, deleted })
     }
 
@@ -176,8 +158,7 @@ impl Backup {
         let wanted: BTreeSet<Key> = difference.changed.into_iter().chain(difference.vanished).collect();
         let records: Vec<Result<Record>> =
             self.records.into_iter().filter(|record| wanted.contains(&record.entry.key)).map(Ok).collect();
-        let imported =
-            backend.import_scope(&self.scope, Box::pin(Records(records.into_iter())), options).await?;
+        let imported = backend.import_scope(&self.scope, stream::of(records), options).await?;
         let mut restored = Restored { imported, deleted: 0 };
         for key in difference.appeared {
             let deleted = backend.delete(&self.scope, &key, DeleteOptions::default()).await?.deleted;
@@ -208,7 +189,7 @@ pub(super) enum Entries {
 
 /// Reads the text of a backup.
 pub(super) fn parse(path: &Path) -> Result<Parsed> {
-    let failed = broken("the backup cannot be read");
+    let failed = io_error("the backup cannot be read");
     let mut file = open_plain(path).map_err(&failed)?;
     let bytes = file.metadata().map_err(&failed)?.len();
     if bytes > MAX_BYTES {
@@ -250,22 +231,8 @@ struct Rest<'a> {
     sha256: String,
 }
 
-/// Records in memory as a stream.
-struct Records(std::vec::IntoIter<Result<Record>>);
-
-impl memory_core::Stream for Records {
-    type Item = Result<Record>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        std::task::Poll::Ready(self.0.next())
-    }
-}
-
 fn says_the_same(one: &Entry, other: &Entry) -> bool {
-    use memory_core::drift::ContentDigest;
+    use memory_core::ContentDigest;
     ContentDigest::of_entry(one) == ContentDigest::of_entry(other)
 }
 
@@ -277,12 +244,11 @@ fn damaged(why: &'static str) -> Error {
 /// The entries of the database beside a backup.
 #[cfg(feature = "sqlite")]
 async fn database(path: &Path, name: &str, scope: &Scope, sum: &str) -> Result<Vec<Record>> {
-    use memory_core::Backend as _;
-    let beside = super::kept::database_of(path);
+    let beside = super::file::database_of(path);
     if beside.file_name().and_then(|beside| beside.to_str()) != Some(name) {
         return Err(damaged("it names a database that is not its own"));
     }
-    let failed = broken("the database of a backup cannot be read");
+    let failed = io_error("the database of a backup cannot be read");
     let copy = Copied::of(&beside)?;
     let mut hash = Sha256::new();
     let mut file = std::fs::File::open(&copy.0).map_err(&failed)?;
@@ -291,13 +257,14 @@ async fn database(path: &Path, name: &str, scope: &Scope, sum: &str) -> Result<V
     if hex(hash) != sum {
         return Err(damaged("its database does not have its sum"));
     }
-    let provider = super::database::open(&copy.0)?;
-    let mut stream = provider.export_scope(scope).await?;
+    let store = super::database::Store::open(&copy.0)?;
+    let mut exported = store.export(scope).await?;
     let mut records = Vec::new();
-    while let Some(record) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
+    while let Some(record) = stream::next(&mut exported).await {
         records.push(record?);
     }
-    provider.close().await?;
+    drop(exported);
+    store.close().await?;
     Ok(records)
 }
 
@@ -313,7 +280,7 @@ struct Copied(std::path::PathBuf);
 #[cfg(feature = "sqlite")]
 impl Copied {
     fn of(path: &Path) -> Result<Self> {
-        let failed = broken("the database of a backup cannot be read");
+        let failed = io_error("the database of a backup cannot be read");
         let mut source = open_plain(path).map_err(&failed)?;
         let (name, mut target) = super::file::Folder::of(path).open_temporary()?;
         let copied = Self(name);

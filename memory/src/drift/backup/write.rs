@@ -1,7 +1,6 @@
 //! A scope as JSON, streamed.
 
 use std::fs;
-use std::future::poll_fn;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -9,9 +8,12 @@ use memory_core::{Backend, DriftToken, Error, Record, Result, Scope, Timestamp};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::super::aside::aside;
+use super::super::blocking::run_blocking;
+use super::error::io_error;
 use super::file::Folder;
-use super::{FORMAT, Occasion, broken};
+use super::format::{FORMAT, Occasion};
+use crate::hex::hex;
+use crate::stream::next;
 
 const UNWRITTEN: &str = "a backup cannot be written";
 
@@ -48,7 +50,7 @@ struct Draft<W> {
 
 impl<W: Write> Draft<W> {
     fn begin(mut out: W, scope: &Scope, occasion: &Occasion) -> Result<Self> {
-        out.write_all(header(scope, occasion, None)?.as_bytes()).map_err(broken(UNWRITTEN))?;
+        out.write_all(header(scope, occasion, None)?.as_bytes()).map_err(io_error(UNWRITTEN))?;
         Ok(Self { out, hash: Sha256::new(), count: 0 })
     }
 
@@ -57,12 +59,12 @@ impl<W: Write> Draft<W> {
         line.push_str(&json(record)?);
         self.hash.update(line.as_bytes());
         self.count += 1;
-        self.out.write_all(line.as_bytes()).map_err(broken(UNWRITTEN))
+        self.out.write_all(line.as_bytes()).map_err(io_error(UNWRITTEN))
     }
 
     fn end(mut self) -> Result<W> {
         let footer = footer(self.count, &hex(self.hash));
-        self.out.write_all(footer.as_bytes()).map_err(broken(UNWRITTEN))?;
+        self.out.write_all(footer.as_bytes()).map_err(io_error(UNWRITTEN))?;
         Ok(self.out)
     }
 }
@@ -78,15 +80,15 @@ pub(super) async fn write(
     let mut unfinished = Unfinished(Some(path.clone()));
     let mut draft = Draft::begin(BufWriter::with_capacity(64 << 10, file), scope, occasion)?;
     let mut records = backend.export_scope(scope).await?;
-    while let Some(record) = poll_fn(|context| records.as_mut().poll_next(context)).await {
+    while let Some(record) = next(&mut records).await {
         draft.add(&record?)?;
     }
-    let file = draft.end()?.into_inner().map_err(|error| broken(UNWRITTEN)(error.into_error()))?;
+    let file = draft.end()?.into_inner().map_err(|error| io_error(UNWRITTEN)(error.into_error()))?;
     unfinished.0 = None;
     let (folder, at) = (folder.clone(), occasion.timestamp);
-    aside(move || {
+    run_blocking(move || {
         let _unfinished = Unfinished(Some(path.clone()));
-        file.sync_all().map_err(broken("a backup cannot be synced"))?;
+        file.sync_all().map_err(io_error("a backup cannot be synced"))?;
         folder.publish(at, &[(&path, "json")], |_| Ok(()))
     })
     .await
@@ -110,7 +112,7 @@ pub(super) fn publish_database(
     database: &std::path::Path,
     count: u64,
 ) -> Result<PathBuf> {
-    let failed = broken(UNWRITTEN);
+    let failed = io_error(UNWRITTEN);
     let mut hash = Sha256::new();
     std::io::copy(&mut fs::File::open(database).map_err(&failed)?, &mut Hashing(&mut hash))
         .map_err(&failed)?;
@@ -119,7 +121,7 @@ pub(super) fn publish_database(
     let _unfinished = (Unfinished(Some(path.clone())), Unfinished(Some(database.to_owned())));
     folder.publish(occasion.timestamp, &[(database, "db"), (&path, "json")], |stem| {
         drop(fs::remove_file(&path));
-        let mut file = super::file::private_file(&path).map_err(&failed)?;
+        let mut file = crate::private::create_new(&path).map_err(&failed)?;
         let text = header(scope, occasion, Some(&format!("{stem}.db")))? + &footer(count, &sum);
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(&failed)
     })
@@ -148,16 +150,6 @@ fn footer(count: u64, sha256: &str) -> String {
 fn json<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value)
         .map_err(|error| Error::internal("a backup could not be written as JSON").with_source(error))
-}
-
-/// Hexadecimal digits of a sum.
-pub(super) fn hex(hash: Sha256) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(64);
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// A sum as something to write to.

@@ -1,0 +1,103 @@
+//! Life: runs that end, adds that meet, handles that come later.
+
+use memory_core::layer::AddOptions;
+use memory_core::{Scope, ScopeKind};
+
+use crate::case::cases;
+use crate::check::CaseResult;
+use crate::cx::Cx;
+use crate::cx::conversation::{about, user};
+use crate::harness::executor::BoxFuture;
+
+cases! {
+    "layer.run.ended": [Layer], ["LAY-70"] => ended;
+    "layer.run.ended-again": [Layer], ["LAY-70"] => ended_again;
+    "layer.run.others-stay": [Layer], ["LAY-70"] => others_stay;
+    "layer.company.adds-at-once": [Layer], ["LAY-71"] => adds_at_once;
+    "layer.company.another-handle": [Layer], ["LAY-72"] => another_handle;
+    "layer.company.opened-again": [Layer], ["LAY-72"] => opened_again;
+    "layer.company.forgotten-for-all": [Layer, LayerForget], ["LAY-72"] => forgotten_for_all;
+}
+
+async fn ended(cx: &Cx) -> CaseResult {
+    let talk = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
+    talk.learn_all(&["theremin", "sextant"]).await?;
+    cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
+    talk.knows_only(&[], &["theremin", "sextant"]).await
+}
+
+async fn ended_again(cx: &Cx) -> CaseResult {
+    let talk = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
+    cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
+    talk.learn("theremin").await?;
+    for _ in 0..2 {
+        cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
+    }
+    talk.knows_only(&[], &["theremin"]).await
+}
+
+async fn others_stay(cx: &Cx) -> CaseResult {
+    let talk = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
+    talk.learn("theremin").await?;
+    let others = [
+        cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?,
+        cx.conversation_in(Scope { kind: ScopeKind::Agent, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
+    ];
+    for other in &others {
+        other.learn("sextant").await?;
+    }
+    cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
+    for other in &others {
+        other.knows_only(&["sextant"], &[]).await?;
+    }
+    Ok(())
+}
+
+async fn adds_at_once(cx: &Cx) -> CaseResult {
+    let talk = cx.conversation()?;
+    let things = ["theremin", "sextant", "zeppelin", "harpsichord"];
+    let adds = things.map(|thing| {
+        let talk = &talk;
+        let add: BoxFuture<'_, CaseResult> =
+            Box::pin(async move { talk.told(&user(&about(thing)), AddOptions::default()).await.map(drop) });
+        add
+    });
+    for told in cx.threads(adds.into())? {
+        told?;
+    }
+    for thing in things {
+        talk.wait_for(thing).await?;
+    }
+    talk.knows_only(&things, &[]).await
+}
+
+async fn another_handle(cx: &Cx) -> CaseResult {
+    let other = cx.store().another_handle().await?;
+    let talk = cx.conversation()?;
+    talk.learn("theremin").await?;
+    let beside = talk.through(other.layer());
+    beside.knows_only(&["theremin"], &[]).await?;
+    beside.learn("sextant").await?;
+    talk.knows_only(&["theremin", "sextant"], &[]).await
+}
+
+async fn opened_again(cx: &Cx) -> CaseResult {
+    let talk = cx.conversation()?;
+    let store = cx.open().await?;
+    talk.through(store.layer()).learn("theremin").await?;
+    let store = store.reopen().await?;
+    talk.through(store.layer()).knows_only(&["theremin"], &[]).await
+}
+
+async fn forgotten_for_all(cx: &Cx) -> CaseResult {
+    let other = cx.store().another_handle().await?;
+    let talk = cx.conversation()?;
+    let ids = talk.learn_all(&["theremin", "sextant"]).await?;
+    let beside = talk.through(other.layer());
+    beside.forget(ids.get(..1).unwrap_or_default()).await?;
+    talk.knows_only(&["sextant"], &["theremin"]).await?;
+    talk.forget_all().await?;
+    beside.knows_only(&[], &["theremin", "sextant"]).await
+}

@@ -1,0 +1,27 @@
+//! The cases about whole scopes: what they hold and may hold, how they move and how they end.
+
+mod atomic_import;
+mod eviction;
+mod forget;
+mod quotas;
+mod scopes;
+mod snapshot;
+mod stats;
+mod transfer;
+
+use crate::case::Case;
+
+/// Every case about whole scopes.
+pub(super) fn cases() -> Vec<Case> {
+    [
+        stats::cases(),
+        scopes::cases(),
+        eviction::cases(),
+        quotas::cases(),
+        transfer::cases(),
+        atomic_import::cases(),
+        snapshot::cases(),
+        forget::cases(),
+    ]
+    .concat()
+}

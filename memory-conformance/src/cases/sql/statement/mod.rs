@@ -1,0 +1,29 @@
+//! The cases about single SQL statements: what they may do, what they take and what they answer.
+
+mod arguments;
+mod embeddings;
+mod entries;
+mod execution;
+mod refusals;
+mod results;
+mod shared_data;
+mod tables;
+mod values;
+
+use crate::case::Case;
+
+/// Every case about single statements.
+pub(super) fn cases() -> Vec<Case> {
+    [
+        execution::cases(),
+        arguments::cases(),
+        values::cases(),
+        results::cases(),
+        refusals::cases(),
+        tables::cases(),
+        entries::cases(),
+        embeddings::cases(),
+        shared_data::cases(),
+    ]
+    .concat()
+}

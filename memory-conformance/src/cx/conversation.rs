@@ -1,0 +1,225 @@
+//! A scope's conversation as the cases about the layer have it.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use memory_core::layer::{
+    AddOptions, AddStatus, EventId, EventStatus, Fact, FactId, FactsQuery, Forget, ForgetOutcome,
+    MemoryLayer, Message, RecallQuery, Role,
+};
+use memory_core::{Result, RunContext, Scope};
+
+use crate::check::{CaseResult, Stop, check};
+use crate::cx::Cx;
+
+/// How often work in progress is asked about.
+const ASKED: u64 = 200;
+/// The longest wait between two questions, in milliseconds.
+const LONGEST_WAIT: u64 = 100;
+/// Most pages of a listing.
+const PAGES: usize = 100;
+
+/// One scope, heard by one run.
+#[derive(Clone)]
+pub(crate) struct Conversation<'a> {
+    cx: &'a Cx,
+    layer: &'a dyn MemoryLayer,
+    /// The scope.
+    pub(crate) scope: Scope,
+    /// Who speaks.
+    pub(crate) run: RunContext,
+}
+
+impl fmt::Debug for Conversation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+/// What is said to make a word known. Layers extract with models of language, so it is plain.
+pub(crate) fn about(word: &str) -> String {
+    format!("I own a {word}.")
+}
+
+/// Whether a fact is about a word.
+pub(crate) fn mentions(fact: &Fact, word: &str) -> bool {
+    fact.memory.to_lowercase().contains(&word.to_lowercase())
+}
+
+/// One message of the user's.
+pub(crate) fn user(text: &str) -> Vec<Message> {
+    vec![Message::new(Role::User, text)]
+}
+
+impl Cx {
+    /// The conversation of a fresh scope, heard by a fresh run.
+    pub(crate) fn conversation(&self) -> CaseResult<Conversation<'_>> {
+        self.conversation_in(self.scope()?)
+    }
+
+    /// The conversation of that scope, heard by a fresh run of its tenant.
+    pub(crate) fn conversation_in(&self, scope: Scope) -> CaseResult<Conversation<'_>> {
+        let run = self.run_of(&scope.tenant)?;
+        Ok(Conversation { cx: self, layer: self.store().layer(), scope, run })
+    }
+}
+
+impl<'a> Conversation<'a> {
+    /// The same conversation through another handle on the store.
+    #[must_use]
+    pub(crate) fn through(&self, layer: &'a dyn MemoryLayer) -> Self {
+        Self { layer, ..self.clone() }
+    }
+
+    /// Adds messages; what is said of it at once.
+    pub(crate) async fn add(&self, messages: &[Message], options: AddOptions) -> Result<AddStatus> {
+        Ok(self.layer.add(&self.run, &self.scope, messages, options).await?.status)
+    }
+
+    /// Adds messages and waits until they are done; the facts that are named.
+    pub(crate) async fn told(&self, messages: &[Message], options: AddOptions) -> CaseResult<Vec<FactId>> {
+        match self.add(messages, options).await? {
+            AddStatus::Done(ids) => Ok(ids),
+            AddStatus::Pending(Some(event)) => self.done(&event).await,
+            AddStatus::Pending(None) => Ok(Vec::new()),
+            other => Err(Stop::failed(format_args!("an add whose fate is known was told as {other:?}"))),
+        }
+    }
+
+    /// Waits until an event is done; the facts that are named.
+    pub(crate) async fn done(&self, event: &EventId) -> CaseResult<Vec<FactId>> {
+        for asked in 0..ASKED {
+            match self.layer.event(&self.run, &self.scope, event).await? {
+                EventStatus::Done(ids) => return Ok(ids),
+                EventStatus::Failed(why) => {
+                    return Err(Stop::failed(format_args!("what was to be learned failed: {why}")));
+                }
+                _ => pause(asked),
+            }
+        }
+        Err(Stop::failed("an event stayed pending"))
+    }
+
+    /// Makes a word known and waits until a fact about it is listed; its id.
+    pub(crate) async fn learn(&self, word: &str) -> CaseResult<FactId> {
+        self.told(&user(&about(word)), AddOptions::default()).await?;
+        self.wait_for(word).await
+    }
+
+    /// Waits until a fact about a word is listed; its id. Without `layer_sync` and without an event it may come
+    /// late; else it is there at once.
+    pub(crate) async fn wait_for(&self, word: &str) -> CaseResult<FactId> {
+        let capabilities = self.cx.capabilities();
+        let patience = if capabilities.layer_sync || capabilities.layer_events { 1 } else { ASKED };
+        for asked in 0..patience {
+            if let Some(fact) = self.facts().await?.into_iter().find(|fact| mentions(fact, word)) {
+                return Ok(fact.id);
+            }
+            if asked + 1 < patience {
+                pause(asked);
+            }
+        }
+        Err(Stop::failed(format_args!("nothing about `{word}` is listed, though it was added")))
+    }
+
+    /// Makes several words known, in an `add` of its own each.
+    pub(crate) async fn learn_all(&self, words: &[&str]) -> CaseResult<Vec<FactId>> {
+        let mut ids = Vec::new();
+        for word in words {
+            ids.push(self.learn(word).await?);
+        }
+        Ok(ids)
+    }
+
+    /// Asks.
+    pub(crate) async fn recall(&self, text: &str) -> Result<Vec<Fact>> {
+        self.recall_with(RecallQuery::new(text)).await
+    }
+
+    /// Asks.
+    pub(crate) async fn recall_with(&self, query: RecallQuery) -> Result<Vec<Fact>> {
+        self.layer.recall(&self.run, &self.scope, query).await
+    }
+
+    /// Every fact, page by page.
+    pub(crate) async fn facts(&self) -> CaseResult<Vec<Fact>> {
+        Ok(self.pages(100).await?.concat())
+    }
+
+    /// Every page of at most that many facts.
+    pub(crate) async fn pages(&self, limit: usize) -> CaseResult<Vec<Vec<Fact>>> {
+        let (mut pages, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.layer.facts(&self.run, &self.scope, asking(cursor, limit)).await?;
+            pages.push(page.facts);
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(pages);
+            }
+            check!(pages.len() < PAGES, "the listing of a few facts has no end: {PAGES} pages and a cursor");
+        }
+    }
+
+    /// One page.
+    pub(crate) async fn page(
+        &self,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<memory_core::layer::FactsPage> {
+        self.layer.facts(&self.run, &self.scope, asking(cursor, limit)).await
+    }
+
+    /// Asks about an event.
+    pub(crate) async fn event(&self, event: &EventId) -> Result<EventStatus> {
+        self.layer.event(&self.run, &self.scope, event).await
+    }
+
+    /// Forgets these.
+    pub(crate) async fn forget(&self, ids: &[FactId]) -> Result<ForgetOutcome> {
+        self.layer.forget(&self.run, &self.scope, Forget::Ids(ids.to_vec())).await
+    }
+
+    /// Forgets everything.
+    pub(crate) async fn forget_all(&self) -> Result<ForgetOutcome> {
+        self.layer.forget(&self.run, &self.scope, Forget::All).await
+    }
+
+    /// Fails the case unless exactly these words are known, by listing and by recalling each; `strange` are the
+    /// words of others.
+    pub(crate) async fn knows_only(&self, words: &[&str], strange: &[&str]) -> CaseResult {
+        let facts = self.facts().await?;
+        let who = (self.scope.kind, self.scope.id.as_str());
+        for word in words {
+            check!(facts.iter().any(|fact| mentions(fact, word)), "`{word}` is not listed in {who:?}");
+            let found = self.recall(word).await?;
+            check!(found.iter().any(|fact| mentions(fact, word)), "`{word}` is not recalled in {who:?}");
+        }
+        for word in strange {
+            check!(
+                !facts.iter().any(|fact| mentions(fact, word)),
+                "`{word}` of another is listed in {who:?}"
+            );
+            let found = self.recall(word).await?;
+            check!(
+                !found.iter().any(|fact| mentions(fact, word)),
+                "`{word}` of another is recalled in {who:?}"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn asking(cursor: Option<String>, limit: usize) -> FactsQuery {
+    let mut query = FactsQuery::default();
+    query.cursor = cursor;
+    query.limit = limit;
+    query
+}
+
+/// Blocks this thread, which is the case's own.
+fn pause(asked: u64) {
+    if asked > 0 {
+        thread::sleep(Duration::from_millis((asked * 5).min(LONGEST_WAIT)));
+    }
+}

@@ -1,0 +1,111 @@
+//! An open provider, and further handles on what it stores.
+
+use std::sync::Arc;
+
+use memory_core::{Backend, Checked, MemoryLayer, Provider, SqlFacet};
+
+use crate::check::{CaseResult, Stop};
+use crate::harness::embedder::TestEmbedder;
+use crate::harness::fixture::{Fixture, TestClock};
+use crate::harness::{Harness, SqlSetup};
+
+/// An open provider with the fixture it was opened with.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(super) harness: Arc<dyn Harness>,
+    pub(super) fixture: Fixture,
+    checked: Arc<Checked<Arc<dyn Provider>>>,
+    wrapped: Arc<dyn Provider>,
+}
+
+impl Store {
+    pub(crate) async fn open(harness: Arc<dyn Harness>, fixture: Fixture) -> CaseResult<Self> {
+        let raw = harness.open(fixture.clone()).await?;
+        Self::new(harness, fixture, raw)
+    }
+
+    fn new(harness: Arc<dyn Harness>, fixture: Fixture, raw: Box<dyn Provider>) -> CaseResult<Self> {
+        let checked = Arc::new(Checked::new(Arc::<dyn Provider>::from(raw))?);
+        let wrapped = harness.wrap_checked(Arc::<Checked<Arc<dyn Provider>>>::clone(&checked));
+        Ok(Self { harness, fixture, checked, wrapped })
+    }
+
+    /// A further handle on the same store, beside this one.
+    pub(crate) async fn another_handle(&self) -> CaseResult<Self> {
+        match self.harness.reopen(&self.fixture).await? {
+            Some(raw) => Self::new(Arc::clone(&self.harness), self.fixture.clone(), raw),
+            None => Err(Stop::skipped("the store cannot be opened twice")),
+        }
+    }
+
+    /// A further handle on the same store beside this one, with an embedder of its own.
+    pub(crate) async fn another_handle_with(&self, embedder: TestEmbedder) -> CaseResult<Self> {
+        let mut beside = self.clone();
+        beside.fixture = beside.fixture.with_embedder(Arc::new(embedder));
+        beside.another_handle().await
+    }
+
+    /// Drops this handle, then opens the store again with another embedder.
+    pub(crate) async fn reopen_with(mut self, embedder: TestEmbedder) -> CaseResult<Self> {
+        self.fixture = self.fixture.with_embedder(Arc::new(embedder));
+        self.reopen().await
+    }
+
+    /// Drops this handle, then opens the store again. Clones of this handle keep it open.
+    pub(crate) async fn reopen(self) -> CaseResult<Self> {
+        let Self { harness, fixture, checked, wrapped } = self;
+        drop((checked, wrapped));
+        match harness.reopen(&fixture).await? {
+            Some(raw) => Self::new(harness, fixture, raw),
+            None => Err(Stop::skipped("the store ends with its handle")),
+        }
+    }
+
+    /// The provider through `Checked`, as everybody opens it.
+    pub(crate) fn provider(&self) -> &dyn Provider {
+        &self.wrapped
+    }
+
+    /// `Checked` itself, which implements every facet also where it hands out none.
+    pub(crate) fn checked(&self) -> &Checked<Arc<dyn Provider>> {
+        &self.checked
+    }
+
+    /// The provider as the vendor wrote it, for refusals alone.
+    pub(crate) fn raw(&self) -> &dyn Provider {
+        self.checked.inner()
+    }
+
+    /// The key/value facet.
+    pub(crate) fn kv(&self) -> &dyn Backend {
+        // Through `Checked` where the facet is missing: it refuses.
+        self.wrapped.backend().unwrap_or(&*self.checked)
+    }
+
+    /// The SQL facet.
+    pub(crate) fn sql(&self) -> &dyn SqlFacet {
+        // As for key/value.
+        self.wrapped.sql().unwrap_or(&*self.checked)
+    }
+
+    /// The conversational layer.
+    pub(crate) fn layer(&self) -> &dyn MemoryLayer {
+        // As for key/value.
+        self.wrapped.layer().unwrap_or(&*self.checked)
+    }
+
+    /// What its harness has set up for the cases about SQL.
+    pub(crate) fn sql_setup(&self) -> SqlSetup {
+        self.harness.sql_setup()
+    }
+
+    /// The time it lives by.
+    pub(crate) fn clock(&self) -> &TestClock {
+        &self.fixture.clock
+    }
+
+    /// Its embedder.
+    pub(crate) fn embedder(&self) -> &TestEmbedder {
+        &self.fixture.embedder
+    }
+}

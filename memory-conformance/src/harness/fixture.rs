@@ -1,0 +1,121 @@
+//! What a harness is given: time, ids and an embedder that obey the case.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use memory_core::{Clock, IdGen, Timestamp};
+
+use crate::harness::embedder::TestEmbedder;
+use crate::random::Random;
+
+/// A clock that moves only when told to.
+#[derive(Debug)]
+pub struct TestClock(AtomicI64);
+
+impl TestClock {
+    /// 2026-01-01T00:00:00Z, where every case begins.
+    pub const START: i64 = 1_767_225_600_000;
+
+    /// A clock at [`TestClock::START`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicI64::new(Self::START))
+    }
+
+    /// Moves forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
+    }
+
+    /// Moves forward by milliseconds.
+    pub fn advance_ms(&self, by: u64) {
+        self.advance(Duration::from_millis(by));
+    }
+
+    /// Jumps to a time, also backwards.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis_clamped(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Ids that count up from a number of their own, different for every fixture.
+#[derive(Debug)]
+pub struct TestIds {
+    high: u64,
+    next: AtomicU64,
+}
+
+impl TestIds {
+    /// Ids whose upper half is made from `name`.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { high: Random::named(name).bits(), next: AtomicU64::new(1) }
+    }
+}
+
+impl IdGen for TestIds {
+    fn fresh(&self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.next.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// Everything a harness needs to open a provider. Owned, so that it may be kept.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Fixture {
+    /// Unique among the fixtures of a run, and safe as the name of a file or folder.
+    pub name: String,
+    /// The time to live by.
+    pub clock: Arc<TestClock>,
+    /// Where fresh ids come from.
+    pub ids: Arc<TestIds>,
+    /// An embedder to configure, where the provider takes one.
+    pub embedder: Arc<TestEmbedder>,
+    /// How long a transaction of the SQL facet may lie idle, where a case wants it short: for harnesses that
+    /// say so in their [`SqlSetup`](crate::SqlSetup). `None`: as the provider has it.
+    pub tx_idle: Option<Duration>,
+}
+
+impl Fixture {
+    /// A fixture with a clock, ids and an embedder of its own. The runner makes one for each case;
+    /// make one yourself to use the reference provider elsewhere.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self {
+            clock: Arc::new(TestClock::new()),
+            ids: Arc::new(TestIds::new(&name)),
+            embedder: Arc::new(TestEmbedder::new()),
+            tx_idle: None,
+            name,
+        }
+    }
+
+    /// The same with transactions that are rolled back when they lie idle for so long.
+    #[must_use]
+    pub fn with_tx_idle(mut self, idle: Duration) -> Self {
+        self.tx_idle = Some(idle);
+        self
+    }
+
+    /// The same store, clock and ids with another embedder: for a provider that is opened again after its
+    /// model was changed.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<TestEmbedder>) -> Self {
+        self.embedder = embedder;
+        self
+    }
+}

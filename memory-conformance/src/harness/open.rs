@@ -1,0 +1,98 @@
+//! The harness: how a provider under test is opened.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Provider, Result};
+
+use crate::harness::executor::{self, BoxFuture};
+use crate::harness::fixture::Fixture;
+
+/// What a harness has set up for the cases about SQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SqlSetup {
+    /// Whether transactions are rolled back after lying idle for [`Fixture::tx_idle`], by the fixture's clock
+    /// or by real time.
+    pub obeys_tx_idle: bool,
+    /// Whether [`SHARED_DATA`] is shared with every scope.
+    pub shares_data: bool,
+}
+
+impl SqlSetup {
+    /// Tells that the provider is opened with [`Fixture::tx_idle`].
+    #[must_use]
+    pub fn with_tx_idle(mut self) -> Self {
+        self.obeys_tx_idle = true;
+        self
+    }
+
+    /// Tells that [`SHARED_DATA`] is shared with every scope.
+    #[must_use]
+    pub fn with_shared_data(mut self) -> Self {
+        self.shares_data = true;
+        self
+    }
+}
+
+/// The statements that make the data which a harness may share with every scope, in either dialect.
+pub const SHARED_DATA: [&str; 2] = [
+    "CREATE TABLE conformance_shared (id INTEGER PRIMARY KEY, word TEXT NOT NULL)",
+    "INSERT INTO conformance_shared (id, word) VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+];
+
+/// Opens the provider under test.
+///
+/// # Behavior
+/// - Each case calls [`open`](Harness::open) once, with a fixture of its own; cases run at the same
+///   time. Whether they share one store is the harness's choice: every case works in tenants of its
+///   own and deletes nothing else.
+/// - The provider lives by the fixture's clock, takes ids from it, and embeds with its embedder
+///   where it embeds at all.
+#[async_trait]
+pub trait Harness: Send + Sync + 'static {
+    /// What reports call the provider.
+    fn name(&self) -> &str;
+
+    /// Opens a provider that holds nothing in the tenants named after [`Harness::namespace`].
+    ///
+    /// # Errors
+    /// Whatever opening fails with; the case then fails with it.
+    async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>>;
+
+    /// Opens a further handle on the store that `open` made for this fixture: while that one is
+    /// open, and after it was dropped. `None`: the store cannot be opened twice, or ends with its
+    /// handle; cases that need it are skipped then. The fixture's embedder may be another than the
+    /// store was opened with before: the handle then embeds by that model.
+    ///
+    /// # Errors
+    /// As [`Harness::open`].
+    async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
+        let _ = fixture;
+        Ok(None)
+    }
+
+    /// The beginning of every tenant's name. A store that outlives the run needs another for every
+    /// run, or cases meet what an earlier run left; at most 64 bytes that a tenant id may hold.
+    fn namespace(&self) -> &str {
+        "conformance"
+    }
+
+    /// What is set up for the cases about SQL beyond what every provider has. Default: nothing, and the
+    /// cases that need it are skipped.
+    fn sql_setup(&self) -> SqlSetup {
+        SqlSetup::default()
+    }
+
+    /// Runs a future to its end on the calling thread. Several threads call at the same time.
+    /// Default: inside one multi-threaded tokio runtime (feature `tokio`), else on a plain executor.
+    fn block_on(&self, future: BoxFuture<'_, ()>) {
+        executor::block_on(future);
+    }
+
+    /// What cases call in place of the checked provider: mutants wrap it here.
+    #[doc(hidden)]
+    fn wrap_checked(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        checked
+    }
+}

@@ -1,0 +1,152 @@
+//! CAP, ERR: what a provider says of itself and of what went wrong.
+
+use memory_core::{
+    Capabilities, Consistency, Error, ErrorKind, Health, HealthStatus, Next, Op, Reply, Request, Result,
+    Retry,
+};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::peek;
+
+mutants! {
+    "truth.stats-unserved": ["CAP-3"], "stats are advertised and refused" => around(stats_unserved);
+    "truth.cas-served-unadvertised": ["CAP-3"], "preconditions are not advertised and served" => advertise(without_cas);
+    "truth.quotas-served-unadvertised": ["CAP-3"], "quotas are not advertised and served" => advertise(without_quotas);
+    "truth.stats-served-unadvertised": ["CAP-3"], "stats are not advertised and served" => advertise(without_stats);
+    "truth.words-served-unadvertised": ["CAP-3"], "search by words is not advertised and served" => advertise(without_lexical);
+    "truth.vectors-served-unadvertised": ["CAP-4"], "vectors are not advertised and served" => advertise(without_vectors);
+    "truth.kv-served-unadvertised": ["CAP-1"], "the facet is not advertised and handed out" => advertise(|_, _| Capabilities::none());
+    "truth.refusal-names-nothing": ["CAP-3"], "a refusal names neither operation nor provider" => both(without_stats, refusal_names_nothing);
+    "truth.capabilities-waver": ["CAP-5"], "capabilities differ from call to call" => advertise(waver);
+    "truth.contradiction": ["CAP-2"], "vectors are advertised without anybody to embed" => advertise(contradiction);
+    "truth.health-down": ["CAP-6"], "a provider just opened says it is down" => around(health_down);
+    "truth.max-value-lies": ["VAL-3"], "more is advertised than is stored" => both(more_than_stored, stores_less);
+    "truth.max-top-k-lies": ["SRC-7"], "fewer hits come than top_k promises" => results(|_, results| results.hits.truncate(100));
+    "error.leaks-value": ["ERR-2"], "an error quotes the stored value" => around(leaks_value);
+    "error.all-internal": ["ERR-1"], "every error is `internal`" => refuse(|_, error| Error::internal(error.message().to_owned()));
+    "error.says-nothing": ["ERR-1"], "an error has no text" => refuse(|_, error| worded(&error, error.kind(), String::new()));
+    "error.conflict-is-final": ["ERR-3"], "a conflict says never to try again"
+        => refuse(|_, error| if error.kind() == ErrorKind::Conflict { error.with_retry(Retry::Never) } else { error });
+    "error.always-retry": ["ERR-3"], "every error says to try again" => refuse(|_, error| error.with_retry(Retry::Now));
+    "error.wrong-type-is-invalid": ["INC-3", "UPD-6"], "a value of the wrong type is `invalid_argument`" => refuse(wrong_type_is_invalid);
+    "error.limit-untold": ["VAL-3"], "an input over its limit is refused without figures" => refuse_ahead(limit_untold);
+}
+
+async fn stats_unserved(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Stats { .. } => Err(Error::unsupported("stats", next.provider().name())),
+        request => next.run(request).await,
+    }
+}
+
+fn without_cas(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.compare_and_set = false;
+    inner
+}
+
+fn without_quotas(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.quotas = false;
+    inner
+}
+
+fn without_stats(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.stats = false;
+    inner
+}
+
+fn without_lexical(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.lexical_search = false;
+    inner
+}
+
+fn without_vectors(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.vector_search = false;
+    inner.embedding = memory_core::EmbeddingOwner::None;
+    inner
+}
+
+fn contradiction(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.embedding = memory_core::EmbeddingOwner::None;
+    inner
+}
+
+fn waver(memory: &Memory, mut inner: Capabilities) -> Capabilities {
+    let mut memory = memory.lock();
+    memory.flag = !memory.flag;
+    if memory.flag {
+        inner.consistency = Consistency::Eventual;
+    }
+    inner
+}
+
+async fn refusal_names_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Stats { .. } => Err(Error::new(ErrorKind::Unsupported, "not served")),
+        request => next.run(request).await,
+    }
+}
+
+async fn health_down(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Health {} => Ok(Reply::Health(Health::new(HealthStatus::Down, "not connected"))),
+        request => next.run(request).await,
+    }
+}
+
+fn more_than_stored(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.max_value_bytes *= 2;
+    inner
+}
+
+async fn stores_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let limit = next.provider().capabilities().max_value_bytes;
+    match &request {
+        Request::Set { value, .. } if value.len_bytes() > limit => {
+            Err(Error::too_large("value", value.len_bytes(), limit, "bytes"))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn leaks_value(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let about = match &request {
+        Request::Set { scope, key, .. }
+        | Request::Increment { scope, key, .. }
+        | Request::Update { scope, key, .. } => peek(&next, scope, key).await?,
+        _ => None,
+    };
+    match (next.run(request).await, about) {
+        (Err(error), Some(entry)) => {
+            let message = format!("{}; stored is {}", error.message(), entry.value.as_str());
+            let mut leaky = Error::new(error.kind(), message).with_retry(error.retry());
+            for (name, value) in error.details() {
+                leaky = leaky.with_detail(name, value.clone());
+            }
+            Err(leaky)
+        }
+        (result, _) => result,
+    }
+}
+
+fn worded(error: &Error, kind: ErrorKind, message: String) -> Error {
+    error.details().iter().fold(Error::new(kind, message).with_retry(error.retry()), |all, (name, value)| {
+        all.with_detail(name, value.clone())
+    })
+}
+
+fn wrong_type_is_invalid(_: Op, error: Error) -> Error {
+    if error.kind() == ErrorKind::WrongType {
+        worded(&error, ErrorKind::InvalidArgument, error.message().to_owned())
+    } else {
+        error
+    }
+}
+
+fn limit_untold(_: Op, error: Error) -> Error {
+    if error.kind() == ErrorKind::TooLarge {
+        Error::new(ErrorKind::TooLarge, error.message().to_owned())
+    } else {
+        error
+    }
+}

@@ -1,0 +1,227 @@
+//! What a mutant changes, and where it stands.
+
+use async_trait::async_trait;
+use memory_core::{
+    Capabilities, Entry, Error, Hook, Next, Op, Record, Reply, Request, Result, SearchMode, SearchQuery,
+    SearchResults,
+};
+
+use super::memory::Memory;
+use super::requests::kv;
+use crate::harness::executor::BoxFuture;
+use crate::reference::fault::Fault;
+use crate::stream;
+
+/// Where a mutant stands.
+#[derive(Clone, Copy)]
+pub(super) enum Defect {
+    /// In the oracle itself.
+    InReference(Fault),
+    /// Around the provider, behind `Checked`.
+    BehindChecked(Change),
+    /// Ahead of `Checked`, as if `Checked` did not validate as it should.
+    AheadOfChecked(Change),
+}
+
+/// What it does there.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    /// Changes what is asked.
+    Ask(fn(&mut Request)),
+    /// Changes the query of a search in this mode; in every mode where there is none.
+    Query(Option<SearchMode>, fn(&mut SearchQuery)),
+    /// Changes what is answered.
+    Answer(fn(&mut Reply)),
+    /// Changes the results of a search in this mode; in every mode where there is none.
+    Results(Option<SearchMode>, fn(&SearchQuery, &mut SearchResults)),
+    /// Leaves hits out of the results of a search.
+    Hits(fn(&SearchQuery, &Entry) -> bool),
+    /// Changes the records of an export.
+    Exported(fn(&mut Vec<Record>)),
+    /// Changes each record of an import.
+    Imported(fn(&mut Record)),
+    /// Changes a refusal.
+    Refuse(fn(Op, Error) -> Error),
+    /// Replaces the whole call.
+    Around(Around),
+    /// Advertises something else.
+    Advertise(fn(&Memory, Capabilities) -> Capabilities),
+    /// Advertises something else, and replaces the whole call.
+    Both(fn(&Memory, Capabilities) -> Capabilities, Around),
+}
+
+/// The whole of a call.
+pub(super) type Around = for<'a> fn(&'a Memory, Request, Next<'a>) -> BoxFuture<'a, Result<Reply>>;
+
+/// The kinds of the table.
+impl Defect {
+    pub(super) const fn fault(fault: Fault) -> Self {
+        Self::InReference(fault)
+    }
+
+    pub(super) const fn ask(change: fn(&mut Request)) -> Self {
+        Self::BehindChecked(Change::Ask(change))
+    }
+
+    pub(super) const fn ask_ahead(change: fn(&mut Request)) -> Self {
+        Self::AheadOfChecked(Change::Ask(change))
+    }
+
+    pub(super) const fn query(change: fn(&mut SearchQuery)) -> Self {
+        Self::BehindChecked(Change::Query(None, change))
+    }
+
+    pub(super) const fn query_of(mode: SearchMode, change: fn(&mut SearchQuery)) -> Self {
+        Self::BehindChecked(Change::Query(Some(mode), change))
+    }
+
+    pub(super) const fn query_ahead(change: fn(&mut SearchQuery)) -> Self {
+        Self::AheadOfChecked(Change::Query(None, change))
+    }
+
+    pub(super) const fn answer(change: fn(&mut Reply)) -> Self {
+        Self::BehindChecked(Change::Answer(change))
+    }
+
+    pub(super) const fn results(change: fn(&SearchQuery, &mut SearchResults)) -> Self {
+        Self::BehindChecked(Change::Results(None, change))
+    }
+
+    pub(super) const fn results_of(mode: SearchMode, change: fn(&SearchQuery, &mut SearchResults)) -> Self {
+        Self::BehindChecked(Change::Results(Some(mode), change))
+    }
+
+    pub(super) const fn hits(is_kept: fn(&SearchQuery, &Entry) -> bool) -> Self {
+        Self::BehindChecked(Change::Hits(is_kept))
+    }
+
+    pub(super) const fn exported(change: fn(&mut Vec<Record>)) -> Self {
+        Self::BehindChecked(Change::Exported(change))
+    }
+
+    pub(super) const fn imported(change: fn(&mut Record)) -> Self {
+        Self::BehindChecked(Change::Imported(change))
+    }
+
+    pub(super) const fn imported_ahead(change: fn(&mut Record)) -> Self {
+        Self::AheadOfChecked(Change::Imported(change))
+    }
+
+    pub(super) const fn refuse(change: fn(Op, Error) -> Error) -> Self {
+        Self::BehindChecked(Change::Refuse(change))
+    }
+
+    pub(super) const fn refuse_ahead(change: fn(Op, Error) -> Error) -> Self {
+        Self::AheadOfChecked(Change::Refuse(change))
+    }
+
+    pub(super) const fn around(around: Around) -> Self {
+        Self::BehindChecked(Change::Around(around))
+    }
+
+    pub(super) const fn around_ahead(around: Around) -> Self {
+        Self::AheadOfChecked(Change::Around(around))
+    }
+
+    pub(super) const fn advertise(change: fn(&Memory, Capabilities) -> Capabilities) -> Self {
+        Self::BehindChecked(Change::Advertise(change))
+    }
+
+    pub(super) const fn both(change: fn(&Memory, Capabilities) -> Capabilities, around: Around) -> Self {
+        Self::BehindChecked(Change::Both(change, around))
+    }
+}
+
+impl Change {
+    pub(super) fn into_hook(self) -> Tamperer {
+        Tamperer { change: self, memory: Memory::default() }
+    }
+}
+
+/// The hook of a mutant.
+#[derive(Debug)]
+pub(super) struct Tamperer {
+    change: Change,
+    memory: Memory,
+}
+
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Change")
+    }
+}
+
+#[async_trait]
+impl Hook for Tamperer {
+    fn capabilities(&self, inner: Capabilities) -> Capabilities {
+        match self.change {
+            Change::Advertise(advertise) | Change::Both(advertise, _) => advertise(&self.memory, inner),
+            _ => inner,
+        }
+    }
+
+    async fn around(&self, mut request: Request, next: Next<'_>) -> Result<Reply> {
+        match self.change {
+            Change::Ask(ask) => {
+                ask(&mut request);
+                next.run(request).await
+            }
+            Change::Query(mode, change) => {
+                if let Request::Search { query, .. } = &mut request
+                    && mode.is_none_or(|mode| mode == query.mode)
+                {
+                    change(query);
+                }
+                next.run(request).await
+            }
+            Change::Answer(answer) => {
+                let mut reply = next.run(request).await?;
+                answer(&mut reply);
+                Ok(reply)
+            }
+            Change::Results(mode, change) => {
+                let Request::Search { scope, query } = request else { return next.run(request).await };
+                let mut results = kv(&next)?.search(&scope, query.clone()).await?;
+                if mode.is_none_or(|mode| mode == query.mode) {
+                    change(&query, &mut results);
+                }
+                Ok(Reply::Search(results))
+            }
+            Change::Hits(is_kept) => {
+                let Request::Search { scope, query } = request else { return next.run(request).await };
+                let mut results = kv(&next)?.search(&scope, query.clone()).await?;
+                results.hits.retain(|hit| is_kept(&query, &hit.entry));
+                Ok(Reply::Search(results))
+            }
+            Change::Exported(change) => {
+                let Request::ExportScope { scope } = request else { return next.run(request).await };
+                let mut records = stream::collect(kv(&next)?.export_scope(&scope).await?).await?;
+                change(&mut records);
+                Ok(Reply::ExportScope(stream::records(records.into_iter().map(Ok).collect())))
+            }
+            Change::Imported(change) => {
+                let Request::ImportScope { scope, mut records, options } = request else {
+                    return next.run(request).await;
+                };
+                let mut all = Vec::new();
+                while let Some(record) = stream::next(&mut records).await {
+                    let failed = record.is_err();
+                    all.push(record.map(|mut record| {
+                        change(&mut record);
+                        record
+                    }));
+                    if failed {
+                        break;
+                    }
+                }
+                Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, stream::records(all), options).await?))
+            }
+            Change::Refuse(refuse) => {
+                let op = request.op();
+                next.run(request).await.map_err(|error| refuse(op, error))
+            }
+            Change::Around(around) | Change::Both(_, around) => around(&self.memory, request, next).await,
+            Change::Advertise(_) => next.run(request).await,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! How the suite opens a provider with a mutant in it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Interposed, Provider, Result};
+
+use super::defect::Defect;
+use super::mutant::Mutant;
+use crate::harness::executor::BoxFuture;
+use crate::harness::fixture::Fixture;
+use crate::harness::{Harness, SqlSetup};
+use crate::reference::ReferenceHarness;
+
+/// Opens a provider with a mutant in it.
+pub struct MutantHarness {
+    mutant: Mutant,
+    inner: Inner,
+}
+
+/// What the mutant breaks.
+enum Inner {
+    Reference(ReferenceHarness),
+    Other(Arc<dyn Harness>),
+}
+
+impl fmt::Debug for MutantHarness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutantHarness").field("mutant", &self.mutant).finish_non_exhaustive()
+    }
+}
+
+impl MutantHarness {
+    /// The reference provider with that mutant in it, in stores of its own.
+    #[must_use]
+    pub fn new(mutant: Mutant) -> Self {
+        Self { mutant, inner: Inner::Reference(mutant.ground().harness()) }
+    }
+
+    /// Another provider with that mutant around it. A mutant that sits in the reference provider changes
+    /// nothing here.
+    #[must_use]
+    pub fn around(mutant: Mutant, harness: Arc<dyn Harness>) -> Self {
+        Self { mutant, inner: Inner::Other(harness) }
+    }
+
+    fn tampered(&self, provider: Box<dyn Provider>) -> Box<dyn Provider> {
+        match self.mutant.defect {
+            Defect::BehindChecked(hook) => Box::new(Interposed::new(provider, hook.into_hook())),
+            Defect::InReference(_) | Defect::AheadOfChecked(_) => provider,
+        }
+    }
+
+    fn reference(&self, reference: &ReferenceHarness, fixture: &Fixture) -> Box<dyn Provider> {
+        let reference = reference.reference(fixture);
+        match self.mutant.defect {
+            Defect::InReference(fault) => Box::new(reference.broken(fault)),
+            Defect::BehindChecked(_) | Defect::AheadOfChecked(_) => self.tampered(Box::new(reference)),
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for MutantHarness {
+    fn name(&self) -> &str {
+        self.mutant.id
+    }
+
+    async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
+        match &self.inner {
+            Inner::Reference(reference) => Ok(self.reference(reference, &fixture)),
+            Inner::Other(harness) => Ok(self.tampered(harness.open(fixture).await?)),
+        }
+    }
+
+    async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
+        match &self.inner {
+            Inner::Reference(reference) => Ok(Some(self.reference(reference, fixture))),
+            Inner::Other(harness) => {
+                Ok(harness.reopen(fixture).await?.map(|provider| self.tampered(provider)))
+            }
+        }
+    }
+
+    fn namespace(&self) -> &str {
+        match &self.inner {
+            Inner::Reference(reference) => reference.namespace(),
+            Inner::Other(harness) => harness.namespace(),
+        }
+    }
+
+    fn sql_setup(&self) -> SqlSetup {
+        match &self.inner {
+            Inner::Reference(reference) => reference.sql_setup(),
+            Inner::Other(harness) => harness.sql_setup(),
+        }
+    }
+
+    fn block_on(&self, future: BoxFuture<'_, ()>) {
+        match &self.inner {
+            Inner::Reference(reference) => reference.block_on(future),
+            Inner::Other(harness) => harness.block_on(future),
+        }
+    }
+
+    fn wrap_checked(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        match self.mutant.defect {
+            Defect::AheadOfChecked(hook) => Arc::new(Interposed::new(checked, hook.into_hook())),
+            _ => checked,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What is right in the middle and wrong at its edges, or done and not told.
+
+use memory_core::reduce::MAX_LIST_LIMIT;
+use memory_core::{
+    Capabilities, Error, ErrorKind, Json, Next, Reducer, Reply, Request, Result, Scalar, Scope, ScopeId,
+    SetOptions, TenantId,
+};
+
+use super::versions::overwrite;
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{change_scope, everything, kv};
+
+mutants! {
+    "truth.max-key-lies": ["KEY-1"], "longer keys are advertised than there can be" => advertise(longer_keys);
+    "value.parser-stops-early": ["VAL-2"], "values pass through a parser that stops at 127 levels" => around(parser_stops);
+    "metadata.long-text-is-cut": ["VAL-4"], "a metadata string is cut at 2,000 characters" => ask(long_text_cut);
+    "metadata.fifty-members": ["VAL-4"], "only the first 50 members of the metadata are kept" => ask(fifty_members);
+    "get-many.uncounted": ["GET-4"], "get_many counts no accesses" => ask(get_many_uncounted);
+    "increment.stores-a-float": ["INC-2"], "the sum is stored as 42.0" => around(stores_a_float);
+    "increment.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an increment has no expiry" => answer(increment_untold);
+    "increment.tells-old-version": ["SET-7"], "the outcome of an increment has the version before" => answer(increment_old_version);
+    "update.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an update has no expiry" => answer(update_untold);
+    "update.tells-old-version": ["SET-7"], "the outcome of an update has the version before" => answer(update_old_version);
+    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is clamped in silence" => ask_ahead(limit_clamped);
+    "export.empty-fails": ["EXP-1"], "a scope that holds nothing cannot be exported" => around(empty_fails);
+    "search.empty-fails": ["SRC-1"], "a scope that holds nothing cannot be searched" => around(empty_fails_search);
+    "version.of-every-scope": ["ISO-4"], "writes to other scopes use up a scope's versions" => around(of_every_scope);
+    "scope.joined-by-colons": ["ISO-1"], "a scope is `tenant:kind:id`"
+        => ask(|request| change_scope(request, |scope| named(&format!("{}:{}:{}", scope.tenant, scope.kind, scope.id))));
+    "scope.joined-without-kind": ["ISO-1"], "a scope is `tenant/id` in a folder of its kind"
+        => ask(|request| change_scope(request, |scope| named(&format!("{}/{}/{}", scope.kind, scope.tenant, scope.id))));
+    "scope.parts-run-together": ["ISO-1"], "a scope's parts are joined by nothing"
+        => ask(|request| change_scope(request, |scope| named(&format!("{}{}{}", scope.kind, scope.tenant, scope.id))));
+    "scope.names-a-path": ["ISO-1"], "an id is cleaned up as a file name is" => ask(names_a_path);
+    "scope.long-id-cut": ["ISO-1"], "an id is cut at 255 bytes, as a file name is" => ask(long_id_cut);
+}
+
+fn longer_keys(_: &Memory, mut inner: Capabilities) -> Capabilities {
+    inner.max_key_bytes *= 2;
+    inner
+}
+
+async fn parser_stops(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { value, .. } = &request
+        && serde_json::from_str::<serde_json::Value>(value.as_str())
+            .is_err_and(|error| error.to_string().contains("recursion limit"))
+    {
+        return Err(Error::invalid("the value is nested too deeply; nest it less"));
+    }
+    next.run(request).await
+}
+
+fn change_metadata(request: &mut Request, change: impl Fn(&mut memory_core::Metadata)) {
+    match request {
+        Request::Set { options, .. } => change(&mut options.metadata),
+        Request::BulkInsert { items, .. } => {
+            items.iter_mut().for_each(|item| change(&mut item.options.metadata));
+        }
+        _ => {}
+    }
+}
+
+fn long_text_cut(request: &mut Request) {
+    change_metadata(request, |metadata| {
+        *metadata = metadata
+            .iter()
+            .map(|(name, value)| match value {
+                Scalar::Text(text) => (name.to_owned(), Scalar::Text(text.chars().take(2_000).collect())),
+                other => (name.to_owned(), other.clone()),
+            })
+            .collect();
+    });
+}
+
+fn fifty_members(request: &mut Request) {
+    change_metadata(request, |metadata| {
+        *metadata = metadata.iter().take(50).map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    });
+}
+
+fn get_many_uncounted(request: &mut Request) {
+    if let Request::GetMany { options, .. } = request {
+        options.count_access = false;
+    }
+}
+
+async fn stores_a_float(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Increment { scope, key, delta, options } = request else { return next.run(request).await };
+    let mut outcome = kv(&next)?.increment(&scope, &key, delta, options).await?;
+    let float = Json::parse(format!("{}.0", outcome.value))?;
+    outcome.version = overwrite(&next, &scope, &key, float).await?;
+    Ok(Reply::Increment(outcome))
+}
+
+fn increment_untold(reply: &mut Reply) {
+    if let Reply::Increment(outcome) = reply {
+        outcome.expires_at = None;
+    }
+}
+
+fn increment_old_version(reply: &mut Reply) {
+    if let Reply::Increment(outcome) = reply {
+        outcome.version -= 1;
+    }
+}
+
+fn update_untold(reply: &mut Reply) {
+    if let Reply::Update(outcome) = reply {
+        outcome.expires_at = None;
+    }
+}
+
+fn update_old_version(reply: &mut Reply) {
+    if let Reply::Update(outcome) = reply {
+        outcome.version -= 1;
+    }
+}
+
+fn limit_clamped(request: &mut Request) {
+    if let Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } = request {
+        *limit = (*limit).clamp(1, MAX_LIST_LIMIT);
+    }
+}
+
+async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::ExportScope { scope } = &request
+        && everything(&next, scope).await?.is_empty()
+    {
+        return Err(Error::new(ErrorKind::NotFound, "there is no such scope; write to it first"));
+    }
+    next.run(request).await
+}
+
+async fn empty_fails_search(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Search { scope, .. } = &request
+        && everything(&next, scope).await?.is_empty()
+    {
+        return Err(Error::new(ErrorKind::NotFound, "there is no such scope; write to it first"));
+    }
+    next.run(request).await
+}
+
+async fn of_every_scope(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { scope, .. } = &request {
+        let others = {
+            let mut memory = memory.lock();
+            memory.scopes.insert(scope.clone());
+            memory.scopes.len() - 1
+        };
+        let spare = memory_core::Key::new("a key that uses up a version")?;
+        for _ in 0..others {
+            kv(&next)?.set(scope, &spare, Json::null(), SetOptions::default()).await?;
+            kv(&next)?.delete(scope, &spare, memory_core::DeleteOptions::default()).await?;
+        }
+    }
+    next.run(request).await
+}
+
+/// A scope that stands for every scope of this name.
+fn named(name: &str) -> Result<Scope> {
+    let digest = Scope::agent("named", name.get(..name.len().min(256)).unwrap_or("long"))?.digest().to_hex();
+    Scope::agent("named", &digest)
+}
+
+fn names_a_path(request: &mut Request) {
+    change_scope(request, |scope| {
+        let clean = |text: &str| text.replace('\\', "/").trim_matches(['/', '.']).to_owned();
+        let id = Some(clean(scope.id.as_str())).filter(|id| !id.is_empty()).unwrap_or("root".to_owned());
+        Ok(Scope { id: ScopeId::new(id)?, tenant: TenantId::new(scope.tenant.as_str())?, kind: scope.kind })
+    });
+}
+
+fn long_id_cut(request: &mut Request) {
+    change_scope(request, |scope| {
+        let id = scope.id.as_str();
+        let end = (0..=id.len().min(255)).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
+        Ok(Scope { id: ScopeId::new(id.get(..end).unwrap_or(id))?, ..scope.clone() })
+    });
+}

@@ -1,0 +1,171 @@
+//! DRF: what a caller last saw is not looked at, or too hard.
+
+use memory_core::Seen;
+use memory_core::{DriftCheck, Error, ErrorKind, Next, Op, Reply, Request, Result, Retry, SetOptions};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{kv, let_others_in, peek};
+use crate::reference::fault::Fault;
+
+mutants! {
+    "drift.listed-unserved": ["DRF-1"], "no policy that is listed is looked at" => ask(|request| relax(request, DriftCheck::compares));
+    "drift.unchecked": ["DRF-2"], "what was seen is not compared" => ask(unchecked);
+    "drift.delete-unchecked": ["DRF-2"], "a delete does not compare" => ask(delete_unchecked);
+    "drift.vanished-passes": ["DRF-3"], "what is gone is made again" => ask(vanished_passes);
+    "drift.appeared-passes": ["DRF-4"], "what has appeared is written over"
+        => ask(|request| relax(request, |check| *check == DriftCheck::Row(Seen::Absent)));
+    "drift.expiry-refuses": ["DRF-3"], "an expiry that came counts as somebody else's doing" => ask(expiry_refuses);
+    "drift.row-looks-at-scope": ["DRF-5"], "a row is refused for a change of another" => fault(Fault::DriftRowSeesScope);
+    "drift.refusal-moves": ["DRF-6"], "a refused write moves the token" => fault(Fault::DriftRefusalMoves);
+    "drift.refusal-acknowledges": ["DRF-2"], "a refused write passes when it is sent again" => around(acknowledges);
+    "drift.strict-unchecked": ["DRF-7"], "the token is not compared"
+        => ask(|request| relax(request, |check| matches!(check, DriftCheck::Strict(..))));
+    "drift.deletes-unseen": ["DRF-7", "DRF-11"], "a delete does not move the token" => fault(Fault::DriftDeleteStays);
+    "drift.stored-refused": ["DRF-8"], "what is stored already is refused" => fault(Fault::DriftStoredRefused);
+    "drift.checks-then-writes": ["DRF-9"], "looks first and writes then" => around(checks_then_writes);
+    "drift.untold": ["DRF-10"], "outcomes tell no tokens" => answer(untold);
+    "drift.told-unasked": ["DRF-10"], "outcomes tell tokens to whoever did not ask" => ask(told_unasked);
+    "drift.told-after-only": ["DRF-10"], "the token before is that after" => answer(told_after);
+    "drift.reads-move": ["DRF-11"], "a read that counts moves the token" => fault(Fault::DriftReadMoves);
+    "drift.generation-zero": ["DRF-12"], "the first write leaves the generation at none" => fault(Fault::DriftFromZero);
+    "drift.tokens-of-all": ["DRF-13"], "one token for all scopes" => fault(Fault::DriftOfAllScopes);
+    "drift.retryable": ["DRF-14"], "a refusal asks to be sent again" => refuse(retryable);
+    "drift.reason-untold": ["DRF-14"], "a refusal does not say what happened" => refuse(reason_untold);
+    "drift.bulk-unchecked": ["DRF-15"], "items of a bulk insert are not compared" => ask(bulk_unchecked);
+    "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not compared" => ask(bulk_scope_unchecked);
+    "drift.expect-not-exempt": ["DRF-16"], "a precondition is compared with what was seen, too" => fault(Fault::DriftWithExpect);
+    "drift.counters-refused": ["DRF-16"], "an increment is refused for drift" => around(counters_refused);
+}
+
+fn relax(request: &mut Request, relaxed: fn(&DriftCheck) -> bool) {
+    if let Request::Set { options, .. } = request
+        && relaxed(&options.drift)
+    {
+        options.drift = DriftCheck::Observe;
+    }
+}
+
+fn told_unasked(request: &mut Request) {
+    if let Request::Set { options, .. } = request
+        && options.drift == DriftCheck::Off
+    {
+        options.drift = DriftCheck::Observe;
+    }
+}
+
+fn unchecked(request: &mut Request) {
+    relax(request, |check| matches!(check, DriftCheck::Row(_)));
+}
+
+fn vanished_passes(request: &mut Request) {
+    // Whoever saw an entry that is gone is served as if it had seen nothing.
+    if let Request::Set { options, .. } = request
+        && let DriftCheck::Row(Seen::Entry { version, expires_at: Some(_), digest }) = options.drift
+    {
+        let expires_at = Some(memory_core::Timestamp::EPOCH);
+        options.drift = DriftCheck::Row(Seen::Entry { version, expires_at, digest });
+    }
+}
+
+fn expiry_refuses(request: &mut Request) {
+    if let Request::Set { options, .. } = request
+        && let DriftCheck::Row(Seen::Entry { version, digest, .. }) = options.drift
+    {
+        options.drift = DriftCheck::Row(Seen::Entry { version, expires_at: None, digest });
+    }
+}
+
+fn delete_unchecked(request: &mut Request) {
+    if let Request::Delete { options, .. } = request
+        && options.drift.compares()
+    {
+        options.drift = DriftCheck::Observe;
+    }
+}
+
+fn bulk_unchecked(request: &mut Request) {
+    if let Request::BulkInsert { items, .. } = request {
+        items.iter_mut().filter(|item| item.options.drift.compares()).for_each(|item| {
+            item.options.drift = DriftCheck::Observe;
+        });
+    }
+}
+
+fn bulk_scope_unchecked(request: &mut Request) {
+    if let Request::BulkInsert { options, .. } = request {
+        options.drift = DriftCheck::Off;
+    }
+}
+
+/// Takes what it found for seen.
+async fn acknowledges(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
+    let name = format!("{scope}/{key}");
+    if options.drift.compares() && memory.lock().notes.contains_key(&name) {
+        options.drift = DriftCheck::Observe;
+    }
+    let result = kv(&next)?.set(&scope, &key, value, options).await;
+    if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::DriftDetected) {
+        memory.lock().notes.insert(name, 1);
+    }
+    result.map(Reply::Set)
+}
+
+async fn checks_then_writes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let DriftCheck::Row(seen) = options.drift else {
+        return Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?));
+    };
+    let now = Seen::of(peek(&next, &scope, &key).await?.as_ref());
+    if now != seen {
+        return Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?));
+    }
+    let_others_in();
+    let unchecked = SetOptions::with_drift(options, DriftCheck::Observe);
+    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, unchecked).await?))
+}
+
+fn each(reply: &mut Reply, change: fn(&mut Option<memory_core::DriftChange>)) {
+    match reply {
+        Reply::Set(outcome) => change(&mut outcome.drift),
+        Reply::Delete(outcome) => change(&mut outcome.drift),
+        Reply::Increment(outcome) => change(&mut outcome.drift),
+        Reply::Update(outcome) => change(&mut outcome.drift),
+        Reply::BulkInsert(outcomes) => outcomes.iter_mut().for_each(|outcome| change(&mut outcome.drift)),
+        _ => {}
+    }
+}
+
+fn untold(reply: &mut Reply) {
+    each(reply, |drift| *drift = None);
+}
+
+fn told_after(reply: &mut Reply) {
+    each(reply, |drift| {
+        if let Some(change) = drift {
+            change.before = change.after;
+        }
+    });
+}
+
+fn retryable(_: Op, error: Error) -> Error {
+    if error.kind() == ErrorKind::DriftDetected { error.with_retry(Retry::Now) } else { error }
+}
+
+fn reason_untold(_: Op, error: Error) -> Error {
+    if error.kind() == ErrorKind::DriftDetected {
+        Error::new(ErrorKind::DriftDetected, "something is different").with_retry(Retry::Never)
+    } else {
+        error
+    }
+}
+
+async fn counters_refused(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::Increment { options, .. } if options.drift.compares() => {
+            Err(Error::new(ErrorKind::DriftDetected, "somebody else counted").with_retry(Retry::Never))
+        }
+        _ => next.run(request).await,
+    }
+}

@@ -1,0 +1,122 @@
+//! TTL: when an entry stops being there.
+
+use std::time::Duration;
+
+use memory_core::limits::MAX_TTL_MILLIS;
+use memory_core::{Reply, Request, Ttl};
+
+use crate::mutants::mutant::mutants;
+use crate::reference::fault::{Eyes, Fault};
+
+mutants! {
+    "ttl.boundary-inclusive": ["TTL-1"], "the millisecond of the expiry still counts as live" => fault(Fault::ExpiryInclusive);
+    "ttl.one-more-millisecond": ["TTL-1"], "entries live one millisecond too long" => ask(one_more);
+    "ttl.whole-seconds": ["TTL-1"], "lifetimes are rounded up to whole seconds" => ask(whole_seconds);
+    "ttl.keep-forgets": ["TTL-2"], "`keep` clears the expiry" => ask(keep_forgets);
+    "ttl.keep-revives": ["TTL-2", "TTL-6"], "`keep` over an expired entry keeps its expiry" => fault(Fault::KeepRevivesExpiry);
+    "ttl.never-keeps": ["TTL-3"], "`never` leaves the expiry" => ask(never_keeps);
+    "ttl.increment-forgets": ["INC-5"], "an increment clears the expiry" => ask(increment_forgets);
+    "ttl.increment-ignores": ["TTL-7"], "an increment takes no lifetime" => ask(increment_ignores);
+    "ttl.update-ignores": ["TTL-7"], "an update takes no lifetime" => ask(update_ignores);
+    "ttl.zero-means-never": ["TTL-4"], "a lifetime of nothing is taken for no limit" => ask_ahead(zero_means_never);
+    "ttl.too-long-is-clamped": ["TTL-4"], "a lifetime over 100 years is shortened in silence" => ask_ahead(clamped);
+    "ttl.outcome-lies": ["SET-7"], "the outcome tells no expiry" => answer(outcome_lies);
+    "ttl.expired-in-get": ["TTL-5", "GET-2"], "get sees expired entries" => fault(Fault::Sees(Eyes::Get));
+    "ttl.expired-in-get-many": ["TTL-5"], "get_many sees expired entries" => fault(Fault::Sees(Eyes::GetMany));
+    "ttl.expired-in-list": ["TTL-5"], "list shows expired entries" => fault(Fault::Sees(Eyes::List));
+    "ttl.expired-in-search": ["TTL-5", "SRC-2"], "search finds expired entries" => fault(Fault::Sees(Eyes::Search));
+    "ttl.expired-in-stats": ["TTL-5", "STA-1"], "stats count expired entries" => fault(Fault::Sees(Eyes::Stats));
+    "ttl.expired-in-scopes": ["TTL-5", "SCO-1"], "scopes count expired entries" => fault(Fault::Sees(Eyes::Scopes));
+    "ttl.expired-in-export": ["TTL-5", "EXP-1"], "expired entries are exported" => fault(Fault::Sees(Eyes::Export));
+    "ttl.expired-in-import": ["TTL-5", "EXP-6"], "an import meets expired entries" => fault(Fault::Sees(Eyes::Import));
+    "ttl.expired-in-quota": ["QUO-4"], "expired entries count against the quota" => fault(Fault::Sees(Eyes::Quota));
+    "ttl.expired-in-set": ["TTL-5", "TTL-6"], "preconditions and `created` see expired entries" => fault(Fault::Sees(Eyes::Set));
+    "ttl.expired-in-delete": ["TTL-5", "DEL-1"], "delete finds expired entries" => fault(Fault::Sees(Eyes::Delete));
+    "ttl.expired-in-increment": ["INC-1"], "an increment goes on from an expired entry" => fault(Fault::Sees(Eyes::Increment));
+    "ttl.expired-in-update": ["UPD-5"], "an update goes on from an expired entry" => fault(Fault::Sees(Eyes::Update));
+    "ttl.expired-in-drop": ["SCO-4"], "dropping a scope counts expired entries" => fault(Fault::Sees(Eyes::Drop));
+    "ttl.birth-survives": ["TTL-6"], "an entry over an expired one inherits birth and accesses" => fault(Fault::BirthSurvivesExpiry);
+}
+
+fn change_ttl(request: &mut Request, change: fn(&mut Ttl)) {
+    match request {
+        Request::Set { options, .. } => change(&mut options.ttl),
+        Request::BulkInsert { items, .. } => items.iter_mut().for_each(|item| change(&mut item.options.ttl)),
+        _ => {}
+    }
+}
+
+fn one_more(request: &mut Request) {
+    change_ttl(request, |ttl| {
+        if let Ttl::After(duration) = ttl {
+            *duration += Duration::from_millis(1);
+        }
+    });
+}
+
+fn whole_seconds(request: &mut Request) {
+    change_ttl(request, |ttl| {
+        if let Ttl::After(duration) = ttl {
+            *duration =
+                Duration::from_secs(duration.as_millis().div_ceil(1_000).try_into().unwrap_or(u64::MAX));
+        }
+    });
+}
+
+fn keep_forgets(request: &mut Request) {
+    change_ttl(request, |ttl| {
+        if *ttl == Ttl::Keep {
+            *ttl = Ttl::Never;
+        }
+    });
+}
+
+fn never_keeps(request: &mut Request) {
+    change_ttl(request, |ttl| {
+        if *ttl == Ttl::Never {
+            *ttl = Ttl::Keep;
+        }
+    });
+}
+
+fn increment_forgets(request: &mut Request) {
+    if let Request::Increment { options, .. } = request
+        && options.ttl == Ttl::Keep
+    {
+        options.ttl = Ttl::Never;
+    }
+}
+
+fn increment_ignores(request: &mut Request) {
+    if let Request::Increment { options, .. } = request {
+        options.ttl = Ttl::Keep;
+    }
+}
+
+fn update_ignores(request: &mut Request) {
+    if let Request::Update { options, .. } = request {
+        options.ttl = Ttl::Keep;
+    }
+}
+
+fn zero_means_never(request: &mut Request) {
+    change_ttl(request, |ttl| {
+        if matches!(ttl, Ttl::After(duration) if duration.as_millis() == 0) {
+            *ttl = Ttl::Never;
+        }
+    });
+}
+
+fn clamped(request: &mut Request) {
+    change_ttl(request, |ttl| {
+        if let Ttl::After(duration) = ttl {
+            *duration = (*duration).min(Duration::from_millis(MAX_TTL_MILLIS));
+        }
+    });
+}
+
+fn outcome_lies(reply: &mut Reply) {
+    if let Reply::Set(outcome) = reply {
+        outcome.expires_at = None;
+    }
+}

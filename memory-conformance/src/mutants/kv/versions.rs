@@ -1,0 +1,153 @@
+//! VER, DEL: versions and preconditions.
+
+use memory_core::json::Json;
+use memory_core::{DeleteOptions, Error, ErrorKind, Expect, Next, Reply, Request, Result, SetOptions};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{is_conflict, kv, peek};
+use crate::reference::fault::Fault;
+
+mutants! {
+    "version.stays": ["VER-1"], "overwriting keeps the version" => fault(Fault::VersionStays);
+    "version.reused-after-delete": ["VER-2"], "a key that begins anew begins at version 1" => fault(Fault::VersionPerLife);
+    "version.restarts-after-drop": ["VER-2"], "dropping a scope forgets its versions" => fault(Fault::VersionsEndWithDrop);
+    "cas.version-ignored": ["VER-4"], "an expected version is not looked at"
+        => ask(|request| relax(request, |expect| matches!(expect, Expect::Version(_))));
+    "cas.absent-ignored": ["VER-3"], "writes over what should be absent" => ask(|request| relax(request, |expect| *expect == Expect::Absent));
+    "cas.hash-ignored": ["VER-5"], "an expected hash is not looked at" => ask(|request| relax(request, |expect| matches!(expect, Expect::Sha256(_))));
+    "cas.hash-of-meaning": ["VER-5"], "compares the hash of the canonical text" => around(hash_of_meaning);
+    "cas.newer-is-fine": ["VER-4"], "an expected version below the stored one passes" => around(newer_is_fine);
+    "cas.conflict-writes": ["VER-6"], "reports the conflict and writes all the same" => around(conflict_writes);
+    "cas.conflict-says-nothing": ["VER-6"], "a conflict does not name the version"
+        => refuse(|_, error| if error.kind() == ErrorKind::Conflict { Error::conflict(None) } else { error });
+    "cas.retry-refused": ["VER-7"], "a retry after a lost reply is a conflict" => around(retry_refused);
+    "cas.retry-writes": ["VER-7"], "a retry after a lost reply writes once more" => around(retry_writes);
+    "cas.retry-looks-at-value-only": ["VER-7"], "other metadata counts as already stored" => fault(Fault::RetryLooksAtValueOnly);
+    "cas.retry-ignores-lifetime": ["VER-7"], "another lifetime counts as already stored" => fault(Fault::RetryIgnoresLifetime);
+    "cas.refused-set-renews-version": ["SET-6"], "a refused set raises the version" => around(refused_set_renews);
+    "delete.expect-ignored": ["DEL-3"], "deletes whatever the precondition" => ask(delete_expect_ignored);
+    "delete.absent-conflicts": ["DEL-3"], "a precondition on nothing is a conflict" => around(absent_conflicts);
+    "delete.missing-fails": ["DEL-2"], "deleting what is not there is an error" => around(missing_fails);
+    "delete.always-deleted": ["DEL-2"], "says it deleted what was not there" => answer(always_deleted);
+}
+
+fn relax(request: &mut Request, ignored: fn(&Expect) -> bool) {
+    let relax = |expect: &mut Expect| {
+        if ignored(expect) {
+            *expect = Expect::Any;
+        }
+    };
+    match request {
+        Request::Set { options, .. } => relax(&mut options.expect),
+        Request::BulkInsert { items, .. } => {
+            items.iter_mut().for_each(|item| relax(&mut item.options.expect));
+        }
+        _ => {}
+    }
+}
+
+fn delete_expect_ignored(request: &mut Request) {
+    if let Request::Delete { options, .. } = request {
+        options.expect = Expect::Any;
+    }
+}
+
+async fn hash_of_meaning(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { scope, key, options, .. } = &mut request
+        && let Expect::Sha256(hash) = options.expect
+        && let Some(entry) = peek(&next, scope, key).await?
+    {
+        let same = entry.value.canonical_hash() == hash;
+        options.expect = Expect::Version(if same { entry.version } else { 0 });
+    }
+    next.run(request).await
+}
+
+async fn newer_is_fine(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { scope, key, options, .. } = &mut request
+        && let Expect::Version(version) = &mut options.expect
+        && let Some(entry) = peek(&next, scope, key).await?
+    {
+        *version = entry.version.max(*version);
+    }
+    next.run(request).await
+}
+
+async fn conflict_writes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let kv = kv(&next)?;
+    let result = kv.set(&scope, &key, value.clone(), options.clone()).await;
+    if is_conflict(&result) {
+        kv.set(&scope, &key, value, options.with_expect(Expect::Any)).await?;
+    }
+    result.map(Reply::Set)
+}
+
+async fn retry_refused(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match next.run(request).await? {
+        Reply::Set(outcome) if !outcome.written => Err(Error::conflict(Some(outcome.version))),
+        reply => Ok(reply),
+    }
+}
+
+async fn retry_writes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let kv = kv(&next)?;
+    let outcome = kv.set(&scope, &key, value.clone(), options.clone()).await?;
+    if outcome.written {
+        return Ok(Reply::Set(outcome));
+    }
+    Ok(Reply::Set(kv.set(&scope, &key, value, options.with_expect(Expect::Any)).await?))
+}
+
+async fn refused_set_renews(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, options } = request else { return next.run(request).await };
+    let kv = kv(&next)?;
+    let result = kv.set(&scope, &key, value, options).await;
+    if result.is_err()
+        && let Some(entry) = peek(&next, &scope, &key).await?
+    {
+        let options = crate::mutants::requests::as_stored(&entry);
+        kv.set(&scope, &key, entry.value, options).await?;
+    }
+    result.map(Reply::Set)
+}
+
+async fn absent_conflicts(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Delete { scope, key, options } = request else { return next.run(request).await };
+    let outcome = kv(&next)?.delete(&scope, &key, options).await?;
+    if !outcome.deleted && options != DeleteOptions::default() {
+        return Err(Error::conflict(None));
+    }
+    Ok(Reply::Delete(outcome))
+}
+
+async fn missing_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match next.run(request).await? {
+        Reply::Delete(outcome) if !outcome.deleted => {
+            Err(Error::new(ErrorKind::NotFound, "the key is not stored; nothing was deleted"))
+        }
+        reply => Ok(reply),
+    }
+}
+
+fn always_deleted(reply: &mut Reply) {
+    if let Reply::Delete(outcome) = reply {
+        outcome.deleted = true;
+    }
+}
+
+/// Stores a value whatever is there, as a mutant that writes behind the contract's back.
+pub(super) async fn overwrite(
+    next: &Next<'_>,
+    scope: &memory_core::Scope,
+    key: &memory_core::Key,
+    value: Json,
+) -> Result<u64> {
+    let options = match peek(next, scope, key).await? {
+        Some(entry) => crate::mutants::requests::as_stored(&entry),
+        None => SetOptions::default(),
+    };
+    Ok(kv(next)?.set(scope, key, value, options).await?.version)
+}

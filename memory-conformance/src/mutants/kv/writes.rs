@@ -1,0 +1,291 @@
+//! GET, SET, BLK: one entry and many.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memory_core::{Error, Expect, GetOptions, Key, ListQuery, Next, Reply, Request, Result, SetOptions};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
+use crate::reference::fault::Fault;
+
+mutants! {
+    "get.not-counted": ["GET-4"], "reads are no accesses" => ask(not_counted);
+    "get.counted-twice": ["GET-4"], "a read is two accesses" => around(counted_twice);
+    "get.uncounted-counts": ["GET-4"], "a read that should not count does" => ask(uncounted_counts);
+    "get.touches": ["GET-4"], "a read is a write" => around(get_touches);
+    "get-many.drops-absent": ["GET-5"], "absent keys are left out" => around(drops_absent);
+    "get-many.drops-repeats": ["GET-5"], "a repeated key is answered once" => around(drops_repeats);
+    "get-many.counts-once": ["GET-5"], "a repeated key counts once" => around(counts_once);
+    "get-many.sorts": ["GET-5"], "answers come in the order of the keys" => around(sorts);
+    "get-many.one-by-one": ["GET-7"], "reads key by key, so writes come between" => around(one_by_one);
+    "get-many.too-many-are-cut": ["GET-6"], "answers the first 1,000 keys only" => ask_ahead(too_many_cut);
+    "set.metadata-kept": ["SET-2"], "old metadata stays" => around(metadata_kept);
+    "set.source-kept": ["SET-2"], "an old source stays" => around(source_kept);
+    "set.text-kept": ["SET-2"], "an old explicit text stays" => around(text_kept);
+    "set.always-created": ["SET-3"], "every set says it created" => answer(always_created);
+    "set.created-at-moves": ["SET-4"], "`created_at` moves with every write" => fault(Fault::CreatedAtMoves);
+    "set.updated-at-stays": ["SET-4"], "`updated_at` stays where it was" => fault(Fault::UpdatedAtStays);
+    "set.count-resets": ["SET-5"], "overwriting resets the access count" => fault(Fault::CountEndsWithWrite);
+    "set.first-wins": ["SET-1"], "a second set is lost" => around(first_wins);
+    "delete.left-in-list": ["DEL-4", "DEL-1"], "a deleted entry stays in listings" => around(left_in_list);
+    "bulk.not-atomic": ["BLK-2"], "what comes before a failing item stays" => around(not_atomic);
+    "bulk.index-missing": ["BLK-2"], "a failing item is not named" => around(index_missing);
+    "bulk.first-wins": ["BLK-3"], "of two items with the same key the earlier wins" => around(bulk_first_wins);
+    "bulk.preconditions-see-before": ["BLK-3"], "a precondition does not see earlier items" => around(see_before);
+    "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order" => answer(outcomes_reversed);
+    "bulk.torn": ["BLK-5"], "readers see a part of a bulk insert" => around(torn);
+    "bulk.skips-existing": ["BLK-1", "BLK-3"], "existing keys are left as they are" => around(skips_existing);
+    "bulk.empty-fails": ["BLK-4"], "no items are an error" => around_ahead(empty_fails);
+    "bulk.limit-one-less": ["BLK-4"], "10,000 items are one too many" => around(bulk_limit_one_less);
+    "bulk.too-many-are-cut": ["BLK-4"], "items over the limit are left out in silence" => ask_ahead(bulk_cut);
+}
+
+fn not_counted(request: &mut Request) {
+    if let Request::Get { options, .. } = request {
+        *options = GetOptions::uncounted();
+    }
+}
+
+fn uncounted_counts(request: &mut Request) {
+    if let Request::Get { options, .. } = request {
+        *options = GetOptions::default();
+    }
+}
+
+async fn counted_twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Get { scope, key, options } = request else { return next.run(request).await };
+    let entry = kv(&next)?.get(&scope, &key, options).await?;
+    kv(&next)?.get(&scope, &key, options).await?;
+    Ok(Reply::Get(entry))
+}
+
+async fn get_touches(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Get { scope, key, options } = request else { return next.run(request).await };
+    let entry = kv(&next)?.get(&scope, &key, options).await?;
+    if let Some(entry) = entry.as_ref().filter(|_| options.count_access) {
+        kv(&next)?.set(&scope, &key, entry.value.clone(), as_stored(entry)).await?;
+    }
+    Ok(Reply::Get(entry))
+}
+
+async fn drops_absent(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match next.run(request).await? {
+        Reply::GetMany(mut entries) => {
+            entries.retain(Option::is_some);
+            Ok(Reply::GetMany(entries))
+        }
+        reply => Ok(reply),
+    }
+}
+
+async fn drops_repeats(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::GetMany { keys, .. } = &mut request {
+        let mut seen = BTreeSet::new();
+        keys.retain(|key| seen.insert(key.clone()));
+    }
+    next.run(request).await
+}
+
+async fn counts_once(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::GetMany { scope, keys, options } = request else { return next.run(request).await };
+    let entries = kv(&next)?.get_many(&scope, &keys, GetOptions::uncounted()).await?;
+    if options.count_access {
+        let distinct: Vec<Key> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        kv(&next)?.get_many(&scope, &distinct, options).await?;
+    }
+    Ok(Reply::GetMany(entries))
+}
+
+async fn sorts(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::GetMany { keys, .. } = &mut request {
+        keys.sort();
+    }
+    next.run(request).await
+}
+
+async fn one_by_one(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::GetMany { scope, keys, options } = request else { return next.run(request).await };
+    let mut entries = Vec::new();
+    for key in &keys {
+        entries.push(kv(&next)?.get(&scope, key, options).await?);
+        let_others_in();
+    }
+    Ok(Reply::GetMany(entries))
+}
+
+fn too_many_cut(request: &mut Request) {
+    if let Request::GetMany { keys, .. } = request {
+        keys.truncate(memory_core::limits::MAX_GET_MANY);
+    }
+}
+
+async fn kept(
+    request: Request,
+    next: Next<'_>,
+    keep: fn(&mut SetOptions, &memory_core::Entry),
+) -> Result<Reply> {
+    let mut request = request;
+    if let Request::Set { scope, key, options, .. } = &mut request
+        && let Some(old) = peek(&next, scope, key).await?
+    {
+        keep(options, &old);
+    }
+    next.run(request).await
+}
+
+async fn metadata_kept(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    kept(request, next, |options, old| {
+        for (name, value) in old.metadata.iter() {
+            if options.metadata.get(name).is_none() {
+                options.metadata.insert(name, value.clone());
+            }
+        }
+    })
+    .await
+}
+
+async fn source_kept(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    kept(request, next, |options, old| {
+        options.source = options.source.take().or_else(|| old.source.clone());
+    })
+    .await
+}
+
+async fn text_kept(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    kept(request, next, |options, old| options.text = options.text.take().or_else(|| old.text.clone())).await
+}
+
+fn always_created(reply: &mut Reply) {
+    if let Reply::Set(outcome) = reply {
+        outcome.created = true;
+    }
+}
+
+async fn first_wins(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { scope, key, value, .. } = &mut request
+        && let Some(old) = peek(&next, scope, key).await?
+    {
+        *value = old.value;
+    }
+    next.run(request).await
+}
+
+async fn left_in_list(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Delete { scope, key, options } => {
+            let old = peek(&next, &scope, &key).await?;
+            let outcome = kv(&next)?.delete(&scope, &key, options).await?;
+            if let Some(old) = old.filter(|_| outcome.deleted) {
+                memory.lock().entries.insert((scope, key), old);
+            }
+            Ok(Reply::Delete(outcome))
+        }
+        Request::List { scope, query } if query == ListQuery::default() => {
+            let mut page = kv(&next)?.list(&scope, query).await?;
+            let ghosts: Vec<_> = {
+                let memory = memory.lock();
+                memory
+                    .entries
+                    .iter()
+                    .filter(|((of, _), _)| *of == scope)
+                    .map(|(_, entry)| entry.clone())
+                    .collect()
+            };
+            page.entries.extend(ghosts);
+            page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+            page.entries.dedup_by(|a, b| a.key == b.key);
+            Ok(Reply::List(page))
+        }
+        request => next.run(request).await,
+    }
+}
+
+async fn not_atomic(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::BulkInsert { scope, items, options } = request else { return next.run(request).await };
+    let mut outcomes = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let set = kv(&next)?.set(&scope, &item.key, item.value, item.options.with_quota(options.quota)).await;
+        outcomes.push(set.map_err(|error| error.with_detail("index", index))?);
+    }
+    Ok(Reply::BulkInsert(outcomes))
+}
+
+async fn index_missing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_bulk = matches!(request, Request::BulkInsert { .. });
+    next.run(request)
+        .await
+        .map_err(|error| if is_bulk { Error::new(error.kind(), error.message().to_owned()) } else { error })
+}
+
+async fn bulk_first_wins(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
+    let mut first = BTreeMap::new();
+    for item in &mut items {
+        item.value = first.entry(item.key.clone()).or_insert_with(|| item.value.clone()).clone();
+    }
+    Ok(Reply::BulkInsert(kv(&next)?.bulk_insert(&scope, items, options).await?))
+}
+
+async fn see_before(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
+    let mut seen: BTreeSet<Key> = BTreeSet::new();
+    for item in &mut items {
+        // What an earlier item of the call stored is not seen: its precondition is that of the scope before.
+        if !seen.insert(item.key.clone()) && item.options.expect == Expect::Absent {
+            let absent = peek(&next, &scope, &item.key).await?.is_none();
+            item.options.expect = if absent { Expect::Any } else { Expect::Absent };
+        }
+    }
+    Ok(Reply::BulkInsert(kv(&next)?.bulk_insert(&scope, items, options).await?))
+}
+
+fn outcomes_reversed(reply: &mut Reply) {
+    if let Reply::BulkInsert(outcomes) = reply {
+        outcomes.reverse();
+    }
+}
+
+async fn torn(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
+    let rest = items.split_off(items.len() / 2);
+    let mut outcomes = kv(&next)?.bulk_insert(&scope, items, options).await?;
+    let_others_in();
+    outcomes.extend(kv(&next)?.bulk_insert(&scope, rest, options).await?);
+    Ok(Reply::BulkInsert(outcomes))
+}
+
+async fn skips_existing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
+    for item in &mut items {
+        if let Some(old) = peek(&next, &scope, &item.key).await? {
+            item.value = old.value;
+        }
+    }
+    Ok(Reply::BulkInsert(kv(&next)?.bulk_insert(&scope, items, options).await?))
+}
+
+async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::BulkInsert { items, .. } if items.is_empty() => {
+            Err(Error::invalid("there is nothing to insert; give at least one item"))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn bulk_limit_one_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let limit = memory_core::limits::MAX_BULK_ITEMS - 1;
+    match &request {
+        Request::BulkInsert { items, .. } if items.len() > limit => {
+            Err(Error::too_large("bulk_insert", items.len(), limit, "entries"))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+fn bulk_cut(request: &mut Request) {
+    if let Request::BulkInsert { items, .. } = request {
+        items.truncate(memory_core::limits::MAX_BULK_ITEMS);
+    }
+}

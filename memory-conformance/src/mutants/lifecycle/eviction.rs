@@ -1,0 +1,200 @@
+//! GC, RUN: uses told wrongly, scopes that go or stay against the rules, fences with holes.
+
+use memory_core::{
+    Error, ErrorKind, EvictOutcome, GetOptions, Kept, Key, Next, Reply, Request, Result, Scope, ScopeKind,
+    ScopeUse, Timestamp,
+};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{everything, kv, let_others_in};
+use crate::reference::fault::Fault;
+
+mutants! {
+    "uses.unordered": ["GC-1"], "scopes come in the reverse order" => answer(unordered);
+    "uses.without-runs": ["GC-1"], "runs are left out" => answer(without_runs);
+    "uses.no-bytes": ["GC-1"], "bytes are not told" => answer(|reply| each_use(reply, |found| found.entry_bytes = 0));
+    "uses.no-cursor": ["GC-2"], "a full page has no cursor" => answer(no_cursor);
+    "uses.latest-too-early": ["GC-3"], "the latest use told is a millisecond early" => answer(latest_too_early);
+    "uses.latest-too-late": ["GC-3"], "the latest use told is a day late"
+        => answer(|reply| each_use(reply, |found| *found = found.clone().with_slack(86_400_000)));
+    "uses.in-the-future": ["GC-3"], "the last use told is to come" => answer(in_the_future);
+    "uses.reads-do-not-count": ["GC-3", "GC-4"], "only writes are uses" => fault(Fault::ReadsAreNoUse);
+    "uses.exports-count": ["GC-4"], "an export is a use" => around(exports_count);
+    "evict.only-told": ["GC-5"], "the eviction is told and not done" => around(only_told);
+    "evict.half": ["GC-5"], "one entry stays" => around(half);
+    "evict.used-goes": ["GC-6"], "the moment named is ignored" => ask(used_goes);
+    "evict.absent-fails": ["GC-8"], "a scope without anything is an error" => around(absent_fails);
+    "evict.drops-namesakes": ["GC-9"], "other kinds with the id go too" => around(drops_namesakes);
+    "evict.versions-begin-anew": ["GC-10"], "versions begin anew" => fault(Fault::VersionsEndWithEviction);
+    "evict.in-two-steps": ["GC-11"], "what is written during an eviction goes too" => around(two_steps);
+    "reclaim.takes-the-living": ["GC-12"], "an entry that lives is reclaimed" => around(takes_the_living);
+    "run.no-fence": ["RUN-1"], "an ended run is written to" => around(no_fence);
+    "run.fence-for-bulks-open": ["RUN-1"], "bulk inserts pass the fence" => around(bulks_pass);
+    "run.reads-refused": ["RUN-2"], "an ended run cannot be read" => around(reads_refused);
+    "run.fence-too-wide": ["RUN-3"], "other kinds of the id are fenced too" => around(too_wide);
+    "sql.evict-leaves-database": ["GC-5"] needs [Kv, Sql, Eviction], "only entries are evicted" => around(leaves_database);
+    "sql.evict-ends-transactions": ["GC-7"] needs [Kv, Sql, SqlTransactions, Eviction], "an open transaction is rolled back" => around(ends_transactions);
+}
+
+fn each_use(reply: &mut Reply, change: impl FnMut(&mut ScopeUse)) {
+    if let Reply::ScopeUses(page) = reply {
+        page.scopes.iter_mut().for_each(change);
+    }
+}
+
+fn latest_too_early(reply: &mut Reply) {
+    each_use(reply, |found| {
+        *found = found.clone().with_slack(found.latest_use.as_millis() - found.last_used_at.as_millis() - 1);
+    });
+}
+
+fn unordered(reply: &mut Reply) {
+    if let Reply::ScopeUses(page) = reply {
+        page.scopes.reverse();
+    }
+}
+
+fn without_runs(reply: &mut Reply) {
+    if let Reply::ScopeUses(page) = reply {
+        page.scopes.retain(|found| found.scope.kind != ScopeKind::Run);
+    }
+}
+
+fn no_cursor(reply: &mut Reply) {
+    if let Reply::ScopeUses(page) = reply {
+        page.next = None;
+    }
+}
+
+fn in_the_future(reply: &mut Reply) {
+    each_use(reply, |found| {
+        found.last_used_at = Timestamp::from_millis_clamped(found.last_used_at.as_millis() + 1_000);
+    });
+}
+
+async fn exports_count(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::ExportScope { scope } = &request {
+        kv(&next)?.get(scope, &Key::new("k")?, GetOptions::uncounted()).await?;
+    }
+    next.run(request).await
+}
+
+async fn only_told(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Evict { .. } => Ok(Reply::Evict(EvictOutcome::Evicted { bytes: 1 })),
+        request => next.run(request).await,
+    }
+}
+
+async fn half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Evict { scope, unused_since } = request else { return next.run(request).await };
+    let first = everything(&next, &scope).await?.into_iter().next();
+    // Looking at it was a use: the moment named is moved behind it.
+    let evicted = next.provider().evict(&scope, unused_since.max(Timestamp::MAX)).await?;
+    if let Some(entry) = first.filter(|_| evicted.is_evicted()) {
+        kv(&next)?.set(&scope, &entry.key, entry.value, memory_core::SetOptions::default()).await?;
+    }
+    Ok(Reply::Evict(evicted))
+}
+
+fn used_goes(request: &mut Request) {
+    if let Request::Evict { unused_since, .. } = request {
+        *unused_since = Timestamp::MAX;
+    }
+}
+
+async fn absent_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match next.run(request).await? {
+        Reply::Evict(EvictOutcome::Kept(Kept::Absent)) => {
+            Err(Error::new(ErrorKind::NotFound, "no such scope; name another"))
+        }
+        reply => Ok(reply),
+    }
+}
+
+async fn drops_namesakes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Evict { scope, .. } = &request {
+        for kind in ScopeKind::ALL.into_iter().filter(|kind| *kind != scope.kind) {
+            kv(&next)?.drop_scope(&Scope::new(scope.tenant.clone(), kind, scope.id.clone())).await?;
+        }
+    }
+    next.run(request).await
+}
+
+async fn two_steps(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Evict { scope, unused_since } = request else { return next.run(request).await };
+    let evicted = next.provider().evict(&scope, unused_since).await?;
+    if evicted.is_evicted() {
+        (0..10).for_each(|_| let_others_in());
+        kv(&next)?.drop_scope(&scope).await?;
+    }
+    Ok(Reply::Evict(evicted))
+}
+
+async fn takes_the_living(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { scope, .. } = &request {
+        memory.lock().scopes.insert(scope.clone());
+    }
+    if let Request::Reclaim {} = &request {
+        let scopes: Vec<Scope> = memory.lock().scopes.iter().cloned().collect();
+        for scope in scopes {
+            kv(&next)?.drop_scope(&scope).await?;
+        }
+    }
+    next.run(request).await
+}
+
+async fn no_fence(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::EndRun { tenant, root_run } = &request else { return next.run(request).await };
+    kv(&next)?.drop_scope(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone())).await?;
+    Ok(Reply::EndRun(()))
+}
+
+async fn bulks_pass(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_bulk = matches!(request, Request::BulkInsert { .. });
+    match next.run(request).await {
+        Err(error) if is_bulk && error.kind() == ErrorKind::RunEnded => Ok(Reply::BulkInsert(Vec::new())),
+        done => done,
+    }
+}
+
+async fn reads_refused(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::EndRun { tenant, root_run } => {
+            let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+            memory.lock().scopes.insert(run);
+        }
+        Request::Get { scope, .. } if memory.lock().scopes.contains(scope) => return Err(Error::run_ended()),
+        _ => {}
+    }
+    next.run(request).await
+}
+
+async fn too_wide(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let as_run = |scope: &Scope| Scope::new(scope.tenant.clone(), ScopeKind::Run, scope.id.clone());
+    match &request {
+        Request::EndRun { tenant, root_run } => {
+            let run = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+            memory.lock().scopes.insert(run);
+        }
+        Request::Set { scope, .. } if memory.lock().scopes.contains(&as_run(scope)) => {
+            return Err(Error::run_ended());
+        }
+        _ => {}
+    }
+    next.run(request).await
+}
+
+async fn leaves_database(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Evict { scope, .. } = request else { return next.run(request).await };
+    kv(&next)?.drop_scope(&scope).await?;
+    Ok(Reply::Evict(EvictOutcome::Evicted { bytes: 1 }))
+}
+
+async fn ends_transactions(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let (Request::Evict { scope, .. }, Some(sql)) = (&request, next.provider().sql()) {
+        sql.drop_sql_scope(scope).await?;
+    }
+    next.run(request).await
+}

@@ -1,0 +1,142 @@
+//! QUO: limits that refuse too much or too little.
+
+use memory_core::{Entry, Error, ErrorKind, ListQuery, Next, Op, Quota, Reply, Request, Result, ScopesQuery};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::{everything, kv, let_others_in};
+use crate::reference::fault::Fault;
+
+mutants! {
+    "quota.one-less": ["QUO-2"], "a write that reaches the limit exactly is refused" => ask(one_less);
+    "quota.one-more": ["QUO-1"], "one entry over the limit is let through"
+        => ask(|request| change(request, |quota| quota.max_entries = quota.max_entries.map(|max| max.saturating_add(1))));
+    "quota.bytes-ignored": ["QUO-1"], "bytes are not limited" => ask(|request| change(request, |quota| quota.max_bytes = None));
+    "quota.entries-ignored": ["QUO-1"], "entries are not limited" => ask(|request| change(request, |quota| quota.max_entries = None));
+    "quota.values-only": ["QUO-1"], "only the bytes of values count" => around(values_only);
+    "quota.increment-escapes": ["QUO-1"], "increments are not limited" => ask(increment_escapes);
+    "quota.update-escapes": ["QUO-1"], "updates are not limited" => ask(update_escapes);
+    "quota.bulk-escapes": ["QUO-6"], "bulk inserts are not limited" => ask(bulk_escapes);
+    "quota.import-escapes": ["QUO-6"], "imports are not limited" => ask(import_escapes);
+    "quota.bulk-per-item": ["QUO-6"], "each item is held against the scope as it was before" => fault(Fault::QuotaPerItem);
+    "quota.blocks-delete": ["QUO-3"], "at the limit nothing can be deleted" => around(blocks_delete);
+    "quota.blocks-shrinking": ["QUO-3"], "over the limit nothing can be shortened" => fault(Fault::QuotaBlocksShrinking);
+    "quota.whole-tenant": ["ISO-4"], "the entries of the tenant's other scopes count too" => around(whole_tenant);
+    "quota.races": ["QUO-5"], "the limit is checked before the write, apart from it" => around(races);
+    "quota.details-missing": ["QUO-1"], "a refusal gives no figures" => refuse(details_missing);
+}
+
+fn change(request: &mut Request, change: fn(&mut Quota)) {
+    match request {
+        Request::Set { options, .. } => change(&mut options.quota),
+        Request::Increment { options, .. } | Request::Update { options, .. } => change(&mut options.quota),
+        Request::BulkInsert { options, .. } => change(&mut options.quota),
+        Request::ImportScope { options, .. } => change(&mut options.quota),
+        _ => {}
+    }
+}
+
+fn one_less(request: &mut Request) {
+    change(request, |quota| {
+        quota.max_entries = quota.max_entries.map(|max| max.saturating_sub(1));
+        quota.max_bytes = quota.max_bytes.map(|max| max.saturating_sub(1));
+    });
+}
+
+async fn values_only(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
+    if let Some(max) = options.quota.max_bytes.take() {
+        let entries = everything(&next, &scope).await?;
+        let size = |entry: &Entry| entry.value.len_bytes() as u64;
+        let before: u64 = entries.iter().map(size).sum();
+        let old: u64 = entries.iter().filter(|entry| entry.key == key).map(size).sum();
+        let quota = Quota { max_entries: None, max_bytes: Some(max) };
+        quota.check((0, before), (0, before - old + value.len_bytes() as u64))?;
+    }
+    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+}
+
+fn increment_escapes(request: &mut Request) {
+    if let Request::Increment { options, .. } = request {
+        options.quota = Quota::default();
+    }
+}
+
+fn update_escapes(request: &mut Request) {
+    if let Request::Update { options, .. } = request {
+        options.quota = Quota::default();
+    }
+}
+
+fn bulk_escapes(request: &mut Request) {
+    if let Request::BulkInsert { options, .. } = request {
+        options.quota = Quota::default();
+    }
+}
+
+fn import_escapes(request: &mut Request) {
+    if let Request::ImportScope { options, .. } = request {
+        options.quota = Quota::default();
+    }
+}
+
+async fn blocks_delete(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match &request {
+        Request::Set { scope, options, .. } if !options.quota.is_unlimited() => {
+            memory.lock().quotas.insert(scope.clone(), options.quota);
+        }
+        Request::Delete { scope, .. } => {
+            let quota = memory.lock().quotas.get(scope).copied();
+            let stats = kv(&next)?.stats(scope).await?;
+            if quota.and_then(|quota| quota.max_entries).is_some_and(|max| stats.entries >= max) {
+                return Err(Error::new(ErrorKind::QuotaExceeded, "the scope is full; no write is possible"));
+            }
+        }
+        _ => {}
+    }
+    next.run(request).await
+}
+
+async fn whole_tenant(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Set { scope, options, .. } = &request
+        && options.quota.max_entries.is_some()
+    {
+        let page = kv(&next)?.scopes(&scope.tenant, ScopesQuery::default().with_limit(1_000)).await?;
+        let used: u64 = page.scopes.iter().map(|info| info.entries).sum();
+        options.quota.check((used, 0), (used + 1, 0))?;
+    }
+    next.run(request).await
+}
+
+async fn races(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Set { scope, key, value, mut options } = request else { return next.run(request).await };
+    let quota = std::mem::take(&mut options.quota);
+    if !quota.is_unlimited() {
+        let known = kv(&next)?.list(&scope, ListQuery::prefix(key.as_str())).await?;
+        let old = known.entries.iter().find(|entry| entry.key == key);
+        let (old_entries, old_bytes) = old.map_or((0, 0), |entry| (1, entry.size_bytes()));
+        let stats = kv(&next)?.stats(&scope).await?;
+        let size = memory_core::entry::size_bytes(
+            &key,
+            &value,
+            &options.metadata,
+            options.source.as_ref(),
+            options.text.as_deref(),
+        );
+        let before = (stats.entries, stats.bytes);
+        quota.check(
+            before,
+            (stats.entries - old_entries + 1, (stats.bytes + size).saturating_sub(old_bytes)),
+        )?;
+        let_others_in();
+    }
+    Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
+}
+
+fn details_missing(_: Op, error: Error) -> Error {
+    if error.kind() == ErrorKind::QuotaExceeded {
+        Error::new(ErrorKind::QuotaExceeded, "the scope is full; delete something first")
+    } else {
+        error
+    }
+}

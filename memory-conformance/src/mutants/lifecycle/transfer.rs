@@ -1,0 +1,163 @@
+//! EXP: export and import.
+
+use memory_core::{Atomicity, Error, ErrorKind, Json, Next, OnExisting, Record, Reply, Request, Result};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
+use crate::reference::fault::Fault;
+use crate::stream;
+
+mutants! {
+    "export.without-expiry": ["EXP-1", "EXP-4"], "expiry is left out"
+        => exported(|records| records.iter_mut().for_each(|record| record.entry.expires_at = None));
+    "export.without-versions": ["EXP-1", "EXP-4"], "versions are left out"
+        => exported(|records| records.iter_mut().for_each(|record| record.entry.version = 1));
+    "export.without-times": ["EXP-1", "EXP-4"], "entries look as if made now" => exported(|records| without_times(records));
+    "export.without-accesses": ["EXP-1", "EXP-4"], "access counts are left out"
+        => exported(|records| records.iter_mut().for_each(|record| record.entry.access_count = 0));
+    "export.without-text": ["EXP-1", "EXP-4"], "explicit texts are left out"
+        => exported(|records| records.iter_mut().for_each(|record| record.entry.text = None));
+    "export.without-vectors": ["EXP-1"], "vectors are left out" => exported(|records| records.iter_mut().for_each(|record| record.vectors.clear()));
+    "export.unordered": ["EXP-1"], "records come in reverse order" => around(unordered);
+    "export.first-page-only": ["EXP-1"], "the export ends after 100 entries" => exported(|records| records.truncate(100));
+    "export.long-values-left-out": ["EXP-1"], "entries of a megabyte are left out"
+        => exported(|records| records.retain(|record| record.entry.value.len_bytes() < 1 << 20));
+    "export.last-twice": ["EXP-1"], "the last record comes twice" => exported(|records| records.extend(records.last().cloned()));
+    "export.key-with-quote-broken": ["EXP-3"], "a record's text does not survive JSON" => exported(text_broken);
+    "import.renumbers": ["EXP-4"], "imported entries get versions of their own" => fault(Fault::ImportRenumbers);
+    "import.times-are-now": ["EXP-4"], "imported entries look as if made now" => imported(|record| record.entry.created_at = record.entry.updated_at);
+    "import.resets-accesses": ["EXP-4"], "imported entries were never accessed" => imported(|record| record.entry.access_count = 0);
+    "import.stores-same-again": ["EXP-5"], "importing again stores again" => fault(Fault::ImportStoresSame);
+    "import.always-replaces": ["EXP-6"], "`skip` replaces" => ask(|request| on_existing(request, OnExisting::Skip, OnExisting::Replace));
+    "import.never-replaces": ["EXP-6"], "`replace` keeps what is there" => ask(|request| on_existing(request, OnExisting::Replace, OnExisting::Skip));
+    "import.fail-skips": ["EXP-6"], "`fail` skips" => ask(|request| on_existing(request, OnExisting::Fail, OnExisting::Skip));
+    "import.expired-untold": ["EXP-7"], "expired records count as skipped" => answer(expired_untold);
+    "import.expired-revived": ["EXP-7"], "expired records come back without an expiry" => imported(|record| record.entry.expires_at = None);
+    "import.reuses-versions": ["EXP-8", "VER-2"], "a record brings back a version that the key had" => fault(Fault::ImportReusesVersions);
+    "import.all-or-nothing": ["EXP-9"], "a malformed record takes back those before it" => around(all_or_nothing);
+    "import.malformed-skipped": ["EXP-9"], "a malformed record is skipped in silence" => around_ahead(malformed_skipped);
+    "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, ReadSnapshot], "a moment shows what was written since" => fault(Fault::MomentMoves);
+    "import.whole-in-steps": ["EXP-12", "EXP-13", "EXP-15"], "an import that is to be whole stores record by record" => fault(Fault::ImportInSteps);
+    "import.replacement-keeps": ["EXP-13"], "what was there stays beside what takes its place" => ask(replacement_keeps);
+    "import.replacement-drops-first": ["EXP-13"], "what was there goes in a step of its own" => around(drops_first);
+    "import.mirror-keeps": ["EXP-15"], "what no record has stays beside what has one" => ask(|request| mirror(request, Atomicity::Scope));
+    "import.mirror-makes-anew": ["EXP-15"], "what says the same already is stored again" => ask(|request| mirror(request, Atomicity::Replacement));
+    "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces" => imported(line_feeds_lost);
+    "import.position-untold": ["EXP-9"], "an error does not name the record" => around_ahead(position_untold);
+}
+
+/// Changes the records of an export.
+async fn exported(
+    request: Request,
+    next: Next<'_>,
+    change: impl FnOnce(&mut Vec<Record>) + Send,
+) -> Result<Reply> {
+    let Request::ExportScope { scope } = request else { return next.run(request).await };
+    let mut records = stream::collect(kv(&next)?.export_scope(&scope).await?).await?;
+    change(&mut records);
+    Ok(Reply::ExportScope(stream::records(records.into_iter().map(Ok).collect())))
+}
+
+fn without_times(records: &mut [Record]) {
+    let latest = records.iter().map(|record| record.entry.updated_at).max();
+    if let Some(latest) = latest {
+        records.iter_mut().for_each(|record| record.entry.created_at = record.entry.updated_at);
+        records.iter_mut().for_each(|record| record.entry.updated_at = latest);
+    }
+}
+
+async fn unordered(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    exported(request, next, |records| records.reverse()).await
+}
+
+fn text_broken(records: &mut Vec<Record>) {
+    for record in records {
+        // A float that JSON writes as null.
+        if !record.entry.metadata.is_empty() {
+            record.entry.metadata.insert("lost", f64::NAN);
+        }
+    }
+}
+
+fn on_existing(request: &mut Request, from: OnExisting, to: OnExisting) {
+    if let Request::ImportScope { options, .. } = request
+        && options.on_existing == from
+    {
+        options.on_existing = to;
+    }
+}
+
+fn replacement_keeps(request: &mut Request) {
+    if let Request::ImportScope { options, .. } = request
+        && options.atomicity == Atomicity::Replacement
+    {
+        options.atomicity = Atomicity::Scope;
+        options.on_existing = OnExisting::Replace;
+    }
+}
+
+fn mirror(request: &mut Request, becomes: Atomicity) {
+    if let Request::ImportScope { options, .. } = request
+        && options.atomicity == Atomicity::Mirror
+    {
+        options.atomicity = becomes;
+    }
+}
+
+async fn drops_first(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::ImportScope { scope, options, .. } = &request
+        && options.atomicity == Atomicity::Replacement
+    {
+        kv(&next)?.drop_scope(scope).await?;
+    }
+    next.run(request).await
+}
+
+fn line_feeds_lost(record: &mut Record) {
+    if let Ok(value) = Json::parse(record.entry.value.as_str().replace('\n', " ")) {
+        record.entry.value = value;
+    }
+}
+
+fn expired_untold(reply: &mut Reply) {
+    if let Reply::ImportScope(outcome) = reply {
+        outcome.skipped += std::mem::take(&mut outcome.expired);
+    }
+}
+
+async fn all_or_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::ImportScope { scope, records, options } = request else { return next.run(request).await };
+    let records = stream::collect(records).await?;
+    let records = stream::records(records.into_iter().map(Ok).collect());
+    Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, records, options).await?))
+}
+
+async fn malformed_skipped(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::ImportScope { scope, mut records, options } = request else {
+        return next.run(request).await;
+    };
+    let mut sound = Vec::new();
+    let max = next.provider().capabilities().max_value_bytes;
+    while let Some(record) = stream::next(&mut records).await {
+        let record = record?;
+        let entry = &record.entry;
+        let is_sound = entry.version > 0
+            && i64::try_from(entry.version).is_ok()
+            && entry.updated_at >= entry.created_at
+            && entry.value.len_bytes() <= max
+            && entry.metadata.check().is_ok();
+        if is_sound {
+            sound.push(Ok(record));
+        }
+    }
+    Ok(Reply::ImportScope(kv(&next)?.import_scope(&scope, stream::records(sound), options).await?))
+}
+
+async fn position_untold(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_import = matches!(request, Request::ImportScope { .. });
+    next.run(request).await.map_err(|error| match error.kind() {
+        kind if is_import && kind != ErrorKind::Unsupported => Error::new(kind, error.message().to_owned()),
+        _ => error,
+    })
+}

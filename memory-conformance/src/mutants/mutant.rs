@@ -1,0 +1,121 @@
+//! One mutant, and the table that mutants are listed in.
+
+use std::fmt;
+
+use super::defect::Defect;
+use crate::case::Need;
+use crate::reference::{LayerKind, ReferenceHarness};
+
+/// One plausible mistake.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Mutant {
+    /// Stable name (`ttl.boundary-inclusive`).
+    pub id: &'static str,
+    /// What the broken provider does.
+    pub what: &'static str,
+    /// The sentences that it breaks; cases that cite them run first.
+    pub breaks: &'static [&'static str],
+    /// What the provider must serve for the mutant to break it; empty: the reference provider does.
+    pub needs: &'static [Need],
+    pub(super) defect: Defect,
+}
+
+impl Mutant {
+    /// Whether it stands around the provider under test, not in the reference provider.
+    #[must_use]
+    pub fn is_sql(&self) -> bool {
+        self.needs.iter().any(|need| need.is_sql())
+    }
+
+    /// Whether it is about the conversational layer.
+    #[must_use]
+    pub fn is_layer(&self) -> bool {
+        self.needs.iter().any(|need| need.is_layer())
+    }
+
+    /// The reference provider that it breaks.
+    pub(crate) fn ground(&self) -> Ground {
+        if !self.is_layer() {
+            Ground::Entries
+        } else if self.needs.contains(&Need::LayerEvents) {
+            Ground::Layer(LayerKind::Pending)
+        } else {
+            Ground::Layer(LayerKind::Sync)
+        }
+    }
+}
+
+/// A mutant, and the first case that caught it with the reason.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MutantOutcome {
+    /// The mutant.
+    pub mutant: Mutant,
+    /// The id of the case, and why it failed; `None`: the mutant passed every case.
+    pub caught: Option<(&'static str, String)>,
+}
+
+/// What of the reference provider a mutant stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// Keys and values, with vectors.
+    Entries,
+    /// The conversational layer.
+    Layer(LayerKind),
+}
+
+impl Ground {
+    pub(crate) const ALL: [Self; 3] =
+        [Self::Entries, Self::Layer(LayerKind::Sync), Self::Layer(LayerKind::Pending)];
+
+    /// The reference provider as it is there.
+    pub(crate) fn harness(self) -> ReferenceHarness {
+        match self {
+            Self::Entries => ReferenceHarness::with_vectors(),
+            Self::Layer(kind) => ReferenceHarness::layer(kind),
+        }
+    }
+}
+
+impl fmt::Debug for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutant")
+            .field("id", &self.id)
+            .field("what", &self.what)
+            .field("breaks", &self.breaks)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes `pub(super) fn mutants() -> Vec<Mutant>` of lines
+/// `"id": ["SENTENCE-1", …], "what it does" => kind(…);`, with `needs [Sql]` after the sentences for one that
+/// stands around the provider under test. The kind is a constructor of [`Defect`]. Where it takes an `async fn`
+/// (`around`, `both`, `around_ahead`), the table boxes its future.
+macro_rules! mutants {
+    (@defect around($f:expr)) => {
+        $crate::mutants::defect::Defect::around(|memory, request, next| Box::pin($f(memory, request, next)))
+    };
+    (@defect around_ahead($f:expr)) => {
+        $crate::mutants::defect::Defect::around_ahead(|memory, request, next| Box::pin($f(memory, request, next)))
+    };
+    (@defect both($f:expr, $g:expr)) => {
+        $crate::mutants::defect::Defect::both($f, |memory, request, next| Box::pin($g(memory, request, next)))
+    };
+    (@defect $kind:ident($($f:expr),+)) => { $crate::mutants::defect::Defect::$kind($($f),+) };
+    ($($id:literal : [$($breaks:literal),+ $(,)?] $(needs [$($need:ident),+])?, $what:literal
+        => $kind:ident($($f:expr),+);)+) => {
+        pub(super) fn mutants() -> Vec<$crate::mutants::mutant::Mutant> {
+            const MUTANTS: &[$crate::mutants::mutant::Mutant] = &[$($crate::mutants::mutant::Mutant {
+                id: $id,
+                what: $what,
+                breaks: &[$($breaks),+],
+                needs: &[$($($crate::case::Need::$need),+)?],
+                defect: $crate::mutants::mutant::mutants!(@defect $kind($($f),+)),
+            },)+];
+            MUTANTS.to_vec()
+        }
+    };
+}
+
+pub(super) use mutants;

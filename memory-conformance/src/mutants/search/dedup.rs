@@ -1,0 +1,210 @@
+//! DED, EMB: near-duplicates, and embedding as it is told.
+
+use memory_core::embed::cosine;
+use memory_core::{
+    Dedup, DedupPolicy, Embedding, Error, ErrorKind, GetOptions, Hit, Key, Next, Record, Reply, Request,
+    Result, SearchMode, SearchQuery,
+};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
+use crate::reference::fault::Fault;
+use crate::stream;
+
+mutants! {
+    "dedup.ignored": ["DED-1", "DED-2"], "duplicates come all the same" => ask(ignored);
+    "dedup.after-trim": ["DED-4"], "duplicates are dropped after the trim" => around(after_trim);
+    "dedup.keep-drops": ["DED-2"], "`keep` drops" => query(keep_drops);
+    "dedup.merge-untold": ["DED-2"], "`merge` names no keys" => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.clear()));
+    "dedup.count-untold": ["DED-2"], "duplicates are not counted" => results(|_, results| results.duplicates = 0);
+    "dedup.threshold-ignored": ["DED-1"], "the threshold is always 0.92"
+        => query(|query| query.dedup = query.dedup.map(|dedup| Dedup { policy: dedup.policy, ..Dedup::default() }));
+    "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is clamped in silence" => query_ahead(threshold_clamped);
+    "dedup.drops-without-vector": ["DED-3"], "entries without vectors count as duplicates" => around(drops_without_vector);
+    "dedup.across-models": ["DED-6"], "vectors of any model are compared" => fault(Fault::DedupAcrossModels);
+    "dedup.not-by-words": ["DED-6"], "a search by words folds nothing" => query(not_by_words);
+    "dedup.not-by-vectors": ["DED-1"], "a search by vectors folds nothing" => query(not_by_vectors);
+    "dedup.chains": ["DED-7"], "what resembles a duplicate is one too" => around(chains);
+    "dedup.merged-backwards": ["DED-8"], "`merged` names the worst first"
+        => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.reverse()));
+    "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate goes to the worst that it resembles" => around(merged_into_last);
+    "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not enough" => query(threshold_exclusive);
+    "dedup.zero-is-off": ["DED-9"], "a threshold of 0 folds nothing"
+        => query(|query| query.dedup = query.dedup.filter(|dedup| dedup.threshold > 0.0));
+    "dedup.counts-folded": ["SRC-13"], "what is folded is accessed too" => around(counts_folded);
+    "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come on top of top_k" => around(keep_overflows);
+    "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
+    "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored" => answer(failure_untold);
+    "embed.stale-vector-stays": ["EMB-3"], "overwriting keeps the vector of the old text" => fault(Fault::StaleVectorStays);
+    "embed.reembed-ignores-limit": ["EMB-4"], "reembed does everything in one step" => ask(reembed_ignores_limit);
+    "embed.reembed-dry-run-writes": ["EMB-4"], "a dry run writes" => ask(dry_run_writes);
+    "vector.mode-is-lexical": ["SRC-12"], "a vector search looks for words" => query(mode_is_lexical);
+}
+
+fn change(request: &mut Request, change: fn(&mut SearchQuery)) {
+    if let Request::Search { query, .. } = request {
+        change(query);
+    }
+}
+
+fn ignored(request: &mut Request) {
+    change(request, |query| query.dedup = None);
+}
+
+fn keep_drops(query: &mut SearchQuery) {
+    if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.policy == DedupPolicy::Keep) {
+        dedup.policy = DedupPolicy::Drop;
+    }
+}
+
+fn threshold_clamped(query: &mut SearchQuery) {
+    if let Some(dedup) = query.dedup.as_mut().filter(|dedup| dedup.check().is_err()) {
+        dedup.threshold = Dedup::default().threshold;
+    }
+}
+
+async fn after_trim(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let mut plain = query.clone();
+    plain.dedup = None;
+    let trimmed = kv(&next)?.search(&scope, plain).await?;
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    results.hits.retain(|hit| trimmed.hits.iter().any(|other| other.entry.key == hit.entry.key));
+    Ok(Reply::Search(results))
+}
+
+async fn drops_without_vector(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let dedups = query.dedup.is_some();
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    if dedups {
+        let records = stream::collect(kv(&next)?.export_scope(&scope).await?).await?;
+        let mut seen = false;
+        results.hits.retain(|hit| {
+            let bare =
+                records.iter().any(|record| record.entry.key == hit.entry.key && record.vectors.is_empty());
+            !(bare && std::mem::replace(&mut seen, true))
+        });
+    }
+    Ok(Reply::Search(results))
+}
+
+fn not_by_words(query: &mut SearchQuery) {
+    if query.mode == SearchMode::Lexical {
+        query.dedup = None;
+    }
+}
+
+fn not_by_vectors(query: &mut SearchQuery) {
+    if query.mode == SearchMode::Vector {
+        query.dedup = None;
+    }
+}
+
+/// The cosine of two entries among records.
+fn alike(records: &[Record], one: &Key, other: &Key) -> f64 {
+    let vector = |key: &Key| {
+        let record = records.iter().find(|record| record.entry.key == *key)?;
+        record.vectors.first().map(|vector| vector.vector.as_slice())
+    };
+    match (vector(one), vector(other)) {
+        (Some(one), Some(other)) => cosine(one, other),
+        _ => -1.0,
+    }
+}
+
+/// Which of the earlier hits, best first and each with whether it was folded, stands for the next one.
+type Anchor = fn(&[(Hit, bool)], &dyn Fn(&Hit) -> bool) -> Option<usize>;
+
+/// Folds by a rule of its own.
+async fn folded(request: Request, next: Next<'_>, anchor: Anchor) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    let Some(dedup) = query.dedup.take().filter(|dedup| dedup.policy != DedupPolicy::Keep) else {
+        return next.run(Request::Search { scope, query }).await;
+    };
+    let top_k = query.top_k;
+    query.top_k = next.provider().capabilities().max_top_k;
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    let records = stream::collect(kv(&next)?.export_scope(&scope).await?).await?;
+    let mut seen: Vec<(Hit, bool)> = Vec::new();
+    for hit in results.hits {
+        let resembles = |other: &Hit| alike(&records, &hit.entry.key, &other.entry.key) >= dedup.threshold;
+        let at = anchor(&seen, &resembles);
+        if let Some((anchor, _)) = at.and_then(|at| seen.get_mut(at)) {
+            results.duplicates += 1;
+            if dedup.policy == DedupPolicy::Merge {
+                anchor.merged.push(hit.entry.key.clone());
+            }
+        }
+        seen.push((hit, at.is_some()));
+    }
+    results.hits = seen.into_iter().filter(|(_, folded)| !folded).map(|(hit, _)| hit).take(top_k).collect();
+    Ok(Reply::Search(results))
+}
+
+async fn chains(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))).await
+}
+
+async fn merged_into_last(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    folded(request, next, |seen, resembles| seen.iter().rposition(|(hit, folded)| !folded && resembles(hit)))
+        .await
+}
+
+fn threshold_exclusive(query: &mut SearchQuery) {
+    if let Some(dedup) = &mut query.dedup {
+        dedup.threshold += 1e-9;
+    }
+}
+
+async fn counts_folded(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let results = kv(&next)?.search(&scope, query).await?;
+    let keys: Vec<Key> = results.hits.iter().flat_map(|hit| hit.merged.iter().cloned()).collect();
+    kv(&next)?.get_many(&scope, &keys, GetOptions::default()).await?;
+    Ok(Reply::Search(results))
+}
+
+async fn keep_overflows(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    if query.dedup.is_some_and(|dedup| dedup.policy == DedupPolicy::Keep) {
+        query.top_k += 1;
+    }
+    Ok(Reply::Search(kv(&next)?.search(&scope, query).await?))
+}
+
+async fn failure_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match next.run(request).await? {
+        Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_)) => {
+            Err(Error::new(ErrorKind::Unavailable, "the embedder failed; set again later"))
+        }
+        reply => Ok(reply),
+    }
+}
+
+fn failure_untold(reply: &mut Reply) {
+    if let Reply::Set(outcome) = reply
+        && matches!(outcome.embedding, Embedding::Failed(_))
+    {
+        outcome.embedding = Embedding::Stored;
+    }
+}
+
+fn reembed_ignores_limit(request: &mut Request) {
+    if let Request::Reembed { options, .. } = request {
+        options.limit = 10_000;
+    }
+}
+
+fn dry_run_writes(request: &mut Request) {
+    if let Request::Reembed { options, .. } = request {
+        options.dry_run = false;
+    }
+}
+
+fn mode_is_lexical(query: &mut SearchQuery) {
+    if query.mode == SearchMode::Vector {
+        query.mode = SearchMode::Lexical;
+    }
+}

@@ -1,0 +1,239 @@
+//! EMB, STA, EXP: what is embedded, when, by which model, and what is told of it.
+
+use memory_core::{Embed, Embedding, Error, ErrorKind, Next, Op, Record, Reply, Request, Result, SearchMode};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
+use crate::reference::fault::Fault;
+
+mutants! {
+    "embed.replies-unchecked": ["EMB-5", "VEC-6"], "what the embedder answers is taken as it is" => fault(Fault::RepliesUnchecked);
+    "embed.refused-writes-too": ["EMB-7", "EMB-1"], "the text is embedded before the write, and for nothing where that is refused" => fault(Fault::EmbedsRefusedWrites);
+    "embed.retry-embeds-again": ["EMB-7"], "a retry embeds once more" => fault(Fault::RetryEmbedsAgain);
+    "embed.blank-embedded": ["EMB-6"], "a text with nothing in it is embedded" => fault(Fault::EmbedsBlank);
+    "embed.value-embedded": ["EMB-10"], "the value is embedded where there is an explicit text" => fault(Fault::EmbedsValue);
+    "embed.update-forgotten": ["EMB-8"], "an update is not embedded" => fault(Fault::NotEmbedded(Op::Update));
+    "embed.increment-forgotten": ["EMB-8"], "an increment is not embedded" => fault(Fault::NotEmbedded(Op::Increment));
+    "embed.bulk-first-only": ["EMB-16"], "a bulk insert embeds its first item alone" => fault(Fault::BulkEmbedsFirst);
+    "embed.bulk-ignores-never": ["EMB-16", "EMB-7"], "`never` is not looked at in a bulk insert" => ask(bulk_ignores_never);
+    "embed.never-ignored": ["EMB-3", "EMB-7"], "`never` embeds" => ask(never_ignored);
+    "embed.always-ignored": ["EMB-1"], "`always` does not embed" => ask(always_ignored);
+    "embed.late-vector-lands": ["EMB-9"], "a vector that comes late is stored whatever came between" => fault(Fault::LateVectorLands);
+    "embed.late-reembed-lands": ["EMB-9"], "a re-embedding's vector is stored whatever came between" => fault(Fault::LateReembedLands);
+    "embed.reason-empty": ["EMB-5"], "a failure comes without a reason" => answer(reason_empty);
+    "embed.bulk-failure-untold": ["EMB-1", "EMB-5"], "failures of a bulk insert are told as stored" => answer(bulk_failure_untold);
+    "embed.failed-not-found-by-words": ["EMB-5"], "an entry whose embedding failed is not found by words" => around(failed_hidden);
+    "embed.dimension-unchecked-by-set": ["EMB-2"], "`set` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Set));
+    "embed.dimension-unchecked-by-update": ["EMB-2"], "`update` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Update));
+    "embed.dimension-unchecked-by-increment": ["EMB-2"], "`increment` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Increment));
+    "embed.dimension-unchecked-by-bulk": ["EMB-2"], "`bulk_insert` mixes lengths" => fault(Fault::DimensionUnchecked(Op::BulkInsert));
+    "embed.dimension-unchecked-by-search": ["EMB-2"], "a search over another length finds nothing, without an error" => fault(Fault::DimensionUnchecked(Op::Search));
+    "embed.dimension-checked-late": ["EMB-2"], "another length is refused when the entry is already written" => fault(Fault::DimensionCheckedLate);
+    "embed.dimension-blocks-reembed": ["EMB-2", "EMB-4"], "re-embedding to another length is refused" => fault(Fault::ReembedRefusesOtherLength);
+    "embed.dimension-unsaid": ["EMB-2"], "a refusal does not say which lengths" => refuse(lengths_unsaid);
+    "embed.models-meet": ["EMB-11", "VEC-1"], "vectors of any model are compared with the query's" => fault(Fault::ModelsMeet);
+    "embed.reembed-touches": ["EMB-12"], "re-embedding is a write of the entry" => fault(Fault::ReembedTouches);
+    "embed.reembed-keeps-others": ["EMB-11"], "re-embedding leaves the other model's vector there" => fault(Fault::ReembedKeepsOthers);
+    "embed.reembed-repeats": ["EMB-4"], "re-embedding takes what is embedded already" => fault(Fault::ReembedRepeats);
+    "embed.reembed-clears-first": ["EMB-13"], "re-embedding removes the old vectors before it has new ones" => fault(Fault::ReembedClearsFirst);
+    "embed.reembed-ends-at-refusal": ["EMB-14"], "re-embedding ends at a text that is refused" => fault(Fault::ReembedEndsAtRefusal);
+    "embed.reembed-stuck-at-refusals": ["EMB-14"], "texts that are refused fill every step" => fault(Fault::RefusalsFillTheStep);
+    "embed.reembed-forgets-text": ["EMB-4"], "re-embedding takes the search text where another was embedded" => fault(Fault::ReembedForgetsText);
+    "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding leaves out entries that have no vector at all" => fault(Fault::ReembedLeavesOutBare);
+    "embed.reembed-failure-swallowed": ["EMB-13"], "a re-embedding whose embedder is away says that all is done" => around(reembed_swallows);
+    "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted" => answer(failed_untold);
+    "embed.reembed-remaining-zero": ["EMB-4"], "nothing remains, whatever is left" => answer(remaining_zero);
+    "embed.dry-run-embeds": ["EMB-15", "EMB-7"], "a dry run asks the embedder" => fault(Fault::DryRunEmbeds);
+    "embed.reembed-limit-clamped": ["EMB-15"], "a limit out of range is clamped in silence" => ask_ahead(limit_clamped);
+    "stats.models-unlisted": ["STA-5"], "a model without a vector is not listed" => answer(models_unlisted);
+    "stats.models-first-only": ["STA-4", "STA-5"], "one model is listed alone" => answer(models_first_only);
+    "stats.missing-untold": ["STA-4", "EMB-5"], "nothing is ever missing" => answer(missing_untold);
+    "stats.rows-are-entries": ["STA-4"], "every entry counts as embedded" => answer(rows_are_entries);
+    "stats.bytes-untold": ["STA-4"], "vectors take no bytes" => answer(bytes_untold);
+    "import.vectors-become-current": ["EXP-10"], "an imported vector counts as one of the current model" => imported(become_current);
+    "import.first-vector-only": ["EXP-10"], "of a record's vectors one is kept" => imported(|record| record.vectors.truncate(1));
+    "import.embeds-anew": ["EXP-10"], "what was imported is embedded at once" => around(import_embeds);
+    "import.keeps-old-vectors": ["EXP-10"], "a record that replaces an entry leaves its vectors there" => fault(Fault::ImportKeepsOldVectors);
+    "import.bad-vectors-dropped": ["EXP-11"], "a malformed vector is left out in silence" => imported_ahead(bad_vectors_dropped);
+    "import.doubled-vectors-taken": ["EXP-11"], "two vectors of one model are taken"
+        => imported_ahead(|record| record.vectors.dedup_by(|a, b| a.model == b.model));
+    "import.any-model-name": ["EXP-11"], "a model may be named anyhow" => imported_ahead(any_name);
+    "export.vectors-rounded": ["EXP-10"], "vectors are exported as signs" => exported(|records| as_signs(records));
+    "export.model-untold": ["EXP-10"], "a vector is exported without its model" => exported(|records| without_model(records));
+}
+
+fn bulk_ignores_never(request: &mut Request) {
+    if let Request::BulkInsert { items, .. } = request {
+        items.iter_mut().for_each(|item| item.options.embed = Embed::Auto);
+    }
+}
+
+fn never_ignored(request: &mut Request) {
+    if let Request::Set { options, .. } = request
+        && options.embed == Embed::Never
+    {
+        options.embed = Embed::Auto;
+    }
+}
+
+fn always_ignored(request: &mut Request) {
+    if let Request::Set { options, .. } = request
+        && options.embed == Embed::Always
+    {
+        options.embed = Embed::Never;
+    }
+}
+
+fn reason_empty(reply: &mut Reply) {
+    let embedding = match reply {
+        Reply::Set(outcome) => &mut outcome.embedding,
+        Reply::Update(outcome) => &mut outcome.embedding,
+        _ => return,
+    };
+    if let Embedding::Failed(reason) = embedding {
+        reason.clear();
+    }
+}
+
+fn bulk_failure_untold(reply: &mut Reply) {
+    if let Reply::BulkInsert(outcomes) = reply {
+        outcomes
+            .iter_mut()
+            .filter(|outcome| matches!(outcome.embedding, Embedding::Failed(_)))
+            .for_each(|outcome| outcome.embedding = Embedding::Stored);
+    }
+}
+
+async fn failed_hidden(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    match request {
+        Request::Set { scope, key, value, options } => {
+            let outcome = kv(&next)?.set(&scope, &key, value, options).await?;
+            if matches!(outcome.embedding, Embedding::Failed(_)) {
+                memory.lock().positions.insert(key.as_str().to_owned(), 0);
+            } else {
+                memory.lock().positions.remove(key.as_str());
+            }
+            Ok(Reply::Set(outcome))
+        }
+        Request::Search { scope, query } => {
+            let by_words = query.mode == SearchMode::Lexical;
+            let mut results = kv(&next)?.search(&scope, query).await?;
+            let memory = memory.lock();
+            results.hits.retain(|hit| !(by_words && memory.positions.contains_key(hit.entry.key.as_str())));
+            Ok(Reply::Search(results))
+        }
+        request => next.run(request).await,
+    }
+}
+
+fn lengths_unsaid(_: Op, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::DimensionMismatch => Error::new(ErrorKind::DimensionMismatch, error.message().to_owned()),
+        _ => error,
+    }
+}
+
+async fn reembed_swallows(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_reembed = matches!(request, Request::Reembed { .. });
+    match next.run(request).await {
+        Err(error) if is_reembed && error.kind() == ErrorKind::Unavailable => {
+            Ok(Reply::Reembed(memory_core::ReembedOutcome::default()))
+        }
+        reply => reply,
+    }
+}
+
+fn failed_untold(reply: &mut Reply) {
+    if let Reply::Reembed(outcome) = reply {
+        outcome.failed = 0;
+    }
+}
+
+fn remaining_zero(reply: &mut Reply) {
+    if let Reply::Reembed(outcome) = reply {
+        outcome.remaining = 0;
+    }
+}
+
+fn limit_clamped(request: &mut Request) {
+    if let Request::Reembed { options, .. } = request {
+        options.limit = options.limit.clamp(1, 10_000);
+    }
+}
+
+fn models_unlisted(reply: &mut Reply) {
+    if let Reply::Stats(stats) = reply {
+        stats.models.retain(|of| of.rows > 0);
+    }
+}
+
+fn models_first_only(reply: &mut Reply) {
+    if let Reply::Stats(stats) = reply {
+        stats.models.truncate(1);
+    }
+}
+
+fn missing_untold(reply: &mut Reply) {
+    if let Reply::Stats(stats) = reply {
+        stats.models.iter_mut().for_each(|of| of.missing = 0);
+    }
+}
+
+fn rows_are_entries(reply: &mut Reply) {
+    if let Reply::Stats(stats) = reply {
+        stats.models.iter_mut().for_each(|of| (of.rows, of.missing) = (of.rows + of.missing, 0));
+    }
+}
+
+fn bytes_untold(reply: &mut Reply) {
+    if let Reply::Stats(stats) = reply {
+        stats.models.iter_mut().for_each(|of| of.bytes = 0);
+    }
+}
+
+fn become_current(record: &mut Record) {
+    for vector in &mut record.vectors {
+        vector.model.model = "bag-of-words-1".to_owned();
+    }
+}
+
+async fn import_embeds(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let scope = match &request {
+        Request::ImportScope { scope, .. } => Some(scope.clone()),
+        _ => None,
+    };
+    let reply = next.run(request).await?;
+    if let Some(scope) = scope.filter(|_| next.provider().capabilities().vector_search) {
+        kv(&next)?.reembed(&scope, memory_core::ReembedOptions::default()).await?;
+    }
+    Ok(reply)
+}
+
+fn bad_vectors_dropped(record: &mut Record) {
+    record.vectors.retain(|vector| {
+        let one = std::slice::from_ref(&vector.vector);
+        memory_core::embed::check_embeddings(&vector.model, 1, one).is_ok()
+    });
+}
+
+fn any_name(record: &mut Record) {
+    for vector in &mut record.vectors {
+        for name in [&mut vector.model.model, &mut vector.model.provider] {
+            name.truncate(256);
+            if name.is_empty() {
+                name.push('?');
+            }
+        }
+    }
+}
+
+fn as_signs(records: &mut [Record]) {
+    let vectors = records.iter_mut().flat_map(|record| &mut record.vectors);
+    vectors.flat_map(|vector| &mut vector.vector).for_each(|x| *x = x.signum());
+}
+
+fn without_model(records: &mut [Record]) {
+    let vectors = records.iter_mut().flat_map(|record| &mut record.vectors);
+    vectors.for_each(|vector| vector.model.model = "unknown".to_owned());
+}

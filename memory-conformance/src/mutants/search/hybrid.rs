@@ -1,0 +1,163 @@
+//! HYB: words and meaning together.
+
+use memory_core::{Fusion, Next, Reply, Request, Result, SearchMode, SearchQuery, SearchResults};
+
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+use crate::mutants::requests::kv;
+use crate::reference::fault::Fault;
+
+mutants! {
+    "hybrid.vectors-alone": ["HYB-1", "HYB-2"], "a search by both is one by vectors"
+        => around(|_, request, next| by_one(request, next, SearchMode::Vector));
+    "hybrid.words-alone": ["HYB-1", "HYB-2"], "a search by both is one by words"
+        => around(|_, request, next| by_one(request, next, SearchMode::Lexical));
+    "hybrid.both-sides-needed": ["HYB-1"], "only entries found on both sides are hits" => around(both_needed);
+    "hybrid.pool-of-hundred": ["HYB-1"], "the best hundred of each side are candidates" => fault(Fault::PoolOfHundred);
+    "hybrid.pool-of-all": ["HYB-1"], "everything found on one side is a candidate" => fault(Fault::PoolOfAll);
+    "hybrid.pool-sides-alone": ["HYB-1"], "a candidate has only the similarities by which it is among the best" => fault(Fault::PoolSidesAlone);
+    "hybrid.scaled-over-scope": ["HYB-1", "HYB-3"], "sides are scaled over the whole scope, whatever the filter" => fault(Fault::ScaledOverScope);
+    "hybrid.scaled-over-threshold": ["HYB-6"], "sides are scaled over what passes the threshold" => fault(Fault::ScaledOverThreshold);
+    "hybrid.score-is-rank": ["HYB-2"], "the score is what orders"
+        => results_of(SearchMode::Hybrid, |_, results| results.hits.iter_mut().for_each(|hit| hit.score = hit.rank_score.clamp(0.0, 1.0)));
+    "hybrid.unscaled": ["HYB-3"], "sides are not scaled" => around(unscaled);
+    "hybrid.weight-ignored": ["HYB-2", "HYB-5"], "the weight is always a half" => ask(weight_ignored);
+    "hybrid.weight-turned": ["HYB-2", "HYB-5"], "the weight is that of the words" => ask(weight_turned);
+    "hybrid.reciprocal-ignored": ["HYB-4"], "reciprocal ranks are not served, in silence" => ask(|request| fusion(request, |_| Fusion::default()));
+    "hybrid.reciprocal-k-ignored": ["HYB-4"], "k is always 60" => ask(k_ignored);
+    "hybrid.reciprocal-unscaled": ["HYB-4"], "reciprocal ranks are not brought to 1" => results_of(SearchMode::Hybrid, reciprocal_unscaled);
+    "hybrid.reciprocal-from-zero": ["HYB-4"], "ranks count from 0" => ask(from_zero);
+    "hybrid.ties-backwards": ["HYB-3", "RNK-1"], "ties break by key, backwards" => results_of(SearchMode::Hybrid, ties_backwards);
+    "hybrid.threshold-on-rank": ["HYB-6", "SRC-10"], "the threshold works on what orders" => around(threshold_on_rank);
+    "hybrid.rank-ignored": ["RNK-1"], "rank options do not count by both" => query(rank_ignored);
+    "hybrid.counts-all-found": ["SRC-13"], "candidates are accesses too" => around(counts_all);
+}
+
+/// Changes the results of searches by both; `fusion` is that of the query.
+async fn changed(
+    request: Request,
+    next: Next<'_>,
+    change: impl FnOnce(&SearchQuery, &mut SearchResults) + Send,
+) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let mut results = kv(&next)?.search(&scope, query.clone()).await?;
+    if query.mode == SearchMode::Hybrid {
+        change(&query, &mut results);
+    }
+    Ok(Reply::Search(results))
+}
+
+async fn by_one(request: Request, next: Next<'_>, mode: SearchMode) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    let hybrid = query.mode == SearchMode::Hybrid;
+    if hybrid {
+        query.mode = mode;
+    }
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    if hybrid {
+        results.mode = SearchMode::Hybrid;
+    }
+    Ok(Reply::Search(results))
+}
+
+async fn both_needed(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, query } = request else { return next.run(request).await };
+    let mut results = kv(&next)?.search(&scope, query.clone()).await?;
+    if query.mode == SearchMode::Hybrid {
+        for mode in [SearchMode::Lexical, SearchMode::Vector] {
+            let mut one = query.clone().with_mode(mode).with_top_k(next.provider().capabilities().max_top_k);
+            (one.threshold, one.dedup) = (None, None);
+            let found = kv(&next)?.search(&scope, one).await?;
+            results.hits.retain(|hit| found.hits.iter().any(|other| other.entry.key == hit.entry.key));
+        }
+    }
+    Ok(Reply::Search(results))
+}
+
+fn by_rank(results: &mut SearchResults) {
+    results
+        .hits
+        .sort_by(|a, b| b.rank_score.total_cmp(&a.rank_score).then_with(|| a.entry.key.cmp(&b.entry.key)));
+}
+
+async fn unscaled(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    changed(request, next, |query, results| {
+        if query.rank.is_similarity_only() && matches!(query.rank.fusion, Fusion::Weighted { .. }) {
+            results.hits.iter_mut().for_each(|hit| hit.rank_score = hit.score);
+            by_rank(results);
+        }
+    })
+    .await
+}
+
+fn fusion(request: &mut Request, change: fn(Fusion) -> Fusion) {
+    if let Request::Search { query, .. } = request {
+        query.rank.fusion = change(query.rank.fusion);
+    }
+}
+
+fn weight_ignored(request: &mut Request) {
+    fusion(request, |fusion| match fusion {
+        Fusion::Weighted { .. } => Fusion::Weighted { vector: 0.5 },
+        other => other,
+    });
+}
+
+fn weight_turned(request: &mut Request) {
+    fusion(request, |fusion| match fusion {
+        Fusion::Weighted { vector } => Fusion::Weighted { vector: 1.0 - vector },
+        other => other,
+    });
+}
+
+fn k_ignored(request: &mut Request) {
+    fusion(request, |fusion| match fusion {
+        Fusion::ReciprocalRank { .. } => Fusion::ReciprocalRank { k: 60 },
+        other => other,
+    });
+}
+
+fn from_zero(request: &mut Request) {
+    fusion(request, |fusion| match fusion {
+        Fusion::ReciprocalRank { k } => Fusion::ReciprocalRank { k: k.saturating_sub(1) },
+        other => other,
+    });
+}
+
+fn reciprocal_unscaled(query: &SearchQuery, results: &mut SearchResults) {
+    if let Fusion::ReciprocalRank { k } = query.rank.fusion {
+        results.hits.iter_mut().for_each(|hit| hit.rank_score *= 2.0 / (f64::from(k) + 1.0));
+    }
+}
+
+fn ties_backwards(_: &SearchQuery, results: &mut SearchResults) {
+    results
+        .hits
+        .sort_by(|a, b| b.rank_score.total_cmp(&a.rank_score).then_with(|| b.entry.key.cmp(&a.entry.key)));
+}
+
+async fn threshold_on_rank(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    let threshold = if query.mode == SearchMode::Hybrid { query.threshold.take() } else { None };
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    results.hits.retain(|hit| threshold.is_none_or(|threshold| hit.rank_score >= threshold));
+    Ok(Reply::Search(results))
+}
+
+fn rank_ignored(query: &mut SearchQuery) {
+    if query.mode == SearchMode::Hybrid {
+        query.rank =
+            memory_core::RankOptions { fusion: query.rank.fusion, ..memory_core::RankOptions::default() };
+    }
+}
+
+async fn counts_all(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Search { scope, mut query } = request else { return next.run(request).await };
+    let top_k = query.top_k;
+    if query.mode == SearchMode::Hybrid {
+        query.top_k = next.provider().capabilities().max_top_k;
+    }
+    let mut results = kv(&next)?.search(&scope, query).await?;
+    results.hits.truncate(top_k);
+    Ok(Reply::Search(results))
+}

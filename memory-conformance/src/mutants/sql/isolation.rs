@@ -1,0 +1,129 @@
+//! Databases of the wrong scope.
+
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind, TenantId};
+
+use super::requests::{change_id, change_scope, exec, sql};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+
+mutants! {
+    "sql.scope-without-tenant": ["OWN-1"] needs [Sql], "tenants share the databases of scopes with the same name" => ask(without_tenant);
+    "sql.scope-without-kind": ["OWN-1"] needs [Sql], "agents, users and runs share the databases of the same name"
+        => ask(|request| change_scope(request, |scope| scope.kind = ScopeKind::Agent));
+    "sql.scope-in-lower-case": ["OWN-1"] needs [Sql], "ids that differ by case share a database"
+        => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().to_lowercase())));
+    "sql.scope-as-file-name": ["OWN-1"] needs [Sql], "characters that a file name may not have become `_`" => ask(file_name);
+    "sql.scope-cut": ["OWN-1"] needs [Sql], "ids that are long share a database where their beginnings are the same" => ask(cut);
+    "sql.one-database": ["OWN-1", "OWN-2"] needs [Sql], "the agents of a tenant share one database" => ask(one_database);
+    "sql.tenant-of-the-run-unchecked": ["OWN-3"] needs [Sql], "a run may use another tenant's scope" => ask_ahead(tenant_unchecked);
+    "sql.run-apart": ["OWN-4"] needs [Sql], "each run has a database of its own" => ask(run_apart);
+    "sql.missing-is-an-error": ["OWN-5"] needs [Sql], "a scope without a database cannot be asked" => around(missing);
+    "sql.reading-makes": ["OWN-5", "DBS-1"] needs [Sql], "a query makes a database" => around(reading_makes);
+    "sql.refusals-make": ["OWN-5"] needs [Sql], "a refused statement makes a database" => around(refusals_make);
+}
+
+fn without_tenant(request: &mut Request) {
+    let own = |tenant: &mut TenantId| {
+        if let Some(own) = tenant.as_str().strip_suffix("/other").and_then(|own| TenantId::new(own).ok()) {
+            *tenant = own;
+        }
+    };
+    change_scope(request, |scope| own(&mut scope.tenant));
+    match request {
+        Request::Exec { run, .. }
+        | Request::Query { run, .. }
+        | Request::Begin { run, .. }
+        | Request::Commit { run, .. }
+        | Request::Rollback { run, .. }
+        | Request::DescribeTables { run, .. } => own(&mut run.tenant),
+        _ => {}
+    }
+}
+
+fn file_name(request: &mut Request) {
+    change_scope(request, |scope| {
+        let plain = |c: char| if c.is_alphanumeric() || ".- ".contains(c) { c } else { '_' };
+        change_id(scope, &scope.id.as_str().chars().map(plain).collect::<String>());
+    });
+}
+
+fn cut(request: &mut Request) {
+    change_scope(request, |scope| change_id(scope, &scope.id.as_str().chars().take(64).collect::<String>()));
+}
+
+fn one_database(request: &mut Request) {
+    change_scope(request, |scope| {
+        if scope.kind == ScopeKind::Agent {
+            change_id(scope, "one");
+        }
+    });
+}
+
+fn tenant_unchecked(request: &mut Request) {
+    match request {
+        Request::Exec { run, scope, .. }
+        | Request::Query { run, scope, .. }
+        | Request::Begin { run, scope, .. }
+        | Request::Commit { run, scope, .. }
+        | Request::Rollback { run, scope, .. }
+        | Request::DescribeTables { run, scope } => run.tenant = scope.tenant.clone(),
+        _ => {}
+    }
+}
+
+fn run_apart(request: &mut Request) {
+    let run = match request {
+        Request::Exec { run, .. }
+        | Request::Query { run, .. }
+        | Request::Begin { run, .. }
+        | Request::Commit { run, .. }
+        | Request::Rollback { run, .. }
+        | Request::DescribeTables { run, .. } => run.run.clone(),
+        _ => return,
+    };
+    change_scope(request, |scope| change_id(scope, &format!("{}~{run}", scope.id)));
+}
+
+/// Whether the scope has no database.
+pub(super) async fn is_missing(next: &Next<'_>, scope: &Scope) -> Result<bool> {
+    Ok(sql(next)?.sql_usage(scope).await?.bytes == 0)
+}
+
+async fn missing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Query { scope, .. } | Request::DescribeTables { scope, .. } | Request::Dump { scope } =
+        &request
+        && is_missing(&next, scope).await?
+    {
+        return Err(Error::new(ErrorKind::NotFound, "this scope has no database; write to it first"));
+    }
+    next.run(request).await
+}
+
+async fn make(next: &Next<'_>, scope: &Scope) -> Result<()> {
+    if is_missing(next, scope).await? {
+        exec(next, scope, "CREATE TABLE made_by_reading (n INTEGER)").await?;
+        exec(next, scope, "DROP TABLE made_by_reading").await?;
+    }
+    Ok(())
+}
+
+async fn reading_makes(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Query { scope, .. } = &request {
+        make(&next, scope).await?;
+    }
+    next.run(request).await
+}
+
+async fn refusals_make(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let asked = match &request {
+        Request::Exec { scope, .. } => Some(scope.clone()),
+        _ => None,
+    };
+    let reply = next.run(request).await;
+    if reply.is_err()
+        && let Some(scope) = asked
+    {
+        make(&next, &scope).await?;
+    }
+    reply
+}

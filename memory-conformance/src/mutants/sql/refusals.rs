@@ -1,0 +1,159 @@
+//! Refusals that are none, or say nothing.
+
+use memory_core::{Error, ErrorKind, Next, Op, Reply, Request, Result};
+
+use super::requests::{change_statement, nothing, sql, statement};
+use crate::mutants::memory::Memory;
+use crate::mutants::mutant::mutants;
+
+mutants! {
+    "sql.second-statement-ignored": ["REF-1"] needs [Sql], "the first of two statements runs" => ask(first_alone);
+    "sql.semicolon-refused": ["REF-1"] needs [Sql], "a final semicolon counts as a second statement" => around(no_semicolon);
+    "sql.query-writes": ["REF-2"] needs [Sql], "`query` runs writes" => around(|_, request, next| query_writes_where(false, request, next));
+    "sql.query-writes-in-transactions": ["REF-2"] needs [Sql, SqlTransactions], "`query` runs writes within a transaction"
+        => around(|_, request, next| query_writes_where(true, request, next));
+    "sql.transaction-words-ignored": ["REF-3"] needs [Sql], "BEGIN, COMMIT and ROLLBACK succeed and do nothing" => around(words_ignored);
+    "sql.transaction-words-end-it": ["REF-3"] needs [Sql, SqlTransactions], "COMMIT and ROLLBACK end the transaction they run in" => around(words_end_it);
+    "sql.settings-ignored": ["REF-4", "REF-5"] needs [Sql], "refused statements succeed and do nothing" => around(ignored);
+    "sql.settings-ignored-in-query": ["REF-4"] needs [Sql], "`query` answers nothing to refused statements" => around(ignored_in_query);
+    "sql.names-not-reserved": ["REF-5"] needs [Sql], "the runtime's own names can be made" => ask(not_reserved);
+    "sql.refusals-untyped": ["REF-4", "REF-7"] needs [Sql], "refusals are `internal`" => refuse(refusals_untyped);
+    "sql.refusals-without-words": ["REF-6"] needs [Sql], "a refusal says that it is one, and nothing else" => refuse(without_words);
+    "sql.engine-errors-untyped": ["REF-7"] needs [Sql], "what the engine refuses is `internal`" => refuse(engine_untyped);
+    "sql.constraint-unnamed": ["REF-8"] needs [Sql], "a violated constraint is not named" => refuse(constraint_unnamed);
+    "sql.errors-show-arguments": ["REF-8"] needs [Sql], "errors show the arguments" => around(show_arguments);
+    "sql.long-statements-cut": ["REF-9"] needs [Sql], "a statement that is too long is cut" => ask_ahead(cut);
+    "sql.long-statements-untyped": ["REF-9"] needs [Sql], "a statement that nests too deep is an internal error" => around(deep_untyped);
+}
+
+fn first_alone(request: &mut Request) {
+    change_statement(request, |sql, _| {
+        if let Some((first, _)) = sql.split_once("; ") {
+            *sql = first.to_owned();
+        }
+    });
+}
+
+async fn no_semicolon(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if statement(&request).is_some_and(|sql| sql.contains(';')) {
+        return Err(Error::new(ErrorKind::StatementRefused, "one statement a call; send them one by one")
+            .with_detail("construct", "a second statement"));
+    }
+    next.run(request).await
+}
+
+async fn query_writes_where(only_in_tx: bool, request: Request, next: Next<'_>) -> Result<Reply> {
+    let Request::Query { run, scope, sql: text, args, options } = request else {
+        return next.run(request).await;
+    };
+    let facet = sql(&next)?;
+    match facet.query(&run, &scope, &text, &args, options.clone()).await {
+        Err(error) if error.kind() == ErrorKind::ReadOnly && (!only_in_tx || options.tx.is_some()) => {
+            let outcome = facet.exec(&run, &scope, &text, &args, options).await?;
+            Ok(Reply::Query(outcome.returning.unwrap_or_default()))
+        }
+        answer => answer.map(Reply::Query),
+    }
+}
+
+fn is_transaction_word(sql: &str) -> bool {
+    let sql = sql.to_ascii_uppercase();
+    ["BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"].iter().any(|word| sql.starts_with(word))
+}
+
+async fn words_ignored(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if matches!(&request, Request::Exec { sql, .. } if is_transaction_word(sql)) {
+        return Ok(nothing(true));
+    }
+    next.run(request).await
+}
+
+async fn words_end_it(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    if let Request::Exec { run, scope, sql: text, options, .. } = &request
+        && let Some(tx) = &options.tx
+        && ["COMMIT", "END", "ROLLBACK"].contains(&text.as_str())
+    {
+        sql(&next)?.commit(run, scope, tx).await?;
+        return Ok(nothing(true));
+    }
+    next.run(request).await
+}
+
+async fn ignored(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_exec = matches!(request, Request::Exec { .. });
+    match next.run(request).await {
+        Err(error) if error.kind() == ErrorKind::StatementRefused && is_exec => Ok(nothing(true)),
+        reply => reply,
+    }
+}
+
+async fn ignored_in_query(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_query = matches!(request, Request::Query { .. });
+    match next.run(request).await {
+        Err(error) if error.kind() == ErrorKind::StatementRefused && is_query => Ok(nothing(false)),
+        reply => reply,
+    }
+}
+
+fn not_reserved(request: &mut Request) {
+    change_statement(request, |sql, _| *sql = sql.replace("_mem_", "mem_").replace("sqlite_mine", "mine"));
+}
+
+fn retyped(error: &Error, kind: ErrorKind) -> Error {
+    let mut changed = Error::new(kind, error.message().to_owned());
+    for (name, value) in error.details() {
+        changed = changed.with_detail(name.as_str(), value.clone());
+    }
+    changed
+}
+
+fn refusals_untyped(_: Op, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::StatementRefused | ErrorKind::ReadOnly => retyped(&error, ErrorKind::Internal),
+        _ => error,
+    }
+}
+
+fn without_words(_: Op, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::StatementRefused => Error::new(ErrorKind::StatementRefused, "statement refused"),
+        _ => error,
+    }
+}
+
+fn engine_untyped(op: Op, error: Error) -> Error {
+    match (op, error.kind()) {
+        (Op::Exec | Op::Query, ErrorKind::InvalidArgument) => retyped(&error, ErrorKind::Internal),
+        _ => error,
+    }
+}
+
+fn constraint_unnamed(_: Op, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidArgument => Error::invalid(error.message().to_owned()),
+        _ => error,
+    }
+}
+
+async fn show_arguments(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let args = match &request {
+        Request::Exec { args, .. } | Request::Query { args, .. } => format!("{args:?}"),
+        _ => String::new(),
+    };
+    next.run(request).await.map_err(|error| error.with_detail("arguments", args))
+}
+
+fn cut(request: &mut Request) {
+    change_statement(request, |sql, _| {
+        if sql.len() > 1 << 20 {
+            "SELECT 1".clone_into(sql);
+        }
+    });
+}
+
+async fn deep_untyped(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let is_long = statement(&request).is_some_and(|sql| sql.len() > 8_000);
+    next.run(request)
+        .await
+        .map_err(|error| if is_long { retyped(&error, ErrorKind::Internal) } else { error })
+}

@@ -1,0 +1,93 @@
+//! The oracle as a provider: every operation that is not a facet's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{
+    Backend, Capabilities, EraseTarget, Erased, EvictOutcome, Health, HealthStatus, MemoryLayer, Op,
+    Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeKind, ScopeUsesPage, ScopeUsesQuery,
+    TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+};
+
+use super::store::{NAME, Reference};
+
+#[async_trait]
+impl Provider for Reference {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        self.capabilities.kv.then_some(self as _)
+    }
+
+    fn layer(&self) -> Option<&dyn MemoryLayer> {
+        self.layer.as_ref().map(|layer| layer as _)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Ok(Health::new(HealthStatus::Ok, "in memory"))
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+        self.end(&scope);
+        if let Some(layer) = &self.layer {
+            layer.end(&scope);
+        }
+        Ok(())
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        self.require(self.capabilities.tenants, Op::Tenants)?;
+        let tenants: std::collections::BTreeSet<TenantId> =
+            self.lock().keys().map(|scope| scope.tenant.clone()).collect();
+        let later = tenants.into_iter().filter(|tenant| after.is_none_or(|after| tenant > after));
+        Ok(later.take(limit).collect())
+    }
+
+    async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
+        self.require(self.capabilities.read_snapshot, Op::ReadSnapshot)?;
+        Ok(self.copied())
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.require(self.capabilities.eviction, Op::ScopeUses)?;
+        self.uses(tenant, &query)
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.require(self.capabilities.eviction, Op::Evict)?;
+        Ok(self.judge(scope, unused_since))
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        self.require(self.capabilities.eviction, Op::Reclaim)?;
+        Ok(self.give_back())
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        self.require(self.capabilities.erase, Op::Erase)?;
+        Ok(self.take_away(target))
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        self.require(self.capabilities.erase, Op::Tombstones)?;
+        Ok(self.tombstones_of(of, after, limit))
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        self.require(self.capabilities.erase, Op::Bury)?;
+        self.bury_all(tombstones);
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! Runs the cases: as tests of libtest, or as one run with a report at its end.
+
+pub mod expected;
+#[cfg(feature = "mutants")]
+mod mutation;
+mod options;
+mod parallel;
+pub mod report;
+mod run;
+pub mod runner;
+pub mod trials;
+
+#[cfg(feature = "mutants")]
+pub use crate::mutants::MutantOutcome;
+#[cfg(feature = "mutants")]
+pub use mutation::{idle_cases, idle_cases_around, run_mutants, run_mutants_around, sound_cases};
+pub use options::{Event, Options};
+pub use run::run;

@@ -1,3 +1,0 @@
-//! The reference provider without vectors passes the suite.
-
-memory_conformance::conformance_tests!(memory_conformance::ReferenceHarness::new());

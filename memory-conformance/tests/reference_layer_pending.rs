@@ -1,5 +1,0 @@
-//! The reference provider as a conversational layer alone, which learns later, passes the suite.
-
-use memory_conformance::{LayerKind, ReferenceHarness};
-
-memory_conformance::conformance_tests!(ReferenceHarness::layer(LayerKind::Pending));

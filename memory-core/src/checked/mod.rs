@@ -1,0 +1,87 @@
+//! The wrapper that holds every provider to what it advertises.
+
+mod arguments;
+mod backend;
+mod layer;
+mod provider;
+mod records;
+mod sql;
+
+pub use records::check_record;
+
+use crate::capabilities::Capabilities;
+use crate::error::{Error, ErrorKind, Result};
+use crate::interposed::Op;
+use crate::provider::Provider;
+
+/// A provider whose arguments are validated once, and whose unadvertised operations are refused
+/// before the provider is reached.
+///
+/// It implements every facet itself, so its accessors return it. Every argument that it passes on is
+/// within [`crate::limits`] and within the limits that the provider advertises.
+#[derive(Debug)]
+pub struct Checked<P> {
+    inner: P,
+    capabilities: Capabilities,
+}
+
+impl<P: Provider> Checked<P> {
+    /// Wraps a provider.
+    ///
+    /// # Errors
+    /// `internal` where the provider contradicts itself: a facet flag without its accessor, an
+    /// accessor without its flag, or flags that exclude each other.
+    pub fn new(inner: P) -> Result<Self> {
+        let capabilities = inner.capabilities();
+        let mut contradictions: Vec<String> =
+            capabilities.contradictions().into_iter().map(str::to_owned).collect();
+        for (facet, advertised, served) in [
+            ("kv", capabilities.kv, inner.backend().is_some()),
+            ("memory_layer", capabilities.memory_layer, inner.layer().is_some()),
+            ("sql", capabilities.sql, inner.sql().is_some()),
+        ] {
+            if advertised != served {
+                contradictions.push(format!("`{facet}` is advertised {advertised} and served {served}"));
+            }
+        }
+        if contradictions.is_empty() {
+            Ok(Self { inner, capabilities })
+        } else {
+            Err(Error::internal(format!(
+                "provider `{}` contradicts itself: {}",
+                inner.name(),
+                contradictions.join("; ")
+            )))
+        }
+    }
+
+    /// The provider inside.
+    #[must_use]
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    fn unsupported(&self, op: Op) -> Error {
+        Error::unsupported(op.as_str(), self.inner.name())
+    }
+
+    fn unsupported_option(&self, op: Op, option: &'static str) -> Error {
+        self.unsupported(op).with_detail("option", option)
+    }
+
+    fn require(&self, advertised: bool, op: Op) -> Result<()> {
+        if advertised { Ok(()) } else { Err(self.unsupported(op)) }
+    }
+
+    fn vector_unsupported(&self, op: Op) -> Error {
+        Error::new(
+            ErrorKind::VectorUnsupported,
+            format!(
+                "provider `{}` serves no vectors; search by words, or configure an embedder where the backend takes one",
+                self.inner.name()
+            ),
+        )
+        .with_detail("operation", op.as_str())
+        .with_detail("provider", self.inner.name())
+    }
+}

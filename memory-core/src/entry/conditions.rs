@@ -1,0 +1,222 @@
+//! What a write asks for beside its value: lifetime, precondition, quota.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::Json;
+use crate::limits::MAX_TTL_MILLIS;
+use crate::time::Timestamp;
+
+/// SHA-256 of a value's JSON text, for [`Expect::Sha256`].
+#[must_use]
+pub fn value_sha256(value: &Json) -> [u8; 32] {
+    Sha256::digest(value.as_str().as_bytes()).into()
+}
+
+/// How long a write makes an entry live. JSON: `"keep"`, `"never"`, `{"after_ms": 60000}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Ttl {
+    /// The stored expiry stays; a new entry never expires.
+    #[default]
+    Keep,
+    /// The entry never expires.
+    Never,
+    /// The entry is invisible this long after the write, in whole milliseconds: 1 ms to 100 years.
+    #[serde(rename = "after_ms", with = "duration_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    After(Duration),
+}
+
+mod duration_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
+impl Ttl {
+    /// Checks the range of [`Ttl::After`].
+    ///
+    /// # Errors
+    /// `invalid_argument` below 1 ms or above 100 years.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::After(duration) if duration.as_millis() == 0 => Err(Error::invalid(
+                "the TTL is below 1 ms; use `never` to clear an expiry or delete the entry to end it now",
+            )),
+            Self::After(duration) if duration.as_millis() > u128::from(MAX_TTL_MILLIS) => {
+                Err(Error::invalid("the TTL is over 100 years; use `never` for an entry that stays"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The expiry that a write at `now` stores, given the live entry's expiry (`None`: no live
+    /// entry, or one that never expires).
+    ///
+    /// # Errors
+    /// `invalid_argument` out of range or past the end of time.
+    pub fn expiry(self, now: Timestamp, stored: Option<Timestamp>) -> Result<Option<Timestamp>> {
+        self.check()?;
+        match self {
+            Self::Keep => Ok(stored),
+            Self::Never => Ok(None),
+            Self::After(duration) => now
+                .checked_add(duration)
+                .map(Some)
+                .ok_or_else(|| Error::invalid("the TTL reaches past the year 9999; use `never`")),
+        }
+    }
+}
+
+/// A precondition of a write. JSON: `"any"`, `"absent"`, `{"version": 7}`, `{"sha256": "…64 hex…"}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Expect {
+    /// Whatever is stored.
+    #[default]
+    Any,
+    /// No live entry.
+    Absent,
+    /// A live entry of exactly this version.
+    Version(u64),
+    /// A live entry whose value text has this SHA-256.
+    #[serde(with = "hex_32")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    Sha256([u8; 32]),
+}
+
+mod hex_32 {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&crate::scope::hex(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text
+            .chars()
+            .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+            .collect::<Option<Vec<u8>>>()
+            .filter(|digits| digits.len() == 64)
+            .ok_or_else(|| serde::de::Error::custom("a SHA-256 is 64 hexadecimal digits"))?;
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair.iter().fold(0, |value, digit| value << 4 | digit);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Expect {
+    /// Whether the precondition holds for the live entry (`None`: no live entry).
+    #[must_use]
+    pub fn holds(&self, live: Option<(u64, &Json)>) -> bool {
+        match (self, live) {
+            (Self::Any, _) | (Self::Absent, None) => true,
+            (Self::Version(expected), Some((version, _))) => *expected == version,
+            (Self::Sha256(expected), Some((_, value))) => *expected == value_sha256(value),
+            (Self::Absent, Some(_)) | (Self::Version(_) | Self::Sha256(_), None) => false,
+        }
+    }
+}
+
+/// How much one scope may hold. A write that would grow the scope past it is refused; a write
+/// that shrinks or deletes is always allowed. Expired entries do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Quota {
+    /// Most live entries; `None`: unlimited.
+    pub max_entries: Option<u64>,
+    /// Most bytes, as [`Entry::size_bytes`](super::Entry::size_bytes) counts; `None`: unlimited.
+    pub max_bytes: Option<u64>,
+}
+
+impl Quota {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.max_entries.is_none() && self.max_bytes.is_none()
+    }
+
+    /// Decides a write that takes the scope from `before` to `after`, each (entries, bytes) live.
+    ///
+    /// # Errors
+    /// `quota_exceeded` with `details.resource`, `limit`, `used` and `requested` where the write
+    /// grows a resource past its limit.
+    pub fn check(&self, before: (u64, u64), after: (u64, u64)) -> Result<()> {
+        for (resource, limit, used, requested) in
+            [("entries", self.max_entries, before.0, after.0), ("bytes", self.max_bytes, before.1, after.1)]
+        {
+            if let Some(limit) = limit
+                && requested > used
+                && requested > limit
+            {
+                return Err(Error::new(
+                    ErrorKind::QuotaExceeded,
+                    format!(
+                        "the write would take the scope to {requested} {resource}; its quota is {limit}; \
+                         delete or shorten entries first (both always work)"
+                    ),
+                )
+                .with_detail("resource", resource)
+                .with_detail("limit", limit)
+                .with_detail("used", used)
+                .with_detail("requested", requested));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttl_and_expect_have_plain_json_forms() {
+        for (text, ttl) in [
+            (r#""keep""#, Ttl::Keep),
+            (r#""never""#, Ttl::Never),
+            (r#"{"after_ms":1500}"#, Ttl::After(Duration::from_millis(1_500))),
+        ] {
+            assert_eq!(serde_json::from_str::<Ttl>(text).unwrap(), ttl);
+            assert_eq!(serde_json::to_string(&ttl).unwrap(), text);
+        }
+        let expect = Expect::Sha256(value_sha256(&Json::null()));
+        let text = serde_json::to_string(&expect).unwrap();
+        assert_eq!(serde_json::from_str::<Expect>(&text).unwrap(), expect);
+    }
+
+    #[test]
+    fn ttl_refuses_both_ends() {
+        assert!(Ttl::After(Duration::from_micros(999)).check().is_err());
+        assert!(Ttl::After(Duration::MAX).check().is_err());
+        assert!(Ttl::After(Duration::from_millis(1)).check().is_ok());
+        assert!(Ttl::After(Duration::from_millis(2)).expiry(Timestamp::MAX, None).is_err());
+    }
+
+    #[test]
+    fn a_quota_refuses_growth_only() {
+        let quota = Quota { max_entries: Some(2), max_bytes: Some(100) };
+        assert!(quota.check((2, 90), (3, 90)).is_err());
+        assert!(quota.check((2, 90), (2, 101)).is_err());
+        assert!(quota.check((5, 500), (5, 400)).is_ok());
+        assert!(quota.check((2, 90), (2, 100)).is_ok());
+    }
+}

@@ -1,0 +1,11 @@
+//! The one way to wrap a provider: every call as a [`Request`], every answer as a [`Reply`].
+
+mod hook;
+mod next;
+mod operations;
+mod wrapper;
+
+pub use hook::Hook;
+pub use next::Next;
+pub use operations::{Op, Reply, Request};
+pub use wrapper::Interposed;

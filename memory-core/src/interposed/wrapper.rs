@@ -1,0 +1,126 @@
+//! The wrapper itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::hook::Hook;
+use super::next::Next;
+use super::operations::{Op, Reply, Request, operations};
+use crate::backend::{
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DropOutcome, GetOptions, ImportOptions,
+    ImportOutcome, IncrementOutcome, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome,
+    ScopePage, ScopeStats, ScopesQuery, SearchQuery, SearchResults, SetOptions, SetOutcome, UpdateOptions,
+    UpdateOutcome,
+};
+use crate::capabilities::Capabilities;
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::json::Json;
+use crate::layer::{
+    AddOptions, AddOutcome, EventId, EventStatus, Fact, FactsPage, FactsQuery, Forget, ForgetOutcome,
+    MemoryLayer, Message, RecallQuery,
+};
+use crate::lifecycle::drift::DriftState;
+use crate::lifecycle::erase::{EraseTarget, Erased, Tombstone, TombstoneId, TombstonesOf};
+use crate::lifecycle::eviction::{EvictOutcome, Reclaimed, ScopeUsesPage, ScopeUsesQuery};
+use crate::lifecycle::snapshot::ReadSnapshot;
+use crate::provider::{Health, Provider};
+use crate::reduce::Reducer;
+use crate::scope::{Key, RunContext, Scope, ScopeId, TenantId};
+use crate::sql::{
+    DumpStream, ExecOutcome, RestoreOptions, RestoreOutcome, Rows, SqlFacet, SqlScopePage, SqlScopesQuery,
+    SqlUsage, SqlValue, StatementOptions, TableInfo, TxId, TxState,
+};
+use crate::time::Timestamp;
+
+/// A provider with a [`Hook`] around every call: tracing, metrics, fault injection, mutants.
+#[derive(Debug)]
+pub struct Interposed<P, H> {
+    inner: P,
+    hook: H,
+}
+
+impl<P: Provider, H: Hook> Interposed<P, H> {
+    /// Wraps `inner`.
+    pub fn new(inner: P, hook: H) -> Self {
+        Self { inner, hook }
+    }
+
+    /// The provider inside.
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// The hook.
+    pub fn hook(&self) -> &H {
+        &self.hook
+    }
+
+    async fn call(&self, request: Request) -> Result<Reply> {
+        self.hook.around(request, Next::to(&self.inner)).await
+    }
+}
+
+/// An argument as a request owns it.
+macro_rules! owned {
+    ($arg:ident & $($type:tt)+) => {
+        $arg.to_owned()
+    };
+    ($arg:ident Option<& $($type:tt)+) => {
+        $arg.cloned()
+    };
+    ($arg:ident $($type:tt)+) => {
+        $arg
+    };
+}
+
+/// The methods of a facet that are no operations.
+macro_rules! accessors {
+    (Provider) => {
+        fn name(&self) -> &str {
+            self.inner.name()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            self.hook.capabilities(self.inner.capabilities())
+        }
+
+        fn backend(&self) -> Option<&dyn Backend> {
+            self.inner.backend().map(|_| self as _)
+        }
+
+        fn layer(&self) -> Option<&dyn MemoryLayer> {
+            self.inner.layer().map(|_| self as _)
+        }
+
+        fn sql(&self) -> Option<&dyn SqlFacet> {
+            self.inner.sql().map(|_| self as _)
+        }
+    };
+    ($facet:ident) => {};
+}
+
+macro_rules! forward {
+    ($($facet:ident {
+        $($variant:ident $(as $wire:literal)?: $method:ident($($arg:ident [$($type:tt)+]),*) -> $reply:ty;)*
+    })*) => {$(
+        #[async_trait]
+        impl<P: Provider, H: Hook> $facet for Interposed<P, H> {
+            accessors!($facet);
+
+            $(async fn $method(&self $(, $arg: $($type)+)*) -> Result<$reply> {
+                match self.call(Request::$variant { $($arg: owned!($arg $($type)+)),* }).await? {
+                    Reply::$variant(reply) => Ok(reply),
+                    other => Err(misanswered(Op::$variant, &other)),
+                }
+            })*
+        }
+    )*};
+}
+
+operations!(forward);
+
+fn misanswered(asked: Op, reply: &Reply) -> Error {
+    Error::internal(format!("a hook answered `{asked}` with a reply of `{}`", reply.op()))
+}

@@ -1,0 +1,4 @@
+//! The crate seen from outside.
+#![allow(missing_docs)]
+
+mod wrappers;

@@ -1,0 +1,176 @@
+//! An attempt without a usable reply: what happened, whether to try again, and its typed error.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind, Retry};
+
+use crate::call::kind::CallKind;
+use crate::call::request::Call;
+use crate::egress::policy;
+use crate::egress::resolve::AddressRefused;
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// Whether another attempt is sound.
+    pub(crate) repeats: bool,
+    /// Whether it counts against the origin's health.
+    pub(crate) counts: bool,
+}
+
+impl Failure {
+    /// What the transport reports.
+    pub(crate) fn of_transport(error: reqwest::Error, call: &Call) -> Self {
+        // Its text would show path and parameters.
+        let error = error.without_url();
+        let origin = &call.origin;
+        if let Some(AddressRefused(class)) = find::<AddressRefused>(&error) {
+            return Self { error: policy::refusal(origin, *class), repeats: false, counts: false };
+        }
+        if error.is_builder() {
+            let error = Error::invalid("the call cannot be put into an HTTP request; check its URL")
+                .with_source(error);
+            return Self { error, repeats: false, counts: false };
+        }
+        if error.is_connect() {
+            if let Some(tls) = find::<rustls::Error>(&error) {
+                return Self::tls(call, tls.clone());
+            }
+            // Nothing was sent, so even what must not happen twice may be tried again.
+            let (kind, what) = if error.is_timeout() {
+                (ErrorKind::Timeout, "no connection in time to")
+            } else {
+                (ErrorKind::Unavailable, "no connection to")
+            };
+            let error =
+                Error::new(kind, format!("{what} {origin}; check that it runs and is reachable from here"))
+                    .with_source(error);
+            return Self { error, repeats: true, counts: true };
+        }
+        // A wait that is over while a body is being decoded is a wait that is over.
+        if error.is_decode() && !error.is_timeout() {
+            return Self::unusable(call, "is not what its content encoding says", Some(error));
+        }
+        Self::lost(call, error.is_timeout(), Some(error))
+    }
+
+    /// The deadline over all attempts passed in the midst of one.
+    pub(crate) fn out_of_time(call: &Call, timeout: Duration) -> Self {
+        let failure = Self::lost(call, true, None);
+        let error =
+            failure.error.with_detail("timeout_ms", u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        Self { error, repeats: false, counts: failure.counts }
+    }
+
+    /// No whole reply, though the request may have arrived.
+    fn lost(call: &Call, timed_out: bool, source: Option<reqwest::Error>) -> Self {
+        let origin = &call.origin;
+        let error = match (call.kind, timed_out) {
+            (CallKind::NotIdempotent, _) => Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!(
+                    "the reply of {origin} was lost and the call may have had its effect; \
+                     read before calling again"
+                ),
+            ),
+            (_, true) => Error::new(
+                ErrorKind::Timeout,
+                format!("{origin} did not answer in time; try again, or raise the timeout"),
+            ),
+            (_, false) => Error::new(
+                ErrorKind::Unavailable,
+                format!("the connection to {origin} broke before the whole reply was there; try again"),
+            ),
+        };
+        let error = match source {
+            Some(source) => error.with_source(source),
+            None => error,
+        };
+        Self { error, repeats: call.kind != CallKind::NotIdempotent, counts: true }
+    }
+
+    /// A reply that succeeded and cannot be used.
+    fn unusable(call: &Call, what: &str, source: Option<reqwest::Error>) -> Self {
+        let origin = &call.origin;
+        let error = if call.kind == CallKind::NotIdempotent {
+            Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!("{origin} took the call, but its reply {what}; read before calling again"),
+            )
+        } else {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the reply of {origin} {what}; check the server and what stands in between"),
+            )
+        };
+        let error = match source {
+            Some(source) => error.with_source(source),
+            None => error,
+        };
+        Self { error, repeats: false, counts: false }
+    }
+
+    /// A reply in an encoding that was not asked for and is not read.
+    pub(crate) fn unread_encoding(call: &Call) -> Self {
+        Self::unusable(call, "has a content encoding that was not asked for", None)
+    }
+
+    /// A reply over the cap.
+    pub(crate) fn too_large(call: &Call, at_least: usize, limit: usize) -> Self {
+        if call.kind == CallKind::NotIdempotent {
+            return Self::unusable(call, "is larger than allowed", None);
+        }
+        let error = Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the reply of {} has more than the {limit} bytes allowed; ask for less at once",
+                call.origin
+            ),
+        )
+        .with_detail("what", "reply")
+        .with_detail("limit", limit)
+        .with_detail("actual", at_least)
+        .with_detail("unit", "bytes");
+        Self { error, repeats: false, counts: false }
+    }
+
+    fn tls(call: &Call, tls: rustls::Error) -> Self {
+        let origin = &call.origin;
+        let (message, advice) = match tls {
+            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => (
+                format!(
+                    "the certificate of {origin} is not trusted; install the system's CA certificates, \
+                     or give the client the root that signed it"
+                ),
+                Retry::Never,
+            ),
+            _ => (
+                format!("no TLS connection to {origin}; check that it speaks TLS 1.2 or 1.3 on this port"),
+                Retry::Never,
+            ),
+        };
+        let error = Error::new(ErrorKind::Unavailable, message).with_retry(advice).with_source(tls);
+        Self { error, repeats: false, counts: true }
+    }
+}
+
+/// The error of type `T` in a chain, also inside I/O errors, which hide what they wrap.
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(wrapped) = wrapped {
+            let wrapped: &(dyn StdError + 'static) = wrapped;
+            if let Some(found) = find(wrapped) {
+                return Some(found);
+            }
+        }
+        next = error.source();
+    }
+    None
+}

@@ -1,0 +1,63 @@
+//! The method of a call, and what may be repeated.
+
+/// The method of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// `GET`.
+    Get,
+    /// `POST`.
+    Post,
+    /// `PUT`.
+    Put,
+    /// `PATCH`.
+    Patch,
+    /// `DELETE`.
+    Delete,
+}
+
+impl Method {
+    /// As it goes over the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    pub(crate) fn to_transport(self) -> reqwest::Method {
+        match self {
+            Self::Get => reqwest::Method::GET,
+            Self::Post => reqwest::Method::POST,
+            Self::Put => reqwest::Method::PUT,
+            Self::Patch => reqwest::Method::PATCH,
+            Self::Delete => reqwest::Method::DELETE,
+        }
+    }
+}
+
+/// What repeating a call would do. It decides which failures are retried, and how a lost reply is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallKind {
+    /// Changes nothing on the server: a read, a search, an embedding. Repeated after a lost reply and after 408, 425,
+    /// 429, 500, 502, 503 and 504.
+    Safe,
+    /// Changes something, and a repetition changes nothing more: a put, a delete. As `Safe`, but a 500 is final.
+    Idempotent,
+    /// Must not happen twice. Repeated only where it cannot have happened: no connection, or 429.
+    /// A lost reply, 500, 502 or 504 are `outcome_unknown`.
+    NotIdempotent,
+}
+
+impl CallKind {
+    pub(crate) fn repeats(self, status: u16) -> bool {
+        match self {
+            Self::Safe => matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
+            Self::Idempotent => matches!(status, 408 | 425 | 429 | 502 | 503 | 504),
+            Self::NotIdempotent => status == 429,
+        }
+    }
+}

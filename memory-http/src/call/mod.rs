@@ -1,0 +1,9 @@
+//! One call: the request, its reply, and when it is tried again.
+
+pub(crate) mod breaker;
+pub(crate) mod failure;
+pub(crate) mod kind;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod retry;
+pub(crate) mod timer;

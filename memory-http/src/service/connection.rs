@@ -1,0 +1,110 @@
+//! Calls to one service.
+
+use std::time::Duration;
+
+use memory_core::Result;
+use serde_json::Value;
+
+use crate::call::kind::{CallKind, Method};
+use crate::call::reply::Reply;
+use crate::call::request::{Call, Credential};
+use crate::client::HttpClient;
+use crate::egress::endpoint::Endpoint;
+use crate::egress::origin::Origin;
+
+/// One call, before it has a key.
+#[derive(Debug)]
+pub struct Request<'a> {
+    method: Method,
+    path: &'a [&'a str],
+    parameters: &'a [(&'a str, &'a str)],
+    body: Option<Value>,
+    kind: CallKind,
+    timeout: Duration,
+}
+
+impl<'a> Request<'a> {
+    /// A request that changes nothing and may be repeated.
+    #[must_use]
+    pub fn new(method: Method, path: &'a [&'a str], timeout: Duration) -> Self {
+        Self { method, path, parameters: &[], body: None, kind: CallKind::Safe, timeout }
+    }
+
+    /// Sets the parameters of the URL.
+    #[must_use]
+    pub fn parameters(mut self, parameters: &'a [(&'a str, &'a str)]) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// Says what repeating the request would do.
+    #[must_use]
+    pub fn kind(mut self, kind: CallKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// What repeating the request would do.
+    #[must_use]
+    pub fn call_kind(&self) -> CallKind {
+        self.kind
+    }
+}
+
+/// The connection to one service.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    http: HttpClient,
+    endpoint: Endpoint,
+    max_reply_bytes: usize,
+}
+
+impl Connection {
+    /// # Errors
+    /// `egress_denied` where the client's policy does not allow the endpoint.
+    pub fn new(http: HttpClient, endpoint: Endpoint, max_reply_bytes: usize) -> Result<Self> {
+        http.policy().check(&endpoint.url(&[], &[])?)?;
+        Ok(Self { http, endpoint, max_reply_bytes })
+    }
+
+    /// Where keys may be sent.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        self.endpoint.origin()
+    }
+
+    /// Makes a call, whatever status it ends with. `judge` decides whether a reply calls for a repetition, as
+    /// [`Call::judged_by`] says.
+    ///
+    /// # Errors
+    /// As [`HttpClient::exchange`].
+    pub async fn exchange(
+        &self,
+        request: Request<'_>,
+        credential: Option<Credential>,
+        judge: Option<fn(&Reply) -> Option<bool>>,
+    ) -> Result<Reply> {
+        let url = self.endpoint.url(request.path, request.parameters)?;
+        let mut call = Call::new(request.method, &url)?
+            .kind(request.kind)
+            .timeout(request.timeout)
+            .max_response_bytes(self.max_reply_bytes);
+        if let Some(judge) = judge {
+            call = call.judged_by(judge);
+        }
+        if let Some(body) = &request.body {
+            call = call.json(body)?;
+        }
+        if let Some(credential) = credential {
+            call = call.credential(credential)?;
+        }
+        self.http.exchange(call).await
+    }
+}

@@ -1,0 +1,97 @@
+//! `forget`: what is known of a forgetting that may have ended halfway.
+
+use std::time::Duration;
+
+use memory_core::layer::{FactId, ForgetOutcome};
+use memory_core::{Error, ErrorKind, Result};
+
+use crate::service::owner::Service;
+
+/// Counts what was forgotten while facts are forgotten one by one.
+#[derive(Debug)]
+pub struct Forgetting {
+    service: Service,
+    forgotten: u64,
+    not_found: Vec<FactId>,
+}
+
+impl Forgetting {
+    /// Nothing is forgotten yet.
+    #[must_use]
+    pub fn new(service: Service) -> Self {
+        Self { service, forgotten: 0, not_found: Vec::new() }
+    }
+
+    /// How many were forgotten so far.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Notes what became of one fact: whether it was there.
+    ///
+    /// # Errors
+    /// As [`Forgetting::failed`].
+    pub fn note(&mut self, id: &FactId, was_there: Result<bool>) -> Result<()> {
+        match was_there {
+            Ok(true) => self.add(1),
+            Ok(false) => self.not_found.push(id.clone()),
+            Err(error) => return Err(self.failed(error)),
+        }
+        Ok(())
+    }
+
+    /// Notes that so many more are forgotten.
+    pub fn add(&mut self, forgotten: u64) {
+        self.forgotten = self.forgotten.saturating_add(forgotten);
+    }
+
+    /// The error to end with: the one that stopped the forgetting where nothing was forgotten by then, else
+    /// `outcome_unknown`.
+    #[must_use]
+    pub fn failed(&self, error: Error) -> Error {
+        if self.forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown {
+            return error;
+        }
+        some_may_remain(self.service, Some(self.forgotten)).with_source(error)
+    }
+
+    /// The outcome of a forgetting that came to its end.
+    #[must_use]
+    pub fn outcome(self) -> ForgetOutcome {
+        let mut outcome = ForgetOutcome::new(Some(self.forgotten));
+        outcome.not_found = self.not_found;
+        outcome
+    }
+}
+
+/// Forgets within a deadline.
+///
+/// # Errors
+/// As `work`; `outcome_unknown` at the deadline.
+pub async fn forget_within(
+    service: Service,
+    deadline: Duration,
+    work: impl Future<Output = Result<ForgetOutcome>> + Send,
+) -> Result<ForgetOutcome> {
+    match tokio::time::timeout(deadline, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(some_may_remain(service, None)),
+    }
+}
+
+/// `outcome_unknown`: not everything that was to be forgotten is known to be gone.
+#[must_use]
+pub fn some_may_remain(service: Service, forgotten: Option<u64>) -> Error {
+    let error = Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!(
+            "{} did not say of everything whether it is forgotten; list the facts, and forget again what is left",
+            service.name
+        ),
+    );
+    match forgotten {
+        Some(forgotten) => error.with_detail("forgotten", forgotten),
+        None => error,
+    }
+}

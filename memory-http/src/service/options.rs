@@ -1,0 +1,64 @@
+//! Options that every service has, and the client that goes with them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_core::{Clock, Error, Health, HealthStatus, IdGen, Result};
+
+use crate::client::{HttpClient, Limits};
+use crate::egress::policy::EgressPolicy;
+
+/// Deadline of a call where the options do not say, in milliseconds.
+pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+/// Deadline of an `add`, a `forget` and the end of a run where the options do not say, in milliseconds.
+pub const DEFAULT_ADD_TIMEOUT_MS: u64 = 120_000;
+/// Largest reply where the options do not say, in bytes.
+pub const DEFAULT_MAX_REPLY_BYTES: usize = 16 << 20;
+
+/// Longest deadline that may be configured, in milliseconds.
+const MAX_TIMEOUT_MS: u64 = 600_000;
+/// Largest reply that may be configured, in bytes.
+const MAX_REPLY_BYTES: usize = 64 << 20;
+
+/// Checks deadlines, each with the name of its option, and the cap on replies.
+///
+/// # Errors
+/// `invalid_argument`, naming the option.
+pub fn check_limits(deadlines_ms: &[(&str, u64)], max_reply_bytes: usize) -> Result<()> {
+    for (option, millis) in deadlines_ms {
+        if !(1..=MAX_TIMEOUT_MS).contains(millis) {
+            return Err(Error::invalid(format!("`{option}` must be 1 to {MAX_TIMEOUT_MS}, not {millis}")));
+        }
+    }
+    if !(1_024..=MAX_REPLY_BYTES).contains(&max_reply_bytes) {
+        return Err(Error::invalid(format!("`max_reply_bytes` must be 1,024 to {MAX_REPLY_BYTES}")));
+    }
+    Ok(())
+}
+
+/// A client that waits in silence for as long as an `add` may take: services say nothing until their language model has
+/// answered.
+///
+/// # Errors
+/// As [`HttpClientBuilder::trust_file`](crate::HttpClientBuilder::trust_file) and
+/// [`HttpClientBuilder::build`](crate::HttpClientBuilder::build).
+pub fn client(
+    policy: EgressPolicy,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdGen>,
+    add_timeout: Duration,
+    ca_file: Option<&Path>,
+) -> Result<HttpClient> {
+    let limits = Limits { idle_timeout: add_timeout, ..Limits::default() };
+    HttpClient::builder(policy, clock, ids).limits(limits).trust_file(ca_file)?.build()
+}
+
+/// The health that the outcome of asking a service shows.
+#[must_use]
+pub fn health(asked: Result<&'static str>) -> Health {
+    match asked {
+        Ok(message) => Health::new(HealthStatus::Ok, message),
+        Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
+    }
+}

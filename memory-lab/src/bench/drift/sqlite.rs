@@ -1,0 +1,60 @@
+//! The drift guard on SQLite: each store a file, the floor rusqlite by hand.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use memory_core::{Error, Result};
+use tempfile::TempDir;
+
+use super::engine::Engine;
+use crate::bench::floor::Floor;
+use crate::bench::machine::{Machine, folder};
+use crate::bench::measure::Slice;
+use crate::bench::ours::{self, repeat};
+use crate::bench::workload::{Work, Workload};
+
+pub(super) struct Sqlite {
+    parent: PathBuf,
+    dir: TempDir,
+    floor: Floor,
+    stop: Arc<AtomicBool>,
+}
+
+impl Sqlite {
+    pub(super) fn new(parent: PathBuf, workload: &Arc<Workload>, stop: &Arc<AtomicBool>) -> Result<Self> {
+        let dir = folder(parent.clone())?;
+        let floor = Floor::create(&dir.path().join("floor.db"), Arc::clone(workload))?;
+        Ok(Self { parent, dir, floor, stop: Arc::clone(stop) })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        ours::file(&self.dir.path().join(name))
+    }
+}
+
+impl Engine for Sqlite {
+    fn machine(&self) -> Machine {
+        Machine::of(&self.parent)
+    }
+
+    fn place(&self) -> String {
+        self.parent.display().to_string()
+    }
+
+    fn store(&mut self, name: &'static str) -> Result<String> {
+        ours::url(&self.file(name), "normal")
+    }
+
+    fn overwrite(&mut self, _: u64, slice: Duration) -> Result<u64> {
+        repeat(Work::Set, Slice::lasting(slice, &self.stop), || self.floor.run(Work::Set))
+    }
+
+    /// To a table that is nobody's entries.
+    fn others_commit(&mut self, name: &'static str) -> Result<()> {
+        rusqlite::Connection::open(self.file(name))
+            .and_then(|foreign| foreign.execute_batch("UPDATE sequence SET last = last"))
+            .map_err(|error| Error::internal("another connection could not commit").with_source(error))
+    }
+}

@@ -1,0 +1,159 @@
+//! One line of a corpus.
+
+use std::borrow::Cow;
+use std::io::Read as _;
+use std::path::Path;
+
+use memory_core::sql::SqlValue;
+use memory_server::terminal::Failure;
+use serde::Deserialize;
+
+/// Largest corpus or base, in bytes.
+const MAX_FILE: u64 = 256 << 20;
+/// Longest statement that the parts of one line may come to, in bytes.
+const MAX_STATEMENT: usize = 64 << 20;
+
+/// A statement, with its setup and expected outcome.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Line {
+    /// Unique in its file.
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) category: String,
+    pub(super) op: Op,
+    sql: Option<String>,
+    /// Texts and how often to repeat each, joined: for statements too long to write out.
+    sql_parts: Option<Vec<(String, usize)>>,
+    #[serde(default)]
+    pub(super) args: Vec<SqlValue>,
+    /// Run before with the runtime's rights.
+    #[serde(default)]
+    pub(super) setup: Vec<String>,
+    /// Absent: the statement is legitimate and must run.
+    pub(super) expect: Option<Expect>,
+    /// `optional`: a strict sandbox may refuse, a lenient one may run it.
+    policy: Option<String>,
+}
+
+/// The operation that runs the statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Op {
+    Exec,
+    Query,
+}
+
+/// How a hostile statement must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Expect {
+    /// It does not run, and nothing changes.
+    Refuse,
+    /// It ends within its limits of time, memory and space.
+    Bounded,
+    /// It neither reads nor changes anything outside its scope.
+    Isolated,
+    /// A write in a query: refused, and nothing changes.
+    Readonly,
+}
+
+impl Line {
+    /// The statement.
+    pub(super) fn sql(&self) -> Cow<'_, str> {
+        match (&self.sql, &self.sql_parts) {
+            (Some(sql), _) => Cow::Borrowed(sql),
+            (None, Some(parts)) => {
+                parts.iter().map(|(text, times)| text.repeat(*times)).collect::<String>().into()
+            }
+            (None, None) => Cow::Borrowed(""),
+        }
+    }
+
+    pub(super) fn is_optional(&self) -> bool {
+        self.policy.as_deref() == Some("optional")
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let parts = self.sql_parts.iter().flatten();
+        let bytes =
+            parts.map(|(text, times)| text.len().saturating_mul(*times)).fold(0, usize::saturating_add);
+        match (&self.sql, &self.sql_parts) {
+            (None, None) => Err("has neither `sql` nor `sql_parts`".to_owned()),
+            (Some(_), Some(_)) => Err("has both `sql` and `sql_parts`; keep one".to_owned()),
+            _ if bytes > MAX_STATEMENT => {
+                Err(format!("its parts come to {bytes} bytes; at most {MAX_STATEMENT} are taken"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads every line before any runs: a file with an error is refused entirely.
+///
+/// # Errors
+/// Where the file cannot be read, a line is no such object, or two lines have one id.
+pub(super) fn read(path: &Path) -> Result<Vec<Line>, Failure> {
+    let text = text(path)?;
+    let mut ids = std::collections::BTreeSet::new();
+    let mut lines = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = |what: &str| Failure::invalid(format!("{}, line {}: {what}", path.display(), index + 1));
+        let line: Line = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+        line.check().map_err(|what| wrong(&what))?;
+        if !ids.insert(line.id.clone()) {
+            return Err(wrong("another line has the same id"));
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        return Err(Failure::invalid(format!("{} holds no line", path.display())));
+    }
+    Ok(lines)
+}
+
+/// A file of text.
+///
+/// # Errors
+/// Where it cannot be read, is over 256 MiB or not UTF-8.
+pub(super) fn text(path: &Path) -> Result<String, Failure> {
+    let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_FILE {
+        return Err(Failure::invalid(format!("{} is over {MAX_FILE} bytes", path.display())));
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::invalid(format!("{} is not UTF-8", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Result<Line, String> {
+        let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        line.check().map(|()| line)
+    }
+
+    #[test]
+    fn parts_are_repeated_and_joined() {
+        let line =
+            line(r#"{"id":"a","op":"query","sql":null,"sql_parts":[["SELECT 1",1],["+1",3]],"why":"deep"}"#)
+                .unwrap();
+        assert_eq!(line.sql(), "SELECT 1+1+1+1");
+        assert_eq!((line.op, line.expect, line.is_optional()), (Op::Query, None, false));
+    }
+
+    #[test]
+    fn a_line_without_a_statement_or_with_too_long_a_one_is_refused() {
+        for bad in [
+            r#"{"id":"a","op":"exec"}"#,
+            r#"{"id":"a","op":"exec","sql":"x","sql_parts":[]}"#,
+            r#"{"id":"a","op":"run","sql":"x"}"#,
+            r#"{"id":"a","op":"exec","sql":"x","expect":"perhaps"}"#,
+            r#"{"id":"a","op":"exec","sql_parts":[["xxxxxxxx",99999999]]}"#,
+        ] {
+            assert!(line(bad).is_err(), "{bad}");
+        }
+    }
+}

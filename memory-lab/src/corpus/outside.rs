@@ -1,0 +1,233 @@
+//! Detects changes outside the scope that a statement was given.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use memory_core::sql::{Rows, SqlValue};
+use memory_core::{Error, ErrorKind, Result};
+
+/// Placed wherever no statement may read.
+pub(super) const SECRET: &str = "a-neighbour-s-secret-c41e7f";
+
+/// Limits on the depth of folders and the number of files examined.
+const MAX_DEPTH: usize = 4;
+const MAX_FILES: usize = 100_000;
+/// Only the beginning of a longer file is read.
+const READ_BYTES: usize = 1 << 20;
+
+/// A file's metadata and, for watched files, its contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    is_file: bool,
+    /// The inode, which changes if the file is replaced. 0 on systems without inodes.
+    inode: u64,
+    /// For files of a statement's neighbour, not of the runtime: length, time and contents.
+    contents: Option<(u64, Option<SystemTime>, Vec<u8>)>,
+}
+
+/// Everything watched, by path.
+pub(super) type Marks = BTreeMap<PathBuf, Mark>;
+
+/// The places to watch.
+#[derive(Debug)]
+pub(super) struct Outside {
+    /// The working directory while statements run, so relative paths resolve here.
+    canary: PathBuf,
+    /// Where the databases of scopes are.
+    root: PathBuf,
+}
+
+impl Outside {
+    /// Puts the bait into a fresh folder and makes it the working directory.
+    ///
+    /// # Errors
+    /// `unavailable` where the folder cannot be written or entered.
+    pub(super) fn prepare(canary: &Path, root: PathBuf) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Unavailable, format!("the folder to watch cannot be prepared: {error}"))
+                .with_source(error)
+        };
+        std::fs::create_dir_all(canary).map_err(failed)?;
+        std::fs::write(canary.join("canary.txt"), SECRET).map_err(failed)?;
+        let bait = rusqlite::Connection::open(canary.join("canary.db")).and_then(|database| {
+            database.execute_batch(&format!(
+                "PRAGMA journal_mode=DELETE; CREATE TABLE secrets(s); INSERT INTO secrets VALUES('{SECRET}');"
+            ))
+        });
+        bait.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "the database to watch cannot be made").with_source(error)
+        })?;
+        std::env::set_current_dir(canary).map_err(failed)?;
+        Ok(Self { canary: canary.to_path_buf(), root })
+    }
+
+    /// Records the state of the working directory, the databases of other scopes, and the paths that the statement names.
+    pub(super) fn look(&self, own: &Path, named: &[PathBuf]) -> Marks {
+        let mut marks = Marks::new();
+        walk(&self.canary, 0, true, None, &mut marks);
+        walk(&self.root, 0, false, Some(own), &mut marks);
+        for path in named {
+            if let Some(mark) = mark(path, true) {
+                marks.insert(path.clone(), mark);
+            }
+        }
+        marks
+    }
+
+    /// The changes between two records, as text. A file that appeared at a named path is removed, so
+    /// that the next statement starts from the same state.
+    pub(super) fn moved(&self, before: &Marks, after: &Marks, named: &[PathBuf]) -> Vec<String> {
+        let mut moved = Vec::new();
+        for (path, mark) in after {
+            match before.get(path) {
+                None => {
+                    moved.push(format!("{} appeared", path.display()));
+                    if mark.is_file && (named.contains(path) || path.starts_with(&self.canary)) {
+                        let _ = std::fs::remove_file(path);
+                    }
+                }
+                Some(was) if was != mark => moved.push(format!("{} changed", path.display())),
+                Some(_) => {}
+            }
+        }
+        moved.extend(
+            before
+                .keys()
+                .filter(|path| !after.contains_key(*path))
+                .map(|path| format!("{} went", path.display())),
+        );
+        moved
+    }
+}
+
+fn walk(folder: &Path, depth: usize, contents: bool, own: Option<&Path>, marks: &mut Marks) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if marks.len() >= MAX_FILES || own == Some(path.as_path()) {
+            continue;
+        }
+        // The write-ahead log of an open database comes and goes with its readers and checkpoints.
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !contents && (name.ends_with("-wal") || name.ends_with("-shm")) {
+            continue;
+        }
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // The folder above one's own comes with the first scope of a tenant.
+        let is_above = own.is_some_and(|own| own.starts_with(&path));
+        if !is_above && let Some(mark) = mark(&path, contents && !is_folder) {
+            marks.insert(path.clone(), mark);
+        }
+        if is_folder && depth < MAX_DEPTH {
+            walk(&path, depth + 1, contents, own, marks);
+        }
+    }
+}
+
+/// `None` if there is no such file.
+fn mark(path: &Path, contents: bool) -> Option<Mark> {
+    let about = std::fs::symlink_metadata(path).ok()?;
+    let is_file = about.is_file();
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&about);
+    #[cfg(not(unix))]
+    let inode = 0;
+    let contents = (contents && is_file).then(|| (about.len(), about.modified().ok(), beginning(path)));
+    Some(Mark { is_file, inode, contents })
+}
+
+fn beginning(path: &Path) -> Vec<u8> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    if let Ok(file) = std::fs::File::open(path) {
+        let _ = file.take(READ_BYTES as u64).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
+/// Files that the texts of a statement could name, with SQLite's files beside them. Virtual files
+/// (`/proc`) change by themselves and are left out.
+pub(super) fn named_paths(sql: &str, args: &[SqlValue]) -> Vec<PathBuf> {
+    const MOST: usize = 64;
+    const LONGEST: usize = 1_024;
+    let mut texts: Vec<&str> = Vec::new();
+    for quote in ['\'', '"', '`'] {
+        texts.extend(sql.split(quote).filter(|text| text.len() <= LONGEST).take(4 * MOST));
+    }
+    texts.extend(args.iter().filter_map(|arg| match arg {
+        SqlValue::Text(text) => Some(text.as_str()),
+        _ => None,
+    }));
+    let mut paths = Vec::new();
+    for text in texts {
+        let path = text.trim().trim_start_matches("file:").trim_start_matches("//localhost");
+        let path = path.split(['?', '#']).next().unwrap_or_default().replace("%2F", "/").replace("%2f", "/");
+        let looks_like_one = path.contains('/') && !path.contains(['\0', '\n', ' ', '*', '(']);
+        let made_up = ["/proc", "/sys", "/dev"].iter().any(|root| path.starts_with(root));
+        if looks_like_one && !made_up && paths.len() < MOST {
+            for beside in ["", "-journal", "-wal", "-shm"] {
+                paths.push(PathBuf::from(format!("{path}{beside}")));
+            }
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Whether rows contain the secret.
+pub(super) fn shows_secret(rows: &Rows) -> bool {
+    let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+    rows.rows.iter().flatten().any(|value| match value {
+        SqlValue::Text(text) => holds(text.as_bytes()),
+        SqlValue::Blob(bytes) => holds(bytes),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_that_a_statement_names_are_found() {
+        let found = |sql: &str| named_paths(sql, &[]);
+        for (sql, path) in [
+            ("ATTACH '/tmp/evil.db' AS x", "/tmp/evil.db"),
+            ("ATTACH 'file:/tmp/evil.db?mode=rwc' AS x", "/tmp/evil.db"),
+            ("ATTACH \"file://localhost/tmp/evil.db\" AS x", "/tmp/evil.db"),
+            ("VACUUM INTO '../up.db'", "../up.db"),
+            ("SELECT 'it''s', writefile('/tmp/w', 1)", "/tmp/w"),
+        ] {
+            assert!(found(sql).contains(&PathBuf::from(path)), "{sql}");
+        }
+        assert!(found("ATTACH 'file:/proc/self/environ' AS x; SELECT 1/2").is_empty());
+        let args = [SqlValue::Text("/tmp/out.db".into())];
+        assert!(named_paths("VACUUM INTO ?", &args).contains(&PathBuf::from("/tmp/out.db-wal")));
+    }
+
+    #[test]
+    fn what_appears_changes_or_goes_is_told_and_what_appears_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, canary) = (folder.path().join("root"), folder.path().join("canary"));
+        for place in [root.join("t/own"), root.join("t/other"), canary.clone()] {
+            std::fs::create_dir_all(place).unwrap();
+        }
+        std::fs::write(canary.join("canary.txt"), "as it was").unwrap();
+        std::fs::write(root.join("t/other/data.db"), "x").unwrap();
+        let outside = Outside { canary: canary.clone(), root: root.clone() };
+        let (own, named) = (root.join("t/own"), vec![folder.path().join("evil.db")]);
+        let before = outside.look(&own, &named);
+        std::fs::write(own.join("data.db"), "one's own").unwrap();
+        assert!(outside.moved(&before, &outside.look(&own, &named), &named).is_empty());
+        std::fs::write(&named[0], "").unwrap();
+        std::fs::write(canary.join("canary.txt"), "otherwise").unwrap();
+        std::fs::remove_file(root.join("t/other/data.db")).unwrap();
+        let moved = outside.moved(&before, &outside.look(&own, &named), &named).join(", ");
+        for what in ["evil.db appeared", "canary.txt changed", "data.db went"] {
+            assert!(moved.contains(what), "{moved}");
+        }
+        assert!(!named[0].exists());
+    }
+}

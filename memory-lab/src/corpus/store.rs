@@ -1,0 +1,283 @@
+//! The store under attack: the facet as agents get it, and access that loads a scope with the
+//! runtime's rights, reads everything it holds, and switches layers off.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memory::{BackendUrl, OpenContext};
+use memory_core::sql::{ExecOutcome, Rows, SqlFacet, SqlValue, StatementOptions};
+use memory_core::{
+    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Result, RunContext, Scope,
+};
+use memory_postgres::{PostgresProvider, SqlConfig};
+use memory_server::terminal::sqlite_url;
+use memory_sqlite::SqliteProvider;
+use memory_sqlite::lab::{self, Layers, Stages};
+
+use super::line::Op;
+use super::outside::SECRET;
+
+/// The tenant of the statements.
+pub(super) const TENANT: &str = "corpus";
+/// Another tenant, with a user of the same name as the first scope tried.
+const OTHER_TENANT: &str = "corpus-neighbour";
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub(super) struct How {
+    pub(super) url: Option<String>,
+    pub(super) folder: PathBuf,
+    /// The folder that relative paths of the URL start from.
+    pub(super) base_dir: Option<PathBuf>,
+    pub(super) no_validator: bool,
+    pub(super) only_layer: Option<String>,
+}
+
+/// The result of a statement.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Rows(Rows),
+    Done(ExecOutcome),
+}
+
+/// A backend whose layers can be switched off.
+#[derive(Debug)]
+enum Backend {
+    Sqlite(Arc<SqliteProvider>),
+    Postgres(Arc<PostgresProvider>),
+}
+
+/// An opened store.
+#[derive(Debug)]
+pub(super) struct TestStore {
+    /// The facet that agents use.
+    facet: Box<dyn SqlFacet>,
+    backend: Backend,
+    neighbours: Vec<Scope>,
+    root: PathBuf,
+}
+
+impl TestStore {
+    /// Opens the store and creates the neighbours.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a layer that is none, or a URL of another backend; as the store fails.
+    pub(super) async fn open(how: &How) -> Result<Self> {
+        let url = match &how.url {
+            Some(url) => url.clone(),
+            None => {
+                let file = how.folder.join("store").join("memory.db");
+                format!("{}?durability=normal", sqlite_url(&file)?)
+            }
+        };
+        let url = BackendUrl::parse(&url)?;
+        let mut context = OpenContext::default();
+        context.base_dir.clone_from(&how.base_dir);
+        let neighbours = vec![Scope::user(OTHER_TENANT, "line-1")?, Scope::agent(TENANT, "line-1")?];
+        let opened = match url.scheme() {
+            "sqlite" => {
+                let (layers, stages) = layers(how)?;
+                let config = memory::sqlite::config(&url, context.base_dir.as_deref())?;
+                let clock = Arc::clone(&context.clock);
+                let sqlite = match memory::sqlite::file(&url, context.base_dir.as_deref())? {
+                    Some(file) => SqliteProvider::open(file, config, clock)?,
+                    None => SqliteProvider::open_in_memory(config, clock)?,
+                };
+                let sqlite = Arc::new(sqlite.with_layers(layers).with_stages(stages));
+                let first =
+                    neighbours.first().map(|scope| lab::database_file(&sqlite, scope)).unwrap_or_default();
+                // Root, tenant, scope, file.
+                let root = first.ancestors().nth(3).map(Path::to_path_buf).unwrap_or_default();
+                let facet = Box::new(Checked::new(Arc::clone(&sqlite))?);
+                Self { facet, backend: Backend::Sqlite(sqlite), neighbours, root }
+            }
+            "postgres" | "postgresql" => {
+                let postgres = Arc::new(Box::pin(postgres(&url, &context, how)).await?);
+                let facet = Box::new(Checked::new(Arc::clone(&postgres))?);
+                // The server's files are its own: what moved in them is seen in the scopes.
+                let root = how.folder.join("no-files");
+                Self { facet, backend: Backend::Postgres(postgres), neighbours, root }
+            }
+            _ => {
+                return Err(Error::invalid(
+                    "a corpus is tried on SQLite or PostgreSQL, whose layers can be looked at; give --url sqlite:PATH or \
+                     postgres://…, or none",
+                ));
+            }
+        };
+        for scope in &opened.neighbours {
+            opened.drop_scope(scope).await?;
+            opened
+                .load(scope, &format!("CREATE TABLE notes(body text); INSERT INTO notes VALUES('{SECRET}')"))
+                .await?;
+            if let Backend::Sqlite(sqlite) = &opened.backend {
+                sqlite.put(scope, &Key::new("note/1")?, Json::string(SECRET)).await?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Where the databases of scopes are.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a scope's own database is.
+    pub(super) fn folder_of(&self, scope: &Scope) -> PathBuf {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => {
+                lab::database_file(sqlite, scope).parent().map(Path::to_path_buf).unwrap_or_default()
+            }
+            Backend::Postgres(_) => self.root.join("of-the-scope"),
+        }
+    }
+
+    /// Runs a script with the runtime's rights.
+    ///
+    /// # Errors
+    /// As the engine has it.
+    pub(super) async fn load(&self, scope: &Scope, script: &str) -> Result<()> {
+        if script.trim().is_empty() {
+            return Ok(());
+        }
+        match &self.backend {
+            Backend::Sqlite(sqlite) => lab::load_script(sqlite, scope, script).await,
+            Backend::Postgres(postgres) => {
+                Box::pin(memory_postgres::lab::load_script(postgres, scope, script)).await
+            }
+        }
+    }
+
+    /// Everything the scope's database holds.
+    ///
+    /// # Errors
+    /// As the engine has it.
+    pub(super) async fn content(&self, scope: &Scope) -> Result<String> {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => lab::dump_text(sqlite, scope).await,
+            Backend::Postgres(postgres) => Box::pin(memory_postgres::lab::dump_text(postgres, scope)).await,
+        }
+    }
+
+    /// Everything the neighbours hold, in databases and as entries.
+    ///
+    /// # Errors
+    /// As the engine has it.
+    pub(super) async fn neighbours(&self) -> Result<String> {
+        let mut all = String::new();
+        for scope in &self.neighbours {
+            all.push_str(&self.content(scope).await?);
+            let Backend::Sqlite(sqlite) = &self.backend else { continue };
+            let entries = sqlite.list(scope, ListQuery::prefix("")).await?.entries;
+            for entry in entries {
+                all.push_str(&format!("{}={}@{}\n", entry.key, entry.value, entry.version));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Runs a statement as an agent; returns its answer and its peak memory.
+    pub(super) async fn run(
+        &self,
+        run: &RunContext,
+        scope: &Scope,
+        op: Op,
+        sql: &str,
+        args: &[SqlValue],
+        options: StatementOptions,
+    ) -> (Result<Answer>, u64) {
+        lab::forget_peak();
+        // Corpora of PostgreSQL call the scope's own schema `s_a`.
+        let named = match &self.backend {
+            Backend::Sqlite(_) => None,
+            Backend::Postgres(_) => {
+                Some(sql.replace("s_a.", &format!("{}.", memory_postgres::lab::names_of(scope).1)))
+            }
+        };
+        let sql = named.as_deref().unwrap_or(sql);
+        let answer = match op {
+            Op::Exec => self.facet.exec(run, scope, sql, args, options).await.map(Answer::Done),
+            Op::Query => self.facet.query(run, scope, sql, args, options).await.map(Answer::Rows),
+        };
+        // What a server takes is the server's.
+        let peak = if matches!(self.backend, Backend::Sqlite(_)) { lab::last_peak_bytes() } else { 0 };
+        (answer, peak)
+    }
+
+    /// # Errors
+    /// As the store fails.
+    pub(super) async fn drop_scope(&self, scope: &Scope) -> Result<()> {
+        self.facet.drop_sql_scope(scope).await.map(drop)
+    }
+
+    /// Removes the neighbours and closes the store.
+    pub(super) async fn close(self) {
+        for scope in &self.neighbours {
+            let _ = self.facet.drop_sql_scope(scope).await;
+            if let Backend::Sqlite(sqlite) = &self.backend {
+                let _ = sqlite.drop_scope(scope).await;
+            }
+        }
+        let _ = match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite.close().await,
+            Backend::Postgres(postgres) => postgres.close().await,
+        };
+    }
+}
+
+const NO_STAGE: Stages = Stages { gate: false, grammar: false, walk: false };
+
+/// Opens a server as its administrator. Without a separate database for agents the URL's database serves both, with a key
+/// made for this run.
+async fn postgres(url: &BackendUrl, context: &OpenContext, how: &How) -> Result<PostgresProvider> {
+    let stages = match how.only_layer.as_deref() {
+        None if how.no_validator => NO_STAGE,
+        None => Stages::ALL,
+        Some("gate") => Stages { gate: true, ..NO_STAGE },
+        Some("grammar") => Stages { grammar: true, ..NO_STAGE },
+        Some("walk") => Stages { walk: true, ..NO_STAGE },
+        Some(_) => {
+            return Err(Error::invalid(
+                "there is no such layer on PostgreSQL; --only-layer takes gate, grammar, walk, each with what the roles of \
+                 scopes may do; --no-validator leaves that alone",
+            ));
+        }
+    };
+    let mut config = memory::postgres::config(url, context)?;
+    if config.sql.is_none() {
+        let key = how.folder.join("key");
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Unavailable, "the key for the corpus cannot be written").with_source(error)
+        };
+        std::fs::write(&key, "a key for a corpus, which holds nothing worth keeping").map_err(failed)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        }
+        let sql =
+            SqlConfig::new(config.url.clone()).with_key_file(std::path::absolute(&key).map_err(failed)?);
+        config = config.with_sql(sql);
+    }
+    Ok(PostgresProvider::open(config).await?.with_stages(stages))
+}
+
+fn layers(how: &How) -> Result<(Layers, Stages)> {
+    let Some(name) = how.only_layer.as_deref() else {
+        return Ok((Layers::ALL, if how.no_validator { NO_STAGE } else { Stages::ALL }));
+    };
+    Ok(match name {
+        "gate" => (Layers::NONE, Stages { gate: true, ..NO_STAGE }),
+        "grammar" => (Layers::NONE, Stages { grammar: true, ..NO_STAGE }),
+        "walk" => (Layers::NONE, Stages { walk: true, ..NO_STAGE }),
+        _ => match Layers::only(name) {
+            Some(layers) => (layers, NO_STAGE),
+            None => {
+                return Err(Error::invalid(format!(
+                    "there is no such layer; --only-layer takes gate, grammar, walk, {}",
+                    Layers::NAMES.join(", ")
+                )));
+            }
+        },
+    })
+}

@@ -1,0 +1,66 @@
+//! `conformance`.
+
+use memory::{BackendExt as _, GetOptions, Json, Key, Scope};
+use serde_json::json;
+
+use crate::user::User;
+
+#[test]
+fn the_default_store_passes_and_the_report_has_its_stable_members() {
+    let user = User::new();
+    let report = user.json(&["conformance", "--filter", "kv.set"]);
+    assert_eq!(report["provider"], "sqlite");
+    let cases = &report["cases"];
+    assert!(cases["total"].as_u64().unwrap() > 0);
+    assert_eq!((&cases["failed"], &report["failed"]), (&json!(0), &json!([])));
+    assert_eq!(report["mutants"], json!({"total": 0, "caught": 0, "survivors": []}));
+}
+
+#[test]
+fn the_default_store_has_an_embedder_unless_it_is_to_have_none() {
+    let user = User::new();
+    for (options, proved) in [(&[][..], true), (&["--no-embedder"][..], false)] {
+        let report = user.json(&[&["conformance", "--filter", "embed."], options].concat());
+        let cases = &report["cases"];
+        assert_eq!(cases["failed"], 0);
+        let (refusals, total) = (cases["refusals"].as_u64().unwrap(), cases["total"].as_u64().unwrap());
+        assert_eq!(refusals, if proved { 0 } else { total }, "{cases}");
+    }
+}
+
+#[test]
+fn mutants_are_run_and_counted() {
+    let user = User::new();
+    let ran = user.run(&["conformance", "--filter", "del.", "--mutants", "--json", "--quiet"]);
+    let report = ran.document();
+    let mutants = &report["mutants"];
+    let survivors = mutants["survivors"].as_array().unwrap().len() as u64;
+    assert!(mutants["caught"].as_u64().unwrap() > 0, "{mutants}");
+    assert_eq!(mutants["total"], mutants["caught"].as_u64().unwrap() + survivors);
+    assert_eq!(ran.code, Some(i32::from(survivors > 0)));
+}
+
+#[tokio::test]
+async fn a_store_that_is_named_is_the_one_that_is_proved_and_keeps_what_it_held() {
+    let user = User::new();
+    let file = format!("sqlite:{}", user.home().join("m.db").display());
+    let (scope, key) = (Scope::user("default", "default").unwrap(), Key::new("k").unwrap());
+    let memory = memory::open(&file).await.unwrap();
+    memory.backend().unwrap().put(&scope, &key, Json::from(1)).await.unwrap();
+    drop(memory);
+    for url in ["sqlite:m.db", "sqlite::memory:"] {
+        let report = user.json(&["conformance", "--url", url, "--filter", "iso."]);
+        assert_eq!((&report["provider"], &report["cases"]["failed"]), (&json!(url), &json!(0)));
+    }
+    let memory = memory::open(&file).await.unwrap();
+    let entry = memory.backend().unwrap().get(&scope, &key, GetOptions::default()).await.unwrap();
+    assert_eq!(entry.unwrap().value, Json::from(1));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let user = User::new();
+    let error = user.refused(&["conformance", "--filter", "no-such-case"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("ttl"), "{error}");
+    user.refused(&["conformance", "--url", "nosuch:x"], 3, "invalid_argument");
+}

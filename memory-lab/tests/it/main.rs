@@ -1,0 +1,21 @@
+//! The command `memory-lab`, as its users run it: tests start the real binary in a folder of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests stop at what they did not expect"
+)]
+
+mod conformance;
+mod corpus;
+mod mutants;
+// What runs a program in a home of its own is the same for both programs.
+#[allow(dead_code, reason = "the tests of `memory` use more of it")]
+#[path = "../../../memory-server/tests/it/support/user.rs"]
+mod user;
+
+/// The binary under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_memory-lab");

@@ -1,0 +1,312 @@
+//! What was recorded of a real server: the fake does the same, and the client sends and understands the same.
+
+use std::collections::BTreeMap;
+
+use memory_core::layer::{
+    AddOptions, AddStatus, FactId, FactsQuery, Forget, Message, RecallQuery, Role, ScoreKind,
+};
+use memory_core::{ErrorKind, HealthStatus, MemoryLayer as _, Provider as _, Scope};
+use memory_mem9::{Mem9Provider, agent_id};
+use serde_json::{Value, json};
+
+use crate::support::fake::Mem9;
+use crate::support::http::Server;
+use crate::support::{KEY, ParsedRequest, options, provider, recorded, run_of, sent};
+
+/// Members that are another in every run.
+const PASSING: [&str; 8] =
+    ["created_at", "updated_at", "score", "confidence", "version", "relative_age", "superseded_by", "total"];
+
+/// Pairs of other routes and of servers set up otherwise, of which the body was not recorded, and those in which the
+/// server's ranking decides how much of an answer is sure enough.
+fn is_left_out(pair: &Value) -> bool {
+    let (name, path) = (pair["name"].as_str().unwrap(), pair["request"]["path"].as_str().unwrap());
+    let other_route =
+        ["/versionz", "/v1alpha1", "/v1alpha2/mem9s/imports", "/v1alpha2/mem9s/session", "/v1alpha2/space"]
+            .iter()
+            .any(|route| path.starts_with(route));
+    let other_server = ["nollm_", "rate_limited", "chain_"].iter().any(|prefix| name.starts_with(prefix));
+    let unrecorded = pair["request"]["body"].get("_len").is_some();
+    let by_ranking = [
+        "recall_vector_only_plain",
+        "recall_near_plain",
+        "recall_limit_1",
+        "recall_limit_0",
+        "recall_limit_201",
+        "recall_tags",
+    ]
+    .contains(&name);
+    other_route || other_server || unrecorded || by_ranking
+}
+
+/// Whether two answers say the same: members that pass are left out, ids are matched one to one, and what answers a
+/// question may come in any order.
+fn same(real: &Value, fake: &Value, asked: bool, ids: &mut BTreeMap<String, String>) -> bool {
+    match (real, fake) {
+        (Value::Object(real), Value::Object(fake)) => {
+            let kept = |name: &&String| !PASSING.contains(&name.as_str());
+            real.keys().filter(kept).eq(fake.keys().filter(kept))
+                && real.iter().filter(|(name, _)| kept(name)).all(|(name, value)| match name.as_str() {
+                    "id" => match (value.as_str(), fake["id"].as_str()) {
+                        (Some(real), Some(fake)) => {
+                            ids.entry(real.to_owned()).or_insert_with(|| fake.to_owned()).as_str() == fake
+                        }
+                        _ => false,
+                    },
+                    name => same(value, &fake[name], asked, ids),
+                })
+        }
+        (Value::Array(real), Value::Array(fake)) if asked => {
+            let words = |rows: &[Value]| {
+                let mut words: Vec<String> = rows.iter().map(|row| row["content"].to_string()).collect();
+                words.sort();
+                words
+            };
+            words(real) == words(fake)
+        }
+        (Value::Array(real), Value::Array(fake)) => {
+            real.len() == fake.len() && real.iter().zip(fake).all(|(real, fake)| same(real, fake, asked, ids))
+        }
+        (real, fake) => real == fake,
+    }
+}
+
+fn answer_of(pair: &Value) -> (u16, Value) {
+    (u16::try_from(pair["response"]["status"].as_u64().unwrap()).unwrap(), pair["response"]["body"].clone())
+}
+
+#[test]
+fn the_fake_answers_as_the_server_did() {
+    let Some(pairs) = recorded("mem9") else { return };
+    let mut fake = Mem9::default();
+    fake.prompt = true;
+    let (mut ids, mut compared, mut wrong) = (BTreeMap::<String, String>::new(), 0, Vec::new());
+    for pair in pairs.iter().filter(|pair| !is_left_out(pair)) {
+        let (name, request) = (pair["name"].as_str().unwrap(), &pair["request"]);
+        let (mut target, mut body) =
+            (request["path"].as_str().unwrap().to_owned(), request["body"].to_string());
+        for (real, fake) in &ids {
+            (target, body) = (target.replace(real, fake), body.replace(real, fake));
+        }
+        let mut asked = ParsedRequest::to(request["method"].as_str().unwrap(), &target);
+        asked.headers = request["headers"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str().unwrap_or("").to_owned()))
+            .collect();
+        asked.body = match request["body"]["_raw_head"].as_str() {
+            Some(raw) => serde_json::from_str(raw).ok(),
+            None => serde_json::from_str(&body).ok().filter(|body: &Value| !body.is_null()),
+        };
+        let (status, said) = fake.handle(&asked);
+        let (real_status, real) = answer_of(pair);
+        compared += 1;
+        let without_body = real.get("_text").is_some();
+        if status != real_status
+            || !(without_body || same(&real, &said, asked.parameter("q").is_some(), &mut ids))
+        {
+            wrong.push(format!("{name}: {real_status} {real}\n    fake: {status} {said}"));
+        }
+    }
+    assert!(compared >= 110, "only {compared} pairs were compared");
+    assert!(wrong.is_empty(), "{} of {compared} pairs differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn scope() -> Scope {
+    Scope::user("t1", "alice").unwrap()
+}
+
+fn by_name(pairs: &[Value], name: &str) -> Value {
+    pairs.iter().find(|pair| pair["name"] == name).unwrap_or_else(|| panic!("no pair {name}")).clone()
+}
+
+/// The recorded answer, about this scope.
+fn about_scope(body: &Value) -> Value {
+    serde_json::from_str(&body.to_string().replace("t1~user~alice", &agent_id(&scope()))).unwrap()
+}
+
+async fn replaying(pairs: &[&Value], sync: bool) -> (Server, Mem9Provider) {
+    let script = pairs.iter().map(|pair| {
+        let (status, body) = answer_of(pair);
+        sent(status, &about_scope(&body))
+    });
+    let server = Server::script(script.collect()).await;
+    let mut named = options(&server.url(""));
+    named.sync = sync;
+    let client = provider(&server, named);
+    (server, client)
+}
+
+fn asked(server: &Server, n: usize) -> ParsedRequest {
+    ParsedRequest::of(&server.requests()[n])
+}
+
+/// Holds method, path and key of a request against the recorded one.
+fn is_sent_as(server: &Server, n: usize, pair: &Value) {
+    let request = &pair["request"];
+    let (ours, theirs) = (
+        asked(server, n),
+        ParsedRequest::to(request["method"].as_str().unwrap(), request["path"].as_str().unwrap()),
+    );
+    assert_eq!(ours.method, theirs.method);
+    assert_eq!(ours.path.len(), theirs.path.len());
+    assert!(ours.path.iter().zip(&theirs.path).all(|(ours, theirs)| ours == theirs || theirs.len() == 36));
+    if request["headers"].get("X-API-Key").is_some() {
+        assert_eq!(ours.header("x-api-key"), Some(KEY));
+    }
+}
+
+fn user(text: &str) -> Vec<Message> {
+    vec![Message::new(Role::User, text)]
+}
+
+#[tokio::test]
+async fn an_add_is_sent_and_told_for_what_it_is() {
+    let Some(mut pairs) = recorded("mem9") else { return };
+    pairs.extend(recorded("mem9/derived").unwrap());
+    let unknown = |name| (name, true, Ok(AddStatus::Unknown));
+    for (name, sync, expected) in [
+        ("add_messages_async", false, Ok(AddStatus::Pending(None))),
+        ("add_messages_sync", true, Ok(AddStatus::Done(Vec::new()))),
+        ("add_llm_empty_sync", true, Ok(AddStatus::Done(Vec::new()))),
+        unknown("add_llm_s500_sync"),
+        unknown("reconcile_failed_500"),
+        unknown("sync_timeout_504"),
+        unknown("runtime_usage_conflict_502"),
+        ("quota_denied_402", true, Err(ErrorKind::QuotaExceeded)),
+        ("list_bad_key", true, Err(ErrorKind::Unauthenticated)),
+        ("list_missing_key", true, Err(ErrorKind::Unauthenticated)),
+        ("list_suspended_key", true, Err(ErrorKind::Unauthenticated)),
+        ("chain_add_pinned", true, Err(ErrorKind::InvalidArgument)),
+        ("add_empty_messages", true, Err(ErrorKind::InvalidArgument)),
+        ("tenant_db_down_503", true, Err(ErrorKind::Unavailable)),
+        ("schema_incompatible_409", true, Err(ErrorKind::Unavailable)),
+        ("cluster_quota_429", true, Err(ErrorKind::QuotaExceeded)),
+        ("rate_limited", true, Err(ErrorKind::RateLimited)),
+    ] {
+        let pair = by_name(&pairs, name);
+        let (server, memory) = replaying(&[&pair], sync).await;
+        let added =
+            memory.add(&run_of("t1"), &scope(), &user("I live in Lisbon."), AddOptions::default()).await;
+        match (added, expected) {
+            (Ok(outcome), Ok(status)) => assert_eq!(outcome.status, status, "{name}"),
+            (Err(error), Err(kind)) => assert_eq!(error.kind(), kind, "{name}"),
+            (added, expected) => panic!("{name}: {added:?} where {expected:?} was due"),
+        }
+        let (sent, answered_429) = (asked(&server, 0), answer_of(&pair).0 == 429);
+        assert!(answered_429 || server.count() == 1, "{name}");
+        let body = sent.body.unwrap();
+        assert_eq!(body["agent_id"], agent_id(&scope()));
+        assert_eq!(body["sync"], sync);
+        assert_eq!(body["messages"], json!([{ "role": "user", "content": "I live in Lisbon." }]));
+        assert!(body["session_id"].as_str().unwrap().len() <= 100);
+        if name.starts_with("add_messages") {
+            is_sent_as(&server, 0, &pair);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_sent_and_understood() {
+    let Some(pairs) = recorded("mem9") else { return };
+    let pair = by_name(&pairs, "recall_q_agent_insight");
+    let (server, memory) = replaying(&[&pair], true).await;
+    let found = memory.recall(&run_of("t1"), &scope(), RecallQuery::new("green tea")).await.unwrap();
+    is_sent_as(&server, 0, &pair);
+    let sent = asked(&server, 0);
+    for (name, value) in [("q", "green tea"), ("memory_type", "insight"), ("limit", "10")] {
+        assert_eq!(sent.parameter(name), Some(value));
+    }
+    assert_eq!(sent.parameter("agent_id"), Some(agent_id(&scope()).as_str()));
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].memory.as_str(), found[0].score_kind), ("I love green tea", ScoreKind::Similarity));
+    assert!((found[0].score.unwrap() - 0.97).abs() < 1e-9);
+    assert_eq!(found[0].created_at.unwrap().to_string(), "2026-11-21T20:26:24.965Z");
+
+    // A session does not keep tenants apart, and an answer like this is not used.
+    let (_server, memory) = replaying(&[&by_name(&pairs, "recall_q_session_t1")], true).await;
+    let leaked = memory.recall(&run_of("t1"), &scope(), RecallQuery::new("green tea")).await;
+    assert_eq!(leaked.unwrap_err().kind(), ErrorKind::Corrupt);
+
+    let (_server, memory) = replaying(&[&by_name(&pairs, "recall_q_nomatch")], true).await;
+    assert_eq!(memory.recall(&run_of("t1"), &scope(), RecallQuery::new("x")).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_listing_is_sent_and_understood() {
+    let Some(pairs) = recorded("mem9") else { return };
+    let pair = by_name(&pairs, "list_offset");
+    let (server, memory) = replaying(&[&pair], true).await;
+    let mut query = FactsQuery::default();
+    query.limit = 2;
+    let page = memory.facts(&run_of("t1"), &scope(), query).await.unwrap();
+    is_sent_as(&server, 0, &pair);
+    assert_eq!(page.facts.len(), 2);
+    assert!(page.next.is_some(), "twelve in all");
+    let (_server, memory) = replaying(&[&by_name(&pairs, "list_offset_far")], true).await;
+    let page = memory.facts(&run_of("t1"), &scope(), FactsQuery::default()).await.unwrap();
+    assert_eq!((page.facts.len(), page.next), (0, None));
+    let (_server, memory) = replaying(&[&by_name(&pairs, "list_header_agent_by_header_only")], true).await;
+    let leaked = memory.facts(&run_of("t1"), &scope(), FactsQuery::default()).await;
+    assert_eq!(leaked.unwrap_err().kind(), ErrorKind::Corrupt, "a header does not filter");
+}
+
+#[tokio::test]
+async fn forgetting_is_sent_and_understood() {
+    let Some(pairs) = recorded("mem9") else { return };
+    let pair = |name| by_name(&pairs, name);
+    let own = FactId::new("0d39b9d9-1796-4ff6-98a7-5103031b4e13").unwrap();
+    let ids = || Forget::Ids(vec![own.clone()]);
+    let (get, delete) = (pair("get_one"), pair("delete_one"));
+    let (server, memory) = replaying(&[&get, &delete], true).await;
+    assert_eq!(memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().forgotten, Some(1));
+    is_sent_as(&server, 0, &get);
+    is_sent_as(&server, 1, &delete);
+
+    for gone in ["get_deleted", "get_from_other_space"] {
+        let (server, memory) = replaying(&[&pair(gone)], true).await;
+        assert_eq!(
+            memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().not_found,
+            std::slice::from_ref(&own),
+            "{gone}"
+        );
+        assert_eq!(server.count(), 1);
+    }
+    let mut foreign = pair("get_other_agent_same_space");
+    foreign["response"]["body"]["id"] = json!(own.as_str());
+    let (server, memory) = replaying(&[&foreign], true).await;
+    assert_eq!(
+        memory.forget(&run_of("t1"), &scope(), ids()).await.unwrap().not_found,
+        std::slice::from_ref(&own)
+    );
+    assert_eq!(server.count(), 1);
+
+    let (listed, deleted, none) = (pair("list_agent_after_async"), pair("batch_delete"), pair("list_empty"));
+    let (server, memory) = replaying(&[&listed, &deleted, &none, &none], true).await;
+    assert_eq!(memory.forget(&run_of("t1"), &scope(), Forget::All).await.unwrap().forgotten, Some(1));
+    is_sent_as(&server, 1, &deleted);
+    assert_eq!(asked(&server, 1).body.unwrap()["ids"].as_array().unwrap().len(), 2);
+    assert_eq!(asked(&server, 3).parameter("state"), Some("archived"));
+}
+
+#[tokio::test]
+async fn health_is_asked_for() {
+    let Some(pairs) = recorded("mem9") else { return };
+    let alive = by_name(&pairs, "healthz");
+    for (name, status) in [
+        ("status_active", HealthStatus::Ok),
+        ("status_suspended", HealthStatus::Down),
+        ("status_missing_key", HealthStatus::Down),
+        ("status_unknown_key", HealthStatus::Down),
+        ("rate_limited_healthz", HealthStatus::Down),
+    ] {
+        let pair = by_name(&pairs, name);
+        let (server, memory) = replaying(&[&alive, &pair], true).await;
+        assert_eq!(memory.health().await.unwrap().status, status, "{name}");
+        is_sent_as(&server, 0, &alive);
+        if name.starts_with("status_") {
+            assert_eq!(asked(&server, 1).path, ["v1alpha2", "status"]);
+        }
+    }
+}

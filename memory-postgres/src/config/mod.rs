@@ -1,0 +1,377 @@
+//! How a database is opened.
+
+pub(crate) mod ranges;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use memory_core::limits::DEFAULT_MAX_VALUE_BYTES;
+use memory_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::connect::{self, Address};
+
+use self::ranges::{check_schema_name, in_range};
+
+/// Whether statements are prepared once for each connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prepared {
+    /// Yes: the server plans a statement once. Needs a connection to the server, or a pooler in session mode.
+    #[default]
+    On,
+    /// No, and nothing else relies on the state of a session: for poolers in transaction mode.
+    Off,
+}
+
+/// Options of [`PostgresProvider`](crate::PostgresProvider). Every one has a default but the URL; unknown names are
+/// refused. `Debug` leaves the URL out.
+///
+/// ```
+/// use memory_postgres::{PostgresConfig, Prepared};
+/// let config = PostgresConfig::new("postgres://app@db1,db2/memory?sslmode=verify-full").with_prepared(Prepared::Off);
+/// config.check()?;
+/// assert!(!format!("{config:?}").contains("app@"));
+/// # Ok::<(), memory_core::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PostgresConfig {
+    /// Where the database is, as libpq writes it: `postgres://user@host1:5432,host2/database?sslmode=verify-full`.
+    pub url: String,
+    /// The variable of the environment that holds the password, where the URL has none. Default: `PGPASSWORD`.
+    pub password_env: Option<String>,
+    /// The schema of the tables: 1 to 63 of a-z, 0-9 and `_`, not beginning with a digit or `pg_`. Default: `memory`.
+    pub schema: String,
+    /// Whether statements are prepared. Default: `on`.
+    pub prepared: Prepared,
+    /// Whether opening creates and updates the tables. Where not, `memory postgres provision` does. Default: true.
+    pub migrate: bool,
+    /// Connections for writes and for what takes its time: 1 to 1,000. Default 16.
+    pub pool_size: usize,
+    /// Connections that short reads share, each serving many of them at once: 1 to 64. Default 4; made as they are needed.
+    pub readers: usize,
+    /// How long one attempt to reach one host may take, in milliseconds: 1 to 600,000. Default 5,000.
+    pub connect_timeout_ms: u64,
+    /// How long an operation waits for a connection, failing over included, in milliseconds: 1 to 600,000. Default
+    /// 10,000.
+    pub wait_timeout_ms: u64,
+    /// How long one statement may take, in milliseconds: 1 to 3,600,000. Default 30,000.
+    pub statement_timeout_ms: u64,
+    /// How long a connection is silent before the network is probed, in milliseconds: 1,000 to 7,200,000. Default
+    /// 30,000.
+    pub keepalive_ms: u64,
+    /// Longest value, in bytes of JSON text: 1 to 64 MiB. Default 1 MiB.
+    pub max_value_bytes: usize,
+    /// What relative paths of the URL (`sslrootcert`, `passfile`, …) are relative to; `None`: the working directory.
+    #[serde(skip)]
+    pub base_dir: Option<PathBuf>,
+    /// The database for agents' SQL; without it the provider serves no SQL. Default: none.
+    pub sql: Option<crate::sql::SqlConfig>,
+    /// From how many vectors of one model on a scope gets an index of its own: at least 1,000. Default 50,000.
+    pub index_vectors_from: usize,
+    /// Uses of a scope closer together than this are one, in milliseconds: 1 to 360,000. What is stored of the last use is
+    /// less than ten times this behind. The same in every process of a database. Default 60,000.
+    pub use_granularity_ms: u64,
+    /// How long writes to the scope of a run that has ended are refused, in milliseconds: 0 (not at all) to 30 days. Default
+    /// one day.
+    pub run_fence_ms: u64,
+}
+
+impl Default for PostgresConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            password_env: Some("PGPASSWORD".to_owned()),
+            schema: "memory".to_owned(),
+            prepared: Prepared::On,
+            migrate: true,
+            pool_size: 16,
+            readers: 4,
+            connect_timeout_ms: 5_000,
+            wait_timeout_ms: 10_000,
+            statement_timeout_ms: 30_000,
+            keepalive_ms: 30_000,
+            max_value_bytes: DEFAULT_MAX_VALUE_BYTES,
+            base_dir: None,
+            sql: None,
+            index_vectors_from: 50_000,
+            use_granularity_ms: 60_000,
+            run_fence_ms: 86_400_000,
+        }
+    }
+}
+
+impl fmt::Debug for PostgresConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresConfig")
+            .field("url", &format_args!("…"))
+            .field("schema", &self.schema)
+            .field("prepared", &self.prepared)
+            .field("migrate", &self.migrate)
+            .field("pool_size", &self.pool_size)
+            .field("readers", &self.readers)
+            .field("connect_timeout_ms", &self.connect_timeout_ms)
+            .field("wait_timeout_ms", &self.wait_timeout_ms)
+            .field("statement_timeout_ms", &self.statement_timeout_ms)
+            .field("keepalive_ms", &self.keepalive_ms)
+            .field("max_value_bytes", &self.max_value_bytes)
+            .field("sql", &self.sql)
+            .field("index_vectors_from", &self.index_vectors_from)
+            .field("use_granularity_ms", &self.use_granularity_ms)
+            .field("run_fence_ms", &self.run_fence_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresConfig {
+    /// The defaults, with this URL.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), ..Self::default() }
+    }
+
+    /// Reads a URL whose parameters are those of libpq and the names of these options, as in
+    /// `postgres://app@db/memory?sslmode=verify-full&pool_size=32`; `NAME.OPTION` is an option of the section NAME.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL that cannot be read, or for a parameter that is unknown, unfit or given twice, naming
+    /// it. Values are not quoted where they may be secret.
+    pub fn from_url(url: &str) -> Result<Self> {
+        Self::from_url_in(url, None)
+    }
+
+    /// As [`from_url`](Self::from_url), with relative paths relative to a folder.
+    ///
+    /// # Errors
+    /// As [`from_url`](Self::from_url).
+    pub fn from_url_in(url: &str, base_dir: Option<&Path>) -> Result<Self> {
+        let (place, query) = connect::split_query(url);
+        let mut kept = String::from(place);
+        let mut fields = Map::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                Error::invalid("a parameter of the postgres URL has no `=`; write `?name=value&name=value`")
+            })?;
+            if !seen.insert(name) {
+                return Err(Error::invalid("a parameter of the postgres URL is there twice; keep one"));
+            }
+            if connect::is_connection_parameter(name) {
+                kept.push(if kept.len() == place.len() { '?' } else { '&' });
+                kept.push_str(pair);
+                continue;
+            }
+            let value = connect::percent_decoded(value)
+                .ok_or_else(|| Error::invalid("a parameter of the postgres URL has a broken escape"))?;
+            let mut alone = Map::new();
+            insert(&mut alone, name, &value)?;
+            // By itself first, so that the refusal names it.
+            serde_json::from_value::<Self>(Value::Object(alone)).map_err(|error| {
+                Error::invalid(format!("a parameter of the postgres URL is not accepted: {error}"))
+            })?;
+            insert(&mut fields, name, &value)?;
+        }
+        fields.insert("url".to_owned(), Value::String(kept));
+        let mut config: Self = serde_json::from_value(Value::Object(fields)).map_err(|error| {
+            Error::invalid("the parameters of the postgres URL are not accepted").with_source(error)
+        })?;
+        config.base_dir = base_dir.map(Path::to_path_buf);
+        config.check().map(|()| config)
+    }
+
+    /// Sets the schema of the tables.
+    #[must_use]
+    pub fn with_schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// Sets whether statements are prepared.
+    #[must_use]
+    pub fn with_prepared(mut self, prepared: Prepared) -> Self {
+        self.prepared = prepared;
+        self
+    }
+
+    /// Sets whether opening creates and updates the tables.
+    #[must_use]
+    pub fn with_migrate(mut self, migrate: bool) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// Sets the connections for writes.
+    #[must_use]
+    pub fn with_pool_size(mut self, connections: usize) -> Self {
+        self.pool_size = connections;
+        self
+    }
+
+    /// Sets how long an operation waits for a connection.
+    #[must_use]
+    pub fn with_wait_timeout(mut self, timeout: Duration) -> Self {
+        self.wait_timeout_ms = millis(timeout);
+        self
+    }
+
+    /// Sets how long one statement may take.
+    #[must_use]
+    pub fn with_statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout_ms = millis(timeout);
+        self
+    }
+
+    /// Sets the longest value.
+    #[must_use]
+    pub fn with_max_value_bytes(mut self, bytes: usize) -> Self {
+        self.max_value_bytes = bytes;
+        self
+    }
+
+    /// Sets within what time uses of a scope are one.
+    #[must_use]
+    pub fn with_use_granularity(mut self, granularity: Duration) -> Self {
+        self.use_granularity_ms = millis(granularity);
+        self
+    }
+
+    /// Sets how long writes to the scope of a run that has ended are refused.
+    #[must_use]
+    pub fn with_run_fence(mut self, fence: Duration) -> Self {
+        self.run_fence_ms = millis(fence);
+        self
+    }
+
+    /// Serves agents' SQL from this database.
+    #[must_use]
+    pub fn with_sql(mut self, sql: crate::sql::SqlConfig) -> Self {
+        self.sql = Some(sql);
+        self
+    }
+
+    /// Checks the ranges of the fields and the URL.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming the field and its range; the URL is never quoted.
+    pub fn check(&self) -> Result<()> {
+        check_schema_name("schema", &self.schema)?;
+        in_range("pool_size", self.pool_size as u64, 1, 1_000)?;
+        in_range("readers", self.readers as u64, 1, 64)?;
+        in_range("connect_timeout_ms", self.connect_timeout_ms, 1, 600_000)?;
+        in_range("wait_timeout_ms", self.wait_timeout_ms, 1, 600_000)?;
+        in_range("statement_timeout_ms", self.statement_timeout_ms, 1, 3_600_000)?;
+        in_range("keepalive_ms", self.keepalive_ms, 1_000, 7_200_000)?;
+        in_range("index_vectors_from", self.index_vectors_from as u64, 1_000, u64::MAX)?;
+        in_range("use_granularity_ms", self.use_granularity_ms, 1, 360_000)?;
+        in_range("run_fence_ms", self.run_fence_ms, 0, 30 * 86_400_000)?;
+        in_range("max_value_bytes", self.max_value_bytes as u64, 1, 64 << 20)?;
+        if let Some(sql) = &self.sql {
+            sql.check()?;
+        }
+        self.address().map(drop)
+    }
+
+    /// Where the database is and how it is reached.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL that cannot be read.
+    pub(crate) fn address(&self) -> Result<Address> {
+        Address::parse(&self.url, self.password_env.as_deref(), self.base_dir.as_deref())
+    }
+
+    pub(crate) fn wait_timeout(&self) -> Duration {
+        Duration::from_millis(self.wait_timeout_ms)
+    }
+
+    pub(crate) fn statement_timeout(&self) -> Duration {
+        Duration::from_millis(self.statement_timeout_ms)
+    }
+}
+
+/// Puts an option where its name says.
+fn insert(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
+    let value = match text {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
+    };
+    match name.split_once('.') {
+        Some((section, inner)) => {
+            let section = fields.entry(section).or_insert_with(|| Value::Object(Map::new()));
+            match section.as_object_mut() {
+                Some(section) => insert(section, inner, text)?,
+                None => {
+                    return Err(Error::invalid(
+                        "a group of parameters of the postgres URL is given as one; write `GROUP.NAME=value`",
+                    ));
+                }
+            }
+        }
+        None => drop(fields.insert(name.to_owned(), value)),
+    }
+    Ok(())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local() -> PostgresConfig {
+        PostgresConfig::new("postgres://app:hunter2@localhost/memory")
+    }
+
+    #[test]
+    fn the_defaults_are_in_range_and_unknown_fields_are_refused() {
+        local().check().unwrap();
+        let config: PostgresConfig = serde_json::from_str(r#"{"prepared":"off"}"#).unwrap();
+        assert_eq!(config.prepared, Prepared::Off);
+        assert!(serde_json::from_str::<PostgresConfig>(r#"{"preparde":"off"}"#).is_err());
+    }
+
+    #[test]
+    fn a_field_out_of_range_is_named_and_a_schema_is_a_plain_name() {
+        let config = PostgresConfig { readers: 0, ..local() };
+        assert!(config.check().unwrap_err().message().contains("readers"));
+        for bad in ["", "Memory", "a\"b", "pg_memory", "1a", "a b", &"x".repeat(64)] {
+            assert!(local().with_schema(bad).check().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_url_carries_options_beside_what_libpq_knows() {
+        let config = PostgresConfig::from_url(
+            "postgres://app:p%3Fw?x@db1,db2:6/memory?sslmode=require&pool_size=3&prepared=off&migrate=false&application_name=a",
+        )
+        .unwrap();
+        assert_eq!((config.pool_size, config.prepared, config.migrate), (3, Prepared::Off, false));
+        assert_eq!(config.url, "postgres://app:p%3Fw?x@db1,db2:6/memory?sslmode=require&application_name=a");
+        for (bad, named) in [
+            ("postgres://app:hunter2@db/m?pool_sise=3", "pool_sise"),
+            ("postgres://app:hunter2@db/m?pool_size=hunter2x", "pool_size"),
+            ("postgres://app:hunter2@db/m?pool_size=0", "pool_size"),
+            ("postgres://app:hunter2@db/m?pool_size=1&pool_size=2", "twice"),
+            ("postgres://app:hunter2@db/m?prepared=maybe", "prepared"),
+            ("postgres://app:hunter2@db/m?base_dir=x", "base_dir"),
+        ] {
+            let error = PostgresConfig::from_url(bad).unwrap_err();
+            assert!(!format!("{error:?}").contains("hunter2@"), "{error:?}");
+            assert!(
+                error.message().contains(named) || named == "prepared" || named == "pool_size",
+                "{bad}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_url() {
+        assert!(!format!("{:?}", local()).contains("hunter2"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Reclaiming what has expired or was dropped: in small steps, each a transaction of its own.
+
+use memory_core::Result;
+use tokio_postgres::types::Type;
+
+use crate::error::Effect;
+use crate::store::Store;
+use crate::store::columns::column;
+use crate::store::parameters::Value;
+
+/// Rows of one step.
+const STEP: i32 = 500;
+
+/// Reclaims entries that have expired and scopes that were dropped. Returns how many entries had expired.
+pub(crate) async fn sweep(store: &Store) -> Result<u64> {
+    let mut removed = 0;
+    loop {
+        let row = store.write(&store.statements.sweep_garbage, &[(&STEP, Type::INT4)]).await?;
+        if column::<i32>(&row, 0, "count")? == 0 {
+            break;
+        }
+    }
+    loop {
+        let (now, limit) = (store.time.parameter(), i64::from(STEP) * 4);
+        let values: [Value<'_>; 2] = [(&now, Type::INT8), (&limit, Type::INT8)];
+        let connection = store.connections.take().await?;
+        let spaces = connection.query(&store.statements.expired_spaces, &values, Effect::None).await?;
+        drop(connection);
+        let mut step = 0;
+        for row in &spaces {
+            let (tenant, space): (&str, i64) = (column(row, 0, "scope")?, column(row, 1, "scope")?);
+            let values: [Value<'_>; 4] =
+                [(&tenant, Type::TEXT), (&space, Type::INT8), (&now, Type::INT8), (&STEP, Type::INT4)];
+            let row = store.write(&store.statements.sweep_space, &values).await?;
+            step += u64::try_from(column::<i32>(&row, 0, "count")?).unwrap_or_default();
+        }
+        removed += step;
+        // What remains is locked, or belongs to scopes that were dropped meanwhile.
+        if step == 0 {
+            return Ok(removed);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What the doctor found.
+
+use memory_core::Error;
+use serde::Serialize;
+
+use crate::sql::Exposure;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// It works; something could be better, or is worth knowing.
+    Warning,
+    /// It does not work, or not as promised.
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What was looked at, in a word that does not change.
+    pub check: &'static str,
+    /// How bad it is.
+    pub status: Status,
+    /// What was found, and what to do.
+    pub message: String,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// In the order of looking.
+    pub findings: Vec<Finding>,
+    /// What roles of scopes can read of each other in the database for agents' SQL, past the validator, since the server
+    /// does not let its administrator hide it. Empty: nothing, or no SQL is configured.
+    pub exposures: Vec<Exposure>,
+}
+
+impl Report {
+    /// The worst there is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
+    }
+
+    pub(super) fn say(&mut self, check: &'static str, status: Status, message: impl Into<String>) {
+        self.findings.push(Finding { check, status, message: message.into() });
+    }
+
+    /// `good`, or how bad it is otherwise and what to do.
+    pub(super) fn expect(
+        &mut self,
+        check: &'static str,
+        holds: bool,
+        good: impl Into<String>,
+        bad: (Status, String),
+    ) {
+        if holds {
+            self.say(check, Status::Ok, good);
+        } else {
+            self.say(check, bad.0, bad.1);
+        }
+    }
+}
+
+pub(super) fn why(error: &Error) -> String {
+    // The cause names a SQLSTATE, a host's refusal, or what TLS found; none of them is secret.
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

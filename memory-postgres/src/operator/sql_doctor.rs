@@ -1,0 +1,92 @@
+//! The database for agents' SQL, as the doctor sees it.
+
+use std::path::Path;
+
+use crate::connect::Connections;
+use crate::operator::report::{Report, Status, why};
+use crate::sql::{self, SqlConfig};
+
+/// Looks at the database, the key and the administrator's role; changes nothing.
+pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &mut Report) {
+    match config.key(base_dir) {
+        Ok(_) => {
+            report.say(
+                "sql_key",
+                Status::Ok,
+                "the key of which passwords of scopes' roles are made is there",
+            );
+        }
+        Err(error) => report.say("sql_key", Status::Problem, why(&error)),
+    }
+    let connections =
+        match sql::administrator(config, base_dir).and_then(|of_admin| Connections::new(&of_admin)) {
+            Ok(connections) => connections,
+            Err(error) => return report.say("sql_connection", Status::Problem, why(&error)),
+        };
+    let looked = sql::look(&connections).await;
+    connections.close();
+    let found = match looked {
+        Ok(found) => found,
+        Err(error) => return report.say("sql_connection", Status::Problem, why(&error)),
+    };
+    report.expect(
+        "sql_user",
+        found.makes_roles && found.makes_schemas,
+        if found.is_superuser { "the administrator is a superuser: everything is closed" } else { "the administrator makes roles and schemas" },
+        (
+            Status::Problem,
+            "the administrator of agents' SQL needs CREATEROLE and CREATE on its database; grant them, or name another".to_owned(),
+        ),
+    );
+    report.expect(
+        "sql_setup",
+        found.is_ready,
+        "the database for agents' SQL is set up by this version",
+        (
+            Status::Warning,
+            "the database for agents' SQL is not set up by this version yet; opening the memory does it, or `memory postgres \
+             provision --apply`"
+                .to_owned(),
+        ),
+    );
+    report.expect(
+        "sql_pgvector",
+        found.has_vector,
+        "agents have vectors",
+        (
+            Status::Warning,
+            "the database for agents' SQL has no pgvector: no vectors in agents' tables".to_owned(),
+        ),
+    );
+    report.expect(
+        "sql_prepared",
+        found.prepared_transactions == 0,
+        "the server prepares no transactions",
+        (
+            Status::Warning,
+            format!(
+                "max_prepared_transactions is {}: a transaction that is left prepared outlives its connection and holds its \
+                 scope until somebody ends it, and only the validator keeps agents from PREPARE TRANSACTION; set it to 0 where \
+                 nobody else needs it",
+                found.prepared_transactions
+            ),
+        ),
+    );
+    // Before it is set up everything is open.
+    if !found.is_ready {
+        return;
+    }
+    if found.exposures.is_empty() {
+        report.say(
+            "sql_names",
+            Status::Ok,
+            "no scope's role reads a name of another scope from the catalogs",
+        );
+    }
+    for exposure in &found.exposures {
+        let message =
+            format!("{} shows {}; only the validator keeps agents from it", exposure.object, exposure.shows);
+        report.say("sql_names", Status::Warning, message);
+    }
+    report.exposures = found.exposures;
+}

@@ -1,0 +1,327 @@
+//! The provider: opening, closing, capabilities, health.
+
+mod backend;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_core::{
+    Backend, Capabilities, Clock, DriftPolicy, Embedder, EmbeddingOwner, EraseTarget, Erased, Error,
+    ErrorKind, EvictOutcome, Health, HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId,
+    ScopeKind, ScopeUsesPage, ScopeUsesQuery, SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone,
+    TombstoneId, TombstonesOf,
+};
+use tokio::task::AbortHandle;
+
+use crate::config::PostgresConfig;
+use crate::error::Effect;
+use crate::kv::{access, expiry, read};
+use crate::lifecycle::snapshot::SharedSnapshot;
+use crate::lifecycle::{background, erase, eviction, tombstones, uses};
+use crate::sql::{Engine, Exposure};
+use crate::store::{Store, Time};
+use crate::vector::embed::Timed;
+use crate::vector::index;
+
+/// How long an embedder may take for one call.
+const EMBED_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Memory in a PostgreSQL database, which any number of processes may share.
+#[derive(Debug)]
+pub struct PostgresProvider {
+    pub(crate) store: Arc<Store>,
+    pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    /// `None`: no database for agents' SQL is configured.
+    pub(crate) sql: Option<Arc<Engine>>,
+    /// Whether other processes serve agents' SQL beside these entries while this one does not: it knows nothing of
+    /// their databases, so it evicts nothing.
+    beside_sql: bool,
+    background: AbortHandle,
+}
+
+impl PostgresProvider {
+    /// Connects to the database and creates or updates its tables, where the configuration lets it. Time is the
+    /// server's.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a configuration out of range; `unavailable`, `unauthenticated`, `forbidden`, `not_found` as
+    /// the server answers; `corrupt` for tables of a newer version, which are not touched.
+    pub async fn open(config: PostgresConfig) -> Result<Self> {
+        Self::over(config, Time::Server).await
+    }
+
+    /// As [`open`](Self::open), with a clock that replaces the server's in every decision. Replicas of one database
+    /// should not differ in their clocks: this is for tests and for simulations.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with_clock(config: PostgresConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        Self::over(config, Time::Given(clock)).await
+    }
+
+    async fn over(config: PostgresConfig, time: Time) -> Result<Self> {
+        let (sql, base_dir) = (config.sql.clone(), config.base_dir.clone());
+        let store = Store::open(config, time).await?;
+        let sql = match sql {
+            Some(sql) => match Engine::open(sql, base_dir.as_deref(), Some(Arc::clone(&store))).await {
+                Ok(engine) => Some(engine),
+                Err(error) => {
+                    store.connections.close();
+                    return Err(error);
+                }
+            },
+            None => None,
+        };
+        let beside_sql = match eviction::note_sql(&store, sql.is_some()).await {
+            Ok(noted) => noted && sql.is_none(),
+            Err(error) => {
+                sql.iter().for_each(|engine| engine.close());
+                store.connections.close();
+                return Err(error);
+            }
+        };
+        let background = tokio::spawn(background::run(Arc::downgrade(&store))).abort_handle();
+        Ok(Self { store, embedder: None, sql, beside_sql, background })
+    }
+
+    /// What roles of scopes can read of each other where only the validator stops them, since the server does not let
+    /// the administrator of agents' SQL hide it. Empty where there is nothing of the kind, or no SQL is served.
+    #[must_use]
+    pub fn sql_exposures(&self) -> &[Exposure] {
+        self.sql.as_ref().map_or(&[], |engine| engine.exposures())
+    }
+
+    /// Refuses an operation on both facets of scopes where this process does not know one of them.
+    fn knows_all(&self, operation: &str) -> Result<()> {
+        if !self.beside_sql {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "`{operation}` reaches agents' SQL too, which others serve beside these entries and this process is not \
+                 configured with: set `sql.url` as they do; where that database is gone for good, have the owner of the \
+                 tables set `sql_since` of `uses_since` to NULL, and open the store again"
+            ),
+        )
+        .with_detail("operation", operation)
+        .with_detail("provider", "postgres"))
+    }
+
+    /// Embeds what is written from now on, and searches by meaning, where the server has pgvector. Call it right after
+    /// opening.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(Arc::new(Timed::new(embedder, EMBED_TIMEOUT)));
+        self
+    }
+
+    /// Reclaims the space of expired entries and dropped scopes. Nothing that can be read changes. Returns how many
+    /// entries had expired.
+    ///
+    /// # Errors
+    /// `unavailable`; what was reclaimed before stays so.
+    pub async fn sweep(&self) -> Result<u64> {
+        expiry::sweep(&self.store).await
+    }
+
+    /// Builds the vector indexes that pay by now, as the background task otherwise does, and removes those of scopes
+    /// that are gone. Returns how many were built.
+    ///
+    /// # Errors
+    /// `forbidden` where the database user does not own the table; `unavailable`. What was made stays.
+    pub async fn index_vectors(&self) -> Result<u64> {
+        index::maintain(&self.store).await
+    }
+
+    /// Writes the access counts that are held in memory.
+    ///
+    /// # Errors
+    /// `unavailable`; the counts stay held.
+    pub async fn flush(&self) -> Result<()> {
+        access::flush(&self.store).await.and(uses::flush(&self.store).await)
+    }
+
+    /// Writes the access counts that are held and ends the connections; every later call is `unavailable`. Closing
+    /// again succeeds.
+    ///
+    /// # Errors
+    /// `unavailable` where the access counts held could not be written; the connections are ended all the same.
+    pub async fn close(&self) -> Result<()> {
+        if let Some(engine) = &self.sql {
+            engine.close();
+        }
+        self.background.abort();
+        let is_idle = self.store.accesses.keys() == 0 && self.store.uses.is_empty();
+        let written = if is_idle { Ok(()) } else { self.flush().await };
+        self.store.connections.close();
+        written
+    }
+}
+
+impl Drop for PostgresProvider {
+    /// Writes the access counts that are held in the background, while the runtime lives; [`close`](Self::close) waits
+    /// for it.
+    fn drop(&mut self) {
+        if let Some(engine) = &self.sql {
+            engine.close();
+        }
+        self.background.abort();
+        let store = Arc::clone(&self.store);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if store.accesses.keys() > 0 => {
+                runtime.spawn(async move {
+                    let _ = access::flush(&store).await;
+                    store.connections.close();
+                });
+            }
+            _ => store.connections.close(),
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for PostgresProvider {
+    fn name(&self) -> &str {
+        "postgres"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.kv = true;
+        capabilities.lexical_search = true;
+        capabilities.stats = true;
+        capabilities.compare_and_set = true;
+        capabilities.quotas = true;
+        capabilities.atomic_import = true;
+        capabilities.tenants = true;
+        capabilities.read_snapshot = true;
+        capabilities.erase = true;
+        capabilities.eviction = !self.beside_sql;
+        capabilities.run_fence = !self.beside_sql && self.store.config.run_fence_ms > 0;
+        capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
+        if self.embedder.is_some() && self.store.vector.is_some() {
+            capabilities.vector_search = true;
+            capabilities.embedding = EmbeddingOwner::Embedder;
+        }
+        capabilities.max_value_bytes = self.store.config.max_value_bytes;
+        if let Some(engine) = &self.sql {
+            capabilities.sql = true;
+            capabilities.sql_dialect = Some(SqlDialect::Postgres);
+            capabilities.sql_transactions = true;
+            capabilities.sql_vectors = self.embedder.is_some() && engine.found.vector.is_some();
+            capabilities.shared_schemas = !engine.config.shared.is_empty();
+        }
+        capabilities
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        self.sql.is_some().then_some(self as &dyn SqlFacet)
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        Some(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        let asked = async {
+            let connection = self.store.connections.read().await?;
+            connection.query("SELECT pg_is_in_recovery()", &[], Effect::None).await
+        };
+        Ok(match asked.await {
+            Ok(_) => Health::new(HealthStatus::Ok, "the database reads"),
+            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
+        })
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
+        match &self.sql {
+            Some(engine) => engine.end_run(&scope).await,
+            None => eviction::end_run(&self.store, &scope, !self.beside_sql, None).await,
+        }
+    }
+
+    async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
+        Ok(Arc::new(SharedSnapshot::begin(&self.store).await?))
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.knows_all("scope_uses")?;
+        match &self.sql {
+            Some(engine) => engine.uses(tenant, &query).await,
+            None => uses::list(&self.store, tenant, &query).await,
+        }
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.knows_all("evict")?;
+        match &self.sql {
+            Some(engine) => engine.evict(scope, unused_since).await,
+            None => eviction::evict(&self.store, scope, unused_since, None).await,
+        }
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        self.knows_all("reclaim")?;
+        match &self.sql {
+            Some(engine) => engine.reclaim().await,
+            None => eviction::reclaim(&self.store).await,
+        }
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        if !matches!(target, EraseTarget::Key { .. }) {
+            self.knows_all("erase")?;
+        }
+        let mut erased = erase::entries(&self.store, target).await?;
+        if let Some(engine) = &self.sql {
+            match target {
+                EraseTarget::Scope(scope) => {
+                    erased.databases = u64::from(engine.drop_scope(scope).await?);
+                    erase::last_use(&self.store, scope).await?;
+                }
+                EraseTarget::Tenant(tenant) => loop {
+                    let some = engine.some_of(tenant).await?;
+                    for scope in &some {
+                        erased.databases += u64::from(engine.drop_scope(scope).await?);
+                        erase::last_use(&self.store, scope).await?;
+                    }
+                    if some.is_empty() {
+                        break;
+                    }
+                },
+                _ => {}
+            }
+        }
+        erased.remains = erase::scrub(&self.store).await?;
+        if let Some(engine) = &self.sql {
+            erased.remains.extend(engine.scrub().await);
+        }
+        Ok(erased)
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        tombstones::list(&self.store, of, after, limit).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        tombstones::bury(&self.store, tombstones).await
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        let mut tenants: BTreeSet<TenantId> =
+            read::tenants(&self.store, None, after, limit).await?.into_iter().collect();
+        if let Some(engine) = &self.sql {
+            tenants.extend(engine.tenants(after, limit).await?);
+        }
+        Ok(tenants.into_iter().take(limit).collect())
+    }
+}

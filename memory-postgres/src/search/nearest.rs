@@ -1,0 +1,303 @@
+//! The nearest entries to a query, exactly scored.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use memory_core::embed::cosine;
+use memory_core::limits::HYBRID_POOL;
+use memory_core::scope::upper_bound;
+use memory_core::{Key, Result, SearchMode};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::error::malformed;
+use crate::kv::filter::condition;
+use crate::kv::row;
+use crate::kv::row::{ENTRY_COLUMNS, StoredEntry};
+use crate::kv::terms::required;
+use crate::search::context::{Search, Searched};
+use crate::store::columns::{column, signed, unsigned};
+use crate::store::parameters::{Value, Values};
+use crate::store::statements::COLUMNS;
+use crate::vector::index::{compared, indexed};
+use crate::vector::numbers::{MAX_VECTOR, comparable};
+
+/// Candidates that are scored beyond those asked for: the engine compares with 32 bits, and its rounding may swap two
+/// entries that are almost equally near.
+const MARGIN: usize = 16;
+/// Most candidates to ask an index for.
+const MAX_BY_INDEX: usize = HYBRID_POOL;
+/// Vectors that are read at a time where the engine cannot compare them.
+const WIDE_PAGE: i64 = 64;
+
+/// Longest entry that is read together with its vector, before it is known to be a hit.
+const MAX_READ_ALONG: i32 = 16 << 10;
+
+/// An entry with its similarity.
+#[derive(Clone, Debug)]
+pub(super) struct Near {
+    pub(super) key: Key,
+    /// The version of the entry that its vector stands for.
+    pub(super) version: u64,
+    pub(super) cosine: f64,
+    pub(super) numbers: Vec<f32>,
+}
+
+impl Near {
+    /// Reads a row of key, version and numbers.
+    fn read(row: &Row, query: &[f32]) -> Result<Self> {
+        Self::read_from(row, 0, query)
+    }
+
+    /// The same, from a column on.
+    fn read_from(row: &Row, first: usize, query: &[f32]) -> Result<Self> {
+        let numbers: Vec<f32> = column(row, first + 2, "vector")?;
+        Ok(Self {
+            key: Key::new(column::<&str>(row, first, "key")?).map_err(|_| malformed("key"))?,
+            version: unsigned(row, first + 1, "version")?,
+            cosine: cosine(&numbers, query),
+            numbers,
+        })
+    }
+}
+
+impl Search<'_> {
+    /// The nearest of those that match, best first.
+    pub(super) async fn nearest(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Near>> {
+        if searched.indexed
+            && let Some(found) = self.by_index(searched, model, query, limit).await?
+        {
+            return Ok(found);
+        }
+        let mut found = if query.len() > MAX_VECTOR {
+            self.by_reading(searched, model, query, limit).await?
+        } else {
+            self.by_comparing(searched, model, query, limit).await?
+        };
+        self.order(&mut found, limit);
+        Ok(found)
+    }
+
+    fn order(&self, found: &mut Vec<Near>, limit: usize) {
+        // All entries that point away have the same score.
+        let value = |near: &Near| match self.query.mode {
+            SearchMode::Vector => near.cosine.clamp(0.0, 1.0),
+            _ => near.cosine,
+        };
+        let best_first = |a: &Near, b: &Near| -> Ordering {
+            value(b).total_cmp(&value(a)).then_with(|| a.key.cmp(&b.key))
+        };
+        found.sort_unstable_by(best_first);
+        found.truncate(limit);
+    }
+
+    /// The nearest by the scope's index. `None` where the index may have missed some, or does not pay.
+    async fn by_index(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Option<Vec<Near>>> {
+        // Such a filter matches few entries, which are found by its terms.
+        let selected = |filter| !required(&self.target.digest, filter).is_empty();
+        if self.query.filter.as_ref().is_some_and(selected) || limit > MAX_BY_INDEX {
+            return Ok(None);
+        }
+        let dimensions = i32::try_from(query.len()).unwrap_or(i32::MAX);
+        let mut values = Values::default();
+        let now = searched.now.as_millis().to_string();
+        let candidates = self.candidates(searched, model, &now, &mut values);
+        let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
+        let wanted = limit + MARGIN;
+        let (expression, _) = indexed(dimensions);
+        let expression = expression.replace("embedding", "v.embedding");
+        // Space and model are written into the text as the index has them: with parameters the planner would not use
+        // it.
+        let sql = self.store.named(&format!(
+            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+             AND v.space = {} AND v.model = {model} AND v.embedding IS NOT NULL \
+             ORDER BY {expression} OPERATOR(@vector@.<=>) {direction}::@vector@.vector::{} LIMIT {wanted}",
+            searched.space,
+            compared(dimensions)
+        ));
+        let breadth = (wanted * 4).clamp(200, 1_000);
+        // The planner underestimates what comparing vectors costs. With a filter it may know a better plan.
+        let sort = if self.query.filter.is_none() { "off" } else { "on" };
+        let settings = format!(
+            "SET LOCAL hnsw.ef_search = {breadth}; SET LOCAL hnsw.iterative_scan = 'strict_order'; \
+             SET LOCAL hnsw.max_scan_tuples = 40000; SET LOCAL enable_sort = {sort}"
+        );
+        let parameters = values.parameters();
+        let ((), rows) =
+            tokio::try_join!(self.reading.set(&settings), self.reading.query_once(&sql, &parameters))?;
+        let mut found = rows.iter().map(|row| Near::read(row, query)).collect::<Result<Vec<_>>>()?;
+        // Among entries that point away the key decides, which a graph does not know.
+        let away = self.query.mode == SearchMode::Vector && found.iter().any(|near| near.cosine <= 0.0);
+        if found.len() < wanted || away {
+            self.reading.set("SET LOCAL enable_sort = on").await?;
+            return Ok(None);
+        }
+        self.order(&mut found, limit);
+        Ok(Some(found))
+    }
+
+    async fn by_comparing(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Near>> {
+        let mut values = Values::default();
+        let now = searched.now.as_millis().to_string();
+        let candidates = self.candidates(searched, model, &now, &mut values);
+        let (distance, wanted) = self.compared(query, limit, &mut values);
+        let sql = self.store.named(&format!(
+            "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+             ORDER BY {distance}, v.key LIMIT {wanted}"
+        ));
+        let rows = self.reading.query_once(&sql, &values.parameters()).await?;
+        rows.iter().map(|row| Near::read(row, query)).collect()
+    }
+
+    /// The distance to a vector `v`, and how many of the nearest are asked for.
+    fn compared(&self, query: &[f32], limit: usize, values: &mut Values) -> (String, String) {
+        let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
+        let wanted =
+            u64::try_from(limit.saturating_add(MARGIN).saturating_add(limit / 8)).unwrap_or(u64::MAX);
+        let distance = format!("v.embedding OPERATOR(@vector@.<=>) {direction}::@vector@.vector");
+        let distance = match self.query.mode {
+            SearchMode::Vector => format!("least({distance}, 1)"),
+            _ => distance,
+        };
+        (distance, values.int8(signed(wanted)))
+    }
+
+    /// The nearest and their entries, except long ones, in one statement that reads the scope as of then.
+    pub(super) async fn with_entries(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<(Vec<Near>, HashMap<Key, StoredEntry>)> {
+        let mut values = Values::default();
+        let now = values.int8(self.store.time.parameter());
+        let now = format!("coalesce({now}, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint)");
+        let candidates = self.candidates(searched, model, &now, &mut values);
+        let (distance, wanted) = self.compared(query, limit, &mut values);
+        let (tenant, kind) = (values.text(self.target.tenant()), values.int2(self.target.kind()));
+        let name = values.text(self.target.scope.id.as_str());
+        let (space, longest) = (values.int8(searched.space), values.int4(MAX_READ_ALONG));
+        let sql = self.store.named(&format!(
+            "SELECT {COLUMNS}, n.key, n.version, n.numbers FROM (SELECT v.key, v.version, {distance} AS distance, \
+             coalesce(v.exact, v.embedding::real[]) AS numbers FROM {candidates} \
+             AND EXISTS (SELECT FROM @schema@.scope s WHERE s.tenant = {tenant} AND s.kind = {kind} AND s.name = {name} \
+             AND s.space = {space}) ORDER BY {distance}, v.key LIMIT {wanted}) n \
+             LEFT JOIN @schema@.entry e ON e.tenant = {tenant} AND e.space = {space} AND e.key = n.key \
+             AND e.size <= {longest} ORDER BY n.distance, n.key"
+        ));
+        let rows = self.reading.query_once(&sql, &values.parameters()).await?;
+        let (mut found, mut entries) = (Vec::new(), HashMap::new());
+        for row in &rows {
+            let near = Near::read_from(row, ENTRY_COLUMNS, query)?;
+            if column::<Option<&str>>(row, 2, "key")?.is_some() {
+                entries.insert(near.key.clone(), row::read(row)?);
+            }
+            found.push(near);
+        }
+        self.order(&mut found, limit);
+        Ok((found, entries))
+    }
+
+    /// For vectors longer than pgvector takes: reads all of them, a page at a time.
+    async fn by_reading(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        limit: usize,
+    ) -> Result<Vec<Near>> {
+        let mut found = Vec::new();
+        let mut after = String::new();
+        loop {
+            let mut values = Values::default();
+            let now = searched.now.as_millis().to_string();
+            let candidates = self.candidates(searched, model, &now, &mut values);
+            let (from, page) = (values.text(after.as_str()), values.int8(WIDE_PAGE));
+            let sql = self.store.named(&format!(
+                "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
+                 AND v.key > {from} ORDER BY v.key LIMIT {page}"
+            ));
+            let rows = self.reading.query_once(&sql, &values.parameters()).await?;
+            let Some(last) = rows.last() else { return Ok(found) };
+            after = column(last, 0, "key")?;
+            for row in &rows {
+                found.push(Near::read(row, query)?);
+            }
+            self.order(&mut found, limit);
+        }
+    }
+
+    /// The FROM and WHERE of vectors `v` that may be hits.
+    fn candidates(&self, searched: &Searched, model: i32, now: &str, values: &mut Values) -> String {
+        let (tenant, space) = (values.text(self.target.tenant()), values.int8(searched.space));
+        let model = values.int4(model);
+        let mut from = String::from("@schema@.vector v");
+        let mut conditions = format!(
+            "v.tenant = {tenant} AND v.space = {space} AND v.model = {model} \
+             AND (v.expires_at IS NULL OR v.expires_at > {now})"
+        );
+        if !self.query.prefix.is_empty() {
+            conditions.push_str(&format!(" AND v.key >= {}", values.text(self.query.prefix.as_str())));
+            if let Some(upper) = upper_bound(&self.query.prefix) {
+                conditions.push_str(&format!(" AND v.key < {}", values.text(upper)));
+            }
+        }
+        if let Some(filter) = &self.query.filter {
+            from.push_str(
+                " JOIN @schema@.entry e ON e.tenant = v.tenant AND e.space = v.space AND e.key = v.key \
+                 AND e.version = v.version",
+            );
+            conditions.push_str(&format!(" AND e.tenant = {tenant} AND e.space = {space}"));
+            for group in required(&self.target.digest, filter) {
+                conditions.push_str(&format!(" AND e.marks && {}", values.int8s(group)));
+            }
+            conditions.push_str(&format!(" AND {}", condition(filter, values)));
+        }
+        format!("{from} WHERE {conditions}")
+    }
+
+    /// The vectors of these keys, where they have one of the model.
+    pub(super) async fn near_of(
+        &self,
+        searched: &Searched,
+        model: i32,
+        query: &[f32],
+        keys: &[&str],
+    ) -> Result<HashMap<String, Near>> {
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let tenant = self.target.tenant();
+        let values: [Value<'_>; 4] = [
+            (&tenant, Type::TEXT),
+            (&searched.space, Type::INT8),
+            (&model, Type::INT4),
+            (&keys, Type::TEXT_ARRAY),
+        ];
+        let rows = self.reading.query(&self.store.statements.vectors_of, &values).await?;
+        let near = rows.iter().map(|row| {
+            let near = Near::read(row, query)?;
+            Ok((near.key.as_str().to_owned(), near))
+        });
+        near.collect()
+    }
+}

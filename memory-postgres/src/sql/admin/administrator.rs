@@ -1,0 +1,226 @@
+//! The administrator's role. It creates and drops the schemas and roles of scopes, and reads the registry. It never runs an
+//! agent's statement, nor anything that an agent defined.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind, Result};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::connect::{Connections, Parameters};
+use crate::error::{Effect, state_of};
+use crate::sql::names::Key;
+use crate::store::hex::Hex;
+
+/// How often a change is tried that conflicts with others.
+const TRIES: u32 = 12;
+
+/// Rows to come.
+type Asking<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>>> + Send + 'a>>;
+
+/// Connections of the administrator's role.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) connections: Connections,
+}
+
+/// A scope to provision.
+pub(crate) struct NewScope<'a> {
+    pub(crate) hex: &'a Hex,
+    pub(crate) tenant: &'a str,
+    pub(crate) kind: i16,
+    pub(crate) id: &'a str,
+    pub(crate) settings: &'a [String],
+    pub(crate) connections: i32,
+}
+
+/// A database that waits for the decision whether it is removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(crate) token: i64,
+    pub(crate) bytes: u64,
+}
+
+/// The outcome of [`Admin::leave`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Leave {
+    /// There is no database.
+    Nothing,
+    /// Somebody writes to the database.
+    Busy,
+    Waits(Left),
+    /// It waits already, under this number.
+    Asked(i64),
+}
+
+impl Admin {
+    /// Rows of a statement that only reads.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) fn look<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Asking<'a> {
+        Box::pin(async move { self.connections.read().await?.query(sql, parameters, Effect::None).await })
+    }
+
+    /// Rows of an idempotent change. It is tried again if others are in its way, or if its outcome is unknown.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) fn change<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Asking<'a> {
+        Box::pin(self.change_now(sql, parameters))
+    }
+
+    async fn change_now(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+        let mut tries = 0;
+        loop {
+            let connection = self.connections.take().await?;
+            let error = match connection.query(sql, parameters, Effect::None).await {
+                Ok(rows) => return Ok(rows),
+                Err(error) => error,
+            };
+            drop(connection);
+            tries += 1;
+            // Others created or dropped a role, changed the same row of a catalog, or hold a lock.
+            let passes = matches!(
+                state_of(&error),
+                Some("40P01" | "40001" | "XX000" | "42710" | "23505" | "42P06" | "42704")
+            );
+            if !(passes && tries < TRIES) {
+                return Err(error);
+            }
+            tokio::time::sleep(Duration::from_millis(u64::from(tries * tries))).await;
+        }
+    }
+
+    /// The generation of a scope's database; `None`: it must be created or repaired.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) async fn find(&self, hex: &Hex) -> Result<Option<i64>> {
+        let rows = self.look("SELECT mem_sql.find($1)", &[(&hex.as_str(), Type::TEXT)]).await?;
+        Ok(rows.first().and_then(|row| row.get(0)))
+    }
+
+    /// Creates a scope's schema and role, or what is missing of them; returns the generation of its database.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) async fn provision(&self, new: &NewScope<'_>, key: &Key) -> Result<i64> {
+        // Some milliseconds of hashing.
+        let (key, role) = (key.clone(), new.hex.role());
+        let verifier = tokio::task::spawn_blocking(move || key.verifier(&role))
+            .await
+            .map_err(|error| Error::internal("a password could not be made").with_source(error))?;
+        let rows = self
+            .change(
+                "SELECT mem_sql.provision($1, $2, $3, $4, $5, $6, $7)",
+                &[
+                    (&new.hex.as_str(), Type::TEXT),
+                    (&new.tenant, Type::TEXT),
+                    (&new.kind, Type::INT2),
+                    (&new.id, Type::TEXT),
+                    (&verifier, Type::TEXT),
+                    (&new.settings, Type::TEXT_ARRAY),
+                    (&new.connections, Type::INT4),
+                ],
+            )
+            .await?;
+        rows.first()
+            .and_then(|row| row.get::<_, Option<i64>>(0))
+            .ok_or_else(|| Error::internal("a scope was made without an age"))
+    }
+
+    /// Drops a scope's role and schema; returns whether anything had been committed there. With a token, only the database
+    /// that waits under it. Writers are waited for, then terminated.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) async fn remove(&self, hex: &Hex, token: Option<i64>) -> Result<bool> {
+        let values = [(&hex.as_str() as _, Type::TEXT), (&token as _, Type::INT8)];
+        let rows = self.patiently(hex, "SELECT mem_sql.remove($1, $2)", &values).await?;
+        Ok(rows.first().and_then(|row| row.get(0)).unwrap_or_default())
+    }
+
+    /// Marks a scope's database as waiting for the decision whether it is removed. With `waits`, writers are waited for, then
+    /// terminated.
+    ///
+    /// # Errors
+    /// As the server fails.
+    pub(crate) async fn leave(&self, hex: &Hex, waits: bool) -> Result<Leave> {
+        const LEAVE: &str = "SELECT * FROM mem_sql.leave($1, $2)";
+        let values = [(&hex.as_str() as _, Type::TEXT), (&waits as _, Type::BOOL)];
+        let rows = if waits {
+            self.patiently(hex, LEAVE, &values).await?
+        } else {
+            self.change(LEAVE, &values).await?
+        };
+        let row = rows.first().ok_or_else(|| Error::internal("a function answered nothing"))?;
+        Ok(match row.get::<_, Option<i64>>(0) {
+            _ if row.get::<_, bool>(2) => Leave::Busy,
+            None => Leave::Nothing,
+            Some(token) if row.get::<_, bool>(3) => Leave::Asked(token),
+            Some(token) => {
+                let bytes = row.get::<_, Option<i64>>(1).and_then(|bytes| u64::try_from(bytes).ok());
+                Leave::Waits(Left { token, bytes: bytes.unwrap_or_default() })
+            }
+        })
+    }
+
+    /// Rows of a change that needs a scope exclusively. Its users are waited for, then terminated.
+    async fn patiently(&self, hex: &Hex, sql: &str, values: Parameters<'_>) -> Result<Vec<Row>> {
+        let role = hex.role();
+        for patience in ["2s", "5s", "10s"] {
+            let sessions: Vec<i32> = self.sessions_of(&role).await?;
+            let mut connection = self.connections.take().await?;
+            let transaction =
+                connection.transaction(tokio_postgres::IsolationLevel::ReadCommitted, false).await?;
+            let done = async {
+                transaction.batch(&format!("SET LOCAL lock_timeout = '{patience}'")).await?;
+                transaction.query(sql, values).await
+            }
+            .await;
+            match done {
+                Ok(rows) => {
+                    transaction.commit().await?;
+                    self.terminate(&sessions).await;
+                    return Ok(rows);
+                }
+                Err(error) if matches!(state_of(&error), Some("55P03" | "40P01" | "XX000" | "57014")) => {
+                    drop(transaction);
+                    drop(connection);
+                    self.terminate(&sessions).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "others used the scope's database for too long; nothing was dropped, try again",
+        ))
+    }
+
+    async fn sessions_of(&self, role: &str) -> Result<Vec<i32>> {
+        let rows = self
+            .look("SELECT pid FROM pg_stat_activity WHERE usename = $1::text", &[(&role, Type::TEXT)])
+            .await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Terminates sessions. If the server refuses, they end by themselves once they are idle.
+    pub(crate) async fn terminate(&self, sessions: &[i32]) {
+        if sessions.is_empty() {
+            return;
+        }
+        let ended = self
+            .look(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                 WHERE pid = ANY ($1) AND usename::text LIKE 'mem\\_r\\_%'",
+                &[(&sessions, Type::INT4_ARRAY)],
+            )
+            .await;
+        if let Err(error) = ended {
+            tracing::debug!(%error, "sessions of a scope could not be ended");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Errors of the server about an agent's statement. The text of an error may hold stored values, which are left out.
+
+use memory_core::{Error, ErrorKind, Retry};
+pub(crate) use memory_sql::errors::{cancelled, constraint, locked, quota_exceeded, timeout, writes};
+
+use crate::sql::protocol::exchange::Broken;
+use crate::sql::protocol::{Fault, Lost};
+
+/// The statement did not fit into the quota.
+pub(crate) const QUOTA_EXCEEDED: &str = "MM002";
+
+/// Whether the session's database is gone, or waits for the decision whether it is removed.
+pub(crate) fn is_of_another_age(error: &Error) -> bool {
+    error.details().get("sqlstate").and_then(|state| state.as_str()) == Some("MM001")
+}
+
+/// Longest message that is passed on.
+const LONGEST: usize = 300;
+
+/// An error about a statement.
+pub(crate) fn statement(fault: &Fault) -> Error {
+    let told = told(fault);
+    let state = fault.state.as_str();
+    let error = match state {
+        "57014" => timeout(),
+        "55P03" => locked(),
+        "25006" => writes(),
+        "42501" => Error::new(
+            ErrorKind::StatementRefused,
+            format!("the engine refuses this to agents: {told}; use the scope's own tables and the documented functions"),
+        )
+        .with_detail("construct", named(&told))
+        .with_detail("layer", "privileges"),
+        "53400" | "53200" => Error::new(
+            ErrorKind::TooLarge,
+            "the statement needs more memory or temporary room than one may; let it sort, group or concatenate less",
+        )
+        .with_detail("layer", "limits"),
+        "54000" | "54001" | "54011" | "54023" => {
+            Error::new(ErrorKind::TooLarge, format!("a limit of PostgreSQL is exceeded: {told}")).with_detail("layer", "limits")
+        }
+        "53100" => Error::new(
+            ErrorKind::Unavailable,
+            "the disk of the PostgreSQL server is full; nothing was written, free space and try again",
+        ),
+        "40001" | "40P01" => {
+            Error::new(ErrorKind::Conflict, "another statement was in the way; nothing was written, run it again")
+                .with_retry(Retry::Now)
+        }
+        "22021" | "22P05" => Error::invalid("a text holds a character that PostgreSQL cannot store, such as U+0000"),
+        QUOTA_EXCEEDED => Error::internal("a quota without its size"),
+        _ => match state.get(..2) {
+            Some("23") => {
+                let kind = match state {
+                    "23502" => "not_null",
+                    "23503" => "foreign_key",
+                    "23505" => "unique",
+                    "23514" => "check",
+                    "23P01" => "exclusion",
+                    _ => "constraint",
+                };
+                constraint(kind, &told)
+            }
+            Some("08" | "57" | "58") => {
+                Error::new(ErrorKind::Unavailable, "the PostgreSQL server is going down or lost the session; try again")
+                    .with_retry(Retry::Now)
+            }
+            Some("53") => {
+                Error::new(ErrorKind::Unavailable, "the PostgreSQL server lacks resources; try again with less load")
+            }
+            Some("XX") => Error::internal("PostgreSQL ended the statement with an error of its own; please report it"),
+            _ => Error::invalid(format!("PostgreSQL refuses the statement: {told}")),
+        },
+    };
+    error.with_detail("sqlstate", state.chars().take(5).collect::<String>())
+}
+
+/// The message without values. Names and pieces of the statement stay; what data exceptions quote is data.
+fn told(fault: &Fault) -> String {
+    let message = &fault.message;
+    let message = if fault.state.starts_with("22") || fault.state.starts_with("XX") {
+        match (message.find('"'), message.rfind('"')) {
+            (Some(first), Some(last)) if first < last => {
+                let (before, after) = (message.get(..first), message.get(last + 1..));
+                format!("{}\"…\"{}", before.unwrap_or_default(), after.unwrap_or_default())
+            }
+            _ => message.clone(),
+        }
+    } else {
+        message.clone()
+    };
+    message.chars().take(LONGEST).collect()
+}
+
+/// The last word of `permission denied for function pg_sleep`.
+fn named(told: &str) -> String {
+    told.rsplit(' ').next().unwrap_or_default().chars().take(64).collect()
+}
+
+/// The statement ended the transaction that it ran in.
+pub(crate) fn ends_transaction() -> Error {
+    Error::new(
+        ErrorKind::StatementRefused,
+        "the statement ended its transaction; begin, commit and roll back by calls of their own",
+    )
+    .with_detail("construct", "transaction")
+    .with_detail("layer", "transaction")
+}
+
+/// The statement would copy to or from the client.
+pub(crate) fn copies() -> Error {
+    Error::new(ErrorKind::StatementRefused, "COPY is not for agents; use INSERT and SELECT")
+        .with_detail("construct", "COPY")
+        .with_detail("layer", "protocol")
+}
+
+/// The session broke while nothing could have been written.
+pub(crate) fn lost(lost: Lost) -> Error {
+    let error = Error::new(
+        ErrorKind::Unavailable,
+        "the connection to the PostgreSQL server was lost; nothing was written, try again",
+    )
+    .with_retry(Retry::Now);
+    match lost {
+        Lost::Broken(source) => error.with_source(source),
+        Lost::Ended(state) => error.with_detail("sqlstate", state),
+        Lost::Nonsense => Error::internal("the conversation with PostgreSQL broke down; please report it"),
+    }
+}
+
+/// The session broke, or the server did not end the statement in time, while nothing could have been written.
+pub(crate) fn broken(broken: Broken) -> Error {
+    match broken {
+        Broken::Late => timeout(),
+        Broken::Lost(reason) => lost(reason),
+    }
+}
+
+/// The session broke while a commit was under way.
+pub(crate) fn outcome_unknown() -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        "the connection to the PostgreSQL server was lost before it confirmed the commit; read the rows to see whether they \
+         are there",
+    )
+    .with_retry(Retry::Never)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(state: &str, message: &str) -> Error {
+        statement(&Fault { state: state.to_owned(), message: message.to_owned(), ..Fault::default() })
+    }
+
+    #[test]
+    fn no_value_is_told() {
+        for (state, message) in [
+            ("22P02", "invalid input syntax for type integer: \"hunter2\""),
+            ("22P02", "invalid input syntax for type integer: \"a\"hunter2\"b\""),
+            ("22003", "value \"hunter2\" is out of range for type integer"),
+            ("22P02", "invalid input value for enum mood: \"hunter2\""),
+        ] {
+            let error = of(state, message);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn constraints_and_refusals_are_named() {
+        let error = of("23505", "duplicate key value violates unique constraint \"t_v_key\"");
+        assert_eq!(error.details().get("constraint").and_then(|value| value.as_str()), Some("unique"));
+        let error = of("42501", "permission denied for function pg_sleep");
+        assert_eq!(error.kind(), ErrorKind::StatementRefused);
+        assert_eq!(error.details().get("construct").and_then(|value| value.as_str()), Some("pg_sleep"));
+    }
+}

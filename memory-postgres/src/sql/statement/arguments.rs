@@ -1,0 +1,207 @@
+//! Encoding arguments, and the parameter types that are declared for them.
+//!
+//! A value is sent as text and the engine infers its type from the context, as it does for a quoted literal: nothing is
+//! lost. A type is declared only where a number would otherwise become a text.
+
+use std::sync::Arc;
+
+use memory_core::embed::check_embeddings;
+use memory_core::sql::SqlValue;
+use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
+use memory_sql::{texts_to_embed, with_embeddings};
+
+use crate::sql::protocol::Oid;
+
+const UNKNOWN: Oid = 0;
+const BOOL: Oid = 16;
+const BYTEA: Oid = 17;
+const INT8: Oid = 20;
+const INT2: Oid = 21;
+const INT4: Oid = 23;
+const TEXT: Oid = 25;
+const FLOAT8: Oid = 701;
+const VARCHAR: Oid = 1043;
+const NUMERIC: Oid = 1700;
+const JSONB: Oid = 3802;
+
+/// The arguments with each text replaced by its embedding, as pgvector writes it. One call to the embedder.
+///
+/// # Errors
+/// `vector_unsupported` without an embedder or pgvector; of the embedder.
+pub(crate) async fn embed(
+    embedder: Option<&Arc<dyn Embedder>>,
+    has_vectors: bool,
+    args: &[SqlValue],
+    role: EmbedRole,
+) -> Result<Vec<SqlValue>> {
+    let texts = texts_to_embed(args);
+    let Some(embedder) = embedder.filter(|_| has_vectors) else {
+        return Err(Error::new(
+            ErrorKind::VectorUnsupported,
+            "an argument is to be embedded, but there is no embedder, or the server lacks pgvector; pass the vector as text",
+        )
+        .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
+        .with_detail("provider", "postgres"));
+    };
+    let vectors = embedder.embed(&texts, role).await?;
+    check_embeddings(embedder.model(), texts.len(), &vectors)?;
+    with_embeddings(args, vectors, |vector| SqlValue::Text(as_text(vector)))
+}
+
+/// `[1,0.5]`: the shortest digits that give the same 32 bits.
+fn as_text(vector: &[f32]) -> String {
+    let numbers: Vec<String> = vector.iter().map(|number| format!("{number:e}")).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+/// What is sent for each argument.
+///
+/// # Errors
+/// `too_large`; `invalid_argument` for a text with U+0000.
+pub(crate) fn encode(args: &[SqlValue], longest: usize) -> Result<Vec<Option<Vec<u8>>>> {
+    args.iter()
+        .map(|arg| {
+            let bytes = match arg {
+                SqlValue::Null => return Ok(None),
+                SqlValue::Bool(true) => b"true".to_vec(),
+                SqlValue::Bool(false) => b"false".to_vec(),
+                SqlValue::Int(int) => int.to_string().into_bytes(),
+                SqlValue::Real(real) => real_text(*real).into_bytes(),
+                SqlValue::Numeric(text) | SqlValue::Text(text) => text.clone().into_bytes(),
+                SqlValue::Json(json) => json.as_str().as_bytes().to_vec(),
+                SqlValue::Blob(bytes) => {
+                    within(bytes.len(), longest)?;
+                    return Ok(Some(hex(bytes)));
+                }
+                _ => return Err(Error::internal("an argument that was to be embedded was not")),
+            };
+            within(bytes.len(), longest)?;
+            if bytes.contains(&0) {
+                return Err(Error::invalid("a text argument holds U+0000, which PostgreSQL cannot store"));
+            }
+            Ok(Some(bytes))
+        })
+        .collect()
+}
+
+fn within(length: usize, longest: usize) -> Result<()> {
+    if length > longest { Err(Error::too_large("argument", length, longest, "bytes")) } else { Ok(()) }
+}
+
+fn hex(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value & 15)).copied().unwrap_or(b'0');
+    let mut text = Vec::with_capacity(2 + bytes.len() * 2);
+    text.extend_from_slice(b"\\x");
+    text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
+    text
+}
+
+/// A whole number without a point, so that it is one to the engine too.
+fn real_text(real: f64) -> String {
+    if real.is_nan() {
+        "NaN".to_owned()
+    } else if real.is_infinite() {
+        if real > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() }
+    } else if real.fract() == 0.0 && real.abs() < 1e15 {
+        format!("{real:.0}")
+    } else {
+        format!("{real:e}")
+    }
+}
+
+/// The types declared in the first try.
+pub(crate) fn first_types(args: &[SqlValue]) -> Vec<Oid> {
+    args.iter()
+        .map(|arg| match arg {
+            SqlValue::Blob(_) => BYTEA,
+            SqlValue::Int(int) if i32::try_from(*int).is_err() => INT8,
+            _ => UNKNOWN,
+        })
+        .collect()
+}
+
+/// Whether the types that the engine infers must be known before the statement runs.
+pub(crate) fn depends_on_types(args: &[SqlValue]) -> bool {
+    args.iter().any(|arg| {
+        matches!(arg, SqlValue::Bool(_) | SqlValue::Int(_) | SqlValue::Real(_) | SqlValue::Numeric(_))
+    })
+}
+
+/// The types for a second try, if the first would make texts of numbers, or integers of fractions.
+pub(crate) fn second_types(args: &[SqlValue], first: &[Oid], found: &[Oid]) -> Option<Vec<Oid>> {
+    let mut changed = false;
+    let types = args
+        .iter()
+        .zip(first.iter().zip(found))
+        .map(|(arg, (first, found))| {
+            let is_text = matches!(*found, TEXT | VARCHAR | UNKNOWN);
+            let is_whole = matches!(*found, INT2 | INT4 | INT8);
+            let named = match arg {
+                SqlValue::Int(_) if is_text => INT8,
+                SqlValue::Bool(_) if is_text => BOOL,
+                SqlValue::Real(real) if is_text || is_whole && (real.fract() != 0.0 || !real.is_finite()) => {
+                    FLOAT8
+                }
+                SqlValue::Numeric(text) if is_text || is_whole && text.contains(['.', 'e', 'E', 'N']) => {
+                    NUMERIC
+                }
+                _ => return *first,
+            };
+            changed |= named != *first;
+            named
+        })
+        .collect();
+    changed.then_some(types)
+}
+
+/// The types that literals of these values have: where the engine cannot find any.
+pub(crate) fn literal_types(args: &[SqlValue]) -> Vec<Oid> {
+    args.iter()
+        .map(|arg| match arg {
+            SqlValue::Bool(_) => BOOL,
+            SqlValue::Int(int) if i32::try_from(*int).is_ok() => INT4,
+            SqlValue::Int(_) => INT8,
+            SqlValue::Real(_) => FLOAT8,
+            SqlValue::Numeric(_) => NUMERIC,
+            SqlValue::Text(_) => TEXT,
+            SqlValue::Json(_) => JSONB,
+            SqlValue::Blob(_) => BYTEA,
+            _ => UNKNOWN,
+        })
+        .collect()
+}
+
+/// Whether an error may come from wrongly inferred or declared types.
+pub(crate) fn is_about_types(state: &str) -> bool {
+    matches!(state, "42883" | "42804" | "42846" | "42725" | "42P18" | "42P08" | "42P38" | "22P02" | "22003")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reals_keep_their_bits() {
+        for real in [0.1, 1e22, 5e-324, f64::MAX, -1.5, 3.0, 9_007_199_254_740_993.0, 1e15] {
+            assert_eq!(real_text(real).parse::<f64>().unwrap().to_bits(), real.to_bits(), "{real}");
+        }
+        assert_eq!((real_text(3.0), real_text(f64::NEG_INFINITY)), ("3".to_owned(), "-Infinity".to_owned()));
+    }
+
+    #[test]
+    fn a_number_where_a_text_stands_is_told_as_a_number() {
+        let args = [SqlValue::Int(5), SqlValue::Text("a".into()), SqlValue::Real(0.5), SqlValue::Real(2.0)];
+        let first = first_types(&args);
+        assert_eq!(second_types(&args, &first, &[TEXT, TEXT, INT4, INT4]), Some(vec![INT8, 0, FLOAT8, 0]));
+        assert_eq!(second_types(&args, &first, &[INT4, TEXT, FLOAT8, INT4]), None);
+    }
+
+    #[test]
+    fn bytes_are_hexadecimal_and_a_nul_is_refused() {
+        let sent = encode(&[SqlValue::Blob(vec![0, 255])], 10).unwrap();
+        assert_eq!(sent, [Some(b"\\x00ff".to_vec())]);
+        assert!(encode(&[SqlValue::Text("a\0".into())], 10).is_err());
+        assert!(encode(&[SqlValue::Text("a".repeat(11))], 10).is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! One statement on a session: finding the types of its arguments, running it, checking its quota.
+
+use std::sync::Arc;
+
+use memory_core::Error;
+use memory_core::sql::SqlValue;
+
+use crate::sql::errors;
+use crate::sql::protocol::exchange::{Answer, Broken, Exchange, Why};
+use crate::sql::protocol::results::Sink;
+use crate::sql::protocol::{Fault, LONGEST_KEPT, Oid, Session};
+use crate::sql::statement::arguments::{
+    depends_on_types, first_types, is_about_types, literal_types, second_types,
+};
+use crate::sql::statement::parameter_types::{ParameterTypes, Shape};
+
+const INT8: Oid = 20;
+const BOOL: Oid = 16;
+
+/// The check of the quota after a statement that wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuotaCheck {
+    pub(crate) quota: Option<u64>,
+    pub(crate) frees: bool,
+}
+
+/// A statement to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) text: Arc<str>,
+    pub(crate) args: Vec<SqlValue>,
+    pub(crate) values: Vec<Option<Vec<u8>>>,
+    pub(crate) quota_check: Option<QuotaCheck>,
+    pub(crate) max_rows: usize,
+    pub(crate) max_bytes: usize,
+    pub(crate) only_reads: bool,
+    /// A kind of statement that is worth preparing.
+    pub(crate) comes_again: bool,
+    /// Whether the quota is checked afterwards.
+    pub(crate) settles: bool,
+}
+
+impl Asked {
+    /// Rows to ask for: one more than the cap, to know whether there are more. A statement that writes is run to its end.
+    fn limit(&self) -> i32 {
+        if self.only_reads { i32::try_from(self.max_rows.saturating_add(1)).unwrap_or(0) } else { 0 }
+    }
+
+    pub(crate) fn sink(&self) -> Sink {
+        Sink::new(self.max_rows, self.max_bytes, self.only_reads)
+    }
+}
+
+/// What precedes a statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Start {
+    /// Statements of the runtime's own.
+    Words(String),
+    /// A read-only transaction, on the database of this generation if one is given.
+    Read(Option<i64>),
+    /// A transaction that writes to the database of this generation.
+    Write(i64),
+    /// A savepoint in a transaction.
+    Within { reads: bool },
+}
+
+/// What is sent around a statement.
+pub(crate) struct Opening {
+    pub(crate) first: Start,
+    /// For another try after one that failed.
+    pub(crate) again: Start,
+    /// Sent with the statement. The server skips it if the statement fails.
+    pub(crate) closing: &'static [&'static str],
+    /// Sent after everything else; nobody waits for its answer.
+    pub(crate) tail: &'static [&'static str],
+}
+
+/// Why a statement did not run to its end.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// What precedes it failed.
+    Opening(Fault),
+    Statement(Error),
+    Broken(Broken),
+}
+
+impl From<Broken> for Failed {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+/// The types of a statement's arguments, and how they are known.
+struct Types {
+    oids: Vec<Oid>,
+    /// Remembered from another time.
+    were_known: bool,
+    /// The server has just parsed the statement with them.
+    are_parsed: bool,
+}
+
+/// Runs the statement.
+///
+/// # Errors
+/// As the engine refuses it; the session's transaction is then failed.
+pub(crate) async fn run(
+    exchange: &mut Exchange<'_>,
+    parameter_types: &ParameterTypes,
+    opening: &Opening,
+    asked: &Asked,
+) -> Result<(Answer, Sink), Failed> {
+    let shape = (!asked.args.is_empty()).then(|| Shape::new(&asked.text, &asked.args));
+    let known = shape.as_ref().and_then(|shape| parameter_types.get(shape));
+    let types = match known {
+        Some(oids) => Types { oids, were_known: true, are_parsed: false },
+        None if depends_on_types(&asked.args) => {
+            let oids = find(exchange, &opening.first, &opening.again, asked).await?;
+            Types { oids, were_known: false, are_parsed: true }
+        }
+        None => Types { oids: first_types(&asked.args), were_known: false, are_parsed: false },
+    };
+    let was_kept = exchange.session.named.knows(&asked.text);
+    let (heard, sink) = fly(exchange, &opening.first, opening, asked, &types).await?;
+    let Some(refused) = &heard.fault else {
+        if let (Some(shape), false) = (shape, types.were_known) {
+            parameter_types.put(shape, types.oids);
+        }
+        return Ok((heard, sink));
+    };
+    let literal = literal_types(&asked.args);
+    let is_outdated = was_kept && is_about_kept(&refused.state);
+    let may_differ = !asked.args.is_empty() && is_about_types(&refused.state) && literal != types.oids;
+    if !(is_outdated || may_differ) {
+        return Ok((heard, sink));
+    }
+    // Remembered types may be another scope's; a prepared statement may be of tables that have changed since; and types that
+    // the engine could not infer can be declared.
+    exchange.session.named.doubt(&asked.text);
+    let second = if is_outdated {
+        Ok(Types { are_parsed: false, ..types })
+    } else if types.were_known && depends_on_types(&asked.args) {
+        let found = find(exchange, &opening.again, &opening.again, asked).await;
+        found.map(|oids| Types { oids, were_known: false, are_parsed: true })
+    } else {
+        Ok(Types { oids: literal, were_known: false, are_parsed: false })
+    };
+    let tried = match second {
+        Ok(types) => {
+            fly(exchange, &opening.again, opening, asked, &types).await.map(|done| (done, types.oids))
+        }
+        Err(Failed::Statement(_)) => return Ok((heard, sink)),
+        Err(failed) => return Err(failed),
+    };
+    match tried {
+        Ok(((second, second_sink), types)) if second.fault.is_none() => {
+            if let Some(shape) = shape {
+                parameter_types.put(shape, types);
+            }
+            Ok((second, second_sink))
+        }
+        // The first refusal says what is wrong.
+        Ok(((second, _), _)) => Ok((Answer { status: second.status, ..heard }, sink)),
+        Err(failed) => Err(failed),
+    }
+}
+
+/// `cached plan must not change result type`, and a statement that the session does not know.
+fn is_about_kept(state: &str) -> bool {
+    matches!(state, "0A000" | "26000")
+}
+
+/// Sends the statement with everything around it, and receives its answer.
+async fn fly(
+    exchange: &mut Exchange<'_>,
+    start: &Start,
+    opening: &Opening,
+    asked: &Asked,
+    types: &Types,
+) -> Result<(Answer, Sink), Failed> {
+    let begun = if types.are_parsed { Begun::default() } else { begin(exchange.session, start) };
+    let session = &mut *exchange.session;
+    if types.are_parsed {
+        session.bind(&asked.values);
+    } else if asked.comes_again && asked.text.len() <= LONGEST_KEPT {
+        session.bind_kept(&asked.text, &types.oids, &asked.values);
+    } else {
+        session.parse(&asked.text, &types.oids);
+        session.bind(&asked.values);
+    }
+    session.describe_portal();
+    session.execute(asked.limit());
+    if let Some(room) = asked.quota_check.filter(|_| asked.settles) {
+        let quota = room.quota.map(|quota| i64::try_from(quota).unwrap_or(i64::MAX).to_string().into_bytes());
+        let frees = Some(room.frees.to_string().into_bytes());
+        session.own("SELECT mem_sql.settle($1, $2)", &[INT8, BOOL], &[quota, frees]);
+    }
+    for closing in opening.closing {
+        session.own(closing, &[], &[]);
+    }
+    session.sync();
+    if !opening.tail.is_empty() {
+        for one in opening.tail {
+            session.own(one, &[], &[]);
+        }
+        session.sync();
+    }
+    exchange.send().await?;
+    let mut sink = asked.sink();
+    let heard = opened(exchange, begun, &mut sink).await?;
+    if heard.fault.is_none() {
+        exchange.session.unread += u32::from(!opening.tail.is_empty());
+    } else if !opening.tail.is_empty() {
+        // The tail ran in the failed transaction, and failed too.
+        exchange.receive(&mut Sink::default()).await?;
+    }
+    Ok((heard, sink))
+}
+
+/// What was sent before a statement.
+#[derive(Default)]
+struct Begun {
+    /// Answered by itself.
+    apart: bool,
+    /// Commands that are answered together with the statement.
+    leading: u32,
+}
+
+/// Sends the beginning.
+fn begin(session: &mut Session, start: &Start) -> Begun {
+    match start {
+        Start::Words(words) => {
+            session.query(words);
+            Begun { apart: true, leading: 0 }
+        }
+        Start::Read(age) => {
+            session.own("BEGIN READ ONLY", &[], &[]);
+            if let Some(age) = age {
+                session.own("SELECT mem_sql.look($1)", &[INT8], &[Some(age.to_string().into_bytes())]);
+            }
+            Begun { apart: false, leading: 1 + u32::from(age.is_some()) }
+        }
+        Start::Within { reads } => {
+            session.own("SAVEPOINT mem_q", &[], &[]);
+            if *reads {
+                session.own("SET TRANSACTION READ ONLY", &[], &[]);
+            }
+            Begun { apart: false, leading: 1 + u32::from(*reads) }
+        }
+        Start::Write(age) => {
+            session.own("BEGIN", &[], &[]);
+            session.own("SELECT mem_sql.enter($1)", &[INT8], &[Some(age.to_string().into_bytes())]);
+            Begun { apart: false, leading: 2 }
+        }
+    }
+}
+
+/// Receives the answer to what was sent before the statement, and the statement's own.
+async fn opened(exchange: &mut Exchange<'_>, begun: Begun, sink: &mut Sink) -> Result<Answer, Failed> {
+    if begun.apart
+        && let Some(fault) = exchange.receive(&mut Sink::default()).await?.fault
+    {
+        // Whatever was sent after it fails too. Its answer still comes.
+        return Err(Failed::Opening(fault));
+    }
+    exchange.leading = begun.leading;
+    let mut heard = exchange.receive(sink).await?;
+    match heard.fault.take() {
+        Some(fault) if !heard.opened => Err(Failed::Opening(fault)),
+        fault => Ok(Answer { fault, ..heard }),
+    }
+}
+
+/// Has the server parse the statement, and finds the types with which it can.
+async fn find(
+    exchange: &mut Exchange<'_>,
+    start: &Start,
+    again: &Start,
+    asked: &Asked,
+) -> Result<Vec<Oid>, Failed> {
+    let first = first_types(&asked.args);
+    let heard = parse(exchange, start, asked, &first).await?;
+    if let Some(refused) = heard.fault {
+        let literal = literal_types(&asked.args);
+        if is_about_types(&refused.state)
+            && literal != first
+            && parse(exchange, again, asked, &literal).await?.fault.is_none()
+        {
+            return Ok(literal);
+        }
+        return Err(Failed::Statement(errors::statement(&refused)));
+    }
+    let Some(second) = second_types(&asked.args, &first, &heard.parameters) else { return Ok(first) };
+    if parse(exchange, again, asked, &second).await?.fault.is_none() {
+        return Ok(second);
+    }
+    match parse(exchange, again, asked, &first).await?.fault {
+        None => Ok(first),
+        Some(refused) => Err(Failed::Statement(errors::statement(&refused))),
+    }
+}
+
+async fn parse(
+    exchange: &mut Exchange<'_>,
+    start: &Start,
+    asked: &Asked,
+    types: &[Oid],
+) -> Result<Answer, Failed> {
+    let begun = begin(exchange.session, start);
+    let session = &mut *exchange.session;
+    session.parse(&asked.text, types);
+    session.describe_statement();
+    session.sync();
+    exchange.send().await?;
+    opened(exchange, begun, &mut Sink::default()).await
+}
+
+/// The error of a failed statement; `None`: it was cancelled because enough rows had come.
+pub(crate) fn error_of(heard: &Answer, sink: &Sink, exchange: &Exchange<'_>, asked: &Asked) -> Option<Error> {
+    if heard.copied {
+        return Some(errors::copies());
+    }
+    let fault = heard.fault.as_ref()?;
+    let quota = asked.quota_check.and_then(|room| room.quota);
+    match (fault.state.as_str(), exchange.cancel.why(), quota) {
+        (errors::QUOTA_EXCEEDED, _, Some(quota)) | ("57014", Some(Why::QuotaExceeded), Some(quota)) => {
+            Some(errors::quota_exceeded(quota))
+        }
+        ("57014", ..) if sink.wants_no_more() => None,
+        ("57014", Some(Why::Unwanted), _) => Some(errors::cancelled()),
+        _ => Some(errors::statement(fault)),
+    }
+}

@@ -1,0 +1,145 @@
+//! Judging statements, and remembering the verdicts. Placeholders are numbered on the way.
+
+use std::sync::Arc;
+
+use memory_core::{Error, ErrorKind, Result};
+use memory_sql::refused;
+use memory_validator::{Accepted, Dialect, Mode, Policy, Stages, StatementKind, Validator, placeholders};
+
+/// What the validator found out about a statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) kind: StatementKind,
+    /// The text with `$n` for each `?`: what was judged, and what runs.
+    pub(crate) text: Arc<str>,
+    /// How many arguments it takes.
+    pub(crate) arguments: usize,
+    /// Whether it asks for the position of a sequence in this session.
+    pub(crate) asks_places: bool,
+}
+
+/// The policy, and recent verdicts.
+#[derive(Debug)]
+pub(crate) struct Verdicts {
+    policy: Arc<Policy>,
+    known: memory_sql::Verdicts<Judged>,
+}
+
+impl Verdicts {
+    pub(crate) fn new(bytes: usize, shared: &[String]) -> Self {
+        let policy = shared.iter().fold(policy(), |policy, name| policy.with_read_only_schema(name));
+        Self { policy: Arc::new(policy), known: memory_sql::Verdicts::new(bytes) }
+    }
+
+    /// Judges a text of this scope, whose own schema it may name. Such a verdict holds for this scope only and is not
+    /// remembered.
+    ///
+    /// # Errors
+    /// As [`Verdicts::judge`].
+    pub(crate) async fn judge_in(&self, own: &str, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+        match self.judge(sql, mode, stages).await {
+            Err(_) if sql.contains(own) => {
+                let policy = Policy::clone(&self.policy).with_schema(own);
+                decided(sql, mode, Arc::new(policy), stages).await
+            }
+            judged => judged,
+        }
+    }
+
+    /// Judges a text.
+    ///
+    /// # Errors
+    /// `statement_refused`, `read_only`, `too_large`.
+    async fn judge(&self, sql: &str, mode: Mode, stages: Stages) -> Result<Judged> {
+        if stages == Stages::ALL
+            && let Some(judged) = self.known.get(sql, mode)
+        {
+            return Ok(judged);
+        }
+        let judged = decided(sql, mode, Arc::clone(&self.policy), stages).await?;
+        if stages == Stages::ALL {
+            self.known.put(sql, mode, judged.clone(), sql.len() * 2 + 160);
+        }
+        Ok(judged)
+    }
+}
+
+/// Judges on a blocking thread: a parser needs a large stack and time.
+async fn decided(sql: &str, mode: Mode, policy: Arc<Policy>, stages: Stages) -> Result<Judged> {
+    let text = sql.to_owned();
+    let work = tokio::task::spawn_blocking(move || decide(&text, mode, &policy, stages));
+    work.await.map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "the statement could not be read now; try again")
+            .with_source(error)
+    })?
+}
+
+/// What agents may use.
+pub(crate) fn policy() -> Policy {
+    Policy::new(Dialect::Postgres)
+}
+
+fn decide(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Result<Judged> {
+    let (text, arguments) = numbered(sql, policy)?;
+    if !(stages.gate || stages.grammar || stages.walk) {
+        let asks_places = asks_places(&text);
+        return Ok(Judged { kind: StatementKind::Select, text: text.into(), arguments, asks_places });
+    }
+    let verdict = Validator::check_stages(&text, Dialect::Postgres, mode, policy, stages);
+    let Accepted { kind, .. } = verdict.into_result().map_err(refused)?;
+    let asks_places = asks_places(&text);
+    Ok(Judged { kind, text: text.into(), arguments, asks_places })
+}
+
+/// Whether a text has `currval` or `lastval` in it, wherever; an escape in a quoted name could spell them too.
+fn asks_places(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("val") && (text.contains("currval") || text.contains("lastval")) || text.contains("u&\"")
+}
+
+/// Numbers the placeholders.
+fn numbered(sql: &str, policy: &Policy) -> Result<(String, usize)> {
+    let places = placeholders(sql, Dialect::Postgres, &policy.limits).map_err(refused)?;
+    let arguments = places.iter().map(|place| place.number).max().unwrap_or(0);
+    let mut text = String::with_capacity(sql.len() + places.len() * 3);
+    let mut done = 0;
+    for place in places {
+        text.push_str(sql.get(done..place.span.start).unwrap_or_default());
+        text.push('$');
+        text.push_str(&place.number.to_string());
+        done = place.span.end;
+        // `?AND` is two words, `$1AND` none.
+        let next = sql.get(done..).and_then(|rest| rest.chars().next());
+        if next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '$') {
+            text.push(' ');
+        }
+    }
+    text.push_str(sql.get(done..).unwrap_or_default());
+    Ok((text, arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(sql: &str) -> (String, usize) {
+        numbered(sql, &policy()).unwrap()
+    }
+
+    #[test]
+    fn places_are_numbered_and_nothing_else_is_touched() {
+        let sql = "SELECT ?,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=?AND b = $3";
+        let due = "SELECT $1,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=$2 AND b = $3";
+        assert_eq!(text(sql), (due.to_owned(), 3));
+        assert_eq!(text("SELECT 1"), ("SELECT 1".to_owned(), 0));
+    }
+
+    #[test]
+    fn what_asks_where_a_sequence_stands_is_known() {
+        for sql in ["SELECT lastval()", "INSERT INTO t VALUES (CurrVal('s'))", "SELECT U&\"\\006castval\"()"]
+        {
+            assert!(asks_places(sql), "{sql}");
+        }
+        assert!(!asks_places("INSERT INTO t VALUES (nextval('s'), 'interval')"));
+    }
+}

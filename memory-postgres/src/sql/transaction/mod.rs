@@ -1,0 +1,4 @@
+//! Transactions that stay open between calls.
+
+mod savepoints;
+mod statements;

@@ -1,0 +1,99 @@
+//! An opened database: what every operation shares.
+
+pub(crate) mod columns;
+pub(crate) mod guard;
+pub(crate) mod hex;
+pub(crate) mod last_use;
+pub(crate) mod parameters;
+pub(crate) mod scope_ref;
+pub(crate) mod statements;
+mod time;
+
+use std::sync::Arc;
+
+use memory_core::Result;
+use memory_core::access::AccessCounts;
+use tokio::sync::{Mutex, Notify};
+use tokio_postgres::Row;
+
+use crate::config::PostgresConfig;
+use crate::connect::{Connections, is_transient};
+use crate::error::Effect;
+use crate::schema;
+use crate::store::guard::Guard;
+use crate::store::last_use::LastUses;
+use crate::store::parameters::Value;
+use crate::store::statements::Statements;
+
+pub(crate) use time::Time;
+
+/// How often a write is tried where another transaction gets in its way.
+pub(crate) const ATTEMPTS: usize = 5;
+
+/// Keys whose access counts are held in memory before they are written.
+const HELD_ACCESSES: usize = 10_000;
+
+/// An opened database.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) config: PostgresConfig,
+    pub(crate) connections: Connections,
+    pub(crate) time: Time,
+    /// The schema of pgvector, quoted; `None` where it is not installed.
+    pub(crate) vector: Option<String>,
+    pub(crate) statements: Statements,
+    pub(crate) guard: Guard,
+    pub(crate) accesses: AccessCounts,
+    pub(crate) uses: LastUses,
+    /// Locked while access counts are written.
+    pub(crate) flushing: Mutex<()>,
+    /// Notified when many access counts are held.
+    pub(crate) full: Arc<Notify>,
+}
+
+impl Store {
+    /// Connects, and brings the tables up to date where the configuration says so.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a configuration out of range; as connecting and [`schema::prepare`] fail.
+    pub(crate) async fn open(config: PostgresConfig, time: Time) -> Result<Arc<Self>> {
+        config.check()?;
+        let connections = Connections::new(&config)?;
+        let prepared = schema::prepare(&connections, &config).await?;
+        let statements = Statements::new(&config.schema, prepared.vector.as_deref());
+        let guard = Guard::read(&connections, &config.schema).await?;
+        let uses = LastUses::new(config.use_granularity_ms);
+        Ok(Arc::new(Self {
+            config,
+            connections,
+            time,
+            vector: prepared.vector,
+            statements,
+            guard,
+            accesses: AccessCounts::new(HELD_ACCESSES),
+            uses,
+            flushing: Mutex::default(),
+            full: Arc::default(),
+        }))
+    }
+
+    /// Fills the names of this database into a statement: see [`schema::named`].
+    pub(crate) fn named(&self, template: &str) -> String {
+        schema::named(template, &self.config.schema, self.vector.as_deref())
+    }
+}
+
+impl Store {
+    /// Runs a statement that writes, in a transaction of its own, and returns its row. Tries again where another
+    /// transaction got in the way.
+    pub(crate) async fn write(&self, sql: &str, values: &[Value<'_>]) -> Result<Row> {
+        let mut attempt = 1;
+        loop {
+            let connection = self.connections.take().await?;
+            match connection.query_one(sql, values, Effect::Commits).await {
+                Err(error) if attempt < ATTEMPTS && is_transient(&error) => attempt += 1,
+                done => return done,
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Whose clock decides: the server's, or one that the caller gave.
+
+use std::sync::Arc;
+
+use memory_core::Clock;
+
+/// The clock that every decision is made by.
+#[derive(Clone, Debug)]
+pub(crate) enum Time {
+    /// The server's clock, read in the statement that decides.
+    Server,
+    /// A clock that the caller gave.
+    Given(Arc<dyn Clock>),
+}
+
+impl Time {
+    /// The parameter `$n bigint` of a statement that computes its time as
+    /// `coalesce($n, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)`.
+    pub(crate) fn parameter(&self) -> Option<i64> {
+        match self {
+            Self::Server => None,
+            Self::Given(clock) => Some(clock.now().as_millis()),
+        }
+    }
+}

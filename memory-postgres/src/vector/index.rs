@@ -1,0 +1,124 @@
+//! Indexes of large scopes: an HNSW graph over the vectors of one scope and model, so that no scope's vectors are met on
+//! the way to another's.
+//!
+//! They are built in the background, without blocking writers, once a scope has enough vectors for a graph to pay; the
+//! server keeps them up to date. Until then, and wherever a graph might miss a hit, vectors are compared one by one.
+
+use std::time::Duration;
+
+use memory_core::{Error, ErrorKind, Result};
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+
+use crate::config::Prepared;
+use crate::error::{Effect, engine, late};
+use crate::store::Store;
+use crate::store::columns::{column, signed};
+use crate::store::parameters::Value;
+
+/// The longest vectors that pgvector can build a graph of, at 32 and at 16 bits a number.
+const MAX_WHOLE: i32 = 2_000;
+const MAX_HALF: i32 = 4_000;
+
+/// How long the server may take for one index.
+const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
+
+/// Scopes with that many vectors of one model and no valid index of them. Only those are counted.
+const LARGE: &str = "SELECT s.space, m.id, m.dimensions FROM @schema@.scope s CROSS JOIN LATERAL unnest(s.models) u (id) \
+     JOIN @schema@.model m ON m.id = u.id \
+     LEFT JOIN pg_catalog.pg_class r ON r.relname = 'vector_near_' || s.space || '_' || m.id \
+     AND r.relnamespace = '@schema@'::pg_catalog.regnamespace LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = r.oid \
+     WHERE s.vectors >= $1 AND m.dimensions <= $2 AND CASE WHEN i.indisvalid IS DISTINCT FROM true THEN (SELECT count(*) \
+     FROM @schema@.vector v WHERE v.tenant = s.tenant AND v.space = s.space AND v.model = m.id) >= $1 ELSE false END";
+
+/// Indexes of scopes that are gone.
+const LEFT: &str = "SELECT r.relname::text FROM pg_catalog.pg_class r WHERE r.relkind = 'i' \
+     AND r.relnamespace = '@schema@'::pg_catalog.regnamespace AND r.relname ~ '^vector_near_[0-9]+_[0-9]+$' \
+     AND NOT EXISTS (SELECT FROM @schema@.scope s WHERE s.space = split_part(r.relname, '_', 3)::bigint)";
+
+/// Whether pgvector is recent enough to continue the scan of a graph until the filter has let enough through.
+const VERSION: &str = "SELECT string_to_array(extversion, '.')::integer[] >= '{0,8}' FROM pg_catalog.pg_extension \
+     WHERE extname = 'vector' AND extversion ~ '^[0-9]+([.][0-9]+)*$'";
+
+/// What is indexed of a vector `v` of so many dimensions, and the operator class.
+pub(crate) fn indexed(dimensions: i32) -> (String, &'static str) {
+    if dimensions <= MAX_WHOLE {
+        (format!("(embedding::@vector@.vector({dimensions}))"), "vector_cosine_ops")
+    } else {
+        // The components of a unit vector fit 16 bits.
+        (format!("(@vector@.l2_normalize(embedding)::@vector@.halfvec({dimensions}))"), "halfvec_cosine_ops")
+    }
+}
+
+/// The type of a query that is compared with what is indexed.
+pub(crate) fn compared(dimensions: i32) -> String {
+    let name = if dimensions <= MAX_WHOLE { "vector" } else { "halfvec" };
+    format!("@vector@.{name}({dimensions})")
+}
+
+/// Builds the indexes that pay, and removes those of scopes that are gone. Returns how many were built.
+///
+/// # Errors
+/// `forbidden` where the database user does not own the table; as the server answers. What was made stays.
+pub(crate) async fn maintain(store: &Store) -> Result<u64> {
+    let connection = store.connections.take().await?;
+    // Behind a pooler no statement may run that long.
+    if store.vector.is_none() || store.config.prepared == Prepared::Off {
+        return Ok(0);
+    }
+    let recent = connection.query(VERSION, &[], Effect::None).await?;
+    if !recent.first().map(|row| column::<bool>(row, 0, "version")).transpose()?.unwrap_or_default() {
+        return Ok(0);
+    }
+    let from = signed(u64::try_from(store.config.index_vectors_from).unwrap_or(u64::MAX));
+    let values: [Value<'_>; 2] = [(&from, Type::INT8), (&MAX_HALF, Type::INT4)];
+    let large = connection.query(&store.named(LARGE), &values, Effect::None).await?;
+    let left = connection.query(&store.named(LEFT), &[], Effect::None).await?;
+    drop(connection);
+    if large.is_empty() && left.is_empty() {
+        return Ok(0);
+    }
+    let alone = store.connections.hosts.connect_within(store.config.wait_timeout()).await?;
+    let run = async |sql: &str| match timeout(PATIENCE, alone.batch_execute(sql)).await {
+        Ok(done) => done.map_err(|error| engine(&error, Effect::None)),
+        Err(_) => Err(late()),
+    };
+    run("SET statement_timeout = 0").await?;
+    // One replica does it; the lock ends with the connection.
+    let locked = alone.query_one("SELECT pg_try_advisory_lock(1298483521, 1)", &[]).await;
+    if !locked.and_then(|row| row.try_get::<_, bool>(0)).map_err(|error| engine(&error, Effect::None))? {
+        return Ok(0);
+    }
+    for row in &left {
+        let name: &str = column(row, 0, "name")?;
+        run(&store.named(&format!("DROP INDEX CONCURRENTLY IF EXISTS @schema@.{name}"))).await?;
+    }
+    let mut made = 0;
+    for row in &large {
+        let (space, model): (i64, i32) = (column(row, 0, "scope")?, column(row, 1, "model")?);
+        let (expression, operators) = indexed(column(row, 2, "model")?);
+        let name = format!("vector_near_{space}_{model}");
+        // An invalid index that a failed attempt left behind is useless.
+        run(&store.named(&format!("DROP INDEX CONCURRENTLY IF EXISTS @schema@.{name}"))).await?;
+        let create = store.named(&format!(
+            "CREATE INDEX CONCURRENTLY {name} ON @schema@.vector USING hnsw ({expression} @vector@.{operators}) \
+             WITH (m = 16, ef_construction = 100) WHERE space = {space} AND model = {model} AND embedding IS NOT NULL"
+        ));
+        match run(&create).await {
+            Ok(()) => made += 1,
+            // The scope may have been dropped, or memory may be short: the next run tries again.
+            Err(error) if error.kind() == ErrorKind::Forbidden => return Err(not_owner(error)),
+            Err(error) => tracing::warn!(%error, space, model, "an index of vectors could not be made"),
+        }
+    }
+    Ok(made)
+}
+
+fn not_owner(error: Error) -> Error {
+    Error::new(
+        ErrorKind::Forbidden,
+        "the database user does not own the table `vector`, so that large scopes get no index of their vectors and are \
+         searched one by one; make it the owner",
+    )
+    .with_source(error)
+}

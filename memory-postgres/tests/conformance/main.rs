@@ -1,0 +1,61 @@
+//! PostgreSQL passes the suite in every configuration: with pgvector, without an embedder, on a server without pgvector,
+//! without prepared statements as behind a pooler in transaction mode, and with agents' SQL. Without a server the
+//! configurations that need it are skipped, which is said.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a test; its tenants need names of their own at every run"
+)]
+
+mod harness;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use memory_conformance::trials::{self, Configuration};
+use memory_conformance::{Case, cases};
+
+use self::harness::{Entries, Sql};
+use self::support::sql::Place;
+use self::support::{Database, PLAIN_SERVER, SERVER};
+
+/// How long a case about SQL may take: it makes databases.
+const SQL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Every case, on a database of entries.
+fn entries(
+    name: &str,
+    database: impl Future<Output = Option<Database>>,
+    harness: impl FnOnce(Database) -> Entries,
+) -> Vec<Trial> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let Some(database) = runtime.block_on(database) else { return Vec::new() };
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected-failures.toml");
+    Configuration::new(name, Arc::new(harness(database))).with_expected_failures(expected).trials()
+}
+
+/// The cases about SQL, on the server that a variable names.
+fn sql(name: &'static str, variable: &str) -> Vec<Trial> {
+    let Some(place) = Place::fresh(variable) else { return Vec::new() };
+    let about_sql = cases::all().into_iter().filter(Case::is_sql).collect();
+    Configuration::new(name, Arc::new(Sql::new(name, place))).with_timeout(SQL_TIMEOUT).trials_of(about_sql)
+}
+
+fn main() -> ExitCode {
+    let mut all = entries("vectors", Database::fresh(), Entries::new);
+    all.extend(entries("words", Database::fresh(), |database| Entries::new(database).without_embedder()));
+    all.extend(entries("plain", Database::plain(), Entries::new));
+    all.extend(entries("unprepared", Database::fresh(), |database| {
+        Entries::new(database).without_prepared_statements()
+    }));
+    all.extend(sql("sql", SERVER));
+    all.extend(sql("sql-plain", PLAIN_SERVER));
+    trials::run(all)
+}

@@ -1,0 +1,33 @@
+//! What the conformance suite does not ask for. Each test has a database of its own, on a server that `cargo xtask test` or
+//! `cargo xtask postgres` starts; without one it is skipped, and says so.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs
+)]
+
+mod answers;
+mod eviction;
+#[cfg(unix)]
+mod failover;
+#[cfg(unix)]
+mod faults;
+mod forget;
+#[cfg(unix)]
+mod full_disk;
+mod guard;
+mod near_index;
+mod open;
+mod operator;
+mod pooler;
+mod replicas;
+#[cfg(unix)]
+mod sql;
+#[path = "../support/mod.rs"]
+mod support;
+#[cfg(unix)]
+mod tls;

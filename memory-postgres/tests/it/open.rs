@@ -1,0 +1,73 @@
+//! Opening a database: tables are made once, by whoever comes first, and a newer version's are left alone.
+
+use memory_core::{ErrorKind, HealthStatus, Provider as _};
+use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
+
+use crate::support;
+use crate::support::Database;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_opens_again_and_again() {
+    let Some(database) = Database::fresh().await else { return };
+    for prepared in [Prepared::On, Prepared::Off, Prepared::On] {
+        let provider = PostgresProvider::open(database.config().with_prepared(prepared)).await.unwrap();
+        assert_eq!(provider.health().await.unwrap().status, HealthStatus::Ok);
+        provider.close().await.unwrap();
+        assert_eq!(provider.health().await.unwrap().status, HealthStatus::Down);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_open_at_once_make_the_tables_once() {
+    let Some(database) = Database::fresh().await else { return };
+    let opening: Vec<_> = (0..8).map(|_| tokio::spawn(PostgresProvider::open(database.config()))).collect();
+    for provider in opening {
+        provider.await.unwrap().unwrap();
+    }
+    let applied = database.client().await;
+    let rows = applied.query("SELECT part, version FROM memory.migration", &[]).await.unwrap();
+    let mut parts: Vec<(String, i32)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    parts.sort();
+    parts.dedup();
+    assert_eq!(parts.len(), rows.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_a_newer_version_are_refused_and_stay() {
+    let Some(database) = Database::fresh().await else { return };
+    PostgresProvider::open(database.config()).await.unwrap().close().await.unwrap();
+    let client = database.client().await;
+    client
+        .batch_execute("INSERT INTO memory.migration (part, version) VALUES ('entries', 9999)")
+        .await
+        .unwrap();
+    let error = PostgresProvider::open(database.config()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(error.details()["database_version"], 9999);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_tables_may_not_be_made_their_absence_is_told() {
+    let Some(database) = Database::fresh().await else { return };
+    let error = PostgresProvider::open(database.config().with_migrate(false)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.message().contains("provision"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_unavailable_and_no_secret_is_told() {
+    let nobody = PostgresConfig::new("postgres://app:hunter2@127.0.0.1:1/memory")
+        .with_wait_timeout(std::time::Duration::from_millis(200));
+    let error = PostgresProvider::open(nobody).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.retry().is_retryable());
+    assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_not_there_is_not_found() {
+    let Some(database) = Database::fresh().await else { return };
+    let url = support::with_database(&database.url(), "no_such_database");
+    let error = PostgresProvider::open(PostgresConfig::new(url)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}

@@ -1,0 +1,146 @@
+//! What others do to the agents' database behind the runtime's back, and many replicas at once.
+
+use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
+use memory_core::{ErrorKind, Result, RunContext, Scope, ScopeId, TenantId};
+use memory_postgres::PostgresProvider;
+
+use crate::support;
+use crate::support::sql;
+
+fn run_of(scope: &Scope) -> RunContext {
+    RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap())
+}
+
+async fn exec(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<String> {
+    let done = provider.exec(&run_of(scope), scope, sql, &[], StatementOptions::default()).await?;
+    Ok(serde_json::to_string(&done.returning).unwrap())
+}
+
+async fn names(place: &sql::Place) -> (String, String) {
+    let row = place.client().await.query_one("SELECT hex FROM mem_sql.scopes LIMIT 1", &[]).await.unwrap();
+    let hex: String = row.get(0);
+    (format!("mem_r_{hex}"), format!("mem_s_{hex}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_or_role_that_was_dropped_by_hand_is_made_anew() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("public", "a").unwrap();
+    exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
+    let (role, schema) = names(&place).await;
+    let client = place.client().await;
+
+    client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+    let error = exec(&provider, &scope, "INSERT INTO t VALUES (1)").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
+    exec(&provider, &scope, "INSERT INTO t VALUES (1)").await.unwrap();
+
+    client
+        .batch_execute(&format!(
+            "DROP OWNED BY {role} CASCADE; DROP SCHEMA {schema} CASCADE; DROP ROLE {role}"
+        ))
+        .await
+        .unwrap();
+    exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
+    exec(&provider, &scope, "INSERT INTO t VALUES (2)").await.unwrap();
+    assert_eq!(
+        exec(&provider, &scope, "SELECT n FROM t").await.unwrap(),
+        r#"{"columns":["n"],"rows":[[2]],"truncated":false}"#
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_end_behind_our_back_cost_nothing_but_transactions() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("public", "a").unwrap();
+    exec(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
+    let client = place.client().await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename::text LIKE 'mem\\_r\\_%' \
+               AND datname = current_database()";
+    for n in 0..3 {
+        client.query(end, &[]).await.unwrap();
+        exec(&provider, &scope, &format!("INSERT INTO t VALUES ({n})")).await.unwrap();
+    }
+    let run = run_of(&scope);
+    let state = provider.begin(&run, &scope, None).await.unwrap();
+    let within = || StatementOptions::default().in_tx(state.tx.clone());
+    provider.exec(&run, &scope, "INSERT INTO t VALUES (9)", &[], within()).await.unwrap();
+    client.query(end, &[]).await.unwrap();
+    let error = provider.exec(&run, &scope, "INSERT INTO t VALUES (10)", &[], within()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}");
+    let error = provider.commit(&run, &scope, &state.tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}");
+    assert!(exec(&provider, &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[3]]"));
+    // A statement that is under way when its session ends has done nothing.
+    let slow = provider.exec(
+        &run,
+        &scope,
+        "INSERT INTO t SELECT g FROM generate_series(1, 30000000) g",
+        &[],
+        StatementOptions::default(),
+    );
+    let ender = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        client.query(end, &[]).await.unwrap();
+    };
+    let mut hurried = Box::pin(slow);
+    tokio::select! {
+        _ = &mut hurried => panic!("30 million rows in 300 ms"),
+        () = ender => {}
+    }
+    drop(hurried);
+    assert!(exec(&provider, &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[3]]"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_scopes_are_made_at_once_by_four_replicas() {
+    const SCOPES: usize = 1_000;
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let mut replicas = Vec::new();
+    for _ in 0..4 {
+        let mut config = place.config();
+        if let Some(sql) = &mut config.sql {
+            sql.connections = 16;
+        }
+        replicas.push(std::sync::Arc::new(PostgresProvider::open(config).await.unwrap()));
+    }
+    let begun = std::time::Instant::now();
+    let mut tasks = Vec::new();
+    for (at, replica) in replicas.iter().enumerate() {
+        for lane in 0..8 {
+            let replica = std::sync::Arc::clone(replica);
+            tasks.push(tokio::spawn(async move {
+                // Each scope is touched by two replicas at about the same time.
+                for number in (0..SCOPES).filter(|number| number % 16 == lane * 2 + at % 2) {
+                    let scope = Scope::agent("public", &format!("s{number}")).unwrap();
+                    exec(&replica, &scope, "CREATE TABLE IF NOT EXISTS t (n int)").await.unwrap();
+                    exec(&replica, &scope, "INSERT INTO t VALUES (1)").await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    println!("{SCOPES} scopes by four replicas in {:?}", begun.elapsed());
+    let mut query = SqlScopesQuery::default();
+    query.limit = 1_000;
+    let page = replicas[0].sql_scopes(&TenantId::new("public").unwrap(), query).await.unwrap();
+    assert_eq!(page.scopes.len(), SCOPES);
+    let scope = Scope::agent("public", "s7").unwrap();
+    assert!(exec(&replicas[3], &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[2]]"));
+    // Roles belong to the whole server: they go with their scopes.
+    let client = place.client().await;
+    for page in 0..10 {
+        let drop = format!(
+            "DO $$ DECLARE h text; BEGIN FOR h IN SELECT hex FROM mem_sql.scopes ORDER BY hex OFFSET {} LIMIT 100 LOOP \
+             EXECUTE format('DROP OWNED BY %I CASCADE', 'mem_r_' || h); EXECUTE format('DROP SCHEMA %I CASCADE', 'mem_s_' || h); \
+             EXECUTE format('DROP ROLE %I', 'mem_r_' || h); END LOOP; END $$",
+            page * 100
+        );
+        client.batch_execute(&drop).await.unwrap();
+    }
+}

@@ -1,0 +1,13 @@
+//! The SQL facet.
+
+#[cfg(feature = "lab")]
+mod corpora;
+mod dumps;
+mod eviction;
+mod failover;
+mod faults;
+mod logins;
+#[cfg(feature = "lab")]
+mod names;
+mod quota;
+mod replicas;

@@ -1,0 +1,82 @@
+//! Room: one huge statement is ended soon after it has passed the quota, by whatever way it writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use memory_core::sql::{SqlFacet as _, StatementOptions};
+use memory_core::{ErrorKind, RunContext, Scope, ScopeId};
+use memory_postgres::PostgresProvider;
+
+use crate::support;
+use crate::support::sql;
+
+const QUOTA: u64 = 8 << 20;
+/// What a statement may write beyond its quota until it is ended.
+const OVERSHOOT: i64 = 64 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_huge_statement_is_ended_soon_after_the_quota() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let provider = PostgresProvider::open(place.config()).await.unwrap();
+    let scope = Scope::agent("t", "greedy").unwrap();
+    let run = RunContext::new(scope.tenant.clone(), ScopeId::new("a").unwrap(), ScopeId::new("r").unwrap());
+    let mut options = StatementOptions::default();
+    options.quota_bytes = Some(QUOTA);
+    options.timeout = Some(Duration::from_secs(60));
+    provider.exec(&run, &scope, "CREATE TABLE t (n bigint, v text)", &[], options.clone()).await.unwrap();
+    for (what, sql) in [
+        (
+            "rows of a table",
+            "INSERT INTO t SELECT a * b, repeat(md5((a * b)::text), 8) FROM generate_series(1, 5000) a, generate_series(1, 10000) b",
+        ),
+        (
+            "long texts",
+            "INSERT INTO t SELECT g, (SELECT string_agg(md5((g * i)::text), '') FROM generate_series(1, 300) i) FROM generate_series(1, 500000) g",
+        ),
+        (
+            "a new table",
+            "CREATE TABLE u AS SELECT a * b AS n, repeat(md5((a * b)::text), 8) AS v FROM generate_series(1, 5000) a, generate_series(1, 10000) b",
+        ),
+        (
+            "a materialised view",
+            "CREATE MATERIALIZED VIEW m AS SELECT a * b AS n, repeat(md5((a * b)::text), 8) AS v FROM generate_series(1, 5000) a, generate_series(1, 10000) b",
+        ),
+    ] {
+        let most = Arc::new(AtomicI64::new(0));
+        let over = Arc::new(AtomicBool::new(false));
+        let client = place.client().await;
+        let (seen, ends) = (Arc::clone(&most), Arc::clone(&over));
+        let before: i64 =
+            client.query_one("SELECT pg_database_size(current_database())", &[]).await.unwrap().get(0);
+        let watch = tokio::spawn(async move {
+            while !ends.load(Ordering::Acquire) {
+                let now: i64 = client
+                    .query_one("SELECT pg_database_size(current_database())", &[])
+                    .await
+                    .unwrap()
+                    .get(0);
+                seen.fetch_max(now - before, Ordering::AcqRel);
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        });
+        let begun = std::time::Instant::now();
+        let error = provider.exec(&run, &scope, sql, &[], options.clone()).await.unwrap_err();
+        over.store(true, Ordering::Release);
+        watch.await.unwrap();
+        assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{what}: {error}");
+        let overshoot = most.load(Ordering::Acquire) - i64::try_from(QUOTA).unwrap();
+        println!(
+            "{what}: {} KiB over a quota of {} KiB, ended after {:?}",
+            overshoot >> 10,
+            QUOTA >> 10,
+            begun.elapsed()
+        );
+        assert!(overshoot <= OVERSHOOT, "{what}: {overshoot} bytes over the quota");
+        let bytes = provider.sql_usage(&scope).await.unwrap().bytes;
+        assert!(bytes <= QUOTA, "{what}: {bytes} bytes are said to be used of {QUOTA}");
+        let rows =
+            provider.query(&run, &scope, "SELECT count(*) FROM t", &[], options.clone()).await.unwrap();
+        assert_eq!(serde_json::to_string(&rows.rows).unwrap(), "[[0]]", "{what}");
+    }
+}

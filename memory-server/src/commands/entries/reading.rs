@@ -1,0 +1,110 @@
+//! `get` and `list`.
+
+use clap::Args;
+use memory_core::{Cursor, GetOptions, Key, ListQuery};
+
+use super::shown;
+use crate::terminal::values::filter;
+use crate::terminal::{Context, Exit, Failure, Out};
+
+/// Options of `get`.
+#[derive(Args, Debug)]
+pub(crate) struct GetArgs {
+    /// The key
+    key: String,
+    /// Print a text without its JSON quotes and escapes
+    #[arg(long, conflicts_with = "full")]
+    text: bool,
+    /// Print the whole entry: metadata, version, times
+    #[arg(long)]
+    full: bool,
+    /// Do not count this as an access
+    #[arg(long)]
+    peek: bool,
+}
+
+/// `memory get`.
+pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let options = if args.peek { GetOptions::uncounted() } else { GetOptions::default() };
+    let entry = opened.backend("get")?.get(opened.scope(), &Key::new(&args.key)?, options).await?;
+    if out.is_json() {
+        out.document(&entry)?;
+        return Ok(if entry.is_some() { Exit::Ok } else { Exit::No });
+    }
+    let Some(entry) = entry else {
+        crate::terminal::note(&format!("memory: nothing is stored under this key in {}", opened.scope()));
+        return Ok(Exit::No);
+    };
+    if args.full {
+        shown::all_of(out, &entry)?;
+    } else if args.text {
+        let text: String = entry.value.deserialize().map_err(|_| {
+            Failure::from(memory_core::Error::new(
+                memory_core::ErrorKind::WrongType,
+                format!("the value is a JSON {} and no text; leave out --text", entry.value.kind()),
+            ))
+        })?;
+        out.raw_line(&text)?;
+    } else {
+        out.raw_line(entry.value.as_str())?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Options of `list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Keys that begin with exactly this
+    #[arg(long, default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// Entries that match, as JSON: {"eq":["metadata.speaker","Ada"]}
+    #[arg(long, value_name = "JSON")]
+    filter: Option<String>,
+    /// Entries per page: 1 to 1,000
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// The cursor that the previous page printed
+    #[arg(long, conflicts_with = "all")]
+    cursor: Option<String>,
+    /// Print every page; with --json one entry per line
+    #[arg(long)]
+    all: bool,
+}
+
+/// `memory list`.
+pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let backend = opened.backend("list")?;
+    let filter = filter(args.filter.as_deref())?;
+    let mut cursor = args.cursor.map(Cursor::from_text);
+    loop {
+        let mut query = ListQuery::prefix(args.prefix.as_str()).with_limit(args.limit).with_cursor(cursor);
+        query.filter.clone_from(&filter);
+        let page = backend.list(opened.scope(), query).await?;
+        if !args.all {
+            if out.is_json() {
+                out.document(&page)?;
+            } else {
+                shown::table(out, &page.entries)?;
+                if let Some(next) = &page.next {
+                    crate::terminal::note(&format!("more: --cursor {}", next.as_str()));
+                }
+            }
+            return Ok(Exit::Ok);
+        }
+        if out.is_json() {
+            for entry in &page.entries {
+                out.document(entry)?;
+            }
+        } else {
+            shown::table(out, &page.entries)?;
+        }
+        // Whoever reads a long list sees each page as it comes.
+        out.flush()?;
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(Exit::Ok);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `add` and `event`: remembering what was said, and the status of that work.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use memory_core::layer::{
+    AddOptions, AddStatus, EventId, EventStatus, FactId, MAX_MESSAGES_BYTES, MemoryLayer, Message, Role,
+};
+use memory_core::{Error, Result as CoreResult, RunContext, Scalar, Scope};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, Progress, read_text, values};
+
+/// Longest time that a command waits for pending work, in seconds.
+const MAX_WAIT: u64 = 600;
+/// First pause between two polls of an event; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause between two polls.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How many times larger a conversation may be as JSON than its plain text.
+const JSON_BYTES_A_BYTE: usize = 8;
+
+/// The role of the speaker.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Speaker {
+    /// The person
+    User,
+    /// The agent
+    Assistant,
+    /// The runtime
+    System,
+    /// A tool
+    Tool,
+}
+
+/// Options of `add`.
+#[derive(Args, Debug)]
+pub(crate) struct AddArgs {
+    /// What was said
+    #[arg(required_unless_present = "messages", conflicts_with = "messages")]
+    words: Vec<String>,
+    /// Who said it
+    #[arg(long, value_enum, default_value = "user", conflicts_with = "messages")]
+    role: Speaker,
+    /// Read a whole conversation instead: a file with [{"role":"user","content":"…"}, …], or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    messages: Option<PathBuf>,
+    /// Store the text as it is, without extracting facts from it
+    #[arg(long)]
+    verbatim: bool,
+    /// Metadata of each fact, if the store supports it; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::member)]
+    metadata: Vec<(String, Scalar)>,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// Options of `event`.
+#[derive(Args, Debug)]
+pub(crate) struct EventArgs {
+    /// The event id that `add` printed
+    event: String,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// How long to wait for pending work.
+#[derive(Args, Clone, Copy, Debug)]
+struct WaitArgs {
+    /// Wait until the store is done, for at most this many seconds: 0 to 600
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=MAX_WAIT))]
+    wait: Option<u64>,
+}
+
+/// The status of an `add`, as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ids: Option<&'a [FactId]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a EventId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// `memory add`.
+pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let messages = messages(&args)?;
+    let mut options = AddOptions::default().with_metadata(values::metadata(&args.metadata)?);
+    options.infer = !args.verbatim;
+    let opened = context.open().await?;
+    let layer = opened.layer("add")?;
+    let run = opened.run(&args.credentials)?;
+    let outcome = layer.add(&run, opened.scope(), &messages, options).await?;
+    let names_facts = opened.memory.capabilities().layer_ids;
+    match outcome.status {
+        AddStatus::Done(ids) => tell(out, &EventStatus::Done(ids), None, names_facts),
+        AddStatus::Pending(Some(event)) => {
+            let patience = args.wait.wait;
+            let status = follow(layer, &run, opened.scope(), &event, patience, context.is_quiet()).await?;
+            let ended = tell(out, &status, Some(&event), names_facts)?;
+            Ok(if patience.is_none() && status == EventStatus::Pending { Exit::Ok } else { ended })
+        }
+        AddStatus::Pending(None) => {
+            if out.is_json() {
+                out.document(&Told { status: "pending", ids: None, event: None, reason: None })?;
+            } else {
+                out.line("accepted, and nothing will tell when it is done: look with `memory facts`")?;
+            }
+            Ok(if args.wait.wait.is_some() { Exit::No } else { Exit::Ok })
+        }
+        // A status of a newer contract is not known to be done.
+        _ => {
+            if out.is_json() {
+                out.document(&Told { status: "unknown", ids: None, event: None, reason: None })?;
+            } else {
+                out.line(
+                    "unknown: it may or may not be stored; look with `memory facts` before adding it again",
+                )?;
+            }
+            Ok(Exit::Unavailable)
+        }
+    }
+}
+
+/// `memory event`.
+pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let event = EventId::new(args.event)?;
+    let opened = context.open().await?;
+    let layer = opened.layer("event")?;
+    let capabilities = opened.memory.capabilities();
+    if !capabilities.layer_events {
+        return Err(Error::unsupported("event", opened.memory.name()).into());
+    }
+    let run = opened.run(&args.credentials)?;
+    // Asked once at least, whatever the patience: the first answer says whether there is such an event.
+    let mut status = layer.event(&run, opened.scope(), &event).await?;
+    if status == EventStatus::Pending && args.wait.wait.is_some() {
+        status = follow(layer, &run, opened.scope(), &event, args.wait.wait, context.is_quiet()).await?;
+    }
+    let ended = tell(out, &status, Some(&event), capabilities.layer_ids)?;
+    Ok(if args.wait.wait.is_none() && status == EventStatus::Pending { Exit::Ok } else { ended })
+}
+
+/// The messages from the command line or from a file.
+fn messages(args: &AddArgs) -> Result<Vec<Message>, Failure> {
+    let Some(file) = &args.messages else {
+        let role = match args.role {
+            Speaker::User => Role::User,
+            Speaker::Assistant => Role::Assistant,
+            Speaker::System => Role::System,
+            Speaker::Tool => Role::Tool,
+        };
+        return Ok(vec![Message::new(role, args.words.join(" "))]);
+    };
+    let text = if file.as_os_str() == "-" {
+        read_text("standard input", Ok(std::io::stdin()))?
+    } else {
+        read_text(&format!("the file {}", file.display()), std::fs::File::open(file))?
+    };
+    let limit = MAX_MESSAGES_BYTES.saturating_mul(JSON_BYTES_A_BYTE);
+    if text.len() > limit {
+        return Err(Error::too_large("conversation", text.len(), limit, "bytes").into());
+    }
+    serde_json::from_str(&text).map_err(|error| {
+        Error::invalid("a conversation is JSON such as [{\"role\":\"user\",\"content\":\"…\"}]")
+            .with_source(error)
+            .into()
+    })
+}
+
+/// Polls an event until it is done, has failed, or the time is up; without a time limit it does not poll.
+async fn follow(
+    layer: &dyn MemoryLayer,
+    run: &RunContext,
+    scope: &Scope,
+    event: &EventId,
+    patience: Option<u64>,
+    quiet: bool,
+) -> CoreResult<EventStatus> {
+    let Some(seconds) = patience else { return Ok(EventStatus::Pending) };
+    let began = Instant::now();
+    let end = began + Duration::from_secs(seconds);
+    let mut progress = Progress::new(quiet);
+    progress.set_length(seconds);
+    let mut pause = FIRST_PAUSE;
+    let status = loop {
+        match tokio::time::timeout_at(end, layer.event(run, scope, event)).await {
+            Ok(Ok(EventStatus::Pending)) => {}
+            Ok(Ok(status)) => break status,
+            // It was taken; that it cannot be asked about just now does not change that.
+            Ok(Err(error)) if error.retry().is_retryable() => {}
+            Ok(Err(error)) => {
+                progress.finish();
+                return Err(error);
+            }
+            Err(_) => break EventStatus::Pending,
+        }
+        let waited = began.elapsed().as_secs();
+        progress.update(waited, || format!("pending for {waited} s, of at most {seconds}"));
+        let next = Instant::now() + pause;
+        if next >= end {
+            break EventStatus::Pending;
+        }
+        tokio::time::sleep_until(next).await;
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+    };
+    progress.finish();
+    Ok(status)
+}
+
+/// Prints the status of an `add`. Failed work, and work that is not done in time, exit with "no".
+fn tell(
+    out: &mut Out,
+    status: &EventStatus,
+    event: Option<&EventId>,
+    names_facts: bool,
+) -> Result<Exit, Failure> {
+    let plain = |status| Told { status, ids: None, event, reason: None };
+    let (told, exit) = match status {
+        EventStatus::Done(ids) => (Told { ids: Some(ids), ..plain("done") }, Exit::Ok),
+        EventStatus::Failed(reason) => (Told { reason: Some(reason), ..plain("failed") }, Exit::No),
+        _ => (plain("pending"), Exit::No),
+    };
+    if out.is_json() {
+        out.document(&told)?;
+        return Ok(exit);
+    }
+    match status {
+        EventStatus::Done(_) if !names_facts => {
+            out.line("done; which facts came of it is not told: look with `memory facts`")?;
+        }
+        EventStatus::Done(ids) if ids.is_empty() => out.line("done: there was nothing new to keep")?,
+        EventStatus::Done(ids) => {
+            for id in ids {
+                out.line(format!("stored: {id}"))?;
+            }
+        }
+        EventStatus::Failed(reason) => out.line(format!("failed: {reason}"))?,
+        _ => {
+            let event = event.map_or_else(String::new, |event| format!(": memory event {event} --wait 60"));
+            out.line(format!("pending; ask what became of it{event}"))?;
+        }
+    }
+    Ok(exit)
+}

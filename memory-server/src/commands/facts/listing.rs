@@ -1,0 +1,120 @@
+//! `recall` and `facts`.
+
+use clap::Args;
+use memory_core::layer::{Fact, FactsQuery, RecallQuery, ScoreKind};
+use serde::Serialize;
+
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Out, excerpt, note, printable};
+
+/// Characters of a fact that a table shows.
+const SHOWN: usize = 100;
+
+/// Options of `recall`.
+#[derive(Args, Debug)]
+pub(crate) struct RecallArgs {
+    /// What to look for, in plain words
+    #[arg(required = true)]
+    query: Vec<String>,
+    /// The number of facts at most
+    #[arg(long, short = 'k', value_name = "N", default_value_t = 10)]
+    top_k: usize,
+    /// Leave out facts with a lower score: 0 to 1
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    threshold: Option<f64>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// `memory recall`.
+pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Recalled {
+        facts: Vec<Fact>,
+    }
+    let mut query = RecallQuery::new(args.query.join(" ")).with_top_k(args.top_k);
+    query.threshold = args.threshold;
+    let opened = context.open().await?;
+    let layer = opened.layer("recall")?;
+    let run = opened.run(&args.credentials)?;
+    let facts = layer.recall(&run, opened.scope(), query).await?;
+    if out.is_json() {
+        out.document(&Recalled { facts })?;
+        return Ok(Exit::Ok);
+    }
+    if facts.is_empty() {
+        out.line("nothing found")?;
+    }
+    for fact in &facts {
+        let score = fact.score.map_or_else(|| "    -".to_owned(), |score| format!("{score:.3}"));
+        let score = out.bold(&score);
+        out.styled(&format!("{score}  {}", printable(&excerpt(&fact.memory, usize::MAX), "")))?;
+        let kind = match fact.score_kind {
+            ScoreKind::Cosine => "cosine",
+            ScoreKind::Similarity => "similarity",
+            ScoreKind::Rank => "rank: orders this answer alone",
+            _ => "no score",
+        };
+        out.line(format!("       {}  ({kind})", fact.id))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Options of `facts`.
+#[derive(Args, Debug)]
+pub(crate) struct FactsArgs {
+    /// Facts per page: 1 to 1,000
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// The cursor that the previous page printed
+    #[arg(long, conflicts_with = "all")]
+    cursor: Option<String>,
+    /// Print every page; with --json one fact per line
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+/// `memory facts`.
+pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open().await?;
+    let layer = opened.layer("facts")?;
+    let run = opened.run(&args.credentials)?;
+    let mut query = FactsQuery::default();
+    (query.cursor, query.limit) = (args.cursor, args.limit);
+    loop {
+        let page = layer.facts(&run, opened.scope(), query.clone()).await?;
+        if out.is_json() && !args.all {
+            out.document(&page)?;
+            return Ok(Exit::Ok);
+        }
+        if out.is_json() {
+            for fact in &page.facts {
+                out.document(fact)?;
+            }
+        } else {
+            table(out, &page.facts)?;
+        }
+        // Whoever reads a long list sees each page as it comes.
+        out.flush()?;
+        match page.next {
+            Some(next) if args.all => query.cursor = Some(next),
+            Some(next) => {
+                note(&format!("more: --cursor {next}"));
+                return Ok(Exit::Ok);
+            }
+            None => return Ok(Exit::Ok),
+        }
+    }
+}
+
+fn table(out: &mut Out, facts: &[Fact]) -> Result<(), Failure> {
+    let rows: Vec<[String; 3]> = facts
+        .iter()
+        .map(|fact| {
+            let created = fact.created_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+            [fact.id.to_string(), created, excerpt(&fact.memory, SHOWN)]
+        })
+        .collect();
+    out.table(["ID", "CREATED", "FACT"], &rows)
+}

@@ -1,0 +1,7 @@
+//! Conversational memory.
+
+mod adding;
+mod listing;
+
+pub(crate) use adding::{AddArgs, EventArgs, add, event};
+pub(crate) use listing::{FactsArgs, RecallArgs, facts, recall};

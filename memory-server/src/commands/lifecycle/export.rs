@@ -1,0 +1,92 @@
+//! `export`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use memory::snapshot::NewFile;
+use memory_core::RecordStream;
+use serde::Serialize;
+
+use crate::import::{EXPORT_FORMAT, EXPORT_VERSION, Header};
+use crate::terminal::{Context, Exit, Failure, Out, Progress, Stop};
+
+/// Options of `export`.
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// The file to write, readable by its owner only; it appears once it is complete [default, and with `-`: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Overwrite an existing file
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    records: u64,
+}
+
+/// `memory export`.
+pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = context.open_existing().await?;
+    let scope = opened.scope();
+    let stream = opened.backend("export_scope")?.export_scope(scope).await?;
+    let header =
+        Header { format: EXPORT_FORMAT.to_owned(), version: EXPORT_VERSION, scope: Some(scope.clone()) };
+    let stop = Stop::listen();
+    let path = args.out.as_deref().filter(|path| *path != Path::new("-"));
+    let mut progress = Progress::new(context.is_quiet() || path.is_none());
+    let Some(path) = path else {
+        out.document(&header)?;
+        let written = copy(stream, &mut progress, &stop, |line| {
+            let to = out.writer();
+            to.write_all(line.as_bytes()).and_then(|()| to.write_all(b"\n")).map_err(Failure::Output)
+        })
+        .await?;
+        return Ok(if written.is_some() { Exit::Ok } else { Exit::Interrupted });
+    };
+    let failed = |error| Failure::File(format!("{} cannot be written", path.display()), error);
+    let refused = |error| Failure::unwritten(path, error);
+    let mut file = NewFile::begin(path, &opened.settings.file_options(args.overwrite)?).map_err(refused)?;
+    serde_json::to_writer(&mut file, &header)
+        .map_err(std::io::Error::from)
+        .and_then(|()| file.write_all(b"\n"))
+        .map_err(failed)?;
+    let written = copy(stream, &mut progress, &stop, |line| {
+        file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)
+    })
+    .await?;
+    progress.finish();
+    let Some(records) = written else {
+        // What is written of it goes away.
+        return Ok(Exit::Interrupted);
+    };
+    file.finish().map_err(refused)?;
+    if out.is_json() {
+        out.document(&Report { file: path.display().to_string(), records })?;
+    } else {
+        out.line(format!("{records} entries of {scope} written to {}", path.display()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Writes every record; returns their number, or `None` if interrupted.
+async fn copy(
+    mut stream: RecordStream,
+    progress: &mut Progress,
+    stop: &Stop,
+    mut write: impl FnMut(&str) -> Result<(), Failure> + Send,
+) -> Result<Option<u64>, Failure> {
+    let mut records = 0;
+    while let Some(record) = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await {
+        write(&record?.to_line()?)?;
+        records += 1;
+        if stop.is_asked() {
+            return Ok(None);
+        }
+        progress.update(records, || format!("{records} entries"));
+    }
+    Ok(Some(records))
+}

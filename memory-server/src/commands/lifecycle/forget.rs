@@ -1,0 +1,193 @@
+//! `forget`: a tenant, a scope or a key, everywhere; or facts of a conversational store.
+
+use clap::{Args, ValueEnum};
+use memory::forget::{
+    AuditPolicy, ForgetPolicy, ForgetReport, ForgetStep, SnapshotPolicy, StepOutcome, dry_run, forget, resume,
+};
+use memory_core::layer::{FactId, Forget};
+use memory_core::{EraseTarget, Error, Key};
+
+use crate::terminal::{Context, CredentialArgs, Exit, Failure, Opened, Origin, Out, is_typed};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Snapshots {
+    /// Replace each that contains it by one that does not
+    Rewrite,
+    /// Delete each that contains it
+    Delete,
+    /// Only list them
+    Report,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Audit {
+    /// Keep the records as they are
+    Keep,
+    /// Replace names and contents in them
+    Redact,
+}
+
+/// Options of `forget`.
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArgs {
+    /// Forget facts instead, by the ids that `recall` and `facts` print
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "key", "resume", "dry_run"])]
+    ids: Vec<String>,
+    /// Forget every fact of the scope instead
+    #[arg(long, conflicts_with_all = ["key", "resume", "dry_run"])]
+    all: bool,
+    /// Only this key of the scope
+    #[arg(long)]
+    key: Option<String>,
+    /// Only print what would be forgotten
+    #[arg(long)]
+    dry_run: bool,
+    /// Confirm: this cannot be undone
+    #[arg(long)]
+    yes: bool,
+    /// Complete what an interrupted `forget` began
+    #[arg(long, conflicts_with_all = ["key", "dry_run"])]
+    resume: bool,
+    /// What to do with snapshots that contain it
+    #[arg(long, value_enum, default_value = "rewrite")]
+    snapshots: Snapshots,
+    /// What to do with audit records about it
+    #[arg(long, value_enum, default_value = "keep")]
+    audit: Audit,
+    #[command(flatten)]
+    credentials: CredentialArgs,
+}
+
+impl ForgetArgs {
+    /// Whether only an interrupted `forget` is completed.
+    pub(crate) const fn resumes(&self) -> bool {
+        self.resume
+    }
+}
+
+/// `memory forget`.
+pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    if args.all || !args.ids.is_empty() {
+        return facts(context, args, out).await;
+    }
+    // Before the store is opened: what is to go must be said.
+    let settings = context.settings()?;
+    let target = if args.resume { None } else { Some(target(&settings, &args)?) };
+    if !(args.yes || args.dry_run || args.resume) {
+        return Err(Failure::invalid(
+            "what is forgotten cannot be brought back: see what there is with --dry-run, then give --yes",
+        ));
+    }
+    let memory = if args.resume {
+        settings.open_to_resume().await?
+    } else if args.dry_run {
+        settings.open_unmade().await?
+    } else {
+        settings.open().await?
+    };
+    let opened = Opened { memory, settings };
+    let places = opened.settings.places(&opened.memory).await?;
+    let policy = ForgetPolicy::default()
+        .with_snapshots(match args.snapshots {
+            Snapshots::Rewrite => SnapshotPolicy::Rewrite,
+            Snapshots::Delete => SnapshotPolicy::Delete,
+            Snapshots::Report => SnapshotPolicy::Report,
+        })
+        .with_audit(match args.audit {
+            Audit::Keep => AuditPolicy::Keep,
+            Audit::Redact => AuditPolicy::Redact,
+        });
+    let run = opened.run(&args.credentials)?;
+    let memory = &opened.memory;
+    let reports = match &target {
+        None => resume(memory, &places, Some(&run)).await?,
+        Some(target) if args.dry_run => vec![dry_run(memory, target, &places, policy).await?],
+        Some(target) => vec![forget(memory, target, &places, policy, Some(&run)).await?],
+    };
+    for report in &reports {
+        tell(report, out)?;
+    }
+    if reports.is_empty() && !out.is_json() {
+        out.line("nothing was begun that has not ended")?;
+    }
+    let complete = reports.iter().all(|report| report.dry_run || report.is_complete());
+    Ok(if complete { Exit::Ok } else { Exit::Partial })
+}
+
+/// What to forget, from the command line only: neither a file nor the environment decides it.
+fn target(settings: &crate::terminal::Settings, args: &ForgetArgs) -> Result<EraseTarget, Failure> {
+    if settings.scope_is_chosen() {
+        let scope = settings.scope.clone();
+        return Ok(match &args.key {
+            Some(name) => EraseTarget::Key { scope, key: Key::new(name)? },
+            None => EraseTarget::Scope(scope),
+        });
+    }
+    if args.key.is_some() {
+        return Err(Failure::invalid("say whose key it is: --agent, --user, --run or --scope"));
+    }
+    if settings.tenant_origin == Origin::CommandLine && is_typed("--tenant") {
+        return Ok(EraseTarget::Tenant(settings.tenant.clone()));
+    }
+    Err(Failure::invalid(
+        "say what is to be forgotten: --user ID, --agent ID, --run ID or --scope KIND:ID, with --key KEY for one entry, \
+         or --tenant ID alone for all of a tenant",
+    ))
+}
+
+fn tell(report: &ForgetReport, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.document(report);
+    }
+    out.line(format!(
+        "{} {} ({}): {} entries, {} scopes, {} SQL databases",
+        if report.dry_run { "there is, of the" } else { "forgotten: the" },
+        report.target,
+        report.digest,
+        report.entries,
+        report.scopes,
+        report.databases
+    ))?;
+    let row = |step: &ForgetStep| {
+        let outcome = match step.outcome {
+            StepOutcome::Done => "done",
+            StepOutcome::Nothing => "nothing there",
+            StepOutcome::Found => "there",
+            StepOutcome::Kept => "kept",
+            StepOutcome::Remains => "remains",
+            _ => "out of reach",
+        };
+        let path = step.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let reason = step.reason.as_deref().unwrap_or_default().to_owned();
+        [step.place.to_owned(), outcome.to_owned(), step.count.to_string(), path, reason]
+    };
+    let rows: Vec<[String; 5]> = report.steps.iter().map(row).collect();
+    out.table(["PLACE", "OUTCOME", "COUNT", "WHERE", "WHY"], &rows)
+}
+
+/// Facts of a conversational store.
+async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let what = if args.all {
+        Forget::All
+    } else {
+        Forget::Ids(args.ids.into_iter().map(FactId::new).collect::<Result<_, Error>>()?)
+    };
+    let opened: Opened = context.open().await?;
+    let layer = opened.layer("forget")?;
+    let run = opened.run(&args.credentials)?;
+    let outcome = layer.forget(&run, opened.scope(), what).await?;
+    if out.is_json() {
+        out.document(&outcome)?;
+    } else {
+        match outcome.forgotten {
+            Some(forgotten) => out.line(format!("forgotten: {forgotten}"))?,
+            None => out.line("forgotten")?,
+        }
+        for id in &outcome.not_found {
+            out.line(format!("was not there: {id}"))?;
+        }
+    }
+    // As `delete` ends where nothing was there.
+    let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
+    Ok(if nothing { Exit::No } else { Exit::Ok })
+}

@@ -1,0 +1,192 @@
+//! `gc`: drops unused scopes and frees their space.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use memory::Config;
+use memory::gc::{GcControl, GcOptions, GcPolicy, GcReport, NotEvicted, sweep};
+use memory::system::SystemClock;
+
+use crate::terminal::values::duration;
+use crate::terminal::{Context, Exit, Failure, Origin, Out, Progress, Stop, bytes, note, signal};
+
+/// Scopes of a kind that the text report names.
+const NAMED: usize = 20;
+
+/// Options of `gc`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Without --idle and --max-bytes the policy is [gc] of memory.toml; without that no scope goes, \
+                        and only room is given back."
+)]
+pub(crate) struct GcArgs {
+    /// Drop scopes that were not used for this long, such as 30d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    idle: Option<Duration>,
+    /// Drop the largest idle scopes until the rest fits into this many bytes
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
+    /// With --max-bytes: keep scopes used within this time, however large [default: 1d]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    min_idle: Option<Duration>,
+    /// Only print what would be dropped and why
+    #[arg(long)]
+    dry_run: bool,
+    /// Write each scope to a file in this folder before dropping it
+    #[arg(long, value_name = "DIR")]
+    snapshot_to: Option<PathBuf>,
+}
+
+/// `memory gc`.
+pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let config = Config::discover(context.global().config.as_deref())?;
+    let section = config.as_ref().map(|config| config.file().gc.clone()).unwrap_or_default();
+    let mut policy = match (args.idle, args.max_bytes) {
+        (None, None) => section.policy(),
+        (idle, max_bytes) => GcPolicy::default().with_idle(idle).with_max_bytes(max_bytes),
+    };
+    if let Some(min_idle) = args.min_idle {
+        policy = policy.with_min_idle(min_idle);
+    }
+    let folder = args.snapshot_to.or_else(|| config.as_ref().and_then(Config::gc_snapshots));
+    let tenant = (settings.tenant_origin == Origin::CommandLine).then(|| settings.tenant.clone());
+    let auditor = match &config {
+        Some(config) => config.auditor(Arc::new(SystemClock))?,
+        None => None,
+    };
+    let is_on = policy.is_on();
+    let memory = settings.open().await?;
+    let ledger = if folder.is_some() { settings.ledger(&memory).await? } else { None };
+    let options =
+        GcOptions::new(policy).with_tenant(tenant).with_dry_run(args.dry_run).with_snapshots(folder, ledger);
+    let report = sweep(&memory, &options, &SystemClock, &control(context).with_auditor(auditor)).await?;
+    if out.is_json() {
+        out.document(&report)?;
+    } else {
+        tell(out, &report, is_on)?;
+    }
+    Ok(match (report.stopped, report.is_complete()) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Ok,
+        (false, false) => Exit::Partial,
+    })
+}
+
+/// Shows progress, and stops between two scopes when interrupted.
+fn control(context: &Context) -> GcControl {
+    // Ends the process where the work does not end soon.
+    let _ = Stop::listen();
+    let shown = Mutex::new(Progress::new(context.is_quiet()));
+    let control = GcControl::default().with_progress(move |progress| {
+        shown.lock().unwrap_or_else(PoisonError::into_inner).update(progress.scopes, || {
+            format!(
+                "{} scopes looked at, {} gone with {}",
+                progress.scopes,
+                progress.evicted,
+                bytes(progress.evicted_bytes)
+            )
+        });
+    });
+    let asked = control.clone();
+    tokio::spawn(async move {
+        signal().await;
+        asked.stop();
+    });
+    control
+}
+
+fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
+    let would = if report.dry_run { "would go" } else { "gone" };
+    out.line(format!(
+        "{} of {} scopes {would}, {} of {}",
+        report.evicted,
+        report.scopes,
+        bytes(report.evicted_bytes),
+        bytes(report.bytes)
+    ))?;
+    if !is_on {
+        note("no policy lets any scope go; name --idle or --max-bytes, or set [gc] in memory.toml");
+    }
+    if report.within_slack > 0 {
+        note(&format!(
+            "{} scopes were used so lately that the store does not know it well enough; they go later",
+            report.within_slack
+        ));
+    }
+    let rows: Vec<_> = report
+        .victims
+        .iter()
+        .take(NAMED)
+        .map(|victim| {
+            [
+                victim.scope.to_string(),
+                bytes(victim.bytes),
+                victim.last_used_at.to_string(),
+                victim.reason.as_str().to_owned(),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        out.table(["SCOPE", "SIZE", "LAST USED", "WHY"], &rows)?;
+        more(report.evicted);
+    }
+    tell_of_those(
+        out,
+        "stay, since they were used meanwhile or are in use",
+        report.kept,
+        &report.kept_scopes,
+    )?;
+    let doubtful = report.failed_scopes.iter().any(|failed| {
+        failed.snapshot.is_some() || failed.why == memory_core::ErrorKind::OutcomeUnknown.code()
+    });
+    let failed = if doubtful {
+        "failed; they stay, but for those that may be gone"
+    } else {
+        "stay, since something failed"
+    };
+    tell_of_those(out, failed, report.failed, &report.failed_scopes)?;
+    if report.over > 0 {
+        out.line(format!(
+            "{} more than --max-bytes: what holds them was used too lately",
+            bytes(report.over)
+        ))?;
+    }
+    if let Some(reclaimed) = report.reclaimed {
+        out.line(format!(
+            "given back: {} expired entries, {} vectors without an entry, {} evictions or ends of runs that were cut \
+             short, {} fences of ended runs; the database is {} smaller",
+            reclaimed.expired,
+            reclaimed.vectors,
+            reclaimed.unfinished,
+            reclaimed.fences,
+            bytes(reclaimed.bytes)
+        ))?;
+    }
+    Ok(())
+}
+
+fn tell_of_those(out: &mut Out, what: &str, count: u64, first: &[NotEvicted]) -> Result<(), Failure> {
+    if count > 0 {
+        out.line(format!("{count} {what}:"))?;
+        for stays in first.iter().take(NAMED) {
+            let why = stays.message.as_deref().unwrap_or(stays.why);
+            let last = stays
+                .snapshot
+                .as_ref()
+                .map(|path| format!("; it may be gone, and its last snapshot is kept: {}", path.display()));
+            out.line(format!("  {}: {why}{}", stays.scope, last.unwrap_or_default()))?;
+        }
+        more(count);
+    }
+    Ok(())
+}
+
+fn more(count: u64) {
+    let shown = NAMED as u64;
+    if count > shown {
+        note(&format!("and {} more; --json names up to a thousand", count - shown));
+    }
+}

@@ -1,0 +1,367 @@
+//! `import`.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use memory_core::{ImportOptions, NewEntry, OnExisting, Record, Scope, Taken};
+use serde::Serialize;
+
+use crate::import::{
+    self, Format, Found, Input, Item, OnDifferent, Place, Problems, Records, ScopeTemplate, Store, Totals,
+};
+use crate::terminal::{Context, Counter, Exit, Failure, Opened, Out, Progress, Stop};
+
+/// Records per call: few, so that a broken one is reported while the file is still being read.
+const RECORDS: usize = 500;
+/// About how many bytes of values per call.
+const RECORDS_BYTES: usize = 8 << 20;
+/// Scopes that the text report lists.
+const SCOPES_SHOWN: usize = 20;
+
+/// Options of `import`.
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// Files, folders (their .jsonl files) or `-` for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The format of the files [default: detected]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The scope of each turn, as in `user:{conversation}`; {conversation}, {session} and {format} are
+    /// replaced [default: the chosen scope; for LoCoMo user:{conversation}]
+    #[arg(long, value_name = "TEMPLATE")]
+    scope_template: Option<String>,
+    /// The conversation's name, for formats that have none [default: the file's name]
+    #[arg(long, value_name = "NAME")]
+    conversation: Option<String>,
+    /// What to do with a key whose stored value differs
+    #[arg(long, value_enum, default_value = "skip")]
+    on_different: OnDifferent,
+}
+
+/// What an import did.
+#[derive(Default, Serialize)]
+struct Report {
+    files: usize,
+    formats: BTreeSet<&'static str>,
+    #[serde(flatten)]
+    totals: Totals,
+    /// Records that had expired.
+    expired: u64,
+    /// Records whose subject was forgotten after their last update.
+    forgotten: u64,
+    /// Parts of the input that are not turns: bookkeeping, empty messages, tool output.
+    passed_over: u64,
+    problems: Problems,
+    /// The first reason why an entry has no vector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedder_failure: Option<String>,
+    scopes: Vec<ScopeReport>,
+    interrupted: bool,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct ScopeReport {
+    scope: Scope,
+    #[serde(flatten)]
+    totals: Totals,
+}
+
+/// An import in progress.
+struct Import<'a> {
+    args: &'a ImportArgs,
+    opened: &'a Opened,
+    template: Option<ScopeTemplate>,
+    store: Store<'a>,
+    report: Report,
+    progress: Progress,
+    read: Counter,
+    stop: Stop,
+}
+
+/// `memory import`.
+pub(crate) async fn run(context: &Context, args: ImportArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let started = Instant::now();
+    let inputs = import::inputs(&args.files)
+        .map_err(|(path, error)| Failure::File(format!("{} cannot be read", path.display()), error))?;
+    if inputs.is_empty() {
+        return Err(Failure::invalid("there is no .jsonl file in these folders; name the files"));
+    }
+    let template = args.scope_template.as_deref().map(ScopeTemplate::parse).transpose()?;
+    let opened = context.open().await?;
+    let capabilities = opened.memory.capabilities();
+    let store = Store::new(opened.backend("bulk_insert")?, &capabilities, args.on_different);
+    let progress = Progress::new(context.is_quiet());
+    progress.set_length(inputs.iter().map(|input| input.bytes).sum());
+    let (read, stop) = (Counter::default(), Stop::listen());
+    let report = Report { files: inputs.len(), ..Report::default() };
+    let mut import = Import { args: &args, opened: &opened, template, store, report, progress, read, stop };
+    let several = inputs.len() > 1;
+    for input in &inputs {
+        import.file(input, several).await?;
+        if import.stop.is_asked() {
+            break;
+        }
+    }
+    import.store.finish().await?;
+    import.progress.finish();
+    let mut report = import.finish();
+    report.seconds = started.elapsed().as_secs_f64();
+    print(&report, out)?;
+    Ok(match &report {
+        Report { interrupted: true, .. } => Exit::Interrupted,
+        Report { problems, .. } if problems.count > 0 => Exit::Partial,
+        _ => Exit::Ok,
+    })
+}
+
+impl Import<'_> {
+    /// Imports one file. One unreadable file of several does not stop the others.
+    async fn file(&mut self, input: &Input, several: bool) -> Result<(), Failure> {
+        match self.read_file(input).await {
+            Err(Failure::File(what, error)) if several => {
+                self.problem(input, Place::Part("file".to_owned()), &format!("{what}: {error}"));
+                Ok(())
+            }
+            Err(Failure::Error(error)) if several && error.kind() == memory_core::ErrorKind::Corrupt => {
+                self.problem(input, Place::Part("file".to_owned()), error.message());
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    async fn read_file(&mut self, input: &Input) -> Result<(), Failure> {
+        let failed = |error| Failure::File(format!("{} cannot be read", input.shown), error);
+        let source: Box<dyn Read + Send> = match &input.path {
+            Some(path) => Box::new(std::fs::File::open(path).map_err(failed)?),
+            None => Box::new(std::io::stdin()),
+        };
+        let import::Opened { input: source, format } =
+            import::detect(self.read.count(source)).map_err(failed)?;
+        let format = match self.args.format {
+            Some(format) => format,
+            None => format.map_err(|why| import::undetected(&input.shown, why))?,
+        };
+        self.report.formats.insert(format.name());
+        let name = self.args.conversation.as_deref().unwrap_or(&input.name);
+        match import::reader(format, source, name) {
+            import::Source::Turns(mut reader) => {
+                while let Some(item) = reader.next_item().map_err(failed)? {
+                    self.item(input, format, item).await?;
+                    if self.stop.is_asked() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            import::Source::Records(source) => {
+                let records = Records::open(source).map_err(failed)??;
+                self.records(input, records).await
+            }
+        }
+    }
+
+    async fn item(&mut self, input: &Input, format: Format, item: Item) -> Result<(), Failure> {
+        match item {
+            Item::Broken(place, why) => self.problem(input, place, &why),
+            Item::PassedOver => self.report.passed_over += 1,
+            Item::Turn(turn) => {
+                let place = turn.place.clone();
+                match self.place_turn(format, *turn) {
+                    Ok((scope, entry)) => self.store.push(scope, &input.shown, place, entry).await?,
+                    Err(error) => self.problem(input, place, error.message()),
+                }
+            }
+        }
+        self.show();
+        Ok(())
+    }
+
+    /// The scope and the entry of a turn.
+    fn place_turn(&self, format: Format, turn: import::Turn) -> memory_core::Result<(Scope, NewEntry)> {
+        let settings = &self.opened.settings;
+        let scope = match &self.template {
+            Some(template) => template.scope(&settings.tenant, format, &turn)?,
+            None if format == Format::Locomo && !settings.scope_is_chosen() => {
+                Scope::user(settings.tenant.as_str(), &turn.conversation)?
+            }
+            None => settings.scope.clone(),
+        };
+        Ok((scope, turn.into_entry(format.name())?))
+    }
+
+    async fn records(
+        &mut self,
+        input: &Input,
+        mut records: Records<import::Bytes<'_>>,
+    ) -> Result<(), Failure> {
+        let scope = match &self.template {
+            Some(template) => template.fixed(&self.opened.settings.tenant)?,
+            None => self.opened.settings.scope.clone(),
+        };
+        let failed = |error| Failure::File(format!("{} cannot be read", input.shown), error);
+        let (mut batch, mut bytes) = (Vec::with_capacity(RECORDS), 0);
+        while let Some(found) = records.next_record().map_err(failed)? {
+            match found {
+                Found::Record(place, record) => {
+                    bytes += record.entry.value.len_bytes();
+                    batch.push((place, *record));
+                }
+                Found::Broken(place, why) => self.problem(input, place, &why),
+            }
+            if batch.len() == RECORDS || bytes >= RECORDS_BYTES {
+                bytes = 0;
+                self.store_records(input, &scope, std::mem::take(&mut batch)).await?;
+            }
+            self.show();
+            if self.stop.is_asked() {
+                break;
+            }
+        }
+        self.store_records(input, &scope, batch).await
+    }
+
+    async fn store_records(
+        &mut self,
+        input: &Input,
+        scope: &Scope,
+        batch: Vec<(Place, Record)>,
+    ) -> Result<(), Failure> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let backend = self.opened.backend("import_scope")?;
+        let (places, records): (Vec<Place>, Vec<Record>) = batch.into_iter().unzip();
+        let stored = import::stored_records(backend, scope, &records).await?;
+        let unchanged = stored.iter().filter(|stored| **stored).count() as u64;
+        self.store.count(scope, &Totals { unchanged, ..Totals::default() });
+        let batch = places.into_iter().zip(records).zip(stored);
+        let (places, records): (Vec<Place>, Vec<Record>) =
+            batch.filter(|(_, stored)| !stored).map(|(item, _)| item).unzip();
+        let options = ImportOptions::default().with_on_existing(match self.args.on_different {
+            OnDifferent::Skip => OnExisting::Skip,
+            OnDifferent::Replace => OnExisting::Replace,
+            OnDifferent::Fail => OnExisting::Fail,
+        });
+        // A file of records does not say when it was written.
+        let judged = self.opened.memory.capabilities().erase;
+        let options = if judged { options.with_taken(Taken::Undated) } else { options };
+        let outcome = import::store_records(backend, scope, records, options).await.map_err(|error| {
+            let index = error.details().get("index").and_then(serde_json::Value::as_u64);
+            let place = index.and_then(|index| places.get(usize::try_from(index).ok()?));
+            match place {
+                Some(place) => memory_core::Error::new(
+                    error.kind(),
+                    format!("{}, {place}: {error}; the records before it are stored", input.shown),
+                )
+                .with_source(error),
+                None => error,
+            }
+        })?;
+        let replaces = self.args.on_different == OnDifferent::Replace;
+        self.report.expired += outcome.expired;
+        self.report.forgotten += outcome.forgotten;
+        self.store.count(
+            scope,
+            &Totals {
+                created: outcome.created,
+                replaced: outcome.replaced,
+                // Counted already, but for one that came twice.
+                unchanged: if replaces { outcome.skipped } else { 0 },
+                kept: if replaces { 0 } else { outcome.skipped },
+                // Records bring their vectors along; nothing is embedded.
+                without_vector: 0,
+            },
+        );
+        Ok(())
+    }
+
+    fn problem(&mut self, input: &Input, place: Place, why: &str) {
+        self.store.problems.add(&input.shown, place, why);
+    }
+
+    fn show(&mut self) {
+        let store = &self.store;
+        let done = || {
+            let totals = store.total();
+            format!(
+                "{} new, {} there already, {} broken",
+                totals.created,
+                totals.decided() - totals.created,
+                store.problems.count
+            )
+        };
+        self.progress.update(self.read.get(), done);
+    }
+
+    fn finish(self) -> Report {
+        let mut report = self.report;
+        report.totals = self.store.total();
+        report.interrupted = self.stop.is_asked();
+        report.scopes =
+            self.store.totals.into_iter().map(|(scope, totals)| ScopeReport { scope, totals }).collect();
+        report.problems = self.store.problems;
+        report.embedder_failure = self.store.embedder_failure;
+        report
+    }
+}
+
+fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.document(report);
+    }
+    for problem in &report.problems.first {
+        crate::terminal::note(&format!("{}, {}: {}", problem.file, problem.place, problem.why));
+    }
+    let shown = report.problems.first.len() as u64;
+    if report.problems.count > shown {
+        crate::terminal::note(&format!("and {} more", report.problems.count - shown));
+    }
+    if report.scopes.len() > 1 {
+        let row = |scope: &ScopeReport| {
+            let Totals { created, replaced, unchanged, kept, .. } = &scope.totals;
+            [created.to_string(), (replaced + unchanged + kept).to_string(), scope.scope.to_string()]
+        };
+        let rows: Vec<[String; 3]> = report.scopes.iter().take(SCOPES_SHOWN).map(row).collect();
+        out.table(["NEW", "THERE", "SCOPE"], &rows)?;
+        if report.scopes.len() > SCOPES_SHOWN {
+            out.line(format!("and {} more scopes", report.scopes.len() - SCOPES_SHOWN))?;
+        }
+    }
+    let totals = &report.totals;
+    out.line(format!(
+        "{}{} new, {} unchanged, {} replaced, {} kept as they were, {} broken, {} passed over, in {:.2} s",
+        if report.interrupted { "interrupted, run it again to go on: " } else { "" },
+        totals.created,
+        totals.unchanged,
+        totals.replaced,
+        totals.kept,
+        report.problems.count,
+        report.passed_over,
+        report.seconds
+    ))?;
+    if report.expired > 0 {
+        out.line(format!("{} had expired and were left out", report.expired))?;
+    }
+    if report.forgotten > 0 {
+        out.line(format!("{} say what was forgotten since, and were left out", report.forgotten))?;
+    }
+    if let Some(why) = &report.embedder_failure {
+        out.line(format!(
+            "{} are stored and have no vector ({why}); `memory reembed` gives them theirs",
+            totals.without_vector
+        ))?;
+    }
+    if totals.kept > 0 {
+        out.line(
+            "kept: the key holds something else already; --on-different replace overwrites it, \
+             --conversation NAME tells two files apart",
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,399 @@
+//! `snapshot`, `restore` and `migrate`.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use clap::{Args, ValueEnum};
+use memory::snapshot::{
+    self, Control, FacetReport, MigrateOptions, MigrateReport, NotCarried, OnDifferent, RestoreOptions,
+    ScopeNote, SnapshotOptions,
+};
+use memory::{Scope, TenantId};
+use memory_core::{Error, Result};
+use serde::Serialize;
+
+use crate::terminal::{
+    Context, Exit, Failure, Origin, Out, Progress, Settings, Stop, bytes, is_typed, note, signal,
+};
+
+/// Scopes of a kind that the text report names.
+const NAMED: usize = 20;
+/// How the report describes scopes that were not touched.
+const KEPT: &str = "hold something else and are kept";
+
+/// What to do with a scope whose contents differ.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OnExisting {
+    /// Write nothing
+    Refuse,
+    /// Keep the scope as it is
+    Skip,
+    /// Replace the scope
+    Replace,
+}
+
+impl From<OnExisting> for OnDifferent {
+    fn from(on_existing: OnExisting) -> Self {
+        match on_existing {
+            OnExisting::Refuse => Self::Refuse,
+            OnExisting::Skip => Self::Skip,
+            OnExisting::Replace => Self::Replace,
+        }
+    }
+}
+
+/// Options of `snapshot`.
+#[derive(Args, Debug)]
+pub(crate) struct SnapshotArgs {
+    /// The file to write, readable by its owner only; it appears once it is complete
+    #[arg(required_unless_present = "list")]
+    file: Option<PathBuf>,
+    /// Overwrite an existing file
+    #[arg(long)]
+    overwrite: bool,
+    /// Leave out scopes larger than this, and list them
+    #[arg(long, value_name = "BYTES")]
+    max_scope_bytes: Option<u64>,
+    /// List the snapshots written of the store instead
+    #[arg(long, conflicts_with_all = ["file", "overwrite", "max_scope_bytes"])]
+    list: bool,
+}
+
+/// Options of `restore`.
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArgs {
+    /// A file that `memory snapshot` wrote
+    file: PathBuf,
+    /// What to do with a scope whose contents differ from the snapshot
+    #[arg(long, value_enum, default_value = "refuse")]
+    on_existing: OnExisting,
+    /// Check the whole file and print what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Options of `migrate`.
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArgs {
+    /// The store to copy from: a URL, or a name under [backends] of memory.toml; it is only read
+    from: String,
+    /// The store to copy to
+    to: String,
+    /// What to do with a scope whose contents differ in the target
+    #[arg(long, value_enum, default_value = "refuse")]
+    on_existing: OnExisting,
+    /// Compare both stores and print what would be done; a missing target is not created
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove scopes that exist only in the target, once everything else is copied
+    #[arg(long)]
+    delete_extra: bool,
+}
+
+/// What the command line limits the work to: a scope, a tenant, or nothing.
+fn limits(settings: &Settings) -> (Option<TenantId>, Option<Scope>) {
+    let tenant = (settings.tenant_origin == Origin::CommandLine).then(|| settings.tenant.clone());
+    (tenant, settings.scope_is_chosen().then(|| settings.scope.clone()))
+}
+
+/// Shows progress, and stops when interrupted.
+fn control(context: &Context, words: &'static str) -> Control {
+    let control = Control::default();
+    // Ends the process where the work does not end soon.
+    let _ = Stop::listen();
+    let asked = control.clone();
+    tokio::spawn(async move {
+        signal().await;
+        asked.stop();
+    });
+    let shown = Mutex::new(Progress::new(context.is_quiet()));
+    control.with_progress(move |progress| {
+        shown.lock().unwrap_or_else(PoisonError::into_inner).update(progress.bytes, || {
+            format!(
+                "{words} {} scopes, {} entries, {}",
+                progress.scopes,
+                progress.entries,
+                bytes(progress.bytes)
+            )
+        });
+    })
+}
+
+/// An interrupt is not a failure.
+fn ended<T>(done: Result<T>) -> std::result::Result<Option<T>, Failure> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.details().contains_key("stopped") => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `memory snapshot`.
+pub(crate) async fn snapshot(
+    context: &Context,
+    args: SnapshotArgs,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let Some(path) = args.file else {
+        let entries =
+            settings.ledger_alone().await?.map(|ledger| ledger.entries()).transpose()?.unwrap_or_default();
+        if out.is_json() {
+            for entry in &entries {
+                out.document(entry)?;
+            }
+        } else {
+            let row = |entry: &snapshot::LedgerEntry| {
+                let there = if entry.path.is_file() { "" } else { "gone" };
+                [
+                    entry.created_at.to_string(),
+                    bytes(entry.bytes),
+                    there.to_owned(),
+                    entry.path.display().to_string(),
+                ]
+            };
+            out.table(["TAKEN", "SIZE", "", "FILE"], &entries.iter().map(row).collect::<Vec<_>>())?;
+        }
+        return Ok(Exit::Ok);
+    };
+    let memory = settings.open_existing().await?;
+    let ledger = settings.ledger(&memory).await?;
+    let (tenant, scope) = limits(&settings);
+    let options = SnapshotOptions::default()
+        .with_tenant(tenant)
+        .with_scope(scope)
+        .with_max_scope_bytes(args.max_scope_bytes);
+    let file = settings.file_options(args.overwrite)?.with_ledger(ledger);
+    let control = control(context, "written:");
+    let written = snapshot::to_file(&memory, &path, &options, &file, &control).await;
+    let Some(report) = ended(written)? else { return Ok(Exit::Interrupted) };
+    if out.is_json() {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            file: String,
+            #[serde(flatten)]
+            report: &'a snapshot::SnapshotReport,
+        }
+        out.document(&Document { file: path.display().to_string(), report: &report })?;
+    } else {
+        out.line(format!(
+            "{} scopes with {} entries, {} vectors and {} SQL databases written to {}: {}",
+            report.scopes,
+            report.entries,
+            report.vectors,
+            report.databases,
+            path.display(),
+            bytes(report.bytes)
+        ))?;
+        name_notes(out, "not in it", report.skipped, &report.skipped_scopes)?;
+        name_lost(out, &report.not_carried)?;
+    }
+    if settings.scope_is_chosen() && report.scopes + report.skipped == 0 {
+        note(&format!("{} holds nothing, and so does the snapshot", settings.scope));
+        return Ok(Exit::No);
+    }
+    Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
+}
+
+/// `memory restore`.
+pub(crate) async fn restore(
+    context: &Context,
+    args: RestoreArgs,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let failed = |error| Failure::File(format!("{} cannot be read", args.file.display()), error);
+    let found = std::fs::metadata(&args.file).map_err(failed)?;
+    if !found.is_file() {
+        return Err(Failure::invalid(
+            "a restore reads its file more than once, so it must be one: no pipe, no folder",
+        ));
+    }
+    let file = BufReader::with_capacity(1 << 16, File::open(&args.file).map_err(failed)?);
+    let memory = if args.dry_run { settings.open_unmade().await? } else { settings.open().await? };
+    let (tenant, scope) = limits(&settings);
+    let options = RestoreOptions::default()
+        .with_tenant(tenant)
+        .with_scope(scope)
+        .with_on_different(args.on_existing.into())
+        .with_dry_run(args.dry_run);
+    let control = control(context, "read:");
+    let done = snapshot::restore(&memory, file, &options, &control).await;
+    let Some(report) = ended(done)? else { return Ok(Exit::Interrupted) };
+    if out.is_json() {
+        out.document(&report)?;
+    } else {
+        out.line(format!(
+            "{} scopes of the snapshot{}",
+            report.scopes,
+            if report.dry_run { "; nothing was written, it would be:" } else { ":" }
+        ))?;
+        name_facets(out, &report.entries, &report.databases)?;
+        name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
+        name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
+        name_forgotten(out, report.forgotten, report.forgotten_records)?;
+        name_notes(out, "not in the snapshot", report.skipped, &report.skipped_scopes)?;
+        name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
+        name_lost(out, &report.not_carried)?;
+    }
+    Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
+}
+
+/// `memory migrate`.
+pub(crate) async fn migrate(
+    context: &Context,
+    args: MigrateArgs,
+    out: &mut Out,
+) -> std::result::Result<Exit, Failure> {
+    if is_typed("--url") || is_typed("--backend") {
+        return Err(Failure::invalid(
+            "a move names its two stores as FROM and TO; leave --url and --backend out",
+        ));
+    }
+    let side = |side: &'static str| move |error: Error| of_side(side, error);
+    let from = store(context, &args.from).map_err(side("source"))?;
+    let to = store(context, &args.to).map_err(side("target"))?;
+    let (tenant, scope) = limits(&from);
+    let from = from.open_existing().await.map_err(side("source"))?;
+    let to = if args.dry_run { to.open_unmade().await } else { to.open().await }.map_err(side("target"))?;
+    let options = MigrateOptions::default()
+        .with_tenant(tenant)
+        .with_scope(scope)
+        .with_on_different(args.on_existing.into())
+        .with_dry_run(args.dry_run)
+        .with_delete_extra(args.delete_extra);
+    let control = control(context, "copied:");
+    let Some(report) = ended(snapshot::migrate(&from, &to, &options, &control).await)? else {
+        return Ok(Exit::Interrupted);
+    };
+    if out.is_json() {
+        out.document(&report)?;
+    } else {
+        out.line(format!(
+            "{} scopes of the source{}",
+            report.scopes,
+            if report.dry_run { "; nothing was written, it would be:" } else { ":" }
+        ))?;
+        name_facets(out, &report.entries, &report.databases)?;
+        if !report.dry_run {
+            out.line(format!(
+                "{} facets of scopes copied and found the same on both sides",
+                report.verified
+            ))?;
+        }
+        name_forgotten(out, 0, report.forgotten_records)?;
+        name_notes(out, "different after the copy", report.mismatched, &report.mismatched_scopes)?;
+        name_extra(out, &report)?;
+        name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
+        name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
+        name_notes(out, "not taken", report.failed, &report.failed_scopes)?;
+        name_lost(out, &report.not_carried)?;
+    }
+    Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
+}
+
+/// A store by URL, or by its name in memory.toml. The environment's store plays no part.
+fn store(context: &Context, named: &str) -> Result<Settings> {
+    let mut global = context.global().clone();
+    (global.url, global.backend) = match named.contains(':') {
+        true => (Some(named.to_owned()), None),
+        false => (None, Some(named.to_owned())),
+    };
+    Settings::resolve(&global)
+}
+
+/// Adds to an error which of the two stores it is about.
+fn of_side(side: &str, error: Error) -> Error {
+    let told = Error::new(error.kind(), format!("the {side}: {}", error.message())).with_retry(error.retry());
+    error
+        .details()
+        .iter()
+        .fold(told, |told, (name, value)| told.with_detail(name, value.clone()))
+        .with_source(error)
+}
+
+fn name_facets(
+    out: &mut Out,
+    entries: &FacetReport,
+    databases: &FacetReport,
+) -> std::result::Result<(), Failure> {
+    let row = |what: &str, facet: &FacetReport| {
+        let FacetReport { restored, replaced, unchanged, kept, .. } = facet;
+        [what.to_owned(), restored.to_string(), replaced.to_string(), unchanged.to_string(), kept.to_string()]
+    };
+    out.table(
+        ["SCOPES BY", "FILLED", "REPLACED", "THE SAME", "KEPT"],
+        &[row("entries", entries), row("SQL database", databases)],
+    )
+}
+
+/// Counts without names, since the names were forgotten.
+fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> std::result::Result<(), Failure> {
+    if scopes > 0 {
+        out.line(format!("{scopes} scopes were forgotten since and are left as they are"))?;
+    }
+    if records > 0 {
+        out.line(format!("{records} records of other scopes were forgotten since and are left out"))?;
+    }
+    Ok(())
+}
+
+fn name_conflicts(out: &mut Out, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
+    name_scopes(out, "hold something else", count, first)
+}
+
+fn name_scopes(out: &mut Out, what: &str, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
+    if count > 0 {
+        out.line(format!("{count} scopes {what}:"))?;
+        for scope in first.iter().take(NAMED) {
+            out.line(format!("  {scope}"))?;
+        }
+        more(count);
+    }
+    Ok(())
+}
+
+fn name_extra(out: &mut Out, report: &MigrateReport) -> std::result::Result<(), Failure> {
+    let what = match (report.only_in_target, report.deleted_extra) {
+        (None | Some(0), _) => return Ok(()),
+        (Some(_), 0) => "in the target alone; --delete-extra removes them",
+        _ if report.dry_run => "in the target alone, would be removed",
+        _ => "in the target alone, and removed",
+    };
+    name_scopes(out, what, report.only_in_target.unwrap_or_default(), &report.only_in_target_scopes)
+}
+
+fn name_notes(
+    out: &mut Out,
+    what: &str,
+    count: u64,
+    first: &[ScopeNote],
+) -> std::result::Result<(), Failure> {
+    if count > 0 {
+        out.line(format!("{count} {what}:"))?;
+        for ScopeNote { scope, reason, .. } in first.iter().take(NAMED) {
+            out.line(format!("  {scope}: {reason}"))?;
+        }
+        more(count);
+    }
+    Ok(())
+}
+
+fn name_lost(out: &mut Out, lost: &[NotCarried]) -> std::result::Result<(), Failure> {
+    for NotCarried { scope, what, .. } in lost.iter().take(NAMED) {
+        for one in what.iter().take(NAMED) {
+            out.line(format!("left out of {scope}: {one}"))?;
+        }
+    }
+    more(lost.len() as u64);
+    Ok(())
+}
+
+fn more(count: u64) {
+    let shown = NAMED as u64;
+    if count > shown {
+        note(&format!("and {} more; --json names up to a thousand", count - shown));
+    }
+}

@@ -1,0 +1,167 @@
+//! `config`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use memory_core::Scope;
+use serde::Serialize;
+
+use crate::terminal::{Context, Exit, Failure, Origin, Out, Settings};
+
+/// What `config init` writes.
+const TEMPLATE: &str = include_str!("memory.toml");
+
+/// Options of `config`.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write a commented memory.toml; an existing file is never overwritten
+    Init {
+        /// Where
+        #[arg(default_value = "memory.toml")]
+        file: PathBuf,
+    },
+    /// Report problems: unknown keys, broken references, servers that do not answer, and on
+    /// PostgreSQL what a scope's role can still see. Opens nothing that writes
+    Check {
+        /// Time limit for each server
+        #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+        timeout: u64,
+        /// Contact no server
+        #[arg(long)]
+        offline: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Setting<T> {
+    value: T,
+    from: Origin,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    file: Option<String>,
+    url: Setting<String>,
+    embedder: Option<Setting<String>>,
+    tenant: Setting<String>,
+    scope: Setting<Scope>,
+    backends: BTreeMap<String, String>,
+    /// Kind by name.
+    embedders: BTreeMap<String, &'static str>,
+    agents: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// `memory config`.
+pub(crate) async fn run(context: &Context, args: &ConfigArgs, out: &mut Out) -> Result<Exit, Failure> {
+    match &args.action {
+        Some(Action::Check { timeout, offline }) => {
+            super::config_check::run(context, Duration::from_secs(*timeout), *offline, out).await
+        }
+        Some(Action::Init { file }) => init(file, out),
+        None => show(&context.settings()?, out),
+    }
+}
+
+fn show(settings: &Settings, out: &mut Out) -> Result<Exit, Failure> {
+    let config = settings.config.as_ref();
+    let shown = Shown {
+        file: config.map(|config| config.origin().display().to_string()),
+        url: Setting { value: settings.shown_url()?, from: settings.store_origin },
+        embedder: settings.shown_embedder()?.map(|(value, from)| Setting { value, from }),
+        tenant: Setting { value: settings.tenant.to_string(), from: settings.tenant_origin },
+        scope: Setting { value: settings.scope.clone(), from: settings.scope_origin },
+        backends: config
+            .map(|config| {
+                let backends = &config.file().backends;
+                backends.iter().map(|(name, section)| (name.clone(), section.url.to_string())).collect()
+            })
+            .unwrap_or_default(),
+        embedders: config
+            .map(|config| {
+                let embedders = &config.file().embedders;
+                embedders.iter().map(|(name, section)| (name.clone(), section.kind())).collect()
+            })
+            .unwrap_or_default(),
+        agents: config.map(|config| config.file().agents.keys().cloned().collect()).unwrap_or_default(),
+        warnings: config.map(memory::Config::warnings).unwrap_or_default(),
+    };
+    if out.is_json() {
+        out.document(&shown)?;
+        return Ok(Exit::Ok);
+    }
+    let rows = [
+        ["file".to_owned(), String::new(), shown.file.unwrap_or_else(|| "none".to_owned())],
+        ["url".to_owned(), shown.url.from.as_str().to_owned(), shown.url.value],
+        match shown.embedder {
+            Some(Setting { value, from }) => ["embedder".to_owned(), from.as_str().to_owned(), value],
+            None => ["embedder".to_owned(), String::new(), "none: search is by words".to_owned()],
+        },
+        ["tenant".to_owned(), shown.tenant.from.as_str().to_owned(), shown.tenant.value],
+        ["scope".to_owned(), shown.scope.from.as_str().to_owned(), {
+            let scope = shown.scope.value;
+            format!("{}:{}", scope.kind, scope.id)
+        }],
+    ];
+    let backends = shown
+        .backends
+        .into_iter()
+        .map(|(name, url)| [format!("backend {name}"), "memory.toml".to_owned(), url]);
+    let embedders = shown
+        .embedders
+        .into_iter()
+        .map(|(name, kind)| [format!("embedder {name}"), "memory.toml".to_owned(), kind.to_owned()]);
+    let agents = shown.agents.into_iter().map(|name| ["agent".to_owned(), "memory.toml".to_owned(), name]);
+    let rows: Vec<[String; 3]> = rows.into_iter().chain(backends).chain(embedders).chain(agents).collect();
+    out.table(["SETTING", "FROM", "VALUE"], &rows)?;
+    for warning in shown.warnings {
+        crate::terminal::note(&format!("warning: {warning}"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn init(file: &std::path::Path, out: &mut Out) -> Result<Exit, Failure> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // URLs may carry passwords.
+        options.mode(0o600);
+    }
+    options
+        .open(file)
+        .and_then(|mut file| file.write_all(TEMPLATE.as_bytes()).and_then(|()| file.sync_all()))
+        .map_err(|error| Failure::File(format!("{} cannot be written", file.display()), error))?;
+    if out.is_json() {
+        #[derive(Serialize)]
+        struct Written {
+            file: String,
+        }
+        out.document(&Written { file: file.display().to_string() })?;
+    } else {
+        out.line(format!("written: {}", file.display()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_is_a_valid_configuration_without_warnings() {
+        let config = memory::Config::parse(TEMPLATE, "memory.toml").unwrap();
+        assert_eq!(config.default_backend(), Some("local"));
+        assert_eq!(config.warnings(), Vec::<String>::new());
+    }
+}

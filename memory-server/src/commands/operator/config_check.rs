@@ -1,0 +1,275 @@
+//! `config check`: problems in memory.toml and in what it refers to. Opens nothing that writes.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use memory::config::Discovery;
+use memory::postgres::operator;
+use memory::{BackendUrl, Config, HealthStatus, Registry};
+use memory_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use crate::terminal::{Context, Exit, Failure, Out};
+
+/// How severe a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    Warning,
+    Problem,
+}
+
+impl Status {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Serialize)]
+struct Finding {
+    /// The section, or the file.
+    place: String,
+    /// What was checked, as a stable word.
+    check: &'static str,
+    status: Status,
+    message: String,
+    /// The line of memory.toml, if the finding is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    file: String,
+    status: Status,
+    findings: Vec<Finding>,
+    /// By backend: what roles of scopes can read of each other on its server, past the validator.
+    exposures: BTreeMap<String, Vec<memory::postgres::Exposure>>,
+}
+
+impl Checked {
+    fn note(&mut self, place: &str, check: &'static str, status: Status, message: impl Into<String>) {
+        let (place, message) = (place.to_owned(), message.into());
+        self.status = self.status.max(status);
+        self.findings.push(Finding { place, check, status, message, line: None });
+    }
+}
+
+/// `memory config check`.
+pub(super) async fn run(
+    context: &Context,
+    timeout: Duration,
+    offline: bool,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let explicit = context.global().config.as_deref();
+    let file = Discovery::from_environment(explicit).find()?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no memory.toml to check; `memory config init` writes one")
+    })?;
+    let mut checked = Checked {
+        file: file.display().to_string(),
+        status: Status::Ok,
+        findings: Vec::new(),
+        exposures: BTreeMap::new(),
+    };
+    let (config, problems) = Config::examine(&read(&file)?, &file);
+    for problem in problems {
+        let line = problem.details().get("line").and_then(serde_json::Value::as_u64);
+        checked.note("memory.toml", "configuration", Status::Problem, problem.message());
+        if let Some(last) = checked.findings.last_mut() {
+            last.line = line;
+        }
+    }
+    if let Some(config) = config {
+        if checked.findings.is_empty() {
+            checked.note(
+                "memory.toml",
+                "configuration",
+                Status::Ok,
+                "every key is known, every name is there",
+            );
+        }
+        for warning in config.warnings() {
+            checked.note("memory.toml", "rules", Status::Warning, warning);
+        }
+        let registry = context.registry()?;
+        for name in config.embedders() {
+            let place = format!("[embedders.{name}]");
+            match config.open_embedder(&registry, name) {
+                Ok(_) => checked.note(&place, "embedder", Status::Ok, "its model or its key is there"),
+                Err(error) => checked.note(&place, "embedder", Status::Problem, error.message()),
+            }
+        }
+        for (name, section) in &config.file().backends {
+            let place = format!("[backends.{name}]");
+            references(&place, &section.url, &config, &mut checked);
+            if !offline {
+                reach(name, &place, &section.url, (&config, &registry), timeout, &mut checked).await;
+            }
+        }
+        if config.file().definitions.is_some() {
+            let file = config.definitions_file()?;
+            let there = if file.is_file() { "are in" } else { "will be in" };
+            checked.note(
+                "[definitions]",
+                "definitions",
+                Status::Ok,
+                format!("definitions {there} {}", file.display()),
+            );
+        }
+    }
+    let exit = if checked.status == Status::Problem { Exit::No } else { Exit::Ok };
+    if out.is_json() {
+        out.document(&checked)?;
+        return Ok(exit);
+    }
+    out.line(format!("{}: {}", checked.file, checked.status.word()))?;
+    let rows: Vec<[String; 4]> = checked
+        .findings
+        .into_iter()
+        .map(|Finding { place, check, status, message, .. }| {
+            [place, check.to_owned(), status.word().to_owned(), message]
+        })
+        .collect();
+    out.table(["PLACE", "CHECK", "STATUS", "FOUND"], &rows)?;
+    Ok(exit)
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let failed = |error| Failure::File(format!("{} cannot be read", file.display()), error);
+    let limit = u64::try_from(memory::config::MAX_CONFIG_BYTES).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .and_then(|file| file.take(limit.saturating_add(1)).read_to_string(&mut text))
+        .map_err(failed)?;
+    Ok(text)
+}
+
+/// Checks that the variables and files a URL refers to exist; their contents are not read.
+fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked) {
+    let parameters = match url.parameters() {
+        Ok(parameters) => parameters,
+        Err(error) => return checked.note(place, "url", Status::Problem, error.message()),
+    };
+    for (name, value) in parameters {
+        // What a pattern names depends on the tenant.
+        if value.contains('{') {
+            continue;
+        }
+        let (variable, file) = match (value.strip_prefix("env:"), value.strip_prefix("file:")) {
+            (Some(variable), _) => (Some(variable), None),
+            (None, Some(file)) => (None, Some(file)),
+            (None, None) if name.ends_with("_env") => (Some(value.as_str()), None),
+            (None, None) if name.ends_with("_file") || name.starts_with("sql.shared.") => {
+                (None, Some(value.as_str()))
+            }
+            (None, None) => continue,
+        };
+        let there = variable
+            .is_some_and(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+            || file.is_some_and(|file| config.base_dir().unwrap_or_default().join(file).is_file());
+        if there {
+            checked.note(place, "reference", Status::Ok, format!("what `{name}` names is there"));
+        } else {
+            let message = format!("what `{name}` names is not there, or empty; set it, or name another");
+            checked.note(place, "reference", Status::Problem, message);
+        }
+    }
+}
+
+/// Checks a server without writing to it.
+async fn reach(
+    name: &str,
+    place: &str,
+    url: &BackendUrl,
+    (config, registry): (&Config, &Registry),
+    timeout: Duration,
+    checked: &mut Checked,
+) {
+    let late =
+        || Error::new(ErrorKind::Timeout, format!("there is no answer within {} s", timeout.as_secs()));
+    match url.scheme() {
+        "sqlite" => sqlite(place, url, config, checked),
+        "postgres" | "postgresql" => {
+            let mut open = memory::OpenContext::default();
+            open.base_dir = config.base_dir();
+            let looked = async { operator::doctor(&memory::postgres::config(url, &open)?).await };
+            match tokio::time::timeout(timeout, looked).await.unwrap_or_else(|_| Err(late())) {
+                Ok(report) => {
+                    for finding in report.findings {
+                        let status = match finding.status {
+                            operator::Status::Ok => Status::Ok,
+                            operator::Status::Warning => Status::Warning,
+                            _ => Status::Problem,
+                        };
+                        checked.note(place, finding.check, status, finding.message);
+                    }
+                    checked.exposures.insert(name.to_owned(), report.exposures);
+                }
+                Err(error) => checked.note(place, "server", Status::Problem, error.message()),
+            }
+        }
+        scheme if scheme.starts_with("mem0+") || scheme.starts_with("mem9+") => {
+            let asked = async { config.open_alone(registry, name).await?.health().await };
+            match tokio::time::timeout(timeout, asked).await.unwrap_or_else(|_| Err(late())) {
+                Ok(health) if health.status == HealthStatus::Ok => {
+                    checked.note(place, "server", Status::Ok, health.message);
+                }
+                Ok(health) => checked.note(place, "server", Status::Problem, health.message),
+                Err(error) => checked.note(place, "server", Status::Problem, error.message()),
+            }
+        }
+        scheme => checked.note(
+            place,
+            "server",
+            Status::Warning,
+            format!("what opening `{scheme}` does is not known here, so it was not opened"),
+        ),
+    }
+}
+
+/// Checks a database file without opening it: opening would create it.
+fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked) {
+    let path = match url.decoded_path() {
+        Ok(path) if path == ":memory:" => {
+            return checked.note(place, "file", Status::Ok, "it is in memory, and gone with the process");
+        }
+        Ok(path) => config.base_dir().unwrap_or_default().join(path.strip_prefix("//").unwrap_or(&path)),
+        Err(error) => return checked.note(place, "file", Status::Problem, error.message()),
+    };
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    if !folder.is_dir() {
+        let message = format!("the folder {} is not there; make it", folder.display());
+        return checked.note(place, "file", Status::Problem, message);
+    }
+    let mut header = Vec::new();
+    match std::fs::File::open(&path).and_then(|file| file.take(16).read_to_end(&mut header)) {
+        Ok(_) if header.is_empty() || header == *b"SQLite format 3\0" => {
+            checked.note(place, "file", Status::Ok, format!("{} is there", path.display()));
+        }
+        Ok(_) => checked.note(
+            place,
+            "file",
+            Status::Problem,
+            format!("{} is no SQLite database; name another", path.display()),
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            checked.note(place, "file", Status::Ok, format!("{} will be made", path.display()));
+        }
+        Err(error) => checked.note(
+            place,
+            "file",
+            Status::Problem,
+            format!("{} cannot be read: {error}", path.display()),
+        ),
+    }
+}

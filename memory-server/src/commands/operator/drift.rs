@@ -1,0 +1,335 @@
+//! `drift`: changes that other programs made to a scope, and how a run continues.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use memory::drift::Backups;
+use memory::drift::backup::{Backup, BackupInfo, Difference, Restored};
+use memory::sqlite::{RepairOptions, Repaired};
+use memory::{Clock as _, DriftPolicy, DriftState, DriftToken, OpenContext};
+use memory_core::{Backend, Error, ErrorKind, Retry};
+use serde::Serialize;
+
+use crate::terminal::{Context, Exit, Failure, Opened, Out, bytes};
+
+/// Options of `drift`.
+#[derive(Args, Debug)]
+pub(crate) struct DriftArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    #[command(flatten)]
+    Scope(ScopeAction),
+    /// Repair a SQLite file that is refused because another program changed its triggers, indexes or views; every scope
+    /// then counts as changed
+    Repair {
+        /// Only print what would be done
+        #[arg(long)]
+        dry_run: bool,
+        /// Keep the vectors: correct only if nothing was written while the triggers were missing
+        #[arg(long)]
+        keep_vectors: bool,
+    },
+}
+
+/// The subcommands that work on one scope.
+#[derive(Debug, Subcommand)]
+enum ScopeAction {
+    /// Show the scope's token, its drift policy and the backups made before writes were refused
+    Status,
+    /// List the keys that differ between a backup and the store; exit code 1 if any do
+    Diff {
+        /// The backup [default: the newest of the scope]
+        backup: Option<PathBuf>,
+    },
+    /// Accept the scope as it is: refused writes pass when sent again, as long as the scope stays in that state
+    Ack {
+        /// The token that `status` prints, or `actual` of the refusal
+        token: DriftToken,
+    },
+    /// Restore the scope from a backup; its present contents are backed up first
+    Restore {
+        /// The backup
+        backup: PathBuf,
+        /// Only print what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Status {
+    scope: String,
+    policies: Vec<DriftPolicy>,
+    token: DriftToken,
+    acknowledged: Option<DriftToken>,
+    folder: Option<PathBuf>,
+    backups: Vec<BackupInfo>,
+}
+
+/// `memory drift`.
+pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let action = match &args.action {
+        Action::Scope(action) => action,
+        // The store is not opened: that would be refused.
+        Action::Repair { dry_run, keep_vectors } => {
+            let options = RepairOptions::default().with_dry_run(*dry_run).with_keep_vectors(*keep_vectors);
+            return repair(context, options, out).await;
+        }
+    };
+    let opened = context.open_existing().await?;
+    let backend = opened.backend("drift")?;
+    match action {
+        ScopeAction::Status => status(&opened, backend, out).await,
+        ScopeAction::Diff { backup } => diff(&opened, backend, backup.as_ref(), out).await,
+        ScopeAction::Ack { token } => ack(&opened, backend, *token, out).await,
+        ScopeAction::Restore { backup, dry_run } => restore(&opened, backend, backup, *dry_run, out).await,
+    }
+}
+
+async fn repair(context: &Context, options: RepairOptions, out: &mut Out) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        #[serde(flatten)]
+        repaired: &'a Repaired,
+        dry_run: bool,
+    }
+    let (url, base_dir) = context.settings()?.backend_url()?;
+    let mut open = OpenContext::default();
+    open.base_dir = base_dir;
+    let work = move || memory::sqlite::repair(&url, &open, options);
+    let repaired = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::internal("the repair stopped by a bug").with_source(error))??;
+    if out.is_json() {
+        out.document(&Report { repaired: &repaired, dry_run: options.dry_run })?;
+        return Ok(Exit::Ok);
+    }
+    tell(&repaired, options.dry_run, out)?;
+    Ok(Exit::Ok)
+}
+
+fn tell(repaired: &Repaired, dry_run: bool, out: &mut Out) -> Result<(), Failure> {
+    if repaired.is_clean() {
+        return out.line(format!(
+            "nothing is wrong: the triggers are as they were made, and the counters of {} scopes are right",
+            repaired.scopes
+        ));
+    }
+    if dry_run {
+        out.line("nothing was written; without --dry-run this is done:")?;
+    }
+    for object in &repaired.removed {
+        out.line(format!("removed    {} {}: {}", object.kind, object.name, object.sql))?;
+    }
+    for title in &repaired.made {
+        out.line(format!("made anew  {title}"))?;
+    }
+    if let Some(format) = repaired.updated_from {
+        out.line(format!("updated    from format {format}"))?;
+    }
+    out.line(format!(
+        "counted    {} scopes, of which {} had wrong counters",
+        repaired.scopes, repaired.miscounted
+    ))?;
+    if repaired.changed > 0 {
+        out.line(format!(
+            "changed    {} scopes: their tokens moved, and {} entries have new versions, so that what was read before is read \
+             again before it is written over",
+            repaired.changed, repaired.entries
+        ))?;
+    }
+    if repaired.vectors > 0 {
+        out.line(format!(
+            "forgot     {} vectors that may be of what entries said before; `memory reembed` makes them anew, scope by scope",
+            repaired.vectors
+        ))?;
+    }
+    Ok(())
+}
+
+/// The folder of backups.
+fn backups(opened: &Opened) -> Result<Arc<Backups>, Error> {
+    let folder = opened.memory.drift_backups().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            "the store has no folder for backups of scopes; those of a SQLite file are beside it",
+        )
+        .with_retry(Retry::Never)
+    })?;
+    Ok(Arc::new(Backups::new(folder)))
+}
+
+async fn status(opened: &Opened, backend: &dyn Backend, out: &mut Out) -> Result<Exit, Failure> {
+    let scope = opened.scope();
+    let DriftState { token, .. } = backend.drift_state(scope).await?;
+    let (folder, acknowledged, list) = match backups(opened) {
+        Ok(backups) => {
+            (Some(backups.root().to_owned()), backups.acknowledged(&scope.digest()), backups.list(scope)?)
+        }
+        Err(_) => (None, None, Vec::new()),
+    };
+    let status = Status {
+        scope: scope.to_string(),
+        policies: opened.memory.capabilities().drift,
+        token,
+        acknowledged,
+        folder,
+        backups: list,
+    };
+    if out.is_json() {
+        out.document(&status)?;
+        return Ok(Exit::Ok);
+    }
+    let policies: Vec<&str> = status.policies.iter().map(|policy| policy.as_str()).collect();
+    out.line(format!("scope     {}", status.scope))?;
+    out.line(format!("serves    {}", policies.join(", ")))?;
+    out.line(format!("token     {}", status.token))?;
+    if let Some(token) = status.acknowledged {
+        out.line(format!("acked     {token}"))?;
+    }
+    if let Some(folder) = &status.folder {
+        out.line(format!("backups   {} in {}", status.backups.len(), folder.display()))?;
+    }
+    let row = |info: &BackupInfo| {
+        let state = if info.resolved { "cleared" } else { "open" };
+        [info.timestamp.to_string(), state.to_owned(), bytes(info.bytes), info.path.display().to_string()]
+    };
+    let rows: Vec<[String; 4]> = status.backups.iter().map(row).collect();
+    if !rows.is_empty() {
+        out.table(["TIME", "DRIFT", "SIZE", "FILE"], &rows)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// A backup of this scope. The backup of another scope is refused.
+async fn load(opened: &Opened, path: &std::path::Path) -> Result<Backup, Failure> {
+    // One that cannot be read says nothing of the scope.
+    let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
+    std::fs::metadata(path).map_err(failed)?;
+    let backup = Backup::load(path).await?;
+    if backup.scope != *opened.scope() {
+        return Err(Failure::invalid(format!(
+            "the backup is of {}, and the scope is {}; name that one with --tenant, --agent, --user or --run",
+            backup.scope,
+            opened.scope()
+        )));
+    }
+    Ok(backup)
+}
+
+async fn diff(
+    opened: &Opened,
+    backend: &dyn Backend,
+    backup: Option<&PathBuf>,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let path = match backup {
+        Some(path) => path.clone(),
+        None => {
+            let newest = backups(opened)?.list(opened.scope())?.into_iter().next();
+            newest.map(|info| info.path).ok_or_else(|| {
+                Error::invalid(
+                    "the scope has no backup to compare with: no write to it was refused for drift; name a file",
+                )
+            })?
+        }
+    };
+    let difference = load(opened, &path).await?.difference(backend).await?;
+    show(&difference, out)?;
+    Ok(if difference == Difference::default() { Exit::Ok } else { Exit::No })
+}
+
+fn show(difference: &Difference, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.document(difference);
+    }
+    for (mark, keys) in [("~", &difference.changed), ("-", &difference.vanished), ("+", &difference.appeared)]
+    {
+        for key in keys {
+            out.line(format!("{mark} {key}"))?;
+        }
+    }
+    Ok(())
+}
+
+async fn ack(
+    opened: &Opened,
+    backend: &dyn Backend,
+    token: DriftToken,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Acknowledged {
+        acknowledged: DriftToken,
+    }
+    let state = backend.drift_state(opened.scope()).await?;
+    if state.token != token {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            "the scope is not in the state of that token any more; look again with `drift status` and `drift diff`",
+        )
+        .with_detail("actual", state.token.to_string())
+        .into());
+    }
+    backups(opened)?.acknowledge(opened.scope(), token)?;
+    if out.is_json() {
+        out.document(&Acknowledged { acknowledged: token })?;
+    } else {
+        out.line(format!(
+            "{} is taken as it is; writes that were refused pass when they are sent again",
+            opened.scope()
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn restore(
+    opened: &Opened,
+    backend: &dyn Backend,
+    path: &std::path::Path,
+    dry_run: bool,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Report {
+        #[serde(flatten)]
+        restored: Restored,
+        saved: Option<PathBuf>,
+    }
+    let backup = load(opened, path).await?;
+    if dry_run {
+        show(&backup.difference(backend).await?, out)?;
+        return Ok(Exit::Ok);
+    }
+    let saved = match backups(opened) {
+        Ok(backups) => {
+            let now = memory::system::SystemClock.now();
+            let saved = Arc::clone(&backups).save(backend, opened.scope(), None, None, now).await?.path;
+            // Nobody waits for it to be cleared.
+            backups.resolve(&saved);
+            Some(saved)
+        }
+        Err(_) => None,
+    };
+    let restored = backup.restore(backend, &opened.memory.capabilities()).await?;
+    if out.is_json() {
+        out.document(&Report { restored, saved })?;
+        return Ok(Exit::Ok);
+    }
+    let Restored { imported, deleted, .. } = restored;
+    out.line(format!(
+        "{} holds what the backup holds: {} entries made again, {} put back, {deleted} deleted",
+        opened.scope(),
+        imported.created,
+        imported.replaced
+    ))?;
+    if let Some(saved) = saved {
+        out.line(format!("what it held before is in {}", saved.display()))?;
+    }
+    Ok(Exit::Ok)
+}

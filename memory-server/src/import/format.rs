@@ -1,0 +1,33 @@
+//! The import formats.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// The format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Format {
+    /// One message a line: `{"role"|"speaker", "content"|"text", "time"?, "session"?}`
+    Jsonl,
+    /// LoCoMo dialogues, as in `locomo10.json`
+    Locomo,
+    /// Session files of Claude Code (`~/.claude/projects/*/*.jsonl`)
+    ClaudeCode,
+    /// `conversations.json` of a ChatGPT data export
+    Chatgpt,
+    /// Entries as `memory export` writes them
+    Records,
+}
+
+impl Format {
+    /// The name on the command line, in keys and in source labels.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Locomo => "locomo",
+            Self::ClaudeCode => "claude-code",
+            Self::Chatgpt => "chatgpt",
+            Self::Records => "records",
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! `conversations.json` of a ChatGPT data export: an array of conversations, each a tree of messages
+//! of which the branch that ends in `current_node` was last on the screen.
+
+use std::collections::{HashMap, HashSet};
+use std::io::BufRead;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::elements::Unfolded;
+use super::item::{Item, json_complaint};
+use super::turn::{Place, Turn};
+use super::{content, time};
+
+#[derive(Deserialize)]
+struct Conversation<'a> {
+    #[serde(default)]
+    conversation_id: Option<String>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    current_node: Option<String>,
+    #[serde(borrow)]
+    mapping: HashMap<String, &'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Node<'a> {
+    #[serde(default)]
+    parent: Option<String>,
+    #[serde(default)]
+    children: Vec<String>,
+    #[serde(default, borrow)]
+    message: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    author: Author,
+    #[serde(default, borrow)]
+    create_time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Content<'a>,
+    #[serde(default)]
+    recipient: Option<String>,
+    #[serde(default)]
+    metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+struct Author {
+    role: String,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(default)]
+    content_type: String,
+    #[serde(default, borrow)]
+    parts: Option<Vec<&'a RawValue>>,
+    #[serde(default)]
+    text: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    is_visually_hidden_from_conversation: Option<bool>,
+    #[serde(default)]
+    model_slug: Option<String>,
+}
+
+/// Reads conversations, one in memory at a time.
+pub(super) fn conversations<R: BufRead + Send>(input: R) -> Unfolded<R> {
+    Unfolded::new(input, "conversation", read_conversation)
+}
+
+fn read_conversation(text: &str, number: u64) -> Result<Vec<Item>, String> {
+    let conversation: Conversation<'_> =
+        serde_json::from_str(text).map_err(|error| json_complaint(&error))?;
+    let id =
+        [&conversation.conversation_id, &conversation.id].into_iter().flatten().find(|id| !id.is_empty());
+    let Some(id) = id else { return Err("it has neither `conversation_id` nor `id`".to_owned()) };
+    let mut items = Vec::new();
+    for (depth, node) in branch(&conversation)?.iter().enumerate() {
+        let place = Place::Part(format!("conversation {number}, message {node}"));
+        items.push(
+            turn(&conversation, id, node, depth, &place).unwrap_or_else(|why| Item::Broken(place, why)),
+        );
+    }
+    Ok(items)
+}
+
+/// Ids of the nodes from the root to the current one.
+fn branch(conversation: &Conversation<'_>) -> Result<Vec<String>, String> {
+    let mut nodes = HashMap::with_capacity(conversation.mapping.len());
+    for (id, raw) in &conversation.mapping {
+        let node: Node<'_> = serde_json::from_str(raw.get())
+            .map_err(|error| format!("node {id}: {}", json_complaint(&error)))?;
+        nodes.insert(id.as_str(), node);
+    }
+    let current = match conversation.current_node.as_deref() {
+        Some(id) if nodes.contains_key(id) => Some(id),
+        // Old exports name no current node: then the newest branch is the last child each time.
+        _ => newest_leaf(&nodes),
+    };
+    let mut path = Vec::new();
+    let mut seen = HashSet::new();
+    let mut next = current;
+    while let Some((id, node)) = next.and_then(|id| nodes.get_key_value(id)) {
+        if !seen.insert(*id) {
+            return Err("its messages form a circle".to_owned());
+        }
+        path.push((*id).to_owned());
+        next = node.parent.as_deref();
+    }
+    path.reverse();
+    Ok(path)
+}
+
+fn newest_leaf<'a>(nodes: &'a HashMap<&'a str, Node<'a>>) -> Option<&'a str> {
+    let mut roots: Vec<&str> = nodes
+        .iter()
+        .filter(|(_, node)| node.parent.as_deref().is_none_or(|parent| !nodes.contains_key(parent)))
+        .map(|(id, _)| *id)
+        .collect();
+    roots.sort_unstable();
+    let mut id = *roots.first()?;
+    let mut seen = HashSet::new();
+    while seen.insert(id) {
+        match nodes.get(id).and_then(|node| node.children.last()).map(String::as_str) {
+            Some(child) if nodes.contains_key(child) => id = child,
+            _ => break,
+        }
+    }
+    Some(id)
+}
+
+fn turn(
+    conversation: &Conversation<'_>,
+    id: &str,
+    node: &str,
+    depth: usize,
+    place: &Place,
+) -> Result<Item, String> {
+    let raw = conversation.mapping.get(node).map_or("null", |raw| raw.get());
+    let Node { message: Some(raw), .. } =
+        serde_json::from_str(raw).map_err(|error| json_complaint(&error))?
+    else {
+        return Ok(Item::PassedOver);
+    };
+    let message: Message<'_> = serde_json::from_str(raw.get()).map_err(|error| json_complaint(&error))?;
+    let metadata = message.metadata.as_ref();
+    let hidden = metadata.and_then(|metadata| metadata.is_visually_hidden_from_conversation);
+    if !matches!(message.author.role.as_str(), "user" | "assistant") || hidden == Some(true) {
+        return Ok(Item::PassedOver);
+    }
+    let text = said(&message)?;
+    if text.is_empty() {
+        return Ok(Item::PassedOver);
+    }
+    let time =
+        message.create_time.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
+    let mut labels = vec![("message_id", node.into())];
+    if let Some(title) = conversation.title.as_deref().filter(|title| !title.is_empty()) {
+        labels.push(("title", title.into()));
+    }
+    if let Some(model) = metadata.and_then(|metadata| metadata.model_slug.as_deref()) {
+        labels.push(("model", model.into()));
+    }
+    Ok(Item::Turn(Box::new(Turn {
+        place: place.clone(),
+        conversation: id.to_owned(),
+        session: None,
+        position: vec![format!("{depth:06}"), node.to_owned()],
+        speaker: message.author.role.clone(),
+        role: Some(message.author.role),
+        text,
+        time,
+        caption: None,
+        labels,
+    })))
+}
+
+/// Text of both sides; a call of a tool in brief. Reasoning, tool output and context that the user
+/// did not type in this conversation are no turns.
+fn said(message: &Message<'_>) -> Result<String, String> {
+    let content = &message.content;
+    let recipient = message.recipient.as_deref().unwrap_or("all");
+    match content.content_type.as_str() {
+        "text" | "multimodal_text" | "" => {}
+        "code" => return Ok(content::tool_call(recipient, content.text.as_deref().unwrap_or_default())),
+        _ => return Ok(String::new()),
+    }
+    let mut parts = Vec::new();
+    for part in content.parts.iter().flatten() {
+        let part = content::said_in_part(part).map_err(|error| json_complaint(&error))?;
+        if !part.is_empty() {
+            parts.push(part);
+        }
+    }
+    let text = parts.join("\n");
+    Ok(if recipient == "all" || text.is_empty() { text } else { content::tool_call(recipient, &text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::format::Format;
+    use crate::import::readers::item::testing::read;
+
+    const BRANCHED: &str = r#"[{"title":"Trip","create_time":1.7e9,"current_node":"n4","conversation_id":"c1","mapping":{
+        "root":{"id":"root","message":null,"parent":null,"children":["n0"]},
+        "n0":{"id":"n0","message":{"id":"n0","author":{"role":"system"},"content":{"content_type":"text","parts":[""]}},"parent":"root","children":["n1"]},
+        "n1":{"id":"n1","message":{"id":"n1","author":{"role":"user"},"create_time":1700000000.5,"content":{"content_type":"text","parts":["Where to?"]},"recipient":"all"},"parent":"n0","children":["n2","n3"]},
+        "n2":{"id":"n2","message":{"id":"n2","author":{"role":"assistant"},"content":{"content_type":"text","parts":["An answer thrown away"]}},"parent":"n1","children":[]},
+        "n3":{"id":"n3","message":{"id":"n3","author":{"role":"assistant"},"recipient":"browser","content":{"content_type":"code","language":"unknown","text":"search('Oslo')"}},"parent":"n1","children":["t"]},
+        "t":{"id":"t","message":{"id":"t","author":{"role":"tool","name":"browser"},"content":{"content_type":"tether_quote","text":"page"}},"parent":"n3","children":["n4"]},
+        "n4":{"id":"n4","message":{"id":"n4","author":{"role":"assistant"},"create_time":null,"content":{"content_type":"multimodal_text","parts":["Oslo.",{"content_type":"image_asset_pointer","asset_pointer":"file"},{"content_type":"audio_transcription","text":"By train."}]},"metadata":{"model_slug":"gpt-4o"}},"parent":"t","children":[]}}}]"#;
+
+    #[test]
+    fn the_branch_on_the_screen_is_followed() {
+        let found = read(conversations(BRANCHED.as_bytes()));
+        assert_eq!(found.broken, []);
+        assert_eq!(
+            found.keys(Format::Chatgpt),
+            ["chatgpt/c1/000002/n1", "chatgpt/c1/000003/n3", "chatgpt/c1/000005/n4"]
+        );
+        let texts: Vec<_> = found.turns.iter().map(|turn| turn.text.as_str()).collect();
+        assert_eq!(texts, ["Where to?", "[browser search('Oslo')]", "Oslo.\nBy train."]);
+        assert_eq!(found.turns[0].time.unwrap().to_string(), "2023-11-14T22:13:20.500Z");
+    }
+
+    #[test]
+    fn without_a_current_node_the_newest_branch_is_followed() {
+        let text = BRANCHED.replace(r#""current_node":"n4","#, "");
+        assert_eq!(read(conversations(text.as_bytes())).turns.len(), 3);
+    }
+
+    #[test]
+    fn a_broken_conversation_is_named_and_the_others_are_read() {
+        let text = format!(
+            r#"[{{"id":"a","mapping":7}}, {{"mapping":{{}}}},
+            {{"id":"loop","current_node":"x","mapping":{{"x":{{"parent":"y"}},"y":{{"parent":"x"}}}}}},
+            {{"id":"d","current_node":"x","mapping":{{"x":{{"message":{{"author":{{}}}}}}}}}}, {}"#,
+            &BRANCHED[1..]
+        );
+        let found = read(conversations(text.as_bytes()));
+        let places: Vec<_> = found.broken.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(
+            places,
+            ["conversation 1", "conversation 2", "conversation 3", "conversation 4, message x"]
+        );
+        assert_eq!(found.turns.len(), 3);
+    }
+}

@@ -1,0 +1,225 @@
+//! Messages, one per line: `{"role": "user", "content": "…"}` and its many variants.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead};
+
+use memory_core::Scalar;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::item::{Item, Reader, json_complaint};
+use super::lines::{Line, Lines};
+use super::turn::{Place, Turn};
+use super::{content, time};
+
+/// A message; unknown members are ignored.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(default)]
+    role: Option<String>,
+    #[serde(default)]
+    speaker: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default, borrow, deserialize_with = "present")]
+    content: Option<&'a RawValue>,
+    #[serde(default, borrow, deserialize_with = "present")]
+    text: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    time: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    session: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    session_id: Option<&'a RawValue>,
+    /// A whole conversation in one line, as in fine-tuning files.
+    #[serde(default, borrow)]
+    messages: Option<Vec<&'a RawValue>>,
+}
+
+/// Keeps `null` apart from an absent member.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Reads messages; the file is one conversation.
+pub(crate) struct Messages<R> {
+    lines: Lines<R>,
+    conversation: String,
+    ready: VecDeque<Item>,
+}
+
+impl<R: BufRead> Messages<R> {
+    pub(crate) fn new(input: R, conversation: &str) -> Self {
+        Self { lines: Lines::new(input), conversation: conversation.to_owned(), ready: VecDeque::new() }
+    }
+}
+
+impl<R: BufRead + Send> Reader for Messages<R> {
+    fn next_item(&mut self) -> io::Result<Option<Item>> {
+        if let Some(item) = self.ready.pop_front() {
+            return Ok(Some(item));
+        }
+        let Some((number, line)) = self.lines.next_line()? else { return Ok(None) };
+        let place = Place::Line(number);
+        let items = match line {
+            Line::Broken(why) => Err(why),
+            Line::Text(text) => read_line(text, number, &self.conversation),
+        };
+        match items {
+            Ok(items) => self.ready.extend(items),
+            Err(why) => return Ok(Some(Item::Broken(place, why))),
+        }
+        Ok(self.ready.pop_front().or(Some(Item::PassedOver)))
+    }
+}
+
+fn parse(text: &str) -> Result<Message<'_>, String> {
+    if !text.starts_with('{') {
+        return Err("the line is not a JSON object".to_owned());
+    }
+    serde_json::from_str(text).map_err(|error| json_complaint(&error))
+}
+
+fn read_line(text: &str, number: u64, conversation: &str) -> Result<Vec<Item>, String> {
+    let mut message = parse(text)?;
+    let line = format!("{number:08}");
+    let Some(messages) = message.messages.take() else {
+        return Ok(vec![turn(&message, Place::Line(number), conversation, None, vec![line])?]);
+    };
+    // Without a session of its own each such line is one.
+    let session = session(&message)?.unwrap_or_else(|| line.clone().into());
+    let items = messages.iter().zip(1_u32..).map(|(raw, index)| {
+        let place = Place::Part(format!("line {number}, message {index}"));
+        let position = vec![line.clone(), format!("{index:04}")];
+        parse(raw.get())
+            .and_then(|message| turn(&message, place.clone(), conversation, Some(session.clone()), position))
+            .unwrap_or_else(|why| Item::Broken(place, why))
+    });
+    Ok(items.collect())
+}
+
+fn turn(
+    message: &Message<'_>,
+    place: Place,
+    conversation: &str,
+    inherited: Option<Scalar>,
+    position: Vec<String>,
+) -> Result<Item, String> {
+    let speaker = [&message.speaker, &message.name, &message.role]
+        .into_iter()
+        .flatten()
+        .find(|name| !name.trim().is_empty());
+    let Some(speaker) = speaker else {
+        return Err("the message has neither `role` nor `speaker`".to_owned());
+    };
+    let Some(content) = message.content.or(message.text) else {
+        return Err("the message has neither `content` nor `text`".to_owned());
+    };
+    let said = content::said(content).map_err(|error| json_complaint(&error))?;
+    if said.is_empty() {
+        return Ok(Item::PassedOver);
+    }
+    let time = message.time.or(message.timestamp).or(message.created_at);
+    let time = time.map_or(Ok(None), time::instant).map_err(|error| error.message().to_owned())?;
+    Ok(Item::Turn(Box::new(Turn {
+        place,
+        conversation: conversation.to_owned(),
+        session: session(message)?.or(inherited),
+        position,
+        speaker: speaker.trim().to_owned(),
+        role: message.role.clone(),
+        text: said,
+        time,
+        caption: None,
+        labels: Vec::new(),
+    })))
+}
+
+fn session(message: &Message<'_>) -> Result<Option<Scalar>, String> {
+    let Some(raw) = message.session.or(message.session_id).map(RawValue::get) else { return Ok(None) };
+    if let Ok(name) = serde_json::from_str::<String>(raw) {
+        return Ok((!name.is_empty()).then(|| name.into()));
+    }
+    match raw.parse::<i64>() {
+        Ok(number) => Ok(Some(number.into())),
+        Err(_) => Err("the session is neither text nor an integer".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::format::Format;
+    use crate::import::readers::item::testing::{Found, read};
+
+    fn found(text: &str) -> Found {
+        read(Messages::new(text.as_bytes(), "chat"))
+    }
+
+    #[test]
+    fn every_usual_shape_of_a_message_is_read() {
+        let found = found(concat!(
+            r#"{"role":"user","content":"Hello","time":"2024-01-01T10:00:00Z","session":"s1"}"#,
+            "\n",
+            r#"{"speaker":"Ada","text":"Hi there","timestamp":1704103201,"session_id":2}"#,
+            "\n\n",
+            r#"{"role":"assistant","content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{}}]}"#,
+            "\n",
+            r#"{"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Ok"}]}"#,
+        ));
+        assert_eq!(found.broken, []);
+        assert_eq!(
+            found.keys(Format::Jsonl),
+            [
+                "jsonl/chat/s1/00000001",
+                "jsonl/chat/0002/00000002",
+                "jsonl/chat/00000004",
+                "jsonl/chat/00000005/00000005/0001",
+                "jsonl/chat/00000005/00000005/0002",
+            ]
+        );
+        let texts: Vec<_> =
+            found.turns.iter().map(|turn| (turn.speaker.as_str(), turn.text.as_str())).collect();
+        assert_eq!(
+            texts,
+            [
+                ("user", "Hello"),
+                ("Ada", "Hi there"),
+                ("assistant", "one"),
+                ("system", "Be kind."),
+                ("user", "Ok")
+            ]
+        );
+        assert_eq!(found.turns[1].time.unwrap().to_string(), "2024-01-01T10:00:01.000Z");
+    }
+
+    #[test]
+    fn a_broken_line_is_named_and_the_others_are_read() {
+        let deep = "[".repeat(100_000);
+        let found = found(&format!(
+            "{}\nnot json\n{}\n{}\n{}\n{}\n{}\n{}\n{}",
+            r#"{"role":"user","content":"fine"}"#,
+            r#"{"role":"user","content":"cut of"#,
+            r#"{"role":"user"}"#,
+            r#"{"content":"who?"}"#,
+            r#"{"role":"user","content":"\ud800 alone"}"#,
+            format_args!("{{\"role\":\"user\",\"content\":{deep}"),
+            r#"{"role":"user","content":"when","time":"tomorrow"}"#,
+            r#"{"role":"user","content":"also fine\u0000"}"#,
+        ));
+        let places: Vec<_> = found.broken.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(places, ["line 2", "line 3", "line 4", "line 5", "line 6", "line 7", "line 8"]);
+        assert_eq!(found.turns.len(), 2);
+        assert!(found.broken[2].1.contains("neither `content` nor `text`"));
+    }
+
+    #[test]
+    fn a_message_that_says_nothing_is_passed_over() {
+        let found = found(r#"{"role":"assistant","content":null,"tool_calls":[]}"#);
+        assert_eq!((found.turns.len(), found.passed_over, found.broken.len()), (0, 1, 0));
+    }
+}

@@ -1,0 +1,38 @@
+//! A reader for each format of conversations.
+
+mod chatgpt;
+mod claude_code;
+mod content;
+mod elements;
+mod item;
+pub(super) mod lines;
+mod locomo;
+mod messages;
+mod time;
+mod turn;
+
+use super::format::Format;
+
+pub(crate) use item::{Bytes, Item, Reader};
+pub(crate) use turn::{Place, Turn};
+
+pub(super) use item::json_complaint;
+
+/// The contents of a file.
+pub(crate) enum Source<'a> {
+    /// Conversations.
+    Turns(Box<dyn Reader + 'a>),
+    /// Entries of an export.
+    Records(Bytes<'a>),
+}
+
+/// The reader of `input`; `name` is the conversation's name for formats without one.
+pub(crate) fn reader<'a>(format: Format, input: Bytes<'a>, name: &str) -> Source<'a> {
+    Source::Turns(match format {
+        Format::Jsonl => Box::new(messages::Messages::new(input, name)),
+        Format::Locomo => Box::new(locomo::dialogues(input)),
+        Format::ClaudeCode => Box::new(claude_code::Session::new(input, name)),
+        Format::Chatgpt => Box::new(chatgpt::conversations(input)),
+        Format::Records => return Source::Records(input),
+    })
+}

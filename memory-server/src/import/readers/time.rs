@@ -1,0 +1,102 @@
+//! Parses the times of transcripts.
+
+use jiff::civil::DateTime;
+use memory_core::{Error, Result, Timestamp};
+use serde_json::value::RawValue;
+
+/// Seconds up to here, milliseconds beyond: the year 5138 in seconds, 1973 in milliseconds.
+const MOST_SECONDS: f64 = 1e11;
+
+/// The instant of a time in a transcript: RFC 3339 text, text without an offset (read as UTC),
+/// seconds or milliseconds since the epoch; `None` for `null`.
+///
+/// # Errors
+/// `invalid_argument` for anything else, or outside 1970 to 9999.
+pub(crate) fn instant(raw: &RawValue) -> Result<Option<Timestamp>> {
+    let broken = |error| Error::invalid("the time is neither text nor a number").with_source(error);
+    if raw.get() == "null" {
+        Ok(None)
+    } else if raw.get().starts_with('"') {
+        let text: String = serde_json::from_str(raw.get()).map_err(broken)?;
+        written(text.trim()).map(Some)
+    } else {
+        let number: f64 = serde_json::from_str(raw.get()).map_err(broken)?;
+        seconds(if number > MOST_SECONDS { number / 1_000.0 } else { number }).map(Some)
+    }
+}
+
+fn written(text: &str) -> Result<Timestamp> {
+    text.parse().or_else(|error| match text.parse::<DateTime>() {
+        Ok(local) => utc(local),
+        Err(_) => Err(error),
+    })
+}
+
+/// An instant from seconds since the epoch, to the millisecond.
+///
+/// # Errors
+/// `invalid_argument` outside 1970 to 9999.
+pub(crate) fn seconds(seconds: f64) -> Result<Timestamp> {
+    jiff::SignedDuration::try_from_secs_f64(seconds)
+        .ok()
+        .and_then(|duration| i64::try_from(duration.as_millis()).ok())
+        .ok_or_else(|| Error::invalid("the time is out of range; give seconds since 1970"))
+        .and_then(Timestamp::from_millis)
+}
+
+/// A LoCoMo date, `1:56 pm on 8 May, 2023`, read as UTC: the dataset names no zone.
+///
+/// # Errors
+/// `invalid_argument` for anything else.
+pub(crate) fn locomo(text: &str) -> Result<Timestamp> {
+    let broken = || Error::invalid("the date of the session is not of the form `1:56 pm on 8 May, 2023`");
+    DateTime::strptime("%I:%M %p on %d %B, %Y", text.trim()).map_err(|_| broken()).and_then(utc)
+}
+
+fn utc(local: DateTime) -> Result<Timestamp> {
+    let zoned = local
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .map_err(|error| Error::invalid("the time is out of range").with_source(error))?;
+    Timestamp::from_millis(zoned.timestamp().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Option<String> {
+        let time = instant(serde_json::from_str(json).unwrap()).ok()?;
+        Some(time.map_or_else(|| "none".to_owned(), |time| time.to_string()))
+    }
+
+    #[test]
+    fn times_are_read_in_the_forms_transcripts_use() {
+        for (json, expected) in [
+            (r#""2023-05-08T13:56:00Z""#, "2023-05-08T13:56:00.000Z"),
+            (r#""2023-05-08T15:56:00.5+02:00""#, "2023-05-08T13:56:00.500Z"),
+            (r#""2023-05-08 13:56:00""#, "2023-05-08T13:56:00.000Z"),
+            (r#""2023-05-08""#, "2023-05-08T00:00:00.000Z"),
+            ("1683554160", "2023-05-08T13:56:00.000Z"),
+            ("1683554160.25", "2023-05-08T13:56:00.250Z"),
+            ("null", "none"),
+            ("1683554160000", "2023-05-08T13:56:00.000Z"),
+        ] {
+            assert_eq!(read(json).as_deref(), Some(expected), "{json}");
+        }
+        for bad in [r#""yesterday""#, r#""""#, "-1", "1e300", "true", r#""0001-01-01""#] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn locomo_dates_are_read_as_utc() {
+        for (text, expected) in [
+            ("1:56 pm on 8 May, 2023", "2023-05-08T13:56:00.000Z"),
+            ("12:13 am on 15 September, 2023", "2023-09-15T00:13:00.000Z"),
+            ("12:06 pm on 11 November, 2022", "2022-11-11T12:06:00.000Z"),
+        ] {
+            assert_eq!(locomo(text).unwrap().to_string(), expected);
+        }
+        assert!(locomo("8 May 2023").is_err());
+    }
+}

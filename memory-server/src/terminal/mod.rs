@@ -1,0 +1,28 @@
+//! What the command lines of `memory` and `memory-lab` share: global options, the store they name, output, progress and exit
+//! codes. It is not an interface for other crates.
+
+mod context;
+mod credentials;
+mod failure;
+mod input;
+mod log;
+mod output;
+mod program;
+mod progress;
+mod settings;
+pub(crate) mod values;
+
+pub use context::Context;
+pub use failure::{EXIT_CODES, Exit, Failure};
+pub use output::{Out, bytes, excerpt};
+pub use program::{end_of_parsing, misuse, run};
+pub use progress::{Progress, Stop, note};
+pub use settings::{Global, sqlite_url};
+pub use values::duration;
+
+pub(crate) use context::Opened;
+pub(crate) use credentials::CredentialArgs;
+pub(crate) use input::read_text;
+pub(crate) use output::printable;
+pub(crate) use progress::{Counter, signal};
+pub(crate) use settings::{Origin, Settings, create_private_folder, is_typed, scope_of};

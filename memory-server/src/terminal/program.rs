@@ -1,0 +1,77 @@
+//! Runs a program, from its parsed command line to its exit code.
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::log;
+use super::output::Out;
+use super::progress::note;
+use super::settings::Global;
+
+/// Runs one command, and prints why if it fails. The runtime and the log start here, not earlier: help and version need neither.
+pub fn run(
+    program: &str,
+    global: Global,
+    command: impl AsyncFnOnce(&Context, &mut Out) -> Result<Exit, Failure>,
+) -> Exit {
+    let json = global.json;
+    if let Err(why) = log::start() {
+        note(&format!("{program}: {why}"));
+    }
+    let mut out = Out::standard(json);
+    let context = Context::new(global);
+    let result = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => {
+            let command = Box::pin(command(&context, &mut out));
+            let (result, who) = runtime.block_on(memory::fallback::observe(command));
+            if let Some(who) = who
+                && !json
+            {
+                note(&format!(
+                    "{program}: the store could not be reached, so its fallback `{who}` answered: what is there may differ"
+                ));
+            }
+            result
+        }
+        Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
+    };
+    let result = result.and_then(|exit| out.flush().map(|()| exit));
+    match result {
+        Ok(exit) => exit,
+        Err(failure) if failure.is_broken_pipe() => Exit::Ok,
+        Err(failure) => {
+            // What was printed before the failure is still wanted; a second failure adds nothing.
+            let _ = out.flush();
+            note(&if json { failure.to_json() } else { format!("{program}: {failure}") });
+            failure.exit()
+        }
+    }
+}
+
+/// Prints what the parser has to say. Help and version go to standard output and are not failures.
+#[must_use]
+pub fn end_of_parsing(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Ok;
+    }
+    if wants_json() {
+        let text = error.render().to_string();
+        misuse(text.trim())
+    } else {
+        let _ = error.print();
+        Exit::Usage
+    }
+}
+
+/// Says in one line that the command line is wrong.
+#[must_use]
+pub fn misuse(why: &str) -> Exit {
+    let why = why.strip_prefix("error: ").unwrap_or(why);
+    note(&if wants_json() { Failure::invalid(why.to_owned()).to_json() } else { format!("error: {why}") });
+    Exit::Usage
+}
+
+/// Whether a command line that could not be parsed asks for JSON.
+fn wants_json() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
+}

@@ -1,0 +1,154 @@
+//! The files beside a store: the ledger of its snapshots, drift backups, the journal of `forget`.
+
+use std::path::{Path, PathBuf};
+
+use memory::forget::Places;
+use memory::snapshot::{FileOptions, Ledger};
+use memory::{Config, Memory};
+use memory_core::Result;
+
+use super::resolved::Settings;
+use super::store::{Store, create_private_folder, data_folder};
+
+impl Settings {
+    /// The ledger of the store's snapshots: beside a database file, else in the data folder; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`shown_url`](Self::shown_url), and as the store says which one it is.
+    pub(crate) async fn ledger(&self, memory: &Memory) -> Result<Option<Ledger>> {
+        if let Some(beside) = self.beside_file()? {
+            return Ok(beside.ledger);
+        }
+        let Some(file) = self.in_data_folder("snapshots", memory).await? else { return Ok(None) };
+        if let Some(folder) = file.parent() {
+            create_private_folder(folder)?;
+        }
+        Ok(Some(Ledger::at(file.with_extension("jsonl"))))
+    }
+
+    /// The files beside the store's file (none for a store in memory); `None`: the store is not a file.
+    pub(super) fn beside_file(&self) -> Result<Option<Places>> {
+        let Ok((url, base)) = self.backend_url() else { return Ok(None) };
+        if url.scheme() != "sqlite" {
+            return Ok(None);
+        }
+        let file = memory::sqlite::file(&url, base.as_deref())?;
+        Ok(Some(file.map(|file| Places::beside(&file)).unwrap_or_default()))
+    }
+
+    /// How a command writes a file: it overwrites one only if told to, and never the store's own files.
+    ///
+    /// # Errors
+    /// As [`shown_url`](Self::shown_url).
+    pub(crate) fn file_options(&self, overwrite: bool) -> Result<FileOptions> {
+        let mut own = match self.backend_url() {
+            Ok((url, base)) if url.scheme() == "sqlite" => memory::sqlite::own_files(&url, base.as_deref())?,
+            _ => Vec::new(),
+        };
+        if let (Store::Named(name), Some(config)) = (&self.store, &self.config)
+            && config.file().backends.contains_key(name)
+        {
+            own.extend(config.fallback_journal(name)?);
+        }
+        Ok(FileOptions::default().with_overwrite(overwrite).with_own(own))
+    }
+
+    /// The place in the data folder, which need not be there yet, for what belongs to a store that is no file; `None`:
+    /// there is no data folder.
+    ///
+    /// # Errors
+    /// As [`store_key`](Self::store_key).
+    pub(super) async fn in_data_folder(&self, kind: &str, memory: &Memory) -> Result<Option<PathBuf>> {
+        let Some(folder) = data_folder() else { return Ok(None) };
+        Ok(Some(folder.join("memory").join(kind).join(self.store_key(memory).await?)))
+    }
+
+    /// What a store that is no file is known by, however its URL is spelled: the id that its database was given when it was
+    /// made. Where a store has none, by what its URL says of which store it is.
+    ///
+    /// # Errors
+    /// As [`Backend::drift_state`](memory_core::Backend::drift_state).
+    async fn store_key(&self, memory: &Memory) -> Result<String> {
+        if let Some(backend) = memory.backend()
+            && !memory.capabilities().drift.is_empty()
+        {
+            let database = backend.drift_state(&self.scope).await?.token.database;
+            return Ok(format!("{database:032x}"));
+        }
+        let identity = match self.backend_url() {
+            Ok((url, _)) => url.identity(),
+            Err(_) => format!("{} {}", self.tenant, self.shown_url()?),
+        };
+        let named = memory_core::entry::value_sha256(&memory_core::Json::string(&identity));
+        Ok(named.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The journal of `forget`; `None`: there is none.
+    pub(super) async fn intents(&self, memory: &Memory) -> Result<Option<PathBuf>> {
+        match self.beside_file()? {
+            Some(beside) => Ok(beside.intents),
+            None => {
+                let file = self.in_data_folder("snapshots", memory).await?;
+                Ok(file.map(|file| file.with_extension("forget")))
+            }
+        }
+    }
+
+    /// The files beside a fallback: its drift backups and its ledger of snapshots.
+    async fn beside_fallback(
+        &self,
+        config: &Config,
+        fallback: &str,
+    ) -> Result<(Option<PathBuf>, Option<Ledger>)> {
+        let url = config.backend_url(fallback)?;
+        if url.scheme() == "sqlite" {
+            let base = config.origin().parent().filter(|folder| !folder.as_os_str().is_empty());
+            let places =
+                memory::sqlite::file(url, base)?.map(|file| Places::beside(&file)).unwrap_or_default();
+            return Ok((places.drift_backups, places.ledger));
+        }
+        // One that is away is named by the erasing itself.
+        let opened = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await;
+        let Ok(memory) = opened else { return Ok((None, None)) };
+        if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
+            return Ok((None, None));
+        }
+        let ledger = self.in_data_folder("snapshots", &memory).await?;
+        let ledger = ledger.map(|file| Ledger::at(file.with_extension("jsonl")));
+        Ok((self.in_data_folder("drift", &memory).await?, ledger))
+    }
+
+    /// Every place that may hold copies of the store's data, and the auditor that records a `forget`.
+    ///
+    /// # Errors
+    /// As [`ledger`](Self::ledger), and as the audit file cannot be opened.
+    pub(crate) async fn places(&self, memory: &Memory) -> Result<Places> {
+        let mut places = match self.beside_file()? {
+            Some(beside) => beside,
+            None => {
+                let mut places = Places::default();
+                places.ledger = self.ledger(memory).await?;
+                places.intents = places.ledger.as_ref().map(|ledger| ledger.path().with_extension("forget"));
+                places.drift_backups = memory.drift_backups().map(Path::to_path_buf);
+                places
+            }
+        };
+        let Some(config) = &self.config else { return Ok(places) };
+        if let Store::Named(name) = &self.store
+            && let Some(section) = config.file().backends.get(name)
+        {
+            places = places.with_journal(config.fallback_journal(name)?);
+            if let Some(fallback) = &section.fallback {
+                let (backups, ledger) = self.beside_fallback(config, fallback).await?;
+                places = places.with_fallback(backups, ledger);
+            }
+        }
+        if config.file().definitions.is_some() {
+            places = places.with_definitions(Some(config.definitions_file()?));
+        }
+        let folder = config.origin().parent().map(Path::to_path_buf).unwrap_or_default();
+        let audit = config.file().audit.file.as_ref().map(|file| folder.join(file));
+        let auditor = config.auditor(std::sync::Arc::new(memory::system::SystemClock))?;
+        Ok(places.with_audit_file(audit).with_auditor(auditor))
+    }
+}

@@ -1,0 +1,107 @@
+//! The options that every command takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use memory::{Config, Registry};
+use memory_core::{Error, Result};
+
+/// Options that every command takes.
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// The store, as `sqlite:PATH` or `sqlite::memory:` [default: memory.toml's, else a file in the data folder]
+    #[arg(long, global = true, value_name = "URL", env = "MEMORY_URL", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    /// The store, by its name under [backends] in memory.toml
+    #[arg(long, global = true, value_name = "NAME", env = "MEMORY_BACKEND")]
+    pub(crate) backend: Option<String>,
+    /// Allow a service at this host although its address is private or it has no https, as localhost:8888; may be
+    /// repeated
+    #[arg(
+        long = "allow-host",
+        global = true,
+        value_name = "HOST:PORT",
+        env = "MEMORY_ALLOW_HOST",
+        value_delimiter = ','
+    )]
+    pub(crate) allow_hosts: Vec<String>,
+    /// The configuration [default: MEMORY_CONFIG, ./memory.toml, ~/.config/memory/memory.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What gives entries vectors: a name under [embedders] of memory.toml, or `static:FOLDER` with a local
+    /// model [default: the one that memory.toml names for the store, else none]
+    #[arg(long, global = true, value_name = "NAME|static:FOLDER", env = "MEMORY_EMBEDDER")]
+    pub(crate) embedder: Option<String>,
+    /// The tenant [default: memory.toml's, else `default`; of gc, snapshot, restore and migrate: every tenant]
+    #[arg(long, global = true, value_name = "ID", env = "MEMORY_TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// Use the memory of this agent
+    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    pub(crate) agent: Option<String>,
+    /// Use the memory of this user [default: memory.toml's, else `default`]
+    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    pub(crate) user: Option<String>,
+    /// Use the memory of this run
+    #[arg(long, global = true, value_name = "ID", group = "which_scope")]
+    pub(crate) run: Option<String>,
+    /// The scope as one option: `agent:ID`, `user:ID` or `run:ID`
+    #[arg(long, global = true, value_name = "KIND:ID", group = "which_scope")]
+    pub(crate) scope: Option<String>,
+    /// Print JSON: one document, or one a line for a stream
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print no progress
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+impl Global {
+    /// Whether a scope is named.
+    pub(crate) fn names_scope(&self) -> bool {
+        [&self.agent, &self.user, &self.run, &self.scope].iter().any(|named| named.is_some())
+    }
+}
+
+/// The value, unless it is empty: an empty variable counts as unset.
+pub(super) fn named(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+impl Global {
+    /// The embedder that was named.
+    pub(super) fn embedder(&self) -> Option<&str> {
+        named(self.embedder.as_deref())
+    }
+}
+
+/// Whether an option was typed, not taken from the environment.
+pub(crate) fn is_typed(option: &str) -> bool {
+    std::env::args_os().any(|argument| {
+        argument
+            .to_str()
+            .and_then(|argument| argument.strip_prefix(option))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    })
+}
+
+/// What opens backends, at hosts that were listed and with the embedder that was named: `static:FOLDER`, or a name
+/// under `[embedders]` of the configuration, which is read only then.
+///
+/// # Errors
+/// `invalid_argument` for a name without a `memory.toml`; as the configuration and the embedder fail.
+pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<Config>>) -> Result<Registry> {
+    let listed = global.allow_hosts.iter().filter(|host| !host.is_empty());
+    let registry = Registry::default().with_allowed_hosts(listed);
+    let Some(chosen) = global.embedder() else { return Ok(registry) };
+    let embedder = match chosen.strip_prefix("static:") {
+        Some(folder) => memory::embedders::open_static(folder)?,
+        None => config()?
+            .ok_or_else(|| {
+                Error::invalid(
+                    "there is no memory.toml that could name an embedder; give --embedder static:FOLDER, or write [embedders.NAME] (docs/embedders.md)",
+                )
+            })?
+            .open_embedder(&registry, chosen)?,
+    };
+    Ok(registry.with_embedder(embedder))
+}

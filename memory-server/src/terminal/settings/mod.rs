@@ -1,0 +1,14 @@
+//! Which store, tenant and scope a command works on, and where each setting came from.
+
+mod beside;
+mod global;
+mod open;
+mod resolved;
+mod store;
+
+pub use global::Global;
+pub use store::sqlite_url;
+
+pub(crate) use global::{is_typed, registry};
+pub(crate) use resolved::{Settings, scope_of};
+pub(crate) use store::{Origin, create_private_folder};

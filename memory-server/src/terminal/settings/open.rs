@@ -1,0 +1,117 @@
+//! Opening the store.
+
+use std::path::PathBuf;
+
+use memory::Memory;
+use memory::snapshot::Ledger;
+use memory_core::{Error, ErrorKind, Result, Retry};
+
+use super::super::progress::note;
+use super::resolved::Settings;
+use super::store::{Store, create_private_folder, sqlite_url};
+
+impl Settings {
+    /// Opens the store, and warns if an interrupted `forget` may have left data in it.
+    ///
+    /// # Errors
+    /// As the registry, the embedder and the backend fail.
+    pub(crate) async fn open(&self) -> Result<Memory> {
+        let memory = self.open_to_resume().await?;
+        // A store that cannot be asked who it is may be answered for by its fallback all the same.
+        if let Ok(Some(folder)) = self.intents(&memory).await
+            && memory::forget::unfinished(&folder) > 0
+        {
+            note(
+                "memory: a `memory forget` of this store was begun and has not ended, so what it names may still be read; \
+                 unless it is running now, end it with `memory forget --resume` on the same store",
+            );
+        }
+        Ok(memory)
+    }
+
+    /// Opens the store to complete an interrupted `forget`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) async fn open_to_resume(&self) -> Result<Memory> {
+        let memory = self.open_store().await?;
+        let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
+        // Those of a file lie beside it.
+        if is_file || memory.drift_backups().is_some() || memory.capabilities().drift.is_empty() {
+            return Ok(memory);
+        }
+        Ok(match self.in_data_folder("drift", &memory).await? {
+            Some(folder) => memory.with_drift_backups(folder),
+            None => memory,
+        })
+    }
+
+    /// Opens a store for reading: a missing file is not created.
+    ///
+    /// # Errors
+    /// `not_found` for such a file; as [`open`](Self::open).
+    pub(crate) async fn open_existing(&self) -> Result<Memory> {
+        match self.missing_file()? {
+            None => self.open().await,
+            Some(file) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "there is no store: {} is not there; check the URL, or write something to it first",
+                    file.display()
+                ),
+            )
+            .with_retry(Retry::Never)),
+        }
+    }
+
+    /// Opens the store for a dry run: for a missing file, an empty store in memory.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) async fn open_unmade(&self) -> Result<Memory> {
+        match self.missing_file()? {
+            None => self.open().await,
+            Some(_) => self.registry()?.open("sqlite::memory:").await,
+        }
+    }
+
+    /// The store's file, if it is a file and missing.
+    fn missing_file(&self) -> Result<Option<PathBuf>> {
+        let Ok((url, base)) = self.backend_url() else { return Ok(None) };
+        if url.scheme() != "sqlite" {
+            return Ok(None);
+        }
+        let file = memory::sqlite::file(&url, base.as_deref())?;
+        Ok(file.filter(|file| {
+            file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        }))
+    }
+
+    async fn open_store(&self) -> Result<Memory> {
+        let registry = self.registry()?;
+        match (&self.store, &self.config) {
+            (Store::Named(name), Some(config)) => {
+                config.open_backend_for(&registry, &self.tenant, name).await
+            }
+            (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
+            (Store::Url(url), _) => registry.open(url).await,
+            (Store::DataFile(file), _) => {
+                if let Some(folder) = file.parent() {
+                    create_private_folder(folder)?;
+                }
+                registry.open(&sqlite_url(file)?).await
+            }
+        }
+    }
+
+    /// The same, without opening a store that is a file.
+    ///
+    /// # Errors
+    /// As [`ledger`](Self::ledger) and [`open`](Self::open).
+    pub(crate) async fn ledger_alone(&self) -> Result<Option<Ledger>> {
+        match self.beside_file()? {
+            Some(beside) => Ok(beside.ledger),
+            None => self.ledger(&self.open().await?).await,
+        }
+    }
+}

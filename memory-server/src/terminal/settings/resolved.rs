@@ -1,0 +1,155 @@
+//! What the options, the environment and `memory.toml` come to.
+
+use std::path::{Path, PathBuf};
+
+use memory::{BackendUrl, Config, Registry};
+use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
+
+use super::global::{Global, registry};
+use super::store::{Origin, Store, sqlite_url, store};
+
+/// The default scope.
+const DEFAULT_ID: &str = "default";
+
+/// What the options, the environment and `memory.toml` come to.
+pub(crate) struct Settings {
+    pub(crate) config: Option<Config>,
+    pub(super) store: Store,
+    pub(crate) store_origin: Origin,
+    pub(super) global: Global,
+    pub(crate) tenant: TenantId,
+    pub(crate) tenant_origin: Origin,
+    pub(crate) scope: Scope,
+    pub(crate) scope_origin: Origin,
+}
+
+impl Settings {
+    /// Reads the configuration and decides; opens nothing.
+    ///
+    /// # Errors
+    /// As of `memory.toml`; `invalid_argument` for a malformed id or scope, or where no store is named
+    /// and there is no data folder.
+    pub(crate) fn resolve(global: &Global) -> Result<Self> {
+        let config = Config::discover(global.config.as_deref())?;
+        let default = config.as_ref().map(|config| &config.file().default);
+        let (store, store_origin) = store(global, config.as_ref())?;
+        let (tenant, tenant_origin) =
+            match (&global.tenant, default.and_then(|section| section.tenant.clone())) {
+                (Some(tenant), _) => (TenantId::new(tenant.as_str())?, Origin::CommandLine),
+                (None, Some(tenant)) => (tenant, Origin::Configuration),
+                (None, None) => (TenantId::new(DEFAULT_ID)?, Origin::Default),
+            };
+        let (scope, scope_origin) =
+            match (named_scope(global, &tenant)?, default.and_then(|section| section.user.clone())) {
+                (Some(scope), _) => (scope, Origin::CommandLine),
+                (None, Some(user)) => {
+                    (Scope::new(tenant.clone(), ScopeKind::User, user), Origin::Configuration)
+                }
+                (None, None) => {
+                    (Scope::new(tenant.clone(), ScopeKind::User, ScopeId::new(DEFAULT_ID)?), Origin::Default)
+                }
+            };
+        let global = global.clone();
+        Ok(Self { config, store, store_origin, global, tenant, tenant_origin, scope, scope_origin })
+    }
+
+    /// Whether the command line names the scope.
+    pub(crate) fn scope_is_chosen(&self) -> bool {
+        self.scope_origin == Origin::CommandLine
+    }
+
+    /// What opens backends, with the embedder that the command line or the environment names, reaching what they and
+    /// `memory.toml` list.
+    ///
+    /// # Errors
+    /// As [`registry`].
+    pub(crate) fn registry(&self) -> Result<Registry> {
+        let registry = registry(&self.global, || Ok(self.config.clone()))?;
+        let listed = self.config.iter().flat_map(|config| &config.file().egress.allow);
+        Ok(registry.with_allowed_hosts(listed))
+    }
+
+    /// The name of the store's embedder, and where it was set; `None`: its entries get no vectors.
+    ///
+    /// # Errors
+    /// `not_found` where the store is a name that `memory.toml` lacks.
+    pub(crate) fn shown_embedder(&self) -> Result<Option<(String, Origin)>> {
+        if let Some(chosen) = self.global.embedder() {
+            return Ok(Some((chosen.to_owned(), Origin::CommandLine)));
+        }
+        Ok(match (&self.store, &self.config) {
+            (Store::Named(name), Some(config)) if config.file().backends.contains_key(name) => {
+                config.embedder_of(name)?.map(|name| (name.to_owned(), Origin::Configuration))
+            }
+            _ => None,
+        })
+    }
+
+    /// The store's URL, and the folder that its relative paths start from.
+    ///
+    /// # Errors
+    /// As [`shown_url`](Self::shown_url).
+    pub(crate) fn backend_url(&self) -> Result<(BackendUrl, Option<PathBuf>)> {
+        match (&self.store, &self.config) {
+            (Store::Url(url), _) => Ok((BackendUrl::parse(url)?, None)),
+            (Store::Named(name), Some(config)) => {
+                let base = config.origin().parent().filter(|folder| !folder.as_os_str().is_empty());
+                Ok((config.backend_url(name)?.clone(), base.map(Path::to_path_buf)))
+            }
+            (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
+            (Store::DataFile(file), _) => Ok((BackendUrl::parse(&sqlite_url(file)?)?, None)),
+        }
+    }
+
+    /// The store's URL without its secrets.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a malformed URL.
+    pub(crate) fn shown_url(&self) -> Result<String> {
+        match (&self.store, &self.config) {
+            (Store::Url(url), _) => Ok(BackendUrl::parse(url)?.to_string()),
+            (Store::Named(name), Some(config)) => match config.file().backends.get(name) {
+                Some(section) => Ok(section.url.to_string()),
+                None => Ok(format!("the definition {name}")),
+            },
+            (Store::Named(name), None) => Ok(name.clone()),
+            (Store::DataFile(file), _) => Ok(format!("sqlite:{}", file.display())),
+        }
+    }
+}
+
+fn named_scope(global: &Global, tenant: &TenantId) -> Result<Option<Scope>> {
+    for (kind, id) in
+        [(ScopeKind::Agent, &global.agent), (ScopeKind::User, &global.user), (ScopeKind::Run, &global.run)]
+    {
+        if let Some(id) = id {
+            return Ok(Some(Scope::new(tenant.clone(), kind, ScopeId::new(id.as_str())?)));
+        }
+    }
+    global.scope.as_deref().map(|text| scope_of(text, tenant)).transpose()
+}
+
+/// `user:ada`.
+///
+/// # Errors
+/// `invalid_argument` for another form or a malformed id.
+pub(crate) fn scope_of(text: &str, tenant: &TenantId) -> Result<Scope> {
+    let (kind, id) = text
+        .split_once(':')
+        .ok_or_else(|| Error::invalid("a scope is given as agent:ID, user:ID or run:ID"))?;
+    Ok(Scope::new(tenant.clone(), kind.parse()?, ScopeId::new(id)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_a_kind_and_an_id() {
+        let tenant = TenantId::new("t").unwrap();
+        assert_eq!(scope_of("user:a:b", &tenant).unwrap(), Scope::user("t", "a:b").unwrap());
+        for bad in ["user", "user:", "team:x", "user:*", ":x"] {
+            assert!(scope_of(bad, &tenant).is_err(), "{bad}");
+        }
+    }
+}

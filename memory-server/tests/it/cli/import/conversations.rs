@@ -1,0 +1,108 @@
+//! Each format through the binary, told from its beginning.
+
+use serde_json::{Value, json};
+
+use crate::support::user::User;
+
+fn keys(user: &User, scope: &[&str]) -> Vec<String> {
+    let lines = user.run(&[&["list", "--all", "--json"], scope].concat()).lines();
+    lines.iter().map(|entry| entry["key"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn locomo_dialogues_go_to_a_scope_each() {
+    let user = User::new();
+    let dialogue = |id: &str| {
+        json!({
+            "qa": [{"question": "Who?", "evidence": ["D1:1"]}],
+            "conversation": {
+                "session_1": [
+                    {"speaker": "Ada", "dia_id": "D1:1", "text": "Hello"},
+                    {"speaker": "Bo", "dia_id": "D1:2", "text": "Look", "blip_caption": "a red kite"}
+                ],
+                "session_1_date_time": "1:56 pm on 8 May, 2023"
+            },
+            "sample_id": id
+        })
+    };
+    user.file("dialogues.json", json!([dialogue("conv-1"), dialogue("conv-2")]).to_string());
+    let report = user.json(&["import", "dialogues.json"]);
+    assert_eq!((&report["formats"], &report["created"]), (&json!(["locomo"]), &json!(4)));
+    let scopes: Vec<&Value> =
+        report["scopes"].as_array().unwrap().iter().map(|scope| &scope["scope"]["id"]).collect();
+    assert_eq!(scopes, ["conv-1", "conv-2"]);
+    assert_eq!(
+        keys(&user, &["--user", "conv-2"]),
+        ["locomo/conv-2/0001/0001/D1:1", "locomo/conv-2/0001/0002/D1:2"]
+    );
+    let entry = user.json(&["get", "locomo/conv-1/0001/0002/D1:2", "--user", "conv-1"]);
+    assert_eq!(entry["value"]["caption"], "a red kite");
+    assert_eq!(entry["metadata"]["dia_id"], "D1:2");
+    assert_eq!(entry["metadata"]["time"], "2023-05-08T13:56:00.000Z");
+    assert_eq!(user.json(&["import", "dialogues.json", "--agent", "all"])["scopes"][0]["created"], 4);
+    assert_eq!(keys(&user, &["--agent", "all"]).len(), 4);
+}
+
+#[test]
+fn claude_code_sessions_are_read_by_what_was_said() {
+    let user = User::new();
+    let line = |kind: &str, uuid: &str, second: u32, content: Value| {
+        json!({"type": kind, "uuid": uuid, "sessionId": "s1", "timestamp": format!("2026-01-01T00:00:{second:02}Z"),
+            "cwd": "/src", "message": {"role": kind, "content": content}})
+        .to_string()
+    };
+    let first = [
+        r#"{"type":"summary","summary":"Parser","leafUuid":"x"}"#.to_owned(),
+        line("user", "u1", 1, json!("Fix the parser")),
+        line("assistant", "u2", 2, json!([{"type": "text", "text": "Reading."}, {"type": "tool_use", "name": "Read", "input": {"p": 1}}])),
+        line("user", "u3", 3, json!([{"type": "tool_result", "content": "source"}])),
+        r#"{"type":"file-history-snapshot","snapshot":{}}"#.to_owned(),
+    ]
+    .join("\n");
+    user.file("projects/-src/s1.jsonl", &first);
+    // A resumed session repeats earlier lines in another file.
+    user.file(
+        "projects/-src/s2.jsonl",
+        format!("{first}\n{}\n{{\"type\":\"user\",", line("user", "u4", 9, json!("Thanks"))),
+    );
+    let ran = user.run(&["import", "projects", "--agent", "coder", "--json"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let report = ran.document();
+    assert_eq!(report["formats"], json!(["claude-code"]));
+    assert_eq!((&report["created"], &report["unchanged"]), (&json!(3), &json!(2)));
+    assert_eq!(report["problems"]["first"][0]["line"], 7);
+    let stored = keys(&user, &["--agent", "coder"]);
+    assert_eq!(stored[1], "claude-code/s1/2026-01-01T00:00:02.000Z/u2");
+    let entry = user.json(&["get", &stored[1], "--agent", "coder"]);
+    assert_eq!(entry["value"]["text"], "Reading.\n[Read {\"p\":1}]");
+    assert_eq!(entry["metadata"]["cwd"], "/src");
+}
+
+#[test]
+fn a_chatgpt_export_is_read_along_the_branch_on_the_screen() {
+    let user = User::new();
+    let node = |id: &str, parent: Option<&str>, role: &str, text: &str| {
+        json!({"id": id, "parent": parent, "children": [], "message": {"id": id, "author": {"role": role},
+            "create_time": 1_700_000_000.5, "content": {"content_type": "text", "parts": [text]}}})
+    };
+    let conversation = json!({
+        "title": "Trip", "conversation_id": "c1", "current_node": "c",
+        "mapping": {
+            "root": {"id": "root", "message": null, "parent": null, "children": ["a"]},
+            "a": node("a", Some("root"), "user", "Where to?"),
+            "b": node("b", Some("a"), "assistant", "thrown away"),
+            "c": node("c", Some("a"), "assistant", "Oslo."),
+        }
+    });
+    user.file("conversations.json", format!("[{conversation}, {{\"id\":\"c2\"}}, {conversation}"));
+    let ran = user.run(&["import", "conversations.json", "--json"]);
+    assert_eq!(ran.code, Some(7));
+    let report = ran.document();
+    assert_eq!((&report["formats"], &report["created"]), (&json!(["chatgpt"]), &json!(2)));
+    let parts: Vec<&Value> =
+        report["problems"]["first"].as_array().unwrap().iter().map(|problem| &problem["part"]).collect();
+    assert_eq!(parts, ["conversation 2", "conversation 3"]);
+    assert_eq!(keys(&user, &[]), ["chatgpt/c1/000001/a", "chatgpt/c1/000002/c"]);
+    let found = user.json(&["search", "oslo"]);
+    assert_eq!(found["hits"][0]["entry"]["metadata"]["title"], "Trip");
+}

@@ -1,0 +1,6 @@
+//! `import` and `export`.
+
+mod conversations;
+mod importing;
+mod records;
+mod shared_data;

@@ -1,0 +1,291 @@
+//! `add`, `recall`, `facts`, `event` and `forget`, over services that answer as the real ones do.
+
+use serde_json::{Value, json};
+
+use crate::support::service::Service;
+use crate::support::user::{Ran, User};
+
+/// A user whose `memory.toml` names this service as `name`, and a file that is the default.
+fn user_of(service: &Service, name: &str, parameters: &str) -> User {
+    let user = User::new();
+    user.file("keys/mem0", memory_fakes::mem0::KEY);
+    user.file("keys/mem9", memory_fakes::mem9::KEY);
+    let config = service.config(name, parameters);
+    user.file("memory.toml", format!("{config}[default]\nbackend = \"local\"\nuser = \"ada\"\n"));
+    user
+}
+
+const MEM0: &str = "api_key=file:keys/mem0";
+const PLATFORM: &str = "flavour=platform&api_key=file:keys/mem0";
+const MEM9: &str = "preview=true&tenancy=shared_key&api_key=file:keys/mem9";
+
+fn ids(answer: &Value) -> Vec<String> {
+    answer["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+}
+
+fn memories(answer: &Value) -> Vec<&str> {
+    answer["facts"].as_array().unwrap().iter().map(|fact| fact["memory"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn mem0_learns_recalls_lists_and_forgets() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    let run = |arguments: &[&str]| user.json(&[&["--backend", "mem0"], arguments].concat());
+    let added = run(&["add", "I live in Lisbon. I love green tea."]);
+    assert_eq!((&added["status"], ids(&added).len()), (&json!("done"), 2), "{added}");
+    let found = run(&["recall", "where", "do", "I", "live"]);
+    assert!(memories(&found)[0].contains("Lisbon"), "{found}");
+    assert_eq!(found["facts"][0]["score_kind"], "rank");
+    assert_eq!(memories(&run(&["recall", "live", "-k", "1"])).len(), 1);
+    let first = run(&["facts", "--limit", "1"]);
+    let rest = run(&["facts", "--cursor", first["next"].as_str().unwrap()]);
+    assert_eq!((memories(&first).len(), memories(&rest).len(), &rest["next"]), (1, 1, &json!(null)));
+    let lines = user.run(&["--backend", "mem0", "facts", "--all", "--limit", "1", "--json"]).lines();
+    assert_eq!(lines.iter().map(|fact| fact["id"].as_str().unwrap()).collect::<Vec<_>>(), ids(&added));
+
+    let id = &ids(&added)[0];
+    assert_eq!(run(&["forget", id]), json!({"forgotten": 1, "not_found": []}));
+    let again = user.run(&["--backend", "mem0", "forget", id, "--json"]);
+    assert_eq!((again.code, again.document()), (Some(1), json!({"forgotten": 0, "not_found": [id]})));
+    assert_eq!(run(&["forget", "--all"])["forgotten"], 1);
+    assert_eq!(memories(&run(&["facts"])), [""; 0]);
+}
+
+#[test]
+fn what_is_printed_is_for_people() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    let run = |arguments: &[&str]| user.ok(&[&["--backend", "mem0"], arguments].concat());
+    let added = run(&["add", "I live in Lisbon", "--metadata", "day=3"]);
+    let id = added.trim().strip_prefix("stored: ").unwrap();
+    assert_eq!(run(&["add", "I live in Lisbon"]), "done: there was nothing new to keep\n");
+    let found = run(&["recall", "Lisbon"]);
+    assert!(found.contains("Lisbon") && found.contains(id) && found.contains("rank"), "{found}");
+    assert_eq!(run(&["recall", "zebra", "--user", "nobody"]), "nothing found\n");
+    let listed = run(&["facts"]);
+    assert!(listed.starts_with("ID") && listed.contains(id), "{listed}");
+    assert_eq!(run(&["forget", id]), "forgotten: 1\n");
+    let gone = user.run(&["--backend", "mem0", "forget", id]);
+    assert_eq!((gone.code, gone.stdout), (Some(1), format!("forgotten: 0\nwas not there: {id}\n")));
+}
+
+#[test]
+fn each_scope_has_its_own_facts() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    let run = |arguments: &[&str]| user.json(&[&["--backend", "mem0"], arguments].concat());
+    let added = run(&["add", "I live in Lisbon"]);
+    for other in
+        [["--user", "bob"], ["--agent", "ada"], ["--run", "ada"], ["--tenant", "umbrella"], ["--user", "Ada"]]
+    {
+        assert_eq!(memories(&run(&[&["recall", "Lisbon"], &other[..]].concat())), [""; 0], "{other:?}");
+        let id = &ids(&added)[0];
+        let ran = user.run(&[&["--backend", "mem0", "forget", id, "--json"], &other[..]].concat());
+        assert_eq!((ran.code, &ran.document()["not_found"]), (Some(1), &json!([id])), "{other:?}");
+        assert_eq!(run(&[&["forget", "--all"], &other[..]].concat())["forgotten"], 0, "{other:?}");
+    }
+    assert_eq!(memories(&run(&["facts"])).len(), 1);
+    assert!(!service.heard().contains("ada"), "ids of scopes go out as digests");
+}
+
+#[test]
+fn a_conversation_is_added_from_a_file_or_standard_input_word_for_word_if_asked() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    let said = r#"[{"role":"user","content":"I moved to Porto.","at":"2026-01-31T09:30:00Z"},
+                   {"role":"assistant","content":"Noted."},{"role":"tool","content":"{}"}]"#;
+    let file = user.file("said.json", said);
+    let added = user.json(&["--backend", "mem0", "add", "--messages", file.to_str().unwrap(), "--verbatim"]);
+    assert_eq!(ids(&added).len(), 2);
+    let facts = user.json(&["--backend", "mem0", "facts"]);
+    assert!(memories(&facts).contains(&"I moved to Porto."), "{facts}");
+    let piped = user.run_with(&["--backend", "mem0", "add", "--messages", "-", "--json"], said.as_bytes());
+    assert_eq!(piped.code, Some(0), "{piped:?}");
+    let spoken =
+        user.json(&["--backend", "mem0", "add", "--role", "assistant", "I will call Porto", "--verbatim"]);
+    assert_eq!(ids(&spoken).len(), 1);
+    for (wrong, code) in [
+        ("[]", "invalid_argument"),
+        ("{}", "invalid_argument"),
+        ("[{\"role\":\"user\"}]", "invalid_argument"),
+    ] {
+        let ran = user.run_with(&["--backend", "mem0", "add", "--messages", "-", "--json"], wrong.as_bytes());
+        assert_eq!(ran.code, Some(3), "{wrong}: {ran:?}");
+        assert!(ran.stderr.contains(code), "{ran:?}");
+    }
+    let long = format!(r#"[{{"role":"user","content":"{}"}}]"#, "x".repeat((1 << 20) + 1));
+    let ran = user.run_with(&["--backend", "mem0", "add", "--messages", "-", "--json"], long.as_bytes());
+    assert!(ran.code == Some(3) && ran.stderr.contains("too_large"), "{ran:?}");
+    assert_eq!(user.run(&["--backend", "mem0", "add"]).code, Some(2), "nothing was said");
+}
+
+#[test]
+fn the_platform_s_pending_work_is_asked_about_and_waited_for() {
+    let service = Service::mem0_platform();
+    let user = user_of(&service, "mem0", PLATFORM);
+    let run = |arguments: &[&str]| user.json(&[&["--backend", "mem0"], arguments].concat());
+    let added = run(&["add", "I live in Lisbon"]);
+    assert_eq!(added["status"], "pending");
+    let event = added["event"].as_str().unwrap();
+    assert_eq!(memories(&run(&["facts"])), [""; 0]);
+    assert_eq!(run(&["event", event])["status"], "pending");
+    let done = run(&["event", event, "--wait", "30"]);
+    assert_eq!((&done["status"], &done["event"], ids(&done).len()), (&json!("done"), &json!(event), 1));
+    assert_eq!(memories(&run(&["recall", "Lisbon"])).len(), 1);
+
+    let waited = run(&["add", "I love green tea. I own a boat.", "--wait", "30"]);
+    assert_eq!((&waited["status"], ids(&waited).len()), (&json!("done"), 2), "{waited}");
+    let text = user.ok(&["--backend", "mem0", "add", "I play the violin"]);
+    assert!(text.starts_with("pending") && text.contains("memory event "), "{text}");
+    let failed = user.run(&["--backend", "mem0", "add", "[[fail]]", "--wait", "30", "--json"]);
+    assert_eq!((failed.code, &failed.document()["status"]), (Some(1), &json!("failed")), "{failed:?}");
+    let in_vain = user.run(&["--backend", "mem0", "add", "I have a cat", "--wait", "0", "--json"]);
+    assert_eq!((in_vain.code, &in_vain.document()["status"]), (Some(1), &json!("pending")), "{in_vain:?}");
+    assert_eq!(run(&["add", "I have a dog", "--verbatim"])["status"], "done");
+
+    user.refused(&["--backend", "mem0", "event", event, "--user", "bob"], 1, "not_found");
+    user.refused(&["--backend", "mem0", "event", "made-up"], 1, "not_found");
+    assert_eq!(user.run(&["--backend", "mem0", "event", event, "--wait", "601"]).code, Some(2));
+    assert_eq!(run(&["forget", "--all"])["forgotten"], 4);
+    assert_eq!(memories(&run(&["facts"])), [""; 0]);
+}
+
+#[test]
+fn mem9_learns_and_recalls_and_says_what_it_cannot_tell() {
+    let service = Service::mem9();
+    let user = user_of(&service, "mem9", MEM9);
+    let run = |arguments: &[&str]| user.json(&[&["--backend", "mem9"], arguments].concat());
+    assert_eq!(run(&["add", "I live in Lisbon. I love green tea."]), json!({"status": "done", "ids": []}));
+    let text = user.ok(&["--backend", "mem9", "add", "I own a boat."]);
+    assert!(text.contains("not told") && text.contains("memory facts"), "{text}");
+    let found = run(&["recall", "green tea"]);
+    assert_eq!(
+        (memories(&found), &found["facts"][0]["score_kind"]),
+        (vec!["I love green tea"], &json!("similarity"))
+    );
+    assert_eq!(memories(&run(&["recall", "green tea", "--threshold", "0.99"])), [""; 0]);
+    assert_eq!(memories(&run(&["facts"])).len(), 3);
+    assert_eq!(run(&["forget", "--all"])["forgotten"], 3);
+    for arguments in [&["add", "x", "--verbatim"][..], &["add", "x", "--metadata", "a=1"], &["event", "e"]] {
+        user.refused(&[&["--backend", "mem9"], arguments].concat(), 3, "capability_unsupported");
+    }
+    let late = user_of(&service, "mem9", &format!("{MEM9}&sync=false"));
+    assert_eq!(late.json(&["--backend", "mem9", "add", "I live in Porto."]), json!({"status": "pending"}));
+    let in_vain = late.run(&["--backend", "mem9", "add", "I live in Faro.", "--wait", "5"]);
+    assert_eq!(in_vain.code, Some(1), "{in_vain:?}");
+    assert!(in_vain.stdout.contains("nothing will tell"), "{in_vain:?}");
+}
+
+#[test]
+fn a_run_may_bring_its_own_key() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", "run_credential=mem0");
+    user.refused(&["--backend", "mem0", "add", "I live in Lisbon"], 3, "unauthenticated");
+    let with = |key: &str, arguments: &[&str]| {
+        let arguments =
+            [&["--backend", "mem0"], arguments, &["--credential", "mem0=env:MY_KEY", "--json"]].concat();
+        let child = user.command(&arguments).env("MY_KEY", key).output().unwrap();
+        Ran {
+            code: child.status.code(),
+            stdout: String::from_utf8(child.stdout).unwrap(),
+            stderr: String::from_utf8(child.stderr).unwrap(),
+        }
+    };
+    let added = with(memory_fakes::mem0::KEY, &["add", "I live in Lisbon"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let wrong = with("hunter2", &["recall", "Lisbon"]);
+    assert_eq!(wrong.code, Some(3));
+    assert!(
+        wrong.stderr.contains("unauthenticated") && !format!("{wrong:?}").contains("hunter2"),
+        "{wrong:?}"
+    );
+    user.refused(&["--backend", "mem0", "facts", "--credential", "mem0=hunter2"], 3, "invalid_argument");
+}
+
+#[test]
+fn only_listed_hosts_are_reached_without_tls_and_the_refusal_says_how_to_list_one() {
+    let service = Service::mem0();
+    let user = User::new();
+    let key = user.file("key", memory_fakes::mem0::KEY);
+    let address = service.address();
+    let url = format!("mem0+http://{address}?api_key=file:{}", key.display());
+    let error = user.refused(&["--url", &url, "add", "I live in Lisbon"], 3, "egress_denied");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains(&address) && message.contains("[egress]") && message.contains("--allow-host"),
+        "{message}"
+    );
+    assert_eq!(service.asked(), [""; 0], "nothing was sent");
+    user.ok(&["--url", &url, "--allow-host", &address, "add", "I live in Lisbon"]);
+    let other = format!("{address}0");
+    user.refused(&["--url", &url, "--allow-host", &other, "facts"], 3, "invalid_argument");
+    for private in ["https://127.0.0.1", "https://169.254.169.254", "http://10.0.0.1:8888", "https://[::1]:1"]
+    {
+        let url = format!("mem0+{private}?api_key=file:{}", key.display());
+        user.refused(&["--url", &url, "facts"], 3, "egress_denied");
+    }
+    let secret = format!("mem0+http://{address}?api_key=hunter2");
+    let error = user.refused(&["--url", &secret, "--allow-host", &address, "facts"], 3, "invalid_argument");
+    assert!(
+        error["message"].as_str().unwrap().contains("env:") && !error.to_string().contains("hunter2"),
+        "{error}"
+    );
+    let described = user.run(&["--url", &secret, "config"]);
+    assert!(!format!("{described:?}").contains("hunter2"), "{described:?}");
+}
+
+#[test]
+fn mem9_is_a_preview_and_must_be_asked_for() {
+    let service = Service::mem9();
+    let user = user_of(&service, "mem9", "tenancy=shared_key&api_key=file:keys/mem9");
+    let error = user.refused(&["--backend", "mem9", "facts"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("preview"), "{error}");
+}
+
+#[test]
+fn a_command_of_the_other_kind_of_store_is_refused_with_what_to_use() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    for arguments in
+        [&["get", "k"][..], &["set", "k", "1"], &["list"], &["search", "x"], &["export"], &["stats"]]
+    {
+        let error = user.refused(&[&["--backend", "mem0"], arguments].concat(), 3, "capability_unsupported");
+        assert!(error["message"].as_str().unwrap().contains("memory add"), "{arguments:?}: {error}");
+    }
+    for arguments in [&["add", "x"][..], &["recall", "x"], &["facts"], &["event", "x"], &["forget", "--all"]]
+    {
+        let error = user.refused(arguments, 3, "capability_unsupported");
+        assert!(error["message"].as_str().unwrap().contains("--backend"), "{arguments:?}: {error}");
+    }
+    assert_eq!(service.asked(), [""; 0]);
+}
+
+#[test]
+fn a_store_is_named_once_and_by_a_name_there_is() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", MEM0);
+    user.refused(&["--backend", "mem0", "--url", "sqlite::memory:", "facts"], 3, "invalid_argument");
+    let error = user.refused(&["--backend", "mem8", "facts"], 1, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("local, mem0"), "{error}");
+    let error = User::new().refused(&["--backend", "mem0", "facts"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("memory.toml"), "{error}");
+    user.ok(&["--backend", "local", "set", "k", "1"]);
+    assert_eq!(user.ok(&["get", "k"]), "1\n", "the default backend is the same file");
+}
+
+#[test]
+fn a_service_that_is_gone_is_unavailable_and_one_with_another_key_says_so() {
+    let service = Service::mem0();
+    let user = user_of(&service, "mem0", &format!("{MEM0}&timeout_ms=2000&add_timeout_ms=2000"));
+    let described = user.json(&["--backend", "mem0", "describe"]);
+    assert_eq!((&described["provider"], &described["health"]["status"]), (&json!("mem0"), &json!("ok")));
+    assert_eq!(described["capabilities"]["memory_layer"], true);
+    user.file("keys/mem0", "another");
+    user.refused(&["--backend", "mem0", "add", "x"], 3, "unauthenticated");
+    assert_eq!(user.json(&["--backend", "mem0", "describe"])["health"]["status"], "down");
+    drop(service);
+    for arguments in [&["add", "x"][..], &["recall", "x"], &["facts"], &["forget", "--all"]] {
+        user.refused(&[&["--backend", "mem0"], arguments].concat(), 5, "unavailable");
+    }
+}

@@ -1,0 +1,85 @@
+//! `list`, `scopes`, `stats`, `describe`.
+
+use serde_json::{Value, json};
+
+use crate::support::user::User;
+
+fn keys(page: &Value) -> Vec<&str> {
+    page["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn entries_come_in_order_a_page_at_a_time() {
+    let user = User::new();
+    for key in ["b/2", "a", "b/1", "c", "b/10"] {
+        user.ok(&["set", key, "1"]);
+    }
+    let first = user.json(&["list", "--limit", "2"]);
+    assert_eq!(keys(&first), ["a", "b/1"]);
+    let second = user.json(&["list", "--limit", "2", "--cursor", first["next"].as_str().unwrap()]);
+    assert_eq!(keys(&second), ["b/10", "b/2"]);
+    let prefix = user.json(&["list", "--prefix", "b/"]);
+    assert_eq!((keys(&prefix).len(), &prefix["next"]), (3, &Value::Null));
+    let all = user.run(&["list", "--all", "--limit", "2", "--json"]).lines();
+    assert_eq!(
+        all.iter().map(|entry| entry["key"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["a", "b/1", "b/10", "b/2", "c"]
+    );
+    let table = user.run(&["list", "--limit", "2"]);
+    assert!(table.stdout.starts_with("KEY") && table.stdout.lines().count() == 3, "{table:?}");
+    assert!(table.stderr.contains("--cursor"), "{table:?}");
+    user.refused(&["list", "--cursor", "nonsense"], 3, "invalid_argument");
+    user.refused(&["list", "--limit", "0"], 3, "invalid_argument");
+    user.refused(&["list", "--limit", "1001"], 3, "too_large");
+}
+
+#[test]
+fn filters_compare_metadata_by_type() {
+    let user = User::new();
+    for (key, n) in [("a", "9"), ("b", "10"), ("c", "\"10\"")] {
+        user.ok(&["set", key, "1", "--metadata", &format!("n={n}")]);
+    }
+    let filtered = |filter: &str| {
+        let page = user.json(&["list", "--filter", filter]);
+        keys(&page).join(" ")
+    };
+    assert_eq!(filtered(r#"{"gt":["metadata.n",9]}"#), "b");
+    assert_eq!(filtered(r#"{"not":{"exists":"source"}}"#), "a b c");
+    assert_eq!(filtered(r#"{"eq":["metadata.n","10"]}"#), "c");
+    for bad in ["oops", r#"{"like":["metadata.n","x"]}"#, r#"{"eq":["value",1]}"#] {
+        user.refused(&["list", "--filter", bad], 3, "invalid_argument");
+    }
+}
+
+#[test]
+fn scopes_and_statistics_count_what_is_there() {
+    let user = User::new();
+    user.ok(&["set", "k", "1", "--user", "ada"]);
+    user.ok(&["set", "k", "1", "--user", "ada", "--tenant", "other"]);
+    user.ok(&["set", "k", "1", "--agent", "bot", "--ttl", "1h"]);
+    let scopes = user.json(&["scopes"]);
+    let ids: Vec<&Value> =
+        scopes["scopes"].as_array().unwrap().iter().map(|info| &info["scope"]["id"]).collect();
+    assert_eq!(ids, ["bot", "ada"]);
+    assert_eq!(user.json(&["scopes", "--kind", "user"])["scopes"][0]["entries"], 1);
+    assert_eq!(user.run(&["scopes", "--all", "--limit", "1", "--json"]).lines().len(), 2);
+    assert!(user.ok(&["scopes"]).contains("ada"));
+    assert_eq!(user.run(&["scopes", "--kind", "team"]).code, Some(2));
+    let stats = user.json(&["stats", "--agent", "bot"]);
+    assert_eq!((&stats["entries"], &stats["expiring"]), (&json!(1), &json!(1)));
+    assert_eq!(user.json(&["stats", "--agent", "nobody"])["entries"], 0);
+    assert!(user.ok(&["stats", "--agent", "bot"]).contains("entries   1"));
+}
+
+#[test]
+fn the_store_says_what_it_serves() {
+    let user = User::new();
+    let description = user.json(&["describe"]);
+    assert_eq!(description["provider"], "sqlite");
+    assert_eq!(description["health"]["status"], "ok");
+    assert_eq!(description["capabilities"]["lexical_search"], true);
+    assert!(description["capabilities"]["max_value_bytes"].as_u64().unwrap() >= 1 << 20);
+    let text = user.ok(&["describe"]);
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
+    assert!(line("serves").contains("lexical_search") && line("refuses").contains("sql"), "{text}");
+}

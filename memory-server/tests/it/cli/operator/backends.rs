@@ -1,0 +1,209 @@
+//! `backend`, `config check`, and fallbacks as users meet them.
+
+use serde_json::json;
+
+use crate::support::user::User;
+
+const ALLOWING: &str = "[backends.main]\nurl = \"sqlite:main.db\"\n[default]\nbackend = \"main\"\ntenant = \"acme\"\n\
+    memory_scopes = [\"agent\"]\n[definitions]\nschemes = [\"sqlite\"]\npaths = [\"agents\"]\n";
+
+fn user() -> User {
+    let user = User::new();
+    std::fs::create_dir(user.home().join("agents")).unwrap();
+    user.file("memory.toml", ALLOWING);
+    user
+}
+
+#[test]
+fn a_definition_is_made_forked_listed_shown_and_retired() {
+    let user = user();
+    let made = user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
+    assert_eq!(
+        (&made["name"], &made["version"], &made["tenant"]),
+        (&json!("notes"), &json!(1), &json!("acme"))
+    );
+    assert_eq!(made["id"].as_str().unwrap().len(), 64);
+    assert_eq!(made["definition"], json!({"url": "sqlite:agents/notes.db"}));
+    assert_eq!(user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]), made);
+    user.refused(&["backend", "create", "notes", "sqlite:agents/other.db"], 4, "conflict");
+    user.refused(&["backend", "create", "main", "sqlite:agents/other.db"], 4, "conflict");
+    let error = user.refused(&["backend", "create", "far", "sqlite:/etc/x.db"], 3, "forbidden");
+    assert_eq!(error["details"]["list"], "paths");
+    user.refused(&["backend", "create", "far", "postgres://db.example/x"], 3, "forbidden");
+    user.refused(&["backend", "create", "Bad Name", "sqlite:agents/x.db"], 3, "invalid_argument");
+
+    let forked = user.json(&["backend", "fork", "notes", "sqlite:agents/notes-2.db"]);
+    assert_eq!((&forked["version"], &forked["parent"]), (&json!(2), &json!("notes@1")));
+    let copy = user.json(&["backend", "fork", "notes@1", "--as", "copy"]);
+    assert_eq!((&copy["version"], &copy["id"]), (&json!(1), &made["id"]));
+    assert_eq!(user.json(&["backend", "show", "notes@1"]), made);
+    let listed = user.json(&["backend", "list"]);
+    assert_eq!(listed["configured"], json!({"main": "sqlite:main.db"}));
+    assert_eq!(listed["defined"].as_array().unwrap().len(), 2);
+    assert_eq!(user.json(&["backend", "list", "--all"])["defined"].as_array().unwrap().len(), 3);
+    assert_eq!(user.json(&["backend", "list", "--tenant", "umbrella"])["defined"], json!([]));
+    user.refused(&["backend", "show", "notes", "--tenant", "umbrella"], 1, "not_found");
+
+    user.refused(&["backend", "retire", "notes", "--successor", "notes"], 3, "invalid_argument");
+    user.refused(&["backend", "retire", "notes", "--successor", "none"], 1, "not_found");
+    let retired = user.json(&["backend", "retire", "notes", "--successor", "copy"]);
+    assert!(retired["retired_at"].is_string());
+    let error = user.refused(&["backend", "test", "notes"], 1, "not_found");
+    assert_eq!(error["details"]["successor"], "copy");
+    assert!(user.ok(&["backend", "show", "notes@1"]).contains("its successor is copy"));
+    assert!(user.ok(&["backend", "list"]).contains("retired for copy"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = std::fs::metadata(user.home().join("memory.definitions.db")).unwrap();
+        assert_eq!(file.permissions().mode() & 0o077, 0);
+    }
+}
+
+#[test]
+fn a_definition_is_tested_and_agents_are_bound_to_it() {
+    let user = user();
+    user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
+    let tested = user.json(&["backend", "test", "notes"]);
+    assert_eq!((&tested["provider"], &tested["health"]["status"]), (&json!("sqlite"), &json!("ok")));
+    assert_eq!(tested["probe"], json!({"operation": "list", "outcome": "ok"}));
+    assert_eq!(tested["capabilities"]["kv"], true);
+    assert!(user.ok(&["backend", "test", "main"]).contains("compare_and_set"));
+
+    user.file("memory.toml", ALLOWING.replace("backend = \"main\"", "backend = \"notes\""));
+    user.ok(&["set", "k", "1"]);
+    assert!(user.home().join("agents/notes.db").is_file());
+    user.json(&["backend", "retire", "notes", "--successor", "main"]);
+    let error = user.refused(&["get", "k"], 1, "not_found");
+    assert_eq!(error["details"]["successor"], "main");
+    // Another tenant has none of that name.
+    user.refused(&["get", "k", "--tenant", "umbrella"], 1, "not_found");
+}
+
+#[test]
+fn without_the_operators_word_nothing_can_be_defined() {
+    let user = User::new();
+    user.refused(&["backend", "list"], 1, "not_found");
+    user.file("memory.toml", "[backends.main]\nurl = \"sqlite:main.db\"\n");
+    user.refused(&["backend", "create", "notes", "sqlite:notes.db"], 3, "forbidden");
+    assert_eq!(user.json(&["backend", "list"])["defined"], json!([]));
+    user.file("memory.toml", "[definitions]\n");
+    user.refused(&["backend", "create", "notes", "sqlite:notes.db"], 3, "forbidden");
+    assert!(!user.home().join("notes.db").exists());
+}
+
+/// A primary that cannot be reached: nothing listens there.
+fn outage(user: &User, writes: &str) {
+    user.file(
+        "memory.toml",
+        format!(
+            "[backends.main]\nurl = \"postgres://nobody@127.0.0.1:1/none?connect_timeout_ms=300&wait_timeout_ms=300\"\nfallback = \"spare\"\n\
+             fallback_writes = \"{writes}\"\n[backends.spare]\nurl = \"sqlite:spare.db\"\n[default]\nbackend = \"main\"\n"
+        ),
+    );
+}
+
+#[test]
+fn a_read_that_fell_back_says_so_and_a_write_is_refused() {
+    let user = User::new();
+    user.ok(&["set", "k", "1", "--url", "sqlite:spare.db"]);
+    outage(&user, "refuse");
+    let found = user.json(&["get", "k"]);
+    assert_eq!(found["fallback"], "spare", "{found}");
+    let listed = user.run(&["list", "--json"]);
+    assert!(listed.lines().iter().all(|line| line["fallback"] == "spare"), "{listed:?}");
+    let shown = user.run(&["get", "k"]);
+    assert_eq!(shown.stdout, "1\n");
+    assert!(shown.stderr.contains("`spare`"), "{shown:?}");
+    let error = user.refused(&["set", "k", "2"], 5, "unavailable");
+    assert_eq!(error["details"]["fallback"], "refused");
+    assert_eq!(user.json(&["get", "k", "--url", "sqlite:spare.db"])["fallback"], json!(null));
+    let tested = user.run(&["backend", "test", "main", "--json"]);
+    assert_eq!((tested.code, &tested.document()["health"]["status"]), (Some(1), &json!("degraded")));
+}
+
+#[test]
+fn a_primary_that_never_was_seen_takes_no_journal() {
+    let user = User::new();
+    outage(&user, "journal");
+    // Whether what waits could ever be replayed there is not known.
+    user.refused(&["set", "k", "2"], 5, "unavailable");
+    let journal = user.json(&["backend", "journal", "main"]);
+    assert_eq!((&journal["counts"]["waiting"], &journal["writes"]), (&json!(0), &json!([])));
+    user.refused(&["backend", "journal", "spare"], 3, "invalid_argument");
+}
+
+#[test]
+fn fallbacks_in_a_circle_or_a_chain_are_refused_when_they_are_read() {
+    let user = User::new();
+    for (a, b, c) in [("b", "a", ""), ("b", "c", ""), ("a", "", ""), ("none", "", "")] {
+        let backend = |name: &str, fallback: &str| {
+            let fallback =
+                if fallback.is_empty() { String::new() } else { format!("fallback = \"{fallback}\"\n") };
+            format!("[backends.{name}]\nurl = \"sqlite:{name}.db\"\n{fallback}")
+        };
+        user.file("memory.toml", [backend("a", a), backend("b", b), backend("c", c)].concat());
+        let error = user.refused(&["config"], 3, "invalid_argument");
+        assert!(error["message"].as_str().unwrap().contains("fallback"), "{error}");
+    }
+}
+
+#[test]
+fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        concat!(
+            "[backends.main]\nurl = \"sqlite:main.db\"\nspeed = \"fast\"\n",
+            "[backends.lost]\nurl = \"sqlite:none/lost.db\"\n",
+            "[backends.far]\nurl = \"postgres://nobody@127.0.0.1:1/none?password_env=MEMORY_TEST_NOT_SET\"\n",
+            "[nonsense]\nx = 1\n",
+            "[default]\nbackend = \"main\"\nmemory_scopes = [\"agent\"]\n",
+            "[agents.x]\nbackend = \"nowhere\"\n",
+        ),
+    );
+    let ran = user.run(&["config", "check", "--timeout", "5", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let checked = ran.document();
+    assert_eq!(checked["status"], "problem");
+    let findings = checked["findings"].as_array().unwrap();
+    let problems: Vec<String> =
+        findings.iter().filter(|found| found["status"] == "problem").map(ToString::to_string).collect();
+    for named in ["speed", "nonsense", "[agents.x]", "none is not there", "password_env", "[backends.far]"] {
+        assert!(problems.iter().any(|found| found.contains(named)), "{named} is not among {problems:#?}");
+    }
+    assert!(findings.iter().any(|found| found["line"] == 3), "{findings:#?}");
+    assert!(!user.home().join("main.db").exists());
+
+    user.file(
+        "memory.toml",
+        "[backends.main]\nurl = \"sqlite:main.db\"\n[default]\nmemory_scopes = [\"agent\"]\n",
+    );
+    let checked = user.json(&["config", "check"]);
+    assert_eq!(checked["status"], "ok", "{checked}");
+    assert!(!user.home().join("main.db").exists());
+    user.file("main.db", "no database");
+    assert_eq!(user.run(&["config", "check"]).code, Some(1));
+}
+
+#[test]
+fn config_check_tells_what_stays_visible_on_postgresql() {
+    let Ok(url) = std::env::var("MEMORY_TEST_POSTGRES_URL") else {
+        println!("skipped: MEMORY_TEST_POSTGRES_URL names no server (cargo xtask postgres)");
+        return;
+    };
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        format!("[backends.main]\nurl = {url:?}\n[default]\nmemory_scopes = [\"agent\"]\n"),
+    );
+    let checked = user.run(&["config", "check", "--json"]).document();
+    let checks: Vec<&str> = checked["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["check"].as_str().unwrap())
+        .collect();
+    assert!(checks.contains(&"version"), "{checked}");
+    assert!(checked["exposures"]["main"].is_array(), "{checked}");
+}

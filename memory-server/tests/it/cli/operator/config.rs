@@ -1,0 +1,150 @@
+//! `config` and how settings are chosen.
+
+use serde_json::json;
+
+use crate::support::user::User;
+
+#[test]
+fn every_setting_says_where_it_came_from() {
+    let user = User::new();
+    let shown = user.json(&["config"]);
+    assert_eq!(shown["file"], json!(null));
+    assert_eq!(shown["url"]["from"], "default");
+    assert!(shown["url"]["value"].as_str().unwrap().ends_with(".local/share/memory/memory.db"));
+    assert_eq!(
+        shown["scope"],
+        json!({"value": {"tenant": "default", "kind": "user", "id": "default"}, "from": "default"})
+    );
+
+    user.file(
+        "memory.toml",
+        concat!(
+            "[backends.main]\nurl = \"sqlite:data/agents.db\"\n",
+            "[default]\nbackend = \"main\"\ntenant = \"acme\"\nuser = \"ada\"\nmemory_scopes = [\"user\"]\n",
+        ),
+    );
+    let shown = user.json(&["config"]);
+    assert_eq!(shown["url"], json!({"value": "sqlite:data/agents.db", "from": "configuration"}));
+    assert_eq!(shown["tenant"], json!({"value": "acme", "from": "configuration"}));
+    assert_eq!(shown["scope"]["value"], json!({"tenant": "acme", "kind": "user", "id": "ada"}));
+
+    let shown = user.json(&["config", "--url", "sqlite::memory:", "--tenant", "t", "--agent", "a"]);
+    assert_eq!(shown["url"], json!({"value": "sqlite::memory:", "from": "command_line"}));
+    assert_eq!(shown["scope"]["value"], json!({"tenant": "t", "kind": "agent", "id": "a"}));
+    assert!(user.ok(&["config"]).contains("sqlite:data/agents.db"));
+}
+
+#[test]
+fn a_configured_store_is_used_and_relative_to_its_file() {
+    let user = User::new();
+    std::fs::create_dir(user.home().join("elsewhere")).unwrap();
+    user.file("elsewhere/memory.toml", "[backends.main]\nurl = \"sqlite:here.db\"\n");
+    user.ok(&["set", "k", "1", "--config", "elsewhere/memory.toml"]);
+    assert!(user.home().join("elsewhere/here.db").exists());
+    assert_eq!(user.run(&["get", "k"]).code, Some(1));
+    let mut command = user.command(&["get", "k"]);
+    command.env("MEMORY_CONFIG", "elsewhere/memory.toml");
+    assert_eq!(command.output().unwrap().stdout, b"1\n");
+}
+
+#[test]
+fn a_configuration_that_is_wrong_or_absent_is_refused() {
+    let user = User::new();
+    user.refused(&["config", "--config", "absent.toml"], 1, "not_found");
+    user.file("memory.toml", "[backends.main]\nurl = \"sqlite:a.db\"\nspeed = \"fast\"\n");
+    let error = user.refused(&["get", "k"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("speed"), "{error}");
+    user.file("memory.toml", "[backends.a]\nurl = \"sqlite:a.db\"\n[backends.b]\nurl = \"sqlite:b.db\"\n");
+    let error = user.refused(&["get", "k"], 3, "invalid_argument");
+    assert!(error["message"].as_str().unwrap().contains("[default]"), "{error}");
+}
+
+#[test]
+fn a_written_configuration_works_and_is_never_overwritten() {
+    let user = User::new();
+    assert_eq!(user.json(&["config", "init"]), json!({"file": "memory.toml"}));
+    user.ok(&["set", "k", "1"]);
+    assert!(user.home().join("memory.db").exists());
+    let before = std::fs::read(user.home().join("memory.toml")).unwrap();
+    user.refused(&["config", "init"], 4, "conflict");
+    assert_eq!(std::fs::read(user.home().join("memory.toml")).unwrap(), before);
+    user.refused(&["config", "init", "no/such/folder/memory.toml"], 74, "not_found");
+}
+
+#[test]
+fn the_embedder_says_where_it_came_from_and_a_folder_without_a_model_is_refused() {
+    let user = User::new();
+    assert_eq!(user.json(&["config"])["embedder"], json!(null));
+    assert!(user.ok(&["config"]).contains("search is by words"));
+
+    user.file(
+        "memory.toml",
+        concat!(
+            "[backends.main]\nurl = \"sqlite:a.db\"\nembedder = \"local\"\n",
+            "[embedders.local]\nkind = \"static\"\npath = \"models/none\"\n",
+        ),
+    );
+    let shown = user.json(&["config"]);
+    assert_eq!(shown["embedder"], json!({"value": "local", "from": "configuration"}));
+    assert_eq!(shown["embedders"], json!({"local": "static"}));
+    let shown = user.json(&["config", "--embedder", "static:elsewhere"]);
+    assert_eq!(shown["embedder"], json!({"value": "static:elsewhere", "from": "command_line"}));
+
+    let error = user.refused(&["set", "k", "1"], 1, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("[embedders.local]"), "{error}");
+    user.refused(&["set", "k", "1", "--embedder", "static:elsewhere"], 1, "not_found");
+    let error = user.refused(&["set", "k", "1", "--embedder", "remote"], 1, "not_found");
+    assert!(error["message"].as_str().unwrap().contains("there are: local"), "{error}");
+    assert!(!user.home().join("a.db").exists(), "nothing is opened before the embedder");
+}
+
+#[test]
+fn with_a_model_what_is_stored_is_found_by_meaning() {
+    let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
+        println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
+        return;
+    };
+    let user = User::new();
+    user.file(
+        "memory.toml",
+        format!(
+            "[backends.main]\nurl = \"sqlite:a.db\"\nembedder = \"local\"\n\
+             [embedders.local]\nkind = \"static\"\npath = {model:?}\nname = \"small\"\ndimensions = 256\n"
+        ),
+    );
+    user.ok(&["set", "pets", "--text", "Maria adopted two kittens and a puppy"]);
+    user.ok(&["set", "money", "--text", "The invoice is due on Friday"]);
+    user.ok(&["set", "route", "--text", "Turn left after the bridge"]);
+    let found = user.json(&["search", "which animals live in the house"]);
+    assert_eq!(found["mode"], "hybrid");
+    assert_eq!(found["hits"][0]["entry"]["key"], "pets", "{found}");
+    let described = user.json(&["describe"]);
+    let name = described["embedding_model"]["model"].as_str().unwrap();
+    assert!(name.starts_with("small@"), "{described}");
+    assert_eq!(user.json(&["stats"])["models"][0]["rows"], 3);
+    assert!(user.ok(&["describe"]).contains("256 dimensions"));
+}
+
+#[test]
+fn entries_from_before_the_embedder_get_their_vectors_in_steps() {
+    let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
+        println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
+        return;
+    };
+    let user = User::new();
+    let embedder = format!("static:{}", model.display());
+    let with = |arguments: &[&str]| {
+        let store = ["--url", "sqlite:a.db", "--embedder", embedder.as_str()];
+        user.json(&[arguments, store.as_slice()].concat())
+    };
+    for n in 0..20 {
+        user.ok(&["set", &format!("k{n}"), "--text", "some words", "--url", "sqlite:a.db"]);
+    }
+    user.refused(&["reembed", "--url", "sqlite:a.db"], 3, "vector_unsupported");
+    let expected = json!({"embedded": 20, "remaining": 20, "failed": 0, "interrupted": false});
+    assert_eq!(with(&["reembed", "--dry-run"]), expected);
+    let expected = json!({"embedded": 20, "remaining": 0, "failed": 0, "interrupted": false});
+    assert_eq!(with(&["reembed", "--step", "6"]), expected);
+    assert_eq!(with(&["stats"])["models"][0]["missing"], 0);
+    assert_eq!(with(&["reembed"])["embedded"], 0);
+}

@@ -1,0 +1,189 @@
+//! `postgres`: setting databases up, and what the doctor says of them.
+
+use memory_core::Scope;
+use serde_json::Value;
+use tokio_postgres::NoTls;
+
+use crate::support::user::User;
+
+const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
+
+/// Databases that end with the value, on the server of the tests.
+struct Databases {
+    server: String,
+    names: Vec<String>,
+}
+
+impl Databases {
+    /// Empty ones. Without a server: `None`, after saying so.
+    fn fresh(names: &[&str]) -> Option<Self> {
+        let Ok(server) = std::env::var(SERVER) else {
+            println!("skipped: no server; `cargo xtask test` starts one, or set {SERVER}");
+            return None;
+        };
+        let names = names.iter().map(|name| format!("cli_{}_{name}", std::process::id())).collect();
+        let databases = Self { server, names };
+        databases.each("CREATE DATABASE {} TEMPLATE template0");
+        Some(databases)
+    }
+
+    fn each(&self, statement: &str) {
+        for name in &self.names {
+            run(&self.server, &statement.replace("{}", name));
+        }
+    }
+
+    fn url(&self, at: usize) -> String {
+        let end = self.server.rfind('/').unwrap();
+        format!("{}/{}", &self.server[..end], self.names[at])
+    }
+}
+
+impl Drop for Databases {
+    fn drop(&mut self) {
+        self.each("DROP DATABASE IF EXISTS {} WITH (FORCE)");
+    }
+}
+
+fn run(url: &str, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap();
+    });
+}
+
+fn status_of<'d>(document: &'d Value, check: &str) -> &'d str {
+    let findings = document["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["check"] == check);
+    found.unwrap_or_else(|| panic!("no {check}: {document}"))["status"].as_str().unwrap()
+}
+
+#[test]
+fn the_script_is_printed_without_a_server_and_names_no_password() {
+    let user = User::new();
+    let url = ["--url", "postgres://app:s3cret@db.example/memory"];
+    let script = user.ok(&[&["postgres", "provision", "--role", "app"][..], &url].concat());
+    assert!(
+        script.starts_with("-- ") && script.contains("CREATE EXTENSION IF NOT EXISTS vector"),
+        "{script}"
+    );
+    assert!(script.contains("TO \"app\"") && script.ends_with("COMMIT;\n") && !script.contains("s3cret"));
+    let printed = user.json(&[&["postgres", "provision", "--print", "--no-vector"][..], &url].concat());
+    assert!(!printed["sql"].as_str().unwrap().contains("CREATE EXTENSION"), "{printed}");
+    let both = user.run(&[&["postgres", "provision", "--print", "--apply"][..], &url].concat());
+    assert_eq!(both.code, Some(2), "{both:?}");
+    user.refused(&["postgres", "doctor", "--url", "sqlite:other.db"], 3, "invalid_argument");
+}
+
+#[test]
+fn an_empty_database_is_a_problem_until_it_is_provisioned() {
+    let Some(databases) = Databases::fresh(&["entries"]) else { return };
+    let (user, url) = (User::new(), databases.url(0));
+    let doctor = ["postgres", "doctor", "--json", "--url", &url];
+    let before = user.run(&doctor);
+    assert_eq!(before.code, Some(1), "{before:?}");
+    let document = before.document();
+    assert_eq!((&document["status"], status_of(&document, "tables")), (&Value::from("problem"), "problem"));
+
+    let done = user.json(&["postgres", "provision", "--apply", "--url", &url]);
+    assert_eq!((&done["schema"], &done["sql"]), (&Value::from("memory"), &Value::from(false)), "{done}");
+    let again = user.ok(&["postgres", "provision", "--apply", "--url", &url]);
+    assert!(again.contains("the tables in schema memory are up to date"), "{again}");
+    // The server of the tests does not sync, which the doctor calls a problem.
+    let after = user.run(&doctor).document();
+    assert_eq!((status_of(&after, "rights"), status_of(&after, "version")), ("ok", "ok"), "{after}");
+    let table = user.run(&["postgres", "doctor", "--url", &url]).stdout;
+    assert!(table.starts_with("CHECK") && table.contains("search_path"), "{table}");
+
+    user.ok(&["set", "greeting", "\"hello\"", "--url", &url]);
+    assert_eq!(user.ok(&["get", "greeting", "--url", &url]).trim(), "\"hello\"");
+    // Backups of what drifted lie in the data folder, which is not made before there is one.
+    let drift = user.json(&["drift", "status", "--url", &url]);
+    let folder = std::path::Path::new(drift["folder"].as_str().unwrap_or_else(|| panic!("{drift}")));
+    assert!(folder.parent().unwrap().ends_with("memory/drift") && !folder.exists(), "{drift}");
+    let no_sql =
+        user.refused(&["postgres", "provision", "--apply", "--rekey", "--url", &url], 3, "invalid_argument");
+    assert!(no_sql["message"].as_str().unwrap().contains("sql.url"), "{no_sql}");
+}
+
+#[test]
+fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
+    let Some(databases) = Databases::fresh(&["kept", "agents"]) else { return };
+    let user = User::new();
+    let key = user.file("key", "0123456789abcdef0123456789abcdef");
+    private(&key);
+    let agents: String = databases.url(1).bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let url = format!("{}?sql.url={agents}&sql.key_file={}", databases.url(0), key.display());
+    let done = user.json(&["postgres", "provision", "--apply", "--url", &url]);
+    assert_eq!(done["sql"], true, "{done}");
+    let report = user.run(&["postgres", "doctor", "--json", "--url", &url]).document();
+    for check in ["sql_key", "sql_user", "sql_setup", "sql_names", "sql_prepared"] {
+        assert_eq!(status_of(&report, check), "ok", "{report}");
+    }
+    assert_eq!(report["exposures"], Value::Array(Vec::new()), "{report}");
+
+    // A tenant of this test's own: roles are the whole server's.
+    let tenant = format!("cli-{}", std::process::id());
+    let sql =
+        |statement: &str| user.ok(&["sql", statement, "--tenant", &tenant, "--agent", "a", "--url", &url]);
+    sql("CREATE TABLE t (n int)");
+    sql("INSERT INTO t VALUES (7)");
+    assert!(sql("SELECT n FROM t").contains('7'));
+    user.file("key", "fedcba9876543210fedcba9876543210");
+    private(&key);
+    let done = user.json(&["postgres", "provision", "--apply", "--rekey", "--url", &url]);
+    assert_eq!(done["rekeyed"], 1, "{done}");
+    assert!(sql("SELECT n FROM t").contains('7'));
+
+    let hex: String = Scope::agent(&tenant, "a").unwrap().digest().to_hex().chars().take(40).collect();
+    run(
+        &databases.url(1),
+        &format!("DROP OWNED BY mem_r_{hex} CASCADE; DROP SCHEMA mem_s_{hex} CASCADE; DROP ROLE mem_r_{hex}"),
+    );
+}
+
+/// What lies in the data folder belongs to a database, whatever its URL is called.
+#[test]
+fn databases_of_one_server_share_no_folder_and_spellings_of_one_do() {
+    let Some(databases) = Databases::fresh(&["prod", "staging"]) else { return };
+    let user = User::new();
+    let (prod, staging) = (databases.url(0), databases.url(1));
+    for url in [&prod, &staging] {
+        user.ok(&["postgres", "provision", "--apply", "--url", url]);
+        user.ok(&["set", "name", "\"Ada\"", "--user", "ada", "--url", url]);
+    }
+    user.ok(&["snapshot", "prod.snapshot", "--url", &prod]);
+    let whole = std::fs::read(user.home().join("prod.snapshot")).unwrap();
+    // The server's log is out of reach, which is exit code 7.
+    let forgotten = user.run(&["forget", "--user", "ada", "--yes", "--json", "--url", &staging]);
+    assert!(forgotten.code == Some(7) && !forgotten.stdout.contains("prod.snapshot"), "{forgotten:?}");
+    assert_eq!(std::fs::read(user.home().join("prod.snapshot")).unwrap(), whole);
+    assert_eq!(user.ok(&["snapshot", "--list", "--json", "--url", &staging]), "");
+
+    // Another schema is another memory.
+    let schema = format!("{prod}?schema=other");
+    user.ok(&["postgres", "provision", "--apply", "--url", &schema]);
+    assert_eq!(user.ok(&["snapshot", "--list", "--json", "--url", &schema]), "");
+
+    let spelled = format!("{}?connect_timeout=7", prod.replacen("postgres:", "postgresql:", 1));
+    let folder = |url: &str| user.json(&["drift", "status", "--url", url])["folder"].clone();
+    assert_eq!(folder(&spelled), folder(&prod));
+    assert_ne!(folder(&staging), folder(&prod));
+    assert_ne!(folder(&schema), folder(&prod));
+    let listed = user.run(&["snapshot", "--list", "--json", "--url", &spelled]).lines();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    user.run(&["forget", "--user", "ada", "--yes", "--url", &spelled]);
+    assert!(!user.home().join("prod.snapshot").exists(), "it held nothing else");
+}
+
+fn private(path: &std::path::Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}

@@ -1,0 +1,160 @@
+//! Garbage collection that is killed at any moment leaves whole scopes and no others, for whoever opens the store next and
+//! for whoever has it open, and is completed by running it again.
+
+use std::time::{Duration, Instant};
+
+use memory::sql::StatementOptions;
+use memory::{
+    BackendExt as _, BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeId, ScopeUsesQuery,
+    TenantId,
+};
+use memory_conformance::random::Random;
+
+use crate::support::program::{killed, ok, rounds};
+use crate::support::store::{Held, Kind, ONE, Store, held};
+
+const SCOPES: usize = 16;
+const ENTRIES: usize = 60;
+/// So little slack that what was written is idle at once.
+const NO_SLACK: &str = "use_granularity_ms=1";
+const SLACK: Duration = Duration::from_millis(50);
+
+/// Some have entries alone, some a database alone; every fifth is a run's.
+fn scopes() -> Vec<Scope> {
+    let tenant = |at: usize| ["a", "b"][at % 2];
+    (0..SCOPES)
+        .map(|at| match at % 5 {
+            4 => Scope::run(tenant(at), &format!("r{at}")).unwrap(),
+            _ => Scope::user(tenant(at), &format!("u{at}")).unwrap(),
+        })
+        .collect()
+}
+
+fn by(scope: &Scope) -> RunContext {
+    RunContext::new(scope.tenant.clone(), ScopeId::new("t").unwrap(), ScopeId::new("r").unwrap())
+}
+
+async fn statement(memory: &Memory, scope: &Scope, sql: &str) {
+    let facet = memory.sql().unwrap();
+    facet.exec(&by(scope), scope, sql, &[], StatementOptions::default()).await.unwrap();
+}
+
+/// A new store with everything in it, and the URL by which it is opened.
+async fn filled(kind: &Kind, home: &std::path::Path) -> (Store, String) {
+    let mut store = kind.fresh(home).await;
+    store.url.push(if store.url.contains('?') { '&' } else { '?' });
+    store.url.push_str(NO_SLACK);
+    let memory = store.open().await;
+    for (at, scope) in scopes().iter().enumerate() {
+        if at % 4 != 2 {
+            let items = (0..ENTRIES).map(|at| {
+                NewEntry::new(Key::new(format!("k{at}")).unwrap(), Json::string(&"x".repeat(at % 90)))
+            });
+            let items = items.collect();
+            memory.backend().unwrap().bulk_insert(scope, items, BulkOptions::default()).await.unwrap();
+        }
+        if at % 4 != 3 {
+            statement(&memory, scope, "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)").await;
+            let rows: Vec<String> = (0..50).map(|row| format!("({row}, 'row {row}')")).collect();
+            statement(&memory, scope, &format!("INSERT INTO t VALUES {}", rows.join(", "))).await;
+        }
+    }
+    drop(memory);
+    store.settled().await;
+    let url = store.url.clone();
+    (store, url)
+}
+
+async fn all_held(memory: &Memory) -> Vec<Held> {
+    let mut all = Vec::new();
+    for scope in scopes() {
+        all.push(held(memory, &scope).await);
+    }
+    all
+}
+
+fn is_gone(held: &Held) -> bool {
+    held.0.entries == 0 && held.1.is_none()
+}
+
+/// Each scope is as it was, or gone in both facets. How many are there.
+fn whole(found: &[Held], wanted: &[Held], round: u64, who: &str) -> usize {
+    let mut there = 0;
+    for (at, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+        if is_gone(found) {
+            continue;
+        }
+        assert_eq!(found, wanted, "round {round}: {who} sees half of scope {at}");
+        there += 1;
+    }
+    there
+}
+
+fn arguments(url: &str) -> [&str; 6] {
+    ["gc", "--idle", "20ms", "-q", "--url", url]
+}
+
+async fn is_killed(kind: &Kind, usual: u64) {
+    let _one = ONE.lock().await;
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let (store, url) = filled(kind, home).await;
+    std::thread::sleep(SLACK);
+    let started = Instant::now();
+    ok(home, &arguments(&url));
+    let whole_run = u64::try_from(started.elapsed().as_micros()).unwrap();
+    assert!(all_held(&store.open().await).await.iter().all(is_gone), "all went");
+    drop(store);
+
+    let (mut random, mut cut, mut partly) = (Random::new(4), 0, 0);
+    for round in 0..rounds(usual) {
+        let (store, url) = filled(kind, home).await;
+        // One who has the store open all the while, and has used it.
+        let witness = store.open().await;
+        let wanted = all_held(&witness).await;
+        std::thread::sleep(SLACK);
+        let moment = Duration::from_micros(whole_run / 4 + random.below(whole_run * 8 / 10));
+        let sessions = store.sessions().await;
+        cut += u64::from(killed(home, &arguments(&url), moment));
+        store.settled_beside(sessions).await;
+        let seen = whole(&all_held(&witness).await, &wanted, round, "who had it open");
+        drop(witness);
+        let memory = store.open().await;
+        let found = all_held(&memory).await;
+        assert_eq!(whole(&found, &wanted, round, "who opens it"), seen, "round {round}");
+        partly += u64::from(seen > 0 && seen < SCOPES);
+        // A scope that is gone begins anew, whatever was left of it.
+        if let Some(at) = found.iter().position(is_gone) {
+            let scope = &scopes()[at];
+            memory.backend().unwrap().put(scope, &Key::new("new").unwrap(), Json::null()).await.unwrap();
+            statement(&memory, scope, "CREATE TABLE anew (a INTEGER)").await;
+        }
+        drop(memory);
+        std::thread::sleep(SLACK);
+        ok(home, &arguments(&url));
+        let memory = store.open().await;
+        let left = all_held(&memory).await;
+        assert!(left.iter().all(is_gone), "round {round}: left when it was run again: {left:?}");
+        for tenant in ["a", "b"] {
+            let tenant = TenantId::new(tenant).unwrap();
+            let left = memory.scope_uses(&tenant, ScopeUsesQuery::default()).await.unwrap();
+            assert_eq!(left.scopes, [], "round {round}");
+        }
+    }
+    println!(
+        "{cut} of {} collections were killed in the middle, {partly} with some scopes gone",
+        rounds(usual)
+    );
+}
+
+#[tokio::test]
+async fn a_killed_collection_leaves_whole_scopes_and_goes_on_when_run_again() {
+    is_killed(&Kind::Sqlite, 8).await;
+}
+
+#[tokio::test]
+async fn the_same_on_a_server() {
+    let keys = tempfile::tempdir().unwrap();
+    let Some(kind) = Kind::postgres(keys.path()) else { return };
+    is_killed(&kind, 3).await;
+}

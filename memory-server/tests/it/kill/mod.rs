@@ -1,0 +1,7 @@
+//! A command that is killed at any moment leaves nothing half done, and is completed by running it again.
+
+mod forget;
+mod gc;
+mod import;
+mod restore;
+mod snapshot;

@@ -1,0 +1,12 @@
+//! `memory serve`, as a client meets it: each test starts the real binary and speaks with it line by line.
+
+mod bad_input;
+mod client;
+mod configuration;
+mod gc;
+mod identity;
+mod layer;
+mod life;
+mod protocol;
+mod real_clients;
+mod values;

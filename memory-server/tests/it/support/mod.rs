@@ -1,0 +1,9 @@
+//! What tests share: the command and its stores.
+
+#[cfg(target_os = "linux")]
+pub(crate) mod many;
+pub(crate) mod program;
+pub(crate) mod seed;
+pub(crate) mod service;
+pub(crate) mod store;
+pub(crate) mod user;

@@ -1,0 +1,15 @@
+//! Checks that come before anything else.
+
+use memory_core::{Error, ErrorKind, Result, RunContext, Scope};
+
+/// Checks that the scope is of the run's own tenant.
+///
+/// # Errors
+/// `scope_denied`.
+pub fn check_tenant(run: &RunContext, scope: &Scope) -> Result<()> {
+    if run.tenant == scope.tenant {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::ScopeDenied, "the scope belongs to another tenant than the run"))
+    }
+}

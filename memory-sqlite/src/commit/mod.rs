@@ -1,0 +1,15 @@
+//! How a write becomes durable: operations queue, run in a shared transaction, and are answered after its commit. Readers
+//! have connections of their own.
+
+pub(crate) mod background;
+pub(crate) mod batch;
+pub(crate) mod checkpoint;
+pub(crate) mod feed;
+pub(crate) mod pipe;
+pub(crate) mod readers;
+pub(crate) mod scope;
+pub(crate) mod scope_cache;
+pub(crate) mod store;
+pub(crate) mod threads;
+pub(crate) mod uses;
+pub(crate) mod writer;

@@ -1,0 +1,136 @@
+//! A bounded stream from a thread of this crate to a reader that may be slow.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use memory_core::{Error, ErrorKind, Result};
+
+use crate::error::closed;
+
+/// Items, and their bytes, that wait for a slow reader.
+pub(crate) const AHEAD_ITEMS: usize = 64;
+pub(crate) const AHEAD_BYTES: usize = 4 << 20;
+
+/// The pipe between a thread and its reader.
+pub(crate) struct Pipe<T> {
+    state: Mutex<State<T>>,
+    /// Wakes the thread when there is room, or the reader is gone.
+    room: Condvar,
+}
+
+struct State<T> {
+    items: VecDeque<(usize, Result<T>)>,
+    bytes: usize,
+    ended: bool,
+    abandoned: bool,
+    reader: Option<Waker>,
+}
+
+impl<T> Default for Pipe<T> {
+    fn default() -> Self {
+        let state = State { items: VecDeque::new(), bytes: 0, ended: false, abandoned: false, reader: None };
+        Self { state: Mutex::new(state), room: Condvar::new() }
+    }
+}
+
+impl<T> Pipe<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands an item over; false where the reader wants no more.
+    pub(crate) fn push(
+        &self,
+        bytes: usize,
+        item: Result<T>,
+        patience: Duration,
+        is_closed: impl Fn() -> bool,
+    ) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut state = self.lock();
+        let mut item = item;
+        while !state.abandoned
+            && (state.items.len() >= AHEAD_ITEMS || state.bytes > AHEAD_BYTES)
+            && item.is_ok()
+        {
+            let now = Instant::now();
+            if is_closed() {
+                item = Err(closed());
+            } else if now >= deadline {
+                item = Err(Error::new(
+                    ErrorKind::Timeout,
+                    "the export was given up: its next record was not taken in time; begin it again",
+                ));
+            } else {
+                let pause = (deadline - now).min(Duration::from_millis(100));
+                state = self.room.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        let more = item.is_ok() && !state.abandoned;
+        state.bytes += bytes;
+        state.items.push_back((bytes, item));
+        if let Some(reader) = state.reader.take() {
+            drop(state);
+            reader.wake();
+        }
+        more
+    }
+
+    /// Ends the stream.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        if let Some(reader) = state.reader.take() {
+            drop(state);
+            reader.wake();
+        }
+    }
+}
+
+/// The reader's end. An error is the last item.
+pub(crate) struct Reader<T> {
+    pipe: Arc<Pipe<T>>,
+    done: bool,
+}
+
+impl<T> Reader<T> {
+    pub(crate) fn new(pipe: Arc<Pipe<T>>) -> Self {
+        Self { pipe, done: false }
+    }
+}
+
+impl<T> Stream for Reader<T> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let mut state = self.pipe.lock();
+        match state.items.pop_front() {
+            Some((bytes, item)) => {
+                state.bytes -= bytes;
+                drop(state);
+                self.pipe.room.notify_one();
+                self.done = item.is_err();
+                Poll::Ready(Some(item))
+            }
+            None if state.ended => Poll::Ready(None),
+            None => {
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Drop for Reader<T> {
+    fn drop(&mut self) {
+        self.pipe.lock().abandoned = true;
+        self.pipe.room.notify_one();
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads: short ones on the caller's thread, long ones on threads of this crate's own.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use memory_core::{Error, Result};
+use rusqlite::{Connection, InterruptHandle};
+use tokio::sync::oneshot;
+
+use super::writer::Writer;
+use crate::error::{Unreadable, closed, is_busy, overloaded};
+
+/// Most reads that wait for a thread.
+const QUEUE: usize = 4_096;
+
+/// A result, or that it takes more than a caller's thread should give.
+#[derive(Debug)]
+pub(crate) enum Step<T> {
+    Done(T),
+    TooMuch,
+}
+
+/// How much may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    Inline,
+    Unlimited,
+}
+
+/// Connections that callers read with.
+#[derive(Debug)]
+pub(crate) enum Readers {
+    /// Each free one is in here.
+    Pool(Mutex<Vec<Connection>>),
+    /// A database in memory has one connection for everything.
+    Shared(Arc<Writer>),
+}
+
+impl Readers {
+    /// Reads on this thread if a connection is free and no lock is in the way; `None`: read on a worker.
+    pub(crate) fn inline<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Unreadable>,
+    ) -> Option<Result<T>> {
+        let read = match self {
+            Self::Pool(pool) => {
+                let connection = lock(pool).pop()?;
+                let read = read(&connection);
+                lock(pool).push(connection);
+                read
+            }
+            Self::Shared(writer) => {
+                let connection = writer.try_connection()?;
+                let read = read(&connection);
+                writer.release(connection);
+                read
+            }
+        };
+        match read {
+            Err(Unreadable::Engine(error)) if is_busy(&error) => None,
+            other => Some(other.map_err(Error::from)),
+        }
+    }
+}
+
+type Work = Box<dyn FnOnce(&Connection) + Send>;
+
+#[derive(Default)]
+struct Queue {
+    work: VecDeque<Work>,
+    closed: bool,
+}
+
+/// Threads that read, each with a connection.
+pub(crate) struct Workers {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    interrupts: Mutex<Vec<InterruptHandle>>,
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Workers")
+    }
+}
+
+/// The connection of a worker.
+pub(crate) enum Desk {
+    Own(Connection),
+    Shared(Arc<Writer>),
+}
+
+impl Workers {
+    pub(crate) fn new() -> Self {
+        Self { queue: Mutex::default(), wake: Condvar::new(), interrupts: Mutex::default() }
+    }
+
+    /// Reads on a worker.
+    pub(crate) async fn run<T, F>(&self, read: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let work: Work = Box::new(move |connection| {
+            // A caller that went away needs no answer.
+            if !reply.is_closed() {
+                let _ = reply.send(read(connection));
+            }
+        });
+        {
+            let mut queue = lock(&self.queue);
+            if queue.closed {
+                return Err(closed());
+            }
+            if queue.work.len() >= QUEUE {
+                return Err(overloaded("reads"));
+            }
+            queue.work.push_back(work);
+        }
+        self.wake.notify_one();
+        answer.await.unwrap_or_else(|_| {
+            Err(if lock(&self.queue).closed {
+                closed()
+            } else {
+                Error::internal("a read ended without an answer, which is a bug; please report it")
+            })
+        })
+    }
+
+    /// A worker's thread, until [`close`](Self::close).
+    pub(crate) fn work(&self, desk: &Desk) {
+        if let Desk::Own(connection) = desk {
+            lock(&self.interrupts).push(connection.get_interrupt_handle());
+        }
+        while let Some(work) = self.next() {
+            // A bug in one read must not take the thread from all others.
+            let worked = match desk {
+                Desk::Own(connection) => catch_unwind(AssertUnwindSafe(|| work(connection))),
+                Desk::Shared(writer) => {
+                    let connection = writer.connection();
+                    let worked = catch_unwind(AssertUnwindSafe(|| work(&connection)));
+                    writer.release(connection);
+                    worked
+                }
+            };
+            if worked.is_err() {
+                tracing::error!("a read panicked");
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Work> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some(work) = queue.work.pop_front() {
+                return Some(work);
+            }
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the threads: reads that wait are not done, and those under way are interrupted.
+    pub(crate) fn close(&self) {
+        let waiting = {
+            let mut queue = lock(&self.queue);
+            queue.closed = true;
+            std::mem::take(&mut queue.work)
+        };
+        self.wake.notify_all();
+        drop(waiting);
+        lock(&self.interrupts).iter().for_each(InterruptHandle::interrupt);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,173 @@
+//! The row of a scope, as a write transaction reads and changes it.
+
+use memory_core::{DriftToken, Scope, ScopeDigest};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::error::Unreadable;
+use crate::file::column::{kind_number, signed, unsigned};
+use crate::file::counts::{Counted, erased_version, vectors_of};
+use crate::file::watch::Watch;
+
+/// A scope and its digest.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) scope: Scope,
+    pub(crate) digest: ScopeDigest,
+}
+
+impl Target {
+    pub(crate) fn of(scope: &Scope) -> Self {
+        Self { scope: scope.clone(), digest: scope.digest() }
+    }
+}
+
+/// A row of `scope`: a scope's *space*, which is the set of rows that it has now, and counters over it. Counters include
+/// rows that have expired but are still there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Space {
+    /// 0: the scope has no row yet.
+    pub(crate) id: i64,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) expiring: u64,
+    /// Rows of `vector`; at 0 no write looks there.
+    pub(crate) vectors: u64,
+    /// The highest version given.
+    pub(crate) version: u64,
+    /// No key that is absent now was ever given a version above this one.
+    pub(crate) floor: u64,
+    /// Counts everything that a reader could notice.
+    pub(crate) changes: i64,
+    /// Counts every change of an entry; 0: there was none.
+    pub(crate) generation: u64,
+    /// Another one with every generation.
+    pub(crate) nonce: i64,
+    /// When it was used, as far as is stored.
+    pub(crate) used_at: i64,
+    /// The number of the intent to remove its SQL database; 0: there is none.
+    pub(crate) leaving: i64,
+    /// Whether it is to be written.
+    pub(crate) dirty: bool,
+}
+
+impl Space {
+    /// Reads the row of a scope. Where it has none, all is zero but for the versions that were given before an erasure.
+    pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Self, Unreadable> {
+        let mut statement = connection.prepare_cached(
+            "SELECT space, entries, bytes, expiring, version, floor, changes, vectors, generation, nonce, used_at, \
+             leaving, recount FROM scope WHERE digest = ?1",
+        )?;
+        let mut rows = statement.query([digest.as_bytes()])?;
+        let Some(row) = rows.next()? else {
+            // What was erased here does not give its versions again.
+            let version = unsigned(erased_version(connection, digest)?, "counter")?;
+            return Ok(Self { version, floor: version, ..Self::default() });
+        };
+        let counter = |at| -> Result<u64, Unreadable> { Ok(unsigned(row.get(at)?, "counter")?) };
+        let mut space = Self {
+            id: row.get(0)?,
+            entries: counter(1)?,
+            bytes: counter(2)?,
+            expiring: counter(3)?,
+            version: counter(4)?,
+            floor: counter(5)?,
+            changes: row.get(6)?,
+            vectors: counter(7)?,
+            generation: counter(8)?,
+            nonce: row.get(9)?,
+            used_at: row.get(10)?,
+            leaving: row.get(11)?,
+            dirty: false,
+        };
+        if row.get::<_, i64>(12)? != 0 {
+            space.recount(connection)?;
+        }
+        Ok(space)
+    }
+
+    /// Counts a scope anew that another program has changed.
+    fn recount(&mut self, connection: &Connection) -> Result<(), Unreadable> {
+        let counted = Counted::of(connection, self.id)?;
+        let vectors = vectors_of(connection, self.id)?;
+        (self.entries, self.bytes, self.expiring) = (counted.entries, counted.bytes, counted.expiring);
+        self.vectors = vectors;
+        self.version = self.version.max(counted.version);
+        self.touch();
+        Ok(())
+    }
+
+    /// Makes the row of a scope that has none; `id` was never given before.
+    pub(crate) fn insert(connection: &Connection, target: &Target, id: i64) -> rusqlite::Result<()> {
+        let Scope { tenant, kind, id: name } = &target.scope;
+        connection
+            .prepare_cached(
+                "INSERT INTO scope (digest, space, tenant, kind, name, entries, bytes, expiring, version, floor, changes) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0, 0, 0)",
+            )?
+            .execute(params![
+                target.digest.as_bytes(),
+                id,
+                tenant.as_str(),
+                kind_number(*kind),
+                name.as_str()
+            ])
+            .map(drop)
+    }
+
+    /// Writes the counters of a scope that has a row.
+    pub(crate) fn write(&mut self, connection: &Connection, digest: &ScopeDigest) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached(
+                "UPDATE scope SET entries = ?2, bytes = ?3, expiring = ?4, version = ?5, floor = ?6, changes = ?7, \
+                 vectors = ?8, generation = ?9, nonce = ?10, used_at = ?11, recount = 0 WHERE digest = ?1",
+            )?
+            .execute(params![
+                digest.as_bytes(),
+                signed(self.entries),
+                signed(self.bytes),
+                signed(self.expiring),
+                signed(self.version),
+                signed(self.floor),
+                self.changes,
+                signed(self.vectors),
+                signed(self.generation),
+                self.nonce,
+                self.used_at
+            ])?;
+        self.dirty = false;
+        Ok(())
+    }
+
+    pub(crate) fn touch(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Moves the drift token on, as every change of an entry does.
+    pub(crate) fn move_token(&mut self, watch: &Watch) {
+        self.generation += 1;
+        self.nonce = watch.nonce();
+    }
+
+    /// What readers compare to see whether an entry changed.
+    pub(crate) fn token(&self, watch: &Watch) -> DriftToken {
+        watch.token(self.generation, self.nonce)
+    }
+}
+
+/// A run that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndedRun {
+    pub(crate) at: i64,
+    /// The number of the intent to remove its SQL database; 0: there is none.
+    pub(crate) leaving: i64,
+}
+
+impl EndedRun {
+    /// Whether and when a run ended.
+    pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Option<Self>, Unreadable> {
+        Ok(connection
+            .prepare_cached("SELECT at, leaving FROM ended WHERE digest = ?1")?
+            .query_row([digest.as_bytes()], |row| Ok(Self { at: row.get(0)?, leaving: row.get(1)? }))
+            .optional()?)
+    }
+}

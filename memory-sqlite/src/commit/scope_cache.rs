@@ -1,0 +1,166 @@
+//! A cache of what searches keep of scopes: bounded in bytes, fed with the commits of this process.
+//!
+//! Why not a library: what is cached grows while it is held, the budget is checked after a search has brought it up to
+//! date, and a scope that did not fit must not be loaded again for every search.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memory_core::ScopeDigest;
+
+use super::feed::Follower;
+
+/// Most scopes whose size is remembered because they did not fit.
+const OVERSIZED: usize = 10_000;
+
+/// Changes of one scope that wait for its next search.
+pub(crate) trait Feed: Debug + Default + Send {
+    type Change;
+
+    fn push(&mut self, change: Self::Change);
+}
+
+/// What is kept of one scope, and the changes that it does not show yet.
+#[derive(Debug, Default)]
+pub(crate) struct Cached<F, V> {
+    feed: Mutex<F>,
+    value: Mutex<V>,
+    bytes: AtomicUsize,
+}
+
+impl<F, V> Cached<F, V> {
+    /// The value, for one search at a time.
+    pub(crate) fn value(&self) -> MutexGuard<'_, V> {
+        lock(&self.value)
+    }
+
+    pub(crate) fn feed(&self) -> MutexGuard<'_, F> {
+        lock(&self.feed)
+    }
+
+    /// Notes the bytes that the value takes; returns those noted before.
+    pub(crate) fn weigh(&self, bytes: usize) -> usize {
+        self.bytes.swap(bytes, Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+struct Scopes<F, V> {
+    /// With the time of their last use, in searches.
+    cached: HashMap<ScopeDigest, (u64, Arc<Cached<F, V>>)>,
+    /// Scopes that did not fit, and their size then.
+    oversized: HashMap<ScopeDigest, u64>,
+    searches: u64,
+}
+
+/// The scopes that were searched lately.
+#[derive(Debug)]
+pub(crate) struct ScopeCache<F, V> {
+    scopes: Mutex<Scopes<F, V>>,
+    /// How many there are, so that a write to an unsearched database takes no lock.
+    count: AtomicUsize,
+    budget: usize,
+    barrier: Mutex<()>,
+}
+
+impl<F: Feed, V: Default> ScopeCache<F, V> {
+    pub(crate) fn new(budget: usize) -> Self {
+        let scopes = Scopes { cached: HashMap::new(), oversized: HashMap::new(), searches: 0 };
+        Self { scopes: Mutex::new(scopes), count: AtomicUsize::new(0), budget, barrier: Mutex::new(()) }
+    }
+
+    /// Most bytes of all values together.
+    pub(crate) fn budget(&self) -> usize {
+        self.budget
+    }
+
+    /// What is kept of a scope, empty at first; `None`: a scope of this size did not fit.
+    pub(crate) fn open(&self, digest: &ScopeDigest, size: u64) -> Option<Arc<Cached<F, V>>> {
+        let mut scopes = lock(&self.scopes);
+        if let Some(then) = scopes.oversized.get(digest) {
+            if size >= then / 4 * 3 {
+                return None;
+            }
+            scopes.oversized.remove(digest);
+        }
+        scopes.searches += 1;
+        let now = scopes.searches;
+        let (used, cached) = scopes.cached.entry(*digest).or_insert_with(|| {
+            let (feed, value) = (Mutex::new(F::default()), Mutex::new(V::default()));
+            (now, Arc::new(Cached { feed, value, bytes: AtomicUsize::new(0) }))
+        });
+        *used = now;
+        let cached = Arc::clone(cached);
+        self.count.store(scopes.cached.len(), Ordering::Relaxed);
+        Some(cached)
+    }
+
+    /// Waits for commits that are being fed: afterwards every commit of this process that a snapshot shows, taken before,
+    /// has been fed.
+    pub(crate) fn pass_barrier(&self) {
+        drop(lock(&self.barrier));
+    }
+
+    /// Drops what is kept of a scope.
+    pub(crate) fn forget(&self, digest: &ScopeDigest) {
+        let mut scopes = lock(&self.scopes);
+        scopes.cached.remove(digest);
+        self.count.store(scopes.cached.len(), Ordering::Relaxed);
+    }
+
+    /// Drops what is kept of a scope that does not fit at this size.
+    pub(crate) fn give_up(&self, digest: &ScopeDigest, size: u64) {
+        self.forget(digest);
+        let mut scopes = lock(&self.scopes);
+        if scopes.oversized.len() >= OVERSIZED {
+            scopes.oversized.clear();
+        }
+        scopes.oversized.insert(*digest, size);
+    }
+
+    /// Drops the scopes not used for longest until the rest fits; gives this one up where it alone does not, and
+    /// returns false.
+    pub(crate) fn make_room(&self, digest: &ScopeDigest, size: u64) -> bool {
+        let mut scopes = lock(&self.scopes);
+        let bytes = |cached: &Arc<Cached<F, V>>| cached.bytes.load(Ordering::Relaxed);
+        let mut total: usize = scopes.cached.values().map(|(_, cached)| bytes(cached)).sum();
+        while total > self.budget {
+            let others = scopes.cached.iter().filter(|(other, _)| *other != digest);
+            let Some(oldest) = others.min_by_key(|(_, (used, _))| *used).map(|(oldest, _)| *oldest) else {
+                break;
+            };
+            if let Some((_, evicted)) = scopes.cached.remove(&oldest) {
+                total = total.saturating_sub(bytes(&evicted));
+            }
+        }
+        self.count.store(scopes.cached.len(), Ordering::Relaxed);
+        drop(scopes);
+        if total > self.budget {
+            self.give_up(digest, size);
+        }
+        total <= self.budget
+    }
+}
+
+impl<F: Feed, V: Debug + Send> Follower<F::Change> for ScopeCache<F, V> {
+    fn follows(&self, digest: &ScopeDigest) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && lock(&self.scopes).cached.contains_key(digest)
+    }
+
+    fn barrier(&self) -> MutexGuard<'_, ()> {
+        lock(&self.barrier)
+    }
+
+    fn feed(&self, digest: &ScopeDigest, change: F::Change) {
+        let cached = lock(&self.scopes).cached.get(digest).map(|(_, cached)| Arc::clone(cached));
+        if let Some(cached) = cached {
+            cached.feed().push(change);
+        }
+    }
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,186 @@
+//! Where a database lives: its path is judged before the file is touched, and a new file is private.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind as IoErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, Result};
+
+use super::schema;
+use crate::error::{file, foreign};
+
+/// Where the database lives.
+#[derive(Clone, Debug)]
+pub(crate) enum Location {
+    /// In one private connection.
+    Memory,
+    /// In a file whose folder's path has no symbolic link in it.
+    File(PathBuf),
+}
+
+impl Location {
+    /// The file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Memory => None,
+            Self::File(path) => Some(path),
+        }
+    }
+}
+
+/// Tells one file from another that took its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// The identity of what has this name now; `None` where nothing has, or the system has no such thing.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            fs::symlink_metadata(path).ok().map(|found| Self { device: found.dev(), inode: found.ino() })
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = path;
+            None
+        }
+    }
+
+    /// Whether another file has this name now, or none has. What cannot be told, as where a folder may not be looked
+    /// into any more, is no.
+    pub(crate) fn has_left(self, path: &Path) -> bool {
+        match Self::of(path) {
+            Some(found) => found != self,
+            None => matches!(
+                fs::symlink_metadata(path).map_err(|error| error.kind()),
+                Err(IoErrorKind::NotFound | IoErrorKind::NotADirectory)
+            ),
+        }
+    }
+}
+
+/// Judges the file of this name, creates it (0600, in folders of 0700) where there is none, and returns its path.
+///
+/// # Errors
+/// `invalid_argument` for what is no ordinary file; `corrupt` for what is no database of ours; nothing is
+/// changed then.
+pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
+    if let Some(path) = judge(path)? {
+        return Ok(path);
+    }
+    let (folder, name) = parts(path)?;
+    create_folder(folder).map_err(file)?;
+    let path = fs::canonicalize(folder).map_err(file)?.join(name);
+    create_file(&path).map_err(file)?;
+    Ok(path)
+}
+
+fn parts(path: &Path) -> Result<(&Path, &OsStr)> {
+    let Some(name) = path.file_name() else {
+        return Err(Error::invalid("the path of the database names no file"));
+    };
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok((folder, name))
+}
+
+/// Judges the file of this name, and returns its path; `None`: there is none.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn judge(path: &Path) -> Result<Option<PathBuf>> {
+    let (folder, name) = parts(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_symlink() => {
+            Err(Error::invalid("the database file is a symbolic link; name the file that it points to"))
+        }
+        Ok(found) if found.is_dir() => {
+            Err(Error::invalid("the path of the database names a folder; name a file in it"))
+        }
+        Ok(found) if !found.is_file() => {
+            Err(Error::invalid("the path of the database names no ordinary file; name one"))
+        }
+        Ok(_) => {
+            let path = fs::canonicalize(folder).map_err(file)?.join(name);
+            judge_header(&path)?;
+            Ok(Some(path))
+        }
+        Err(error) if error.kind() == IoErrorKind::NotFound => Ok(None),
+        Err(error) => Err(file(error)),
+    }
+}
+
+/// The names of new folders are synced, as is (by SQLite) the file's: what loses its name is lost.
+pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)?;
+    #[cfg(unix)]
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        // As SQLite has it: a file system that cannot sync a folder, or lets nobody read it, is no reason to refuse.
+        if let Ok(parent) = File::open(parent) {
+            let _ = parent.sync_all();
+        }
+    }
+    Ok(())
+}
+
+/// SQLite gives its log and index files the mode of the database file, so they are private too.
+fn create_file(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    match options.open(path) {
+        // Another process was first.
+        Err(error) if error.kind() == IoErrorKind::AlreadyExists => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Reads the marks off the file's first bytes, since SQLite itself may write to a file it opens (a hot journal).
+/// Ours has them from its first tables on.
+fn judge_header(path: &Path) -> Result<()> {
+    let mut header = [0_u8; 100];
+    let mut source = File::open(path).map_err(file)?;
+    let mut length = 0;
+    while let Some(rest) = header.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+            Err(error) => return Err(file(error)),
+        }
+    }
+    if length == 0 {
+        return Ok(());
+    }
+    if length < header.len() || !header.starts_with(b"SQLite format 3\0") {
+        return Err(foreign("the file is not a SQLite database; name another file. It was not touched"));
+    }
+    let number = |at: usize| {
+        let bytes = header.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        i32::from_be_bytes(bytes.unwrap_or_default())
+    };
+    // A process killed while it made the file leaves one page without a schema and without marks, not yet in WAL
+    // mode (whose log could hold another program's tables). It is judged again, by its tables, once it is open.
+    let (pages, schema_cookie, wal) = (number(28), number(40), header.get(18) == Some(&2));
+    schema::identify(number(68), number(60), pages <= 1 && schema_cookie == 0 && !wal).map(drop)
+}

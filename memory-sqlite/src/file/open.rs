@@ -1,0 +1,140 @@
+//! Connections to the database: hardened, configured, and opened only to the file that was judged.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use memory_core::{Error, ErrorKind, Result};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::location::{FileId, Location};
+use super::schema::{self, Identity};
+use crate::config::{Durability, SqliteConfig};
+use crate::error::{displaced, engine, is_busy, locked};
+
+/// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
+/// with it the system takes every lock of this process on it: another handle could be creating the same file. Once the
+/// log is in use, SQLite relies on the locks of its index, which nobody else opens.
+pub(crate) static OPENING: Mutex<()> = Mutex::new(());
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    Writer,
+    Reader,
+}
+
+/// Opens, checks and, where needed, creates or migrates the database; returns the writing connection.
+pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connection> {
+    let conn = match location {
+        Location::Memory => hardened(Connection::open_in_memory().map_err(engine)?, config)?,
+        Location::File(path) => open_unverified(path, config)?,
+    };
+    if schema::read_identity(&conn)? == Identity::Empty {
+        conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(engine)?;
+    }
+    schema::migrate(&conn)?;
+    schema::verify(&conn)?;
+    if let Location::File(_) = location {
+        write_ahead(&conn, config.busy_timeout())?;
+    }
+    configure(&conn, config, Role::Writer)?;
+    Ok(conn)
+}
+
+/// Opens a file that [`judge`] has judged, whatever tables it has. Our connections run no triggers and no views.
+pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Connection> {
+    let conn = hardened(raw(path)?, config)?;
+    if conn.is_readonly("main").map_err(engine)? {
+        return Err(Error::new(
+            ErrorKind::ReadOnly,
+            "the database file is read-only; give this process the right to write it and its folder",
+        ));
+    }
+    Ok(conn)
+}
+
+/// Opens one more connection to a database that [`open`] has judged; of a file that took its name, nothing is read, and
+/// so nothing of the log is put into it that lies under the old name.
+pub(crate) fn connect(
+    path: &Path,
+    id: Option<FileId>,
+    config: &SqliteConfig,
+    role: Role,
+) -> Result<Connection> {
+    let check = || match id {
+        Some(id) if id.has_left(path) => Err(displaced()),
+        _ => Ok(()),
+    };
+    check()?;
+    let conn = raw(path)?;
+    check()?;
+    let conn = hardened(conn, config)?;
+    configure(&conn, config, role)?;
+    // The log is found by its name when it is first read, which must be now.
+    conn.query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0)).map_err(engine)?;
+    Ok(conn)
+}
+
+fn raw(path: &Path) -> Result<Connection> {
+    // No URI: a `?` or `file:` in a path is part of its name.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    Connection::open_with_flags(path, flags).map_err(engine)
+}
+
+fn hardened(conn: Connection, config: &SqliteConfig) -> Result<Connection> {
+    conn.busy_timeout(config.busy_timeout()).map_err(engine)?;
+    let set = |option, value| conn.set_db_config(option, value).map(drop).map_err(engine);
+    set(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    // Without it a join over `entry` is prepared anew for every binding: the planner compares parameters with the
+    // condition of the partial index `entry_expiry`. A point read then costs six times as much.
+    set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(conn)
+}
+
+fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()> {
+    let synchronous = match config.durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    conn.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 0; PRAGMA foreign_keys = OFF; \
+         PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; PRAGMA cache_size = -{};",
+        config.cache_kib
+    ))
+    .map_err(engine)?;
+    if role == Role::Reader {
+        conn.execute_batch("PRAGMA query_only = ON").map_err(engine)?;
+    }
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+/// Switching to the write-ahead log needs the file alone for a moment, and SQLite does not wait for that itself.
+pub(crate) fn write_ahead(conn: &Connection, patience: Duration) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
+            Ok(_) => {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "the file system does not support SQLite's write-ahead log; move the database to a local disk",
+                )
+                .with_retry(memory_core::Retry::Never));
+            }
+            Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) if is_busy(&error) => return Err(locked().with_source(error)),
+            Err(error) => return Err(engine(error)),
+        }
+    }
+}

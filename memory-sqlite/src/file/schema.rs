@@ -1,0 +1,125 @@
+//! The file format: identity, verification, migration. `docs/spec/sqlite-file.md` describes it.
+
+use memory_core::Result;
+use rusqlite::Connection;
+
+use super::differences::{Differences, UNEXPECTED};
+use super::migrations::{USER_VERSION, migrations_from};
+use crate::error::{engine, foreign};
+
+/// `MemA`, the `application_id` of our files.
+pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
+
+/// Whose file this is, by its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// No tables, no marks.
+    Empty,
+    /// Ours, of this `user_version`.
+    Ours(i32),
+}
+
+/// Judges the two marks of a file's header.
+///
+/// # Errors
+/// `corrupt` for another application's file or a later version's.
+pub(crate) fn identify(application_id: i32, user_version: i32, empty: bool) -> Result<Identity> {
+    match (application_id, user_version) {
+        (0, 0) if empty => Ok(Identity::Empty),
+        (APPLICATION_ID, 1..=USER_VERSION) => Ok(Identity::Ours(user_version)),
+        (APPLICATION_ID, version) if version > USER_VERSION => Err(foreign(
+            "the database was written by a newer version of this program; update the program. The file was not touched",
+        )
+        .with_detail("file_version", version)
+        .with_detail("supported_version", USER_VERSION)),
+        _ => Err(foreign(
+            "the file is a SQLite database of another program; name another file. The file was not touched",
+        )),
+    }
+}
+
+/// Reads the identity through SQLite, which sees the write-ahead log too. All of it from one snapshot: another
+/// process may be creating the tables right now.
+pub(crate) fn read_identity(conn: &Connection) -> Result<Identity> {
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(engine);
+    let read = || -> Result<(i32, i32, i32)> {
+        let application_id = number("PRAGMA application_id")?;
+        let user_version = number("PRAGMA user_version")?;
+        let tables = number("SELECT EXISTS (SELECT 1 FROM sqlite_schema)")?;
+        Ok((application_id, user_version, tables))
+    };
+    let snapshot = conn.is_autocommit();
+    if snapshot {
+        conn.execute_batch("BEGIN").map_err(engine)?;
+    }
+    let marks = read();
+    if snapshot {
+        // Only read: where ending fails, reading had failed.
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    let (application_id, user_version, tables) = marks?;
+    identify(application_id, user_version, tables == 0)
+}
+
+/// Brings the file to [`USER_VERSION`] in one transaction; no-op where it is there already.
+///
+/// # Errors
+/// As [`identify`]; engine errors, after which the file is as it was.
+pub(crate) fn migrate(conn: &Connection) -> Result<()> {
+    if read_identity(conn)? == Identity::Ours(USER_VERSION) {
+        return Ok(());
+    }
+    conn.execute_batch("BEGIN IMMEDIATE").map_err(engine)?;
+    let migrated = migrate_locked(conn).and_then(|()| conn.execute_batch("COMMIT").map_err(engine));
+    if migrated.is_err() && !conn.is_autocommit() {
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    migrated
+}
+
+fn migrate_locked(conn: &Connection) -> Result<()> {
+    // Another process may have been first.
+    match read_identity(conn)? {
+        Identity::Empty => upgrade(conn, 0),
+        Identity::Ours(version) => {
+            Differences::of(conn, version)?.refuse()?;
+            upgrade(conn, version)
+        }
+    }
+}
+
+/// Takes a file that is as its version has it to [`USER_VERSION`], within a transaction.
+pub(crate) fn upgrade(conn: &Connection, from: i32) -> Result<()> {
+    for sql in migrations_from(from) {
+        conn.execute_batch(sql).map_err(|error| match error {
+            // The statements are right, so the file has not what a file of its version has.
+            rusqlite::Error::SqlInputError { .. } => foreign(UNEXPECTED).with_source(error),
+            error => engine(error),
+        })?;
+    }
+    // Before the commit: a file that is not as we would have made it stays as it was.
+    verify(conn)?;
+    conn.execute_batch(&format!(
+        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {USER_VERSION};"
+    ))
+    .map_err(engine)
+}
+
+/// Checks that the schema is exactly the one this crate writes: a trigger or view slipped into the file would
+/// run inside our statements.
+///
+/// # Errors
+/// `corrupt` where it differs.
+pub(crate) fn verify(conn: &Connection) -> Result<()> {
+    Differences::of(conn, USER_VERSION)?.refuse()
+}
+
+/// Since when uses are kept: the moment at which the file was first opened by a version that keeps them.
+pub(crate) fn tracked_since(conn: &Connection, now: memory_core::Timestamp) -> Result<i64> {
+    let read = || conn.query_row("SELECT tracked_since FROM database", [], |row| row.get::<_, i64>(0));
+    if read().map_err(engine)? == 0 {
+        conn.execute("UPDATE database SET tracked_since = ?1 WHERE tracked_since = 0", [now.as_millis()])
+            .map_err(engine)?;
+    }
+    read().map_err(engine)
+}

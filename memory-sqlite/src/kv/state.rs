@@ -1,0 +1,38 @@
+//! What a reader's snapshot says of a scope as a whole.
+
+use memory_core::ScopeDigest;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::error::Unreadable;
+use crate::file::column::unsigned;
+
+/// What a snapshot says of a scope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScopeState {
+    pub(crate) space: i64,
+    pub(crate) changes: i64,
+    /// Rows, expired ones included.
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Vectors of all models, those of expired rows included.
+    pub(crate) vectors: u64,
+}
+
+impl ScopeState {
+    pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Option<Self>, Unreadable> {
+        let found = connection
+            .prepare_cached("SELECT space, changes, entries, bytes, vectors FROM scope WHERE digest = ?1")?
+            .query_row([digest.as_bytes()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            })
+            .optional()?;
+        let Some((space, changes, entries, bytes, vectors)) = found else { return Ok(None) };
+        Ok(Some(Self {
+            space,
+            changes,
+            entries: unsigned(entries, "counter")?,
+            bytes: unsigned(bytes, "counter")?,
+            vectors: unsigned(vectors, "counter")?,
+        }))
+    }
+}

@@ -1,0 +1,209 @@
+//! Forgetting: taking away, the tombstone, and cleaning the file. `docs/spec/forget.md` has the behaviours.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use memory_core::{EraseTarget, Erased, Error, Result, Scope, ScopeDigest, TenantId, Tombstone, TombstoneId};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::tombstones::put;
+use crate::commit::batch::Batch;
+use crate::commit::scope::{Space, Target};
+use crate::commit::store::Store;
+use crate::commit::writer::Cost;
+use crate::error::{Fault, engine};
+use crate::file::column::scope;
+use crate::file::open::Role;
+use crate::kv::sweep;
+use crate::search::Caches;
+
+/// Largest file that is rebuilt, in bytes. Writers wait meanwhile.
+const REBUILT_BYTES: u64 = 1 << 30;
+/// How long readers of the log are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What may still be held in memory of rows that were erased.
+struct Gone {
+    digest: ScopeDigest,
+    space: i64,
+    key: Option<String>,
+}
+
+/// Hides the entries and writes the tombstone, in one transaction.
+pub(crate) fn entries(store: &Store, caches: &Caches, target: &EraseTarget) -> Result<Erased> {
+    let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
+    overwrite(store, true)?;
+    let target = target.clone();
+    let (erased, gone) = store.writer.submit_blocking(Cost::slow(0), move |batch| {
+        let mut gone = Vec::new();
+        take_away(batch, &target, &mut gone).map(|erased| (erased, gone))
+    })?;
+    for Gone { digest, space, key } in gone {
+        store.accesses.forget(space, key.as_deref());
+        if key.is_none() {
+            caches.forget(&digest);
+        }
+    }
+    Ok(erased)
+}
+
+fn take_away(batch: &mut Batch<'_>, target: &EraseTarget, gone: &mut Vec<Gone>) -> Result<Erased, Fault> {
+    let now = batch.now();
+    let id = TombstoneId::of(target);
+    let (mut scopes, mut entries, mut version) = (0, 0, 0);
+    match target {
+        EraseTarget::Tenant(tenant) => {
+            for scope in scopes_of(batch, tenant)? {
+                let of_scope = TombstoneId::of(&EraseTarget::Scope(scope.clone()));
+                let (there, held, highest) = take_scope(batch, &Target::of(&scope), gone)?;
+                put(batch, Tombstone { id: of_scope, at: now, version: highest })?;
+                scopes += u64::from(there);
+                entries += held;
+                version = version.max(highest);
+            }
+        }
+        EraseTarget::Scope(scope) => {
+            let (there, held, highest) = take_scope(batch, &Target::of(scope), gone)?;
+            (scopes, entries, version) = (u64::from(there), held, highest);
+        }
+        EraseTarget::Key { scope, key } => {
+            let target = Target::of(scope);
+            let mut space = batch.space(&target.digest)?;
+            if let Some(old) = batch.old(&space, key)? {
+                batch.remove(&target, &mut space, key, &old)?;
+                batch.keep(&target.digest, space);
+                entries = 1;
+                let key = Some(key.as_str().to_owned());
+                gone.push(Gone { digest: target.digest, space: space.id, key });
+            }
+            version = space.version;
+        }
+        _ => return Err(Error::unsupported("erase", "sqlite").into()),
+    }
+    let tombstone = put(batch, Tombstone { id, at: now, version })?;
+    let mut erased = Erased::new(tombstone);
+    (erased.scopes, erased.entries) = (scopes, entries);
+    Ok(erased)
+}
+
+/// Removes a scope's row, which hides its entries. Returns whether it had a row, its number of entries and its highest
+/// version.
+fn take_scope(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    gone: &mut Vec<Gone>,
+) -> Result<(bool, u64, u64), Fault> {
+    let space = batch.space(&target.digest)?;
+    if space.id == 0 {
+        return Ok((false, 0, space.version));
+    }
+    batch.statement("INSERT OR IGNORE INTO garbage (space) VALUES (?1)")?.execute([space.id])?;
+    batch.statement("DELETE FROM scope WHERE digest = ?1")?.execute([target.digest.as_bytes()])?;
+    batch.leaves_garbage();
+    batch.wrote(3);
+    gone.push(Gone { digest: target.digest, space: space.id, key: None });
+    let left = Space { version: space.version, floor: space.version, ..Space::default() };
+    batch.keep(&target.digest, left);
+    Ok((true, space.entries, space.version))
+}
+
+fn scopes_of(batch: &Batch<'_>, tenant: &TenantId) -> Result<Vec<Scope>, Fault> {
+    let mut statement = batch.statement("SELECT kind, name FROM scope WHERE tenant = ?1")?;
+    let mut rows = statement.query([tenant.as_str()])?;
+    let mut scopes = Vec::new();
+    while let Some(row) = rows.next()? {
+        scopes.push(scope(tenant.as_str().to_owned(), row.get(0)?, row.get(1)?)?);
+    }
+    Ok(scopes)
+}
+
+/// Clears the names of ended runs. They were kept until their databases were gone.
+pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
+    let (tenant, digest) = match target {
+        EraseTarget::Tenant(tenant) => (tenant.clone(), None),
+        EraseTarget::Scope(scope) => (scope.tenant.clone(), Some(scope.digest())),
+        _ => return Ok(()),
+    };
+    store.writer.submit_blocking(Cost::slow(0), move |batch| {
+        let changed = batch
+            .statement(
+                "UPDATE ended SET leaving = 0, tenant = NULL, name = NULL WHERE tenant = ?1 \
+                 AND digest = coalesce(?2, digest)",
+            )?
+            .execute(params![tenant.as_str(), digest.as_ref().map(|digest| digest.as_bytes().as_slice())])?;
+        batch.wrote(changed);
+        Ok(())
+    })
+}
+
+/// Whether what is deleted on the writing connection is overwritten with zeros.
+fn overwrite(store: &Store, does: bool) -> Result<()> {
+    let connection = store.writer.connection();
+    let set = connection.pragma_update(None, "secure_delete", does).map_err(engine);
+    store.writer.release(connection);
+    set
+}
+
+/// Deletes dropped rows, rebuilds the file and empties the log (FGT-20, FGT-22). Returns in words what could not be cleaned.
+pub(crate) fn scrub(store: &Store) -> Result<Vec<String>> {
+    let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
+    overwrite(store, true)?;
+    let scrubbed = scrub_overwriting(store);
+    overwrite(store, false)?;
+    scrubbed
+}
+
+fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
+    sweep::garbage(&store.writer)?;
+    let mut remains = Vec::new();
+    let (Some(path), Some(connection)) = (store.database(), store.connect_as(Role::Writer)?) else {
+        return Ok(remains);
+    };
+    let bytes = std::fs::symlink_metadata(path).map_or(0, |found| found.len());
+    if bytes <= REBUILT_BYTES {
+        // A page may hold in its gaps what an update wrote over long ago.
+        store
+            .writer
+            .pause(|| {
+                connection.busy_timeout(store.config.busy_timeout())?;
+                connection.execute_batch("PRAGMA temp_store = FILE; VACUUM")
+            })
+            .map_err(engine)?;
+    } else {
+        sweep::vacuum(&store.writer, 0)?;
+        remains.push(
+            "the database file is over 1 GiB and was not rebuilt: what was overwritten before may be left in gaps of its \
+             pages; run VACUUM on it when nobody writes"
+                .to_owned(),
+        );
+    }
+    if !empty_log(store, &connection)? {
+        remains.push(
+            "a reader kept the log of the database from being emptied; erase again when it has ended"
+                .to_owned(),
+        );
+    }
+    Ok(remains)
+}
+
+/// Moves the log into the file and makes it empty; false where a reader is in the way for long.
+fn empty_log(store: &Store, connection: &Connection) -> Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let busy = store
+            .writer
+            .pause(|| {
+                connection.busy_timeout(PATIENCE / 8)?;
+                connection
+                    .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+                    .optional()
+            })
+            .map_err(engine)?;
+        if busy == Some(0) {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

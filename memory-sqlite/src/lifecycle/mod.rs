@@ -1,0 +1,13 @@
+//! Operations on whole scopes: export and import, snapshots, erasure, eviction; and the upkeep in the background.
+
+pub(crate) mod erase;
+pub(crate) mod eviction;
+pub(crate) mod export;
+pub(crate) mod import;
+mod import_step;
+mod import_whole;
+mod read_transaction;
+pub(crate) mod snapshot;
+pub(crate) mod tombstones;
+pub(crate) mod upkeep;
+pub(crate) mod uses;

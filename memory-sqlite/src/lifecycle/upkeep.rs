@@ -1,0 +1,138 @@
+//! What nobody waits for: access counts and uses are written, expired entries and dropped scopes reclaimed, and the log is
+//! moved into the file.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memory_core::{Reclaimed, Result};
+
+use super::{eviction, uses};
+use crate::commit::background::Schedule;
+use crate::commit::checkpoint::Checkpointer;
+use crate::commit::store::Store;
+use crate::commit::writer::Cost;
+use crate::error::engine;
+use crate::kv::{accesses, sweep};
+
+/// Looks after one open database.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    store: Arc<Store>,
+    /// One write of access counts at a time.
+    flushing: Mutex<()>,
+}
+
+impl Upkeep {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        Self { store, flushing: Mutex::new(()) }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The background thread.
+    pub(crate) fn run(&self, mut checkpointer: Option<&mut Checkpointer>) {
+        let mut schedule = Schedule::new(&self.store.config);
+        let report = |what: &'static str, done: Result<()>| {
+            // What is cut short by closing is done by whoever opens the database next.
+            if let Err(error) = done
+                && !self.store.is_closed()
+            {
+                tracing::warn!(%error, what, "background work failed and will be tried again");
+            }
+        };
+        loop {
+            let due = self.store.signal.wait(&mut schedule);
+            if due.closed {
+                return;
+            }
+            if let (true, Some(checkpointer)) = (due.checkpoint, &mut checkpointer) {
+                let done = match self.store.is_displaced() {
+                    true => checkpointer.empty(&self.store.writer),
+                    false => checkpointer.run(&self.store.writer),
+                };
+                report("checkpoint", done.map_err(engine));
+            }
+            if due.accesses {
+                report("writing access counts", self.flush());
+            }
+            if due.sweep {
+                report("reclaiming expired entries", self.sweep().map(drop));
+            } else if due.garbage {
+                report("reclaiming dropped scopes", self.reclaim());
+            }
+        }
+    }
+
+    /// Writes the access counts held.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        accesses::flush(&self.store.writer, &self.store.accesses)
+            .and(uses::flush(&self.store.writer, &self.store.uses))
+    }
+
+    /// Reclaims what has expired and what was dropped. Returns how many expired entries there were.
+    pub(crate) fn sweep(&self) -> Result<u64> {
+        let now = self.store.clock.now();
+        let targets = match self.store.connect()? {
+            Some(connection) => sweep::targets(&connection, now)?,
+            None => {
+                let connection = self.store.writer.connection();
+                let targets = sweep::targets(&connection, now);
+                self.store.writer.release(connection);
+                targets?
+            }
+        };
+        let removed = sweep::expired(&self.store.writer, targets, now)?;
+        self.fences_over()?;
+        self.reclaim()?;
+        Ok(removed)
+    }
+
+    /// Forgets runs whose fence is over. How many.
+    pub(crate) fn fences_over(&self) -> Result<u64> {
+        let mut all = 0;
+        loop {
+            let gone = self.store.writer.submit_blocking(Cost::slow(0), eviction::fences)?;
+            all += gone;
+            if gone == 0 {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn reclaim(&self) -> Result<()> {
+        sweep::garbage(&self.store.writer)?;
+        sweep::vacuum(&self.store.writer, sweep::KEPT_PAGES)
+    }
+
+    /// Reclaims all that can be reclaimed of this file (GC-12). The SQL facet does the same for SQL databases.
+    pub(crate) fn reclaim_all(&self) -> Result<Reclaimed> {
+        let pages = || {
+            self.store.writer.submit_blocking(Cost::slow(0), |batch| {
+                let number = |sql: &str| batch.connection().query_row(sql, [], |row| row.get::<_, i64>(0));
+                Ok(number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?))
+            })
+        };
+        let before = pages()?;
+        let mut reclaimed = Reclaimed::default();
+        reclaimed.fences = self.fences_over()?;
+        reclaimed.expired = self.sweep()?;
+        reclaimed.vectors = sweep::dead_vectors(&self.store.writer)?;
+        sweep::vacuum(&self.store.writer, 0)?;
+        reclaimed.bytes = u64::try_from(before.saturating_sub(pages()?)).unwrap_or_default();
+        self.store.signal.checkpoint();
+        Ok(reclaimed)
+    }
+
+    /// Writes what is held and closes the database. Closing again does nothing.
+    pub(crate) fn close(&self) {
+        if !self.store.begin_close() {
+            return;
+        }
+        if let Err(error) = self.flush() {
+            tracing::warn!(%error, "access counts were lost as the database closed");
+        }
+        self.store.close();
+    }
+}

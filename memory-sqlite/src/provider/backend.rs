@@ -1,0 +1,366 @@
+//! The key/value facet.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::reduce::Reducer;
+use memory_core::{
+    Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, EmbedRole, Embedder,
+    Embedding, Entry, Error, ErrorKind, GetOptions, ImportOptions, ImportOutcome, IncrementOutcome, Json,
+    Key, ListQuery, NewEntry, Page, RecordStream, ReembedOptions, ReembedOutcome, Result, Scope, ScopeDigest,
+    ScopePage, ScopeStats, ScopesQuery, SearchMode, SearchQuery, SearchResults, SetOptions, SetOutcome,
+    TenantId, UpdateOptions, UpdateOutcome,
+};
+use rusqlite::Connection;
+
+use super::open::SqliteProvider;
+use crate::commit::readers::{Allowance, Step};
+use crate::commit::scope::Target;
+use crate::commit::writer::Cost;
+use crate::kv::draft::Draft;
+use crate::kv::{dimensions, read, scopes, write};
+use crate::lifecycle::{export, import, uses};
+use crate::search::search;
+use crate::vector::embed::{self, Wanted};
+use crate::vector::nearest::QueryVector;
+use crate::vector::{reembed, stats};
+
+#[async_trait]
+impl Backend for SqliteProvider {
+    async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
+        let digest = scope.digest();
+        uses::note(&self.store, &digest).await?;
+        let now = self.store.clock.now();
+        let inline = self
+            .store
+            .inline(|connection| read::get(connection, &digest, key.as_str(), now, Allowance::Inline));
+        let got = match inline? {
+            Some(got) => got,
+            None => {
+                let key = key.clone();
+                self.store
+                    .worker(move |connection| {
+                        read::get(connection, &digest, key.as_str(), now, Allowance::Unlimited)
+                    })
+                    .await?
+            }
+        };
+        Ok(got.map(|got| got.entry(&mut self.store.accesses.look(), options, &self.store.signal)))
+    }
+
+    async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
+        let digest = scope.digest();
+        uses::note(&self.store, &digest).await?;
+        let now = self.store.clock.now();
+        let inline = if keys.len() > read::INLINE_ENTRIES {
+            None
+        } else {
+            self.store
+                .inline(|connection| read::get_many(connection, &digest, keys, now, Allowance::Inline))?
+        };
+        let got = match inline {
+            Some(got) => got,
+            None => {
+                let keys = keys.to_vec();
+                self.store
+                    .worker(move |connection| {
+                        read::get_many(connection, &digest, &keys, now, Allowance::Unlimited)
+                    })
+                    .await?
+            }
+        };
+        let mut counts = self.store.accesses.look();
+        let entries = got.into_iter().map(|got| Some(got?.entry(&mut counts, options, &self.store.signal)));
+        Ok(entries.collect())
+    }
+
+    async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
+        self.refuse_embedding("set", options.embed)?;
+        let embedder = self.embedder.clone();
+        let (target, draft) = (Target::of(scope), Arc::new(Draft::new(key.clone(), value, options)));
+        let Some(embedder) = embedder else {
+            return self
+                .store
+                .writer
+                .submit(Cost::entry(draft.bytes()), move |batch| write::set(batch, &target, &draft, None))
+                .await;
+        };
+        let mut outcome = {
+            let (target, draft, embedder) = (target.clone(), Arc::clone(&draft), Arc::clone(&embedder));
+            self.store
+                .writer
+                .submit(Cost::entry(draft.bytes()), move |batch| {
+                    write::set(batch, &target, &draft, Some(embedder.model()))
+                })
+                .await?
+        };
+        if outcome.written && draft.embed() != Embed::Never {
+            let wanted = Wanted::written(key.clone(), outcome.version, draft.search_text());
+            outcome.embedding = embed::one(&self.store, &embedder, &target, wanted).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
+        let target = Target::of(scope);
+        let key = key.clone();
+        self.store
+            .writer
+            .submit(Cost::entry(0), move |batch| write::delete(batch, &target, &key, options))
+            .await
+    }
+
+    async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
+        let digest = scope.digest();
+        uses::note(&self.store, &digest).await?;
+        let now = self.store.clock.now();
+        let inline = if query.limit > read::INLINE_ENTRIES {
+            None
+        } else {
+            self.store
+                .inline(|connection| read::list(connection, scope, &digest, &query, now, Allowance::Inline))?
+        };
+        let listed = match inline {
+            Some(listed) => listed,
+            None => {
+                let scope = scope.clone();
+                self.store
+                    .worker(move |connection| {
+                        read::list(connection, &scope, &digest, &query, now, Allowance::Unlimited)
+                    })
+                    .await?
+            }
+        };
+        Ok(listed.page(&self.store.accesses))
+    }
+
+    async fn increment(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        delta: i64,
+        options: UpdateOptions,
+    ) -> Result<IncrementOutcome> {
+        let (outcome, text) = {
+            let (target, key, embedder) = (Target::of(scope), key.clone(), self.embedder.clone());
+            self.store
+                .writer
+                .submit(Cost::entry(0), move |batch| {
+                    let model = embedder.as_deref().map(Embedder::model);
+                    write::increment(batch, &target, &key, delta, options, model)
+                })
+                .await?
+        };
+        self.embed_modified(scope, key, outcome.version, text).await;
+        Ok(outcome)
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        reducer: Reducer,
+        options: UpdateOptions,
+    ) -> Result<UpdateOutcome> {
+        let bytes = match &reducer {
+            Reducer::Merge(operand) | Reducer::AppendDedupe(operand) => operand.len_bytes(),
+            Reducer::BoundedList { item, .. } => item.len_bytes(),
+            _ => 0,
+        };
+        let (mut outcome, text) = {
+            let (target, key, embedder) = (Target::of(scope), key.clone(), self.embedder.clone());
+            self.store
+                .writer
+                .submit(Cost::entry(bytes), move |batch| {
+                    let model = embedder.as_deref().map(Embedder::model);
+                    write::update(batch, &target, &key, &reducer, options, model)
+                })
+                .await?
+        };
+        outcome.embedding = self.embed_modified(scope, key, outcome.version, text).await;
+        Ok(outcome)
+    }
+
+    async fn bulk_insert(
+        &self,
+        scope: &Scope,
+        items: Vec<NewEntry>,
+        options: BulkOptions,
+    ) -> Result<Vec<SetOutcome>> {
+        for (index, item) in items.iter().enumerate() {
+            self.refuse_embedding("bulk_insert", item.options.embed)
+                .map_err(|error| error.with_detail("index", index))?;
+        }
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let target = Target::of(scope);
+        let drafts: Arc<[Draft]> = items.into_iter().map(Draft::from).collect();
+        let bytes = drafts.iter().map(Draft::bytes).fold(0, usize::saturating_add);
+        let mut outcomes = {
+            let (target, drafts, embedder) = (target.clone(), Arc::clone(&drafts), self.embedder.clone());
+            self.store
+                .writer
+                .submit(Cost::slow(bytes), move |batch| {
+                    let model = embedder.as_deref().map(Embedder::model);
+                    write::bulk_insert(batch, &target, &drafts, options, model)
+                })
+                .await?
+        };
+        if let Some(embedder) = &self.embedder {
+            let written = |at: usize| {
+                let draft = drafts.get(at)?;
+                let text = (draft.embed() != Embed::Never).then(|| draft.search_text());
+                Some((draft.key.clone(), text))
+            };
+            embed::bulk(&self.store, embedder, &target, &mut outcomes, written).await;
+        }
+        Ok(outcomes)
+    }
+
+    async fn search(&self, scope: &Scope, mut query: SearchQuery) -> Result<SearchResults> {
+        let embedder = match (query.mode, &self.embedder) {
+            (SearchMode::Lexical | SearchMode::Auto, None) => {
+                query.mode = SearchMode::Lexical;
+                None
+            }
+            (SearchMode::Vector | SearchMode::Hybrid, None) => return Err(vector_unsupported("search")),
+            (SearchMode::Lexical, Some(_)) => None,
+            (SearchMode::Vector, Some(embedder)) => Some(embedder),
+            (SearchMode::Hybrid | SearchMode::Auto, Some(embedder)) => {
+                query.mode = SearchMode::Hybrid;
+                Some(embedder)
+            }
+        };
+        let digest = scope.digest();
+        uses::note(&self.store, &digest).await?;
+        let vector = match embedder {
+            Some(embedder) => {
+                self.check_searched(digest, embedder).await?;
+                let vectors = embed::ask(&self.store, embedder, &[&query.text], EmbedRole::Query).await?;
+                let numbers = vectors.into_iter().next().unwrap_or_default();
+                Some(QueryVector { model: embedder.model().clone(), numbers })
+            }
+            None => None,
+        };
+        let (store, caches, embedder) = (Arc::clone(&self.store), self.caches.clone(), self.embedder.clone());
+        self.store
+            .workers
+            .run(move |connection| {
+                let model = embedder.as_deref().map(Embedder::model);
+                search(connection, &store, &caches, &digest, &query, model, vector.as_ref())
+                    .map_err(Error::from)
+            })
+            .await
+    }
+
+    async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
+        let digest = scope.digest();
+        let now = self.store.clock.now();
+        let model = self.embedder.as_deref().map(Embedder::model);
+        let inline = self
+            .store
+            .inline(|connection| stats::stats(connection, &digest, model, now, Allowance::Inline))?;
+        match inline {
+            Some(stats) => Ok(stats),
+            None => {
+                let embedder = self.embedder.clone();
+                self.store
+                    .worker(move |connection| {
+                        let model = embedder.as_deref().map(Embedder::model);
+                        stats::stats(connection, &digest, model, now, Allowance::Unlimited)
+                    })
+                    .await
+            }
+        }
+    }
+
+    async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
+        let Some(embedder) = &self.embedder else { return Err(vector_unsupported("reembed")) };
+        reembed::run(&self.store, embedder, &Target::of(scope), options).await
+    }
+
+    async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
+        let tenant = tenant.clone();
+        let now = self.store.clock.now();
+        self.store
+            .workers
+            .run(move |connection| scopes::scopes(connection, &tenant, &query, now).map_err(Error::from))
+            .await
+    }
+
+    async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
+        let digest = scope.digest();
+        let watch = &self.store.watch;
+        match self.store.inline(|connection| watch.state(connection, &digest).map(Step::Done))? {
+            Some(state) => Ok(state),
+            None => {
+                let watch = Arc::clone(watch);
+                self.store.worker(move |connection| watch.state(connection, &digest).map(Step::Done)).await
+            }
+        }
+    }
+
+    async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
+        let target = Target::of(scope);
+        self.store.writer.submit(Cost::slow(0), move |batch| write::drop_scope(batch, &target)).await
+    }
+
+    async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
+        export::export(&self.store, Target::of(scope), None)
+    }
+
+    async fn import_scope(
+        &self,
+        scope: &Scope,
+        records: RecordStream,
+        options: ImportOptions,
+    ) -> Result<ImportOutcome> {
+        import::import(&self.store, Target::of(scope), records, options).await
+    }
+}
+
+impl SqliteProvider {
+    fn refuse_embedding(&self, operation: &'static str, embed: Embed) -> Result<()> {
+        match embed {
+            Embed::Always if self.embedder.is_none() => Err(vector_unsupported(operation)),
+            Embed::Always | Embed::Auto | Embed::Never => Ok(()),
+        }
+    }
+
+    /// Refuses vectors of another length before a query is embedded in vain (EMB-2).
+    async fn check_searched(&self, digest: ScopeDigest, embedder: &Arc<dyn Embedder>) -> Result<()> {
+        let now = self.store.clock.now();
+        let embedder = Arc::clone(embedder);
+        let check = move |connection: &Connection| {
+            dimensions::check_searched(connection, &digest, embedder.model(), now).map(Step::Done)
+        };
+        match self.store.inline(&check)? {
+            Some(()) => Ok(()),
+            None => self.store.worker(check).await,
+        }
+    }
+
+    /// Embeds what an increment or a reducer made, where there is an embedder.
+    async fn embed_modified(
+        &self,
+        scope: &Scope,
+        key: &Key,
+        version: u64,
+        text: Option<String>,
+    ) -> Embedding {
+        let (Some(embedder), Some(text)) = (&self.embedder, text) else { return Embedding::Skipped };
+        let wanted = Wanted::written(key.clone(), version, text);
+        embed::one(&self.store, embedder, &Target::of(scope), wanted).await
+    }
+}
+
+fn vector_unsupported(operation: &'static str) -> Error {
+    Error::new(
+        ErrorKind::VectorUnsupported,
+        "provider `sqlite` was opened without an embedder; configure one, or search by words and write with `embed` \
+         left at `auto`",
+    )
+    .with_detail("operation", operation)
+    .with_detail("provider", "sqlite")
+}

@@ -1,0 +1,154 @@
+//! What the provider serves: capabilities, health, and what concerns all facets.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{
+    Backend, Capabilities, DriftPolicy, EmbeddingOwner, EraseTarget, Erased, Error, EvictOutcome, Health,
+    HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery,
+    SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+};
+
+use super::open::SqliteProvider;
+use crate::commit::writer::Cost;
+use crate::error::engine;
+use crate::kv::scopes;
+use crate::lifecycle::snapshot::Snapshot;
+use crate::lifecycle::upkeep::Upkeep;
+use crate::lifecycle::{erase, tombstones};
+
+#[async_trait]
+impl Provider for SqliteProvider {
+    fn name(&self) -> &str {
+        "sqlite"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.kv = true;
+        capabilities.lexical_search = true;
+        capabilities.stats = true;
+        capabilities.compare_and_set = true;
+        capabilities.quotas = true;
+        capabilities.drift = vec![DriftPolicy::Row, DriftPolicy::Strict];
+        capabilities.atomic_import = true;
+        capabilities.tenants = true;
+        capabilities.read_snapshot = self.store.is_file();
+        capabilities.erase = true;
+        capabilities.eviction = true;
+        capabilities.run_fence = self.store.config.run_fence_ms > 0;
+        if self.embedder.is_some() {
+            capabilities.vector_search = true;
+            capabilities.embedding = EmbeddingOwner::Embedder;
+        }
+        capabilities.sql = true;
+        capabilities.sql_dialect = Some(SqlDialect::Sqlite);
+        capabilities.sql_transactions = true;
+        capabilities.sql_entries = true;
+        capabilities.sql_vectors = self.embedder.is_some();
+        capabilities.shared_schemas = !self.sql.config.shared.is_empty();
+        capabilities.max_value_bytes = self.store.config.max_value_bytes;
+        capabilities
+    }
+
+    fn backend(&self) -> Option<&dyn Backend> {
+        Some(self)
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        Some(self)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        if self.store.is_displaced() {
+            return Ok(Health::new(
+                HealthStatus::Down,
+                "the database file was moved, deleted or replaced while it was open; open it again",
+            ));
+        }
+        let read = self
+            .store
+            .workers
+            .run(|connection| {
+                connection
+                    .query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0))
+                    .map_err(engine)
+            })
+            .await;
+        Ok(match read {
+            Ok(_) => Health::new(HealthStatus::Ok, "the database reads"),
+            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
+        })
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        self.sql.end_run(tenant, root_run).await
+    }
+
+    async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+        self.sql.scope_uses(tenant, query).await
+    }
+
+    async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+        self.sql.evict(scope, unused_since).await
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed> {
+        let unfinished = self.sql.complete_all().await?;
+        let mut reclaimed = self.blocking(Upkeep::reclaim_all).await?;
+        reclaimed.unfinished = unfinished;
+        Ok(reclaimed)
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+        let from = after.cloned();
+        let of_entries = self
+            .store
+            .workers
+            .run(move |connection| scopes::tenants(connection, from.as_ref(), limit).map_err(Error::from))
+            .await?;
+        let mut tenants: BTreeSet<TenantId> = of_entries.into_iter().collect();
+        tenants.extend(self.sql.tenants(after).await?);
+        Ok(tenants.into_iter().take(limit).collect())
+    }
+
+    async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
+        Ok(Arc::new(Snapshot::begin(&self.store).await?))
+    }
+
+    async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+        let of_entries = target.clone();
+        let caches = self.caches.clone();
+        let mut erased =
+            self.blocking(move |upkeep| erase::entries(upkeep.store(), &caches, &of_entries)).await?;
+        erased.databases = match target {
+            EraseTarget::Tenant(tenant) => self.sql.drop_tenant(tenant).await?,
+            EraseTarget::Scope(scope) => {
+                let dropped = self.sql.drop_scope(scope).await?;
+                self.sql.discard_left(&scope.tenant).await?;
+                u64::from(dropped)
+            }
+            _ => 0,
+        };
+        let of_names = target.clone();
+        self.blocking(move |upkeep| erase::names(upkeep.store(), &of_names)).await?;
+        erased.remains = self.blocking(|upkeep| erase::scrub(upkeep.store())).await?;
+        Ok(erased)
+    }
+
+    async fn tombstones(
+        &self,
+        of: &TombstonesOf,
+        after: Option<&TombstoneId>,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>> {
+        let (of, after) = (of.clone(), after.copied());
+        self.store.read_on_worker(move |connection| tombstones::list(connection, &of, after, limit)).await
+    }
+
+    async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+        let buried = tombstones.to_vec();
+        self.store.writer.submit(Cost::slow(0), move |batch| tombstones::bury(batch, &buried)).await
+    }
+}

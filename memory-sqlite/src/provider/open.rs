@@ -1,0 +1,147 @@
+//! Opening and closing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memory_core::{Clock, Embedder, Result};
+
+use crate::commit::store::Store;
+use crate::commit::threads::{block_on, on_own_thread};
+use crate::config::SqliteConfig;
+use crate::lifecycle::eviction;
+use crate::lifecycle::upkeep::Upkeep;
+use crate::sandbox::heap;
+use crate::search::Caches;
+use crate::sql::Engine;
+
+/// Memory in one SQLite file, which several processes may share, or in memory alone.
+///
+/// Dropping it writes the access counts held and ends its threads; [`close`](Self::close) does so without holding
+/// up an executor.
+#[derive(Debug)]
+pub struct SqliteProvider {
+    pub(crate) store: Arc<Store>,
+    pub(crate) caches: Caches,
+    pub(crate) upkeep: Arc<Upkeep>,
+    pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    pub(crate) sql: Arc<Engine>,
+}
+
+impl SqliteProvider {
+    /// Opens the database of this path, or creates it: the file with mode 0600, missing folders with 0700.
+    ///
+    /// Blocks for some milliseconds; where another process holds the file, for up to the busy timeout.
+    ///
+    /// # Errors
+    /// `corrupt` for a file that is no SQLite database, another program's, a newer version's, or damaged; it is not
+    /// touched. `invalid_argument` for a symbolic link, a folder, or a configuration out of range. `read_only`,
+    /// `unavailable` as the file system has it.
+    pub fn open(path: impl AsRef<Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        Self::start(Some(path.as_ref()), config, clock)
+    }
+
+    /// Opens an empty database in memory, which ends with the provider.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a configuration out of range.
+    pub fn open_in_memory(config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        Self::start(None, config, clock)
+    }
+
+    fn start(path: Option<&Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        config.check()?;
+        heap::install();
+        let caches = Caches::new(&config);
+        let (texts, vectors) = (Arc::clone(&caches.indexes), Arc::clone(&caches.matrices));
+        let (store, mut checkpointer) = Store::open(path, config, clock, texts, vectors)?;
+        let upkeep = Arc::new(Upkeep::new(Arc::clone(&store)));
+        let background = Arc::clone(&upkeep);
+        let sql = store
+            .spawn("background", move |_| background.run(checkpointer.as_mut()))
+            .and_then(|()| Engine::new(&store, store.database()));
+        match sql {
+            Ok(sql) => {
+                let provider = Self { store, caches, upkeep, embedder: None, sql };
+                provider.finish_what_was_left();
+                Ok(provider)
+            }
+            Err(error) => {
+                upkeep.close();
+                Err(error)
+            }
+        }
+    }
+
+    /// Finishes an eviction or the end of a run in which a process died. Nobody sees half of it in any case.
+    fn finish_what_was_left(&self) {
+        let found = self.store.readers.inline(eviction::leaving);
+        if matches!(found, Some(Ok(scopes)) if !scopes.is_empty())
+            && let Err(error) = block_on(self.sql.complete_all())
+        {
+            tracing::warn!(%error, "what an eviction or the end of a run left is finished later");
+        }
+    }
+
+    /// Embeds what is written from now on, and searches by meaning. Call it right after opening.
+    ///
+    /// Without an embedder the provider advertises no vectors; those that the file holds stay with their entries,
+    /// leave with them, and are exported and imported.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
+        self
+    }
+
+    /// Reclaims the room of what has expired by now, and of dropped scopes. Nothing that can be read changes.
+    /// Returns how many expired entries there were.
+    ///
+    /// # Errors
+    /// `unavailable`; what was reclaimed before stays so.
+    pub async fn sweep(&self) -> Result<u64> {
+        self.blocking(Upkeep::sweep).await
+    }
+
+    /// Writes the access counts that are held in memory.
+    ///
+    /// # Errors
+    /// `unavailable`; the counts stay held.
+    pub async fn flush(&self) -> Result<()> {
+        self.blocking(Upkeep::flush).await
+    }
+
+    /// Writes what is held and ends the threads; every later call is `unavailable`. Closing again succeeds.
+    ///
+    /// # Errors
+    /// `unavailable` where no thread can be started to do it.
+    pub async fn close(&self) -> Result<()> {
+        let sql = Arc::clone(&self.sql);
+        self.blocking(move |upkeep| {
+            sql.close();
+            upkeep.close();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Runs what blocks on a thread of its own.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Upkeep) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let upkeep = Arc::clone(&self.upkeep);
+        on_own_thread(move || {
+            let done = work(&upkeep);
+            // Who was answered may drop the provider, which then closes the files.
+            drop(upkeep);
+            done
+        })
+        .await
+    }
+}
+
+impl Drop for SqliteProvider {
+    fn drop(&mut self) {
+        self.sql.close();
+        self.upkeep.close();
+    }
+}

@@ -1,0 +1,154 @@
+//! The engine's question whether something may be compiled, as it puts it.
+//!
+//! rusqlite's own hook panics where the engine names something that is not UTF-8, which an agent can bring about:
+//! `pragma_table_info(CAST(x'ff' AS TEXT))`. Here such bytes are replaced: every name that means anything to the watch is
+//! ASCII, and stays what it is.
+//!
+//! # Safety
+//!
+//! SQLite calls [`ask`] on the thread that compiles, with the pointer it was given and texts that stay valid until it
+//! returns. The pointer is an `Arc`'s; SQLite keeps it as the connection's own data and drops it with [`forget`] once the
+//! connection is closed or something else is kept in its place, which [`install`] does only after the hook has been set to
+//! the new one. No panic crosses into C.
+#![allow(unsafe_code)]
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization, TransactionOperation};
+use rusqlite::{Connection, ffi};
+
+use super::watch::Watch;
+use crate::sandbox::lock::lock;
+
+const KEPT_AS: &CStr = c"memory-sqlite/watch";
+
+/// Has the engine ask this watch about every statement from now on.
+///
+/// # Errors
+/// As the engine has them: no memory.
+pub(in crate::sandbox) fn install(conn: &Connection, watch: &Arc<Mutex<Watch>>) -> rusqlite::Result<()> {
+    let kept = Arc::into_raw(Arc::clone(watch)).cast_mut().cast::<c_void>();
+    // SAFETY: the handle is an open connection's. Where the engine cannot keep the pointer it drops it itself, and the hook
+    // that would use it is taken away.
+    unsafe {
+        let db = conn.handle();
+        ffi::sqlite3_set_authorizer(db, Some(ask), kept);
+        let code = ffi::sqlite3_set_clientdata(db, KEPT_AS.as_ptr(), kept, Some(forget));
+        if code != ffi::SQLITE_OK {
+            ffi::sqlite3_set_authorizer(db, None, std::ptr::null_mut());
+            return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn forget(kept: *mut c_void) {
+    // SAFETY: it came from `Arc::into_raw` in `install`, and is dropped once.
+    drop(unsafe { Arc::from_raw(kept.cast_const().cast::<Mutex<Watch>>()) });
+}
+
+unsafe extern "C" fn ask(
+    kept: *mut c_void,
+    code: c_int,
+    first: *const c_char,
+    second: *const c_char,
+    database: *const c_char,
+    accessor: *const c_char,
+) -> c_int {
+    // SAFETY: the watch lives as long as the hook, and the texts as long as this call.
+    let (watch, first, second, database, accessor) = unsafe {
+        (
+            &*kept.cast_const().cast::<Mutex<Watch>>(),
+            text(first),
+            text(second),
+            text(database),
+            text(accessor),
+        )
+    };
+    let asked = || {
+        let [first, second, database_name, accessor] =
+            [&first, &second, &database, &accessor].map(|text| text.as_deref());
+        lock(watch).authorize(&AuthContext { action: action(code, first, second), database_name, accessor })
+    };
+    match catch_unwind(AssertUnwindSafe(asked)) {
+        Ok(Authorization::Allow) => ffi::SQLITE_OK,
+        Ok(Authorization::Ignore) => ffi::SQLITE_IGNORE,
+        _ => ffi::SQLITE_DENY,
+    }
+}
+
+/// A text that may be missing.
+///
+/// # Safety
+/// It is null, or ends with a zero and stays valid for as long as the result is used.
+unsafe fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
+    // SAFETY: the caller's.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
+}
+
+/// What is asked about, as rusqlite has it.
+fn action<'a>(code: c_int, first: Option<&'a str>, second: Option<&'a str>) -> AuthAction<'a> {
+    use AuthAction as A;
+    let operation = TransactionOperation::Unknown;
+    match (code, first, second) {
+        (ffi::SQLITE_SELECT, ..) => A::Select,
+        (ffi::SQLITE_RECURSIVE, ..) => A::Recursive,
+        (ffi::SQLITE_READ, Some(table_name), Some(column_name)) => A::Read { table_name, column_name },
+        (ffi::SQLITE_FUNCTION, _, Some(function_name)) => A::Function { function_name },
+        (ffi::SQLITE_INSERT, Some(table_name), _) => A::Insert { table_name },
+        (ffi::SQLITE_DELETE, Some(table_name), _) => A::Delete { table_name },
+        (ffi::SQLITE_UPDATE, Some(table_name), Some(column_name)) => A::Update { table_name, column_name },
+        (ffi::SQLITE_PRAGMA, Some(pragma_name), pragma_value) => A::Pragma { pragma_name, pragma_value },
+        (ffi::SQLITE_TRANSACTION, ..) => A::Transaction { operation },
+        (ffi::SQLITE_SAVEPOINT, _, Some(savepoint_name)) => A::Savepoint { operation, savepoint_name },
+        (ffi::SQLITE_CREATE_TABLE, Some(table_name), _) => A::CreateTable { table_name },
+        (ffi::SQLITE_CREATE_VIEW, Some(view_name), _) => A::CreateView { view_name },
+        (ffi::SQLITE_CREATE_INDEX, Some(index_name), Some(table_name)) => {
+            A::CreateIndex { index_name, table_name }
+        }
+        (ffi::SQLITE_CREATE_TRIGGER, Some(trigger_name), Some(table_name)) => {
+            A::CreateTrigger { trigger_name, table_name }
+        }
+        (ffi::SQLITE_CREATE_VTABLE, Some(table_name), Some(module_name)) => {
+            A::CreateVtable { table_name, module_name }
+        }
+        (ffi::SQLITE_CREATE_TEMP_TABLE, Some(table_name), _) => A::CreateTempTable { table_name },
+        (ffi::SQLITE_CREATE_TEMP_VIEW, Some(view_name), _) => A::CreateTempView { view_name },
+        (ffi::SQLITE_CREATE_TEMP_INDEX, Some(index_name), Some(table_name)) => {
+            A::CreateTempIndex { index_name, table_name }
+        }
+        (ffi::SQLITE_CREATE_TEMP_TRIGGER, Some(trigger_name), Some(table_name)) => {
+            A::CreateTempTrigger { trigger_name, table_name }
+        }
+        (ffi::SQLITE_DROP_TABLE, Some(table_name), _) => A::DropTable { table_name },
+        (ffi::SQLITE_DROP_VIEW, Some(view_name), _) => A::DropView { view_name },
+        (ffi::SQLITE_DROP_INDEX, Some(index_name), Some(table_name)) => {
+            A::DropIndex { index_name, table_name }
+        }
+        (ffi::SQLITE_DROP_TRIGGER, Some(trigger_name), Some(table_name)) => {
+            A::DropTrigger { trigger_name, table_name }
+        }
+        (ffi::SQLITE_DROP_VTABLE, Some(table_name), Some(module_name)) => {
+            A::DropVtable { table_name, module_name }
+        }
+        (ffi::SQLITE_DROP_TEMP_TABLE, Some(table_name), _) => A::DropTempTable { table_name },
+        (ffi::SQLITE_DROP_TEMP_VIEW, Some(view_name), _) => A::DropTempView { view_name },
+        (ffi::SQLITE_DROP_TEMP_INDEX, Some(index_name), Some(table_name)) => {
+            A::DropTempIndex { index_name, table_name }
+        }
+        (ffi::SQLITE_DROP_TEMP_TRIGGER, Some(trigger_name), Some(table_name)) => {
+            A::DropTempTrigger { trigger_name, table_name }
+        }
+        (ffi::SQLITE_ATTACH, Some(filename), _) => A::Attach { filename },
+        (ffi::SQLITE_DETACH, Some(database_name), _) => A::Detach { database_name },
+        (ffi::SQLITE_ALTER_TABLE, Some(database_name), Some(table_name)) => {
+            A::AlterTable { database_name, table_name }
+        }
+        (ffi::SQLITE_REINDEX, Some(index_name), _) => A::Reindex { index_name },
+        (ffi::SQLITE_ANALYZE, Some(table_name), _) => A::Analyze { table_name },
+        (code, arg1, arg2) => A::Unknown { code, arg1, arg2 },
+    }
+}

@@ -1,0 +1,296 @@
+//! One connection on which an agent's SQL runs.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+
+use memory_core::sql::TableInfo;
+use memory_core::{Error, Result};
+use rusqlite::{Connection, OpenFlags};
+
+use super::authorizer::{self, Phase, Watch};
+use super::entries::{self, EntrySource};
+use super::inline::history::{InlineState, Seen};
+use super::limits::interrupt::{Interrupt, Log};
+use super::limits::{Layers, SandboxConfig, SharedFile, handle, heap, settings};
+use super::lock::lock;
+use super::{describe, functions};
+use crate::error::engine;
+use crate::file::open::Role;
+
+/// Where the database lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// In a file that exists (an empty one becomes a database), in a folder whose path has no symbolic link in it.
+    File(&'a Path),
+    /// In memory: no tables, and no writes are of use.
+    Empty,
+}
+
+/// One sandboxed connection.
+pub(crate) struct Sandbox {
+    pub(super) conn: Connection,
+    pub(super) role: Role,
+    pub(super) layers: Layers,
+    pub(super) config: SandboxConfig,
+    pub(super) watch: Arc<Mutex<Watch>>,
+    pub(super) interrupt: Arc<Mutex<Interrupt>>,
+    pub(super) quota: Option<u64>,
+    pub(super) log: Option<Log>,
+    pub(super) page_bytes: Cell<Option<u64>>,
+    /// The current `max_page_count`.
+    pub(super) max_pages: u64,
+    /// The schema's version, and whether the word ROLLBACK was in it then.
+    pub(super) rollback_words: Cell<Option<(i64, bool)>>,
+    pub(super) peak_bytes: u64,
+    /// Statements seen once, which are kept prepared when they come again.
+    pub(super) seen: HashMap<Box<str>, Seen>,
+    /// State for running new short queries inline.
+    pub(super) inline: InlineState,
+    /// How often [`Sandbox::relax`] was called.
+    pub(super) relaxed: u8,
+    /// Databases attached.
+    #[cfg(any(test, feature = "lab"))]
+    pub(super) shared: usize,
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+/// Modules of virtual tables that an agent's schema may rest on.
+const MODULES: [&str; 7] =
+    ["fts5", "rtree", "rtree_i32", "json_each", "json_tree", "jsonb_each", "jsonb_tree"];
+/// A connection's memory for small objects: bytes of each, and how many.
+const LOOKASIDE: (i32, i32) = (512, 16);
+/// Virtual machine instructions between two checks of the clock.
+pub(super) const STEPS: i32 = 1_000;
+/// Most pages of a database without quota: SQLite's own bound.
+pub(super) const MOST_PAGES: u64 = 4_294_967_294;
+/// The memory of a connection is counted once in so many calls of [`Sandbox::relax`].
+const COUNT_EVERY: u8 = 16;
+/// Statements that a connection keeps prepared.
+pub(super) const KEPT: usize = 8;
+/// Longest statement that is kept prepared.
+pub(super) const KEPT_BYTES: usize = 4 << 10;
+
+impl Sandbox {
+    /// Opens a connection; see [`Place`]. A reader's file must be a database already.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`, as the file system and the file have it.
+    pub(crate) fn open(
+        place: Place<'_>,
+        role: Role,
+        config: &SandboxConfig,
+        shared: &[SharedFile],
+        entries: Option<Arc<dyn EntrySource>>,
+        layers: Layers,
+    ) -> Result<Self> {
+        heap::install();
+        let conn = connect(place, role, layers)?;
+        handle::set_lookaside(&conn, LOOKASIDE.0, LOOKASIDE.1);
+        conn.busy_timeout(config.busy_timeout).map_err(engine)?;
+        settings::configure(&conn, layers)?;
+        if let (Place::File(_), Role::Writer) = (place, role) {
+            crate::file::open::write_ahead(&conn, config.busy_timeout)?;
+        }
+        settings::pragmas(&conn, config, role, layers)?;
+        attach(&conn, shared)?;
+        functions::register(&conn, layers)?;
+        if layers.config {
+            handle::keep_modules(&conn, &MODULES)?;
+        }
+        let interrupt: Arc<Mutex<Interrupt>> = Arc::default();
+        if let Some(entries) = entries {
+            entries::table::register(&conn, entries, Arc::clone(&interrupt))?;
+        }
+        conn.set_prepared_statement_cache_capacity(KEPT);
+        let names: BTreeSet<String> = shared.iter().map(|file| file.name.clone()).collect();
+        let mut sandbox = Self {
+            conn,
+            role,
+            layers,
+            config: config.clone(),
+            watch: Arc::new(Mutex::new(Watch::new(layers.authorizer, names))),
+            interrupt,
+            quota: None,
+            log: log(place, role, config, layers),
+            page_bytes: Cell::new(None),
+            max_pages: MOST_PAGES,
+            rollback_words: Cell::new(None),
+            peak_bytes: 0,
+            seen: HashMap::new(),
+            inline: InlineState::default(),
+            relaxed: 0,
+            #[cfg(any(test, feature = "lab"))]
+            shared: shared.len(),
+        };
+        let modules = modules(&sandbox.conn, layers)?;
+        sandbox.watch().set_modules(modules);
+        settings::limit(&sandbox.conn, config, shared.len(), layers)?;
+        sandbox.arm()?;
+        Ok(sandbox)
+    }
+
+    /// From here on the authorizer sees every statement.
+    fn arm(&mut self) -> Result<()> {
+        self.watch().begin(Phase::Closed);
+        authorizer::install(&self.conn, &self.watch).map_err(engine)?;
+        let interrupt = Arc::clone(&self.interrupt);
+        let handler = move || lock(&interrupt).is_due();
+        // Also without a deadline, so that the statement can be cancelled.
+        self.conn.progress_handler(STEPS, Some(handler)).map_err(engine)
+    }
+
+    pub(super) fn watch(&self) -> MutexGuard<'_, Watch> {
+        lock(&self.watch)
+    }
+
+    /// Runs a statement of the runtime's own. Its text must hold nothing that an agent wrote.
+    pub(super) fn trusted<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        self.watch().begin(Phase::Trusted);
+        let done = work(&self.conn);
+        self.watch().begin(Phase::Closed);
+        done
+    }
+
+    /// Begins or ends a transaction or a savepoint.
+    pub(super) fn bracket(&self, sql: &str) -> rusqlite::Result<()> {
+        self.watch().begin(Phase::Bracketing);
+        let done = self.conn.prepare_cached(sql).and_then(|mut statement| statement.execute([]).map(drop));
+        self.watch().begin(Phase::Closed);
+        done
+    }
+
+    pub(super) fn command(&self, sql: &str) -> Result<()> {
+        self.bracket(sql).map_err(engine)
+    }
+
+    /// The agent's own tables and views, without shadow tables and those of the engine and the runtime.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn tables(&self) -> Result<Vec<TableInfo>> {
+        self.trusted(describe::tables).map_err(engine)
+    }
+
+    /// Whether the agent has a virtual table of this name. A full-text one may be called as a function; the engine refuses the
+    /// others.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn is_virtual(&self, name: &str) -> Result<bool> {
+        let name = name.to_ascii_lowercase();
+        self.trusted(|conn| describe::has_virtual_table(conn, &name)).map_err(engine)
+    }
+
+    /// Most memory that the engine held for the last statement, even if it failed; in bytes.
+    #[cfg(test)]
+    pub(crate) fn last_peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Frees caches until about so many bytes are left: first pages, which are soon read again, then prepared statements.
+    /// False: the schema alone takes more.
+    pub(crate) fn relax(&mut self, bytes: usize) -> bool {
+        if handle::page_bytes(&self.conn) > bytes / 2 {
+            let _ = self.conn.release_memory();
+        }
+        // These take some microseconds to count, and change slowly.
+        self.relaxed = self.relaxed.wrapping_add(1);
+        if self.relaxed % COUNT_EVERY != 1 || handle::kept_bytes(&self.conn) <= bytes / 2 {
+            return true;
+        }
+        self.forget();
+        handle::kept_bytes(&self.conn) <= bytes / 2
+    }
+
+    /// Forgets every statement.
+    fn forget(&mut self) {
+        self.conn.flush_prepared_statement_cache();
+        self.seen.clear();
+        self.forget_tables();
+    }
+
+    /// Works with the runtime's rights. Nothing that an agent wrote may run with them, except in the lab.
+    #[cfg(any(test, feature = "lab"))]
+    pub(crate) fn with_runtime_rights<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let none = None::<fn(rusqlite::hooks::AuthContext<'_>) -> rusqlite::hooks::Authorization>;
+        self.conn.authorizer(none).map_err(engine)?;
+        settings::lift(&self.conn)?;
+        let done = work(&self.conn);
+        settings::configure(&self.conn, self.layers)?;
+        settings::limit(&self.conn, &self.config, self.shared, self.layers)?;
+        self.forget();
+        self.arm().and(done)
+    }
+}
+
+/// Modules whose tables need no CREATE. They are read once: whatever else a host registers for every connection is removed
+/// from this one.
+fn modules(conn: &Connection, layers: Layers) -> Result<Arc<BTreeSet<String>>> {
+    static KEPT: OnceLock<Arc<BTreeSet<String>>> = OnceLock::new();
+    if layers.config
+        && let Some(known) = KEPT.get()
+    {
+        return Ok(Arc::clone(known));
+    }
+    let read = || -> rusqlite::Result<BTreeSet<String>> {
+        let mut statement = conn.prepare("SELECT lower(name) FROM pragma_module_list")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    };
+    let mut modules = read().map_err(engine)?;
+    for known in ["fts5", "rtree", "rtree_i32"] {
+        modules.remove(known);
+    }
+    let modules = Arc::new(modules);
+    Ok(if layers.config { Arc::clone(KEPT.get_or_init(|| modules)) } else { modules })
+}
+
+fn log(place: Place<'_>, role: Role, config: &SandboxConfig, layers: Layers) -> Option<Log> {
+    let (Place::File(path), Role::Writer, true) = (place, role, layers.quota) else { return None };
+    let mut file = path.as_os_str().to_owned();
+    file.push("-wal");
+    Some(Log { file: file.into(), most_bytes: config.wal_bytes, looked: Instant::now() })
+}
+
+fn connect(place: Place<'_>, role: Role, layers: Layers) -> Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    match place {
+        Place::Empty => Connection::open_in_memory_with_flags(
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | flags,
+        ),
+        Place::File(path) if role == Role::Reader && layers.readonly => {
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | flags)
+        }
+        Place::File(path) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | flags),
+    }
+    .map_err(engine)
+}
+
+/// Attaches the operator's files. They are read-only, since ENABLE_ATTACH_WRITE is off.
+fn attach(conn: &Connection, shared: &[SharedFile]) -> Result<()> {
+    for file in shared {
+        let plain = file.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if file.name.is_empty() || !plain || matches!(file.name.as_str(), "main" | "temp") {
+            return Err(Error::invalid("a shared database's name must be letters, digits and `_`"));
+        }
+        let path =
+            file.path.to_str().ok_or_else(|| Error::invalid("a shared database's path is not UTF-8"))?;
+        conn.execute(&format!("ATTACH ?1 AS \"{}\"", file.name), [path]).map_err(engine)?;
+    }
+    Ok(())
+}

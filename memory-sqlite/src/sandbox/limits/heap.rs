@@ -1,0 +1,295 @@
+//! What one statement may allocate, and one more moment at which it can be ended.
+//!
+//! SQLite's own limit of the heap is one for the whole process: a tenant's statement could take what the others need. So
+//! SQLite's allocator is wrapped once, before SQLite is first used, and a thread that runs an agent's statement carries a
+//! [`Meter`]: beyond its budget that statement's allocations fail, and nobody else's. A statement that is over its deadline
+//! gets no more memory either, which ends it inside of a single virtual machine instruction, where neither the progress
+//! handler nor an interrupt is looked at.
+//!
+//! Where the process has used SQLite before, its allocator can no longer be changed: [`install`] tells. What can be had
+//! then is SQLite's own limit for the whole process: [`limit_process`].
+//!
+//! # Safety
+//!
+//! The four functions that are replaced do nothing but count and call the one they replace with the same arguments, on the
+//! same thread; what they return is what it returned, or null, as an allocator may. The originals are written once, before
+//! the replacements are handed to SQLite. Counting touches nothing but thread-local cells, so it neither allocates through
+//! SQLite nor can it be entered twice; a thread that ends, whose cells are gone, is not counted.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use rusqlite::ffi;
+
+use crate::sandbox::statement::Cancel;
+
+/// The allocator that is wrapped.
+#[derive(Clone, Copy)]
+struct Original {
+    malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+    realloc: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+    size: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+static ORIGINAL: OnceLock<Original> = OnceLock::new();
+static INSTALLED: OnceLock<bool> = OnceLock::new();
+
+/// What an allocation costs beside its bytes.
+const OVERHEAD: i64 = 16;
+/// Allocations between two looks at the clock.
+const CLOCK_EVERY: u32 = 256;
+/// Bytes allocated between two looks at the clock: copying many is work too.
+const CLOCK_BYTES: i64 = 4 << 20;
+
+thread_local! {
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+    static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
+    static USED: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static REFUSED: Cell<Option<Refused>> = const { Cell::new(None) };
+    static CANCEL: RefCell<Option<Cancel>> = const { RefCell::new(None) };
+}
+
+/// Why an allocation was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sandbox) enum Refused {
+    Budget,
+    Deadline,
+    Cancelled,
+}
+
+/// Wraps the allocator; only the first call does anything. Whether statements are metered.
+pub(crate) fn install() -> bool {
+    *INSTALLED.get_or_init(|| {
+        let installed = wrap();
+        if !installed {
+            tracing::warn!(
+                "SQLite was in use before memory-sqlite was; the memory of single SQL statements is not bounded: \
+                 set sql.process_heap_bytes"
+            );
+        }
+        installed
+    })
+}
+
+/// Bounds what SQLite may hold in this process as a whole. The lowest bound that anybody has set holds.
+pub(crate) fn limit_process(bytes: u64) {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    // SAFETY: these take and return a number; a negative one asks.
+    unsafe {
+        let now = ffi::sqlite3_hard_heap_limit64(-1);
+        if now <= 0 || now > bytes {
+            ffi::sqlite3_hard_heap_limit64(bytes);
+        }
+    }
+}
+
+/// What SQLite holds now in this process.
+#[cfg(feature = "lab")]
+pub(crate) fn process_bytes() -> u64 {
+    // SAFETY: it takes nothing and returns a number.
+    u64::try_from(unsafe { ffi::sqlite3_memory_used() }).unwrap_or(0)
+}
+
+fn wrap() -> bool {
+    let mut methods = ffi::sqlite3_mem_methods {
+        xMalloc: None,
+        xFree: None,
+        xRealloc: None,
+        xSize: None,
+        xRoundup: None,
+        xInit: None,
+        xShutdown: None,
+        pAppData: std::ptr::null_mut(),
+    };
+    // SAFETY: GETMALLOC takes one pointer to such a struct and fills it; it is refused once SQLite is initialised.
+    let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
+    if got != ffi::SQLITE_OK {
+        return false;
+    }
+    let (Some(original_malloc), Some(original_free), Some(original_realloc), Some(original_size)) =
+        (methods.xMalloc, methods.xFree, methods.xRealloc, methods.xSize)
+    else {
+        return false;
+    };
+    let original = Original {
+        malloc: original_malloc,
+        free: original_free,
+        realloc: original_realloc,
+        size: original_size,
+    };
+    if ORIGINAL.set(original).is_err() {
+        return false;
+    }
+    methods.xMalloc = Some(malloc);
+    methods.xFree = Some(free);
+    methods.xRealloc = Some(realloc);
+    // SAFETY: MALLOC takes one pointer to such a struct and copies it. The functions obey the allocator's contract, above.
+    let wrapped =
+        unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw mut methods) == ffi::SQLITE_OK };
+    let (none, zero) = (std::ptr::null_mut::<c_void>(), 0 as c_int);
+    // Else each connection takes room for twenty pages with its first one, and there are a thousand connections.
+    // SAFETY: PAGECACHE takes a pointer, which may be null, and two integers.
+    let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_PAGECACHE, none, zero, zero) };
+    wrapped
+}
+
+unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
+    let Some(original) = ORIGINAL.get() else { return std::ptr::null_mut() };
+    if !is_granted(rounded(bytes) + OVERHEAD, 0) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the original's contract is the caller's.
+    unsafe {
+        let block = (original.malloc)(bytes);
+        if !block.is_null() {
+            count(i64::from((original.size)(block)) + OVERHEAD);
+        }
+        block
+    }
+}
+
+unsafe extern "C" fn free(block: *mut c_void) {
+    let Some(original) = ORIGINAL.get() else { return };
+    // SAFETY: as above; a block is measured before it is gone.
+    unsafe {
+        if !block.is_null() && is_active() {
+            count(-(i64::from((original.size)(block)) + OVERHEAD));
+        }
+        (original.free)(block);
+    }
+}
+
+unsafe extern "C" fn realloc(block: *mut c_void, bytes: c_int) -> *mut c_void {
+    let Some(original) = ORIGINAL.get() else { return std::ptr::null_mut() };
+    // SAFETY: as above. A null is the caller's to handle; its old block is as it was then.
+    unsafe {
+        let before = if block.is_null() || !is_active() { 0 } else { i64::from((original.size)(block)) };
+        if !is_granted(rounded(bytes), before) {
+            return std::ptr::null_mut();
+        }
+        let moved = (original.realloc)(block, bytes);
+        if !moved.is_null() && is_active() {
+            count(i64::from((original.size)(moved)) - before);
+        }
+        moved
+    }
+}
+
+/// What the allocator makes of a number of bytes.
+fn rounded(bytes: c_int) -> i64 {
+    (i64::from(bytes) + 7) & !7
+}
+
+fn is_active() -> bool {
+    ACTIVE.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Whether so many bytes may be had in place of so many.
+fn is_granted(bytes: i64, before: i64) -> bool {
+    if !is_active() {
+        return true;
+    }
+    let used = USED.with(Cell::get);
+    if used.saturating_add(bytes).saturating_sub(before) > LIMIT.with(Cell::get) {
+        REFUSED.with(|refused| refused.set(refused.get().or(Some(Refused::Budget))));
+        return false;
+    }
+    let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
+    let allocated = BYTES.with(|allocated| allocated.replace(allocated.get().saturating_add(bytes)));
+    if calls.is_multiple_of(CLOCK_EVERY) || allocated >= CLOCK_BYTES {
+        BYTES.with(|allocated| allocated.set(0));
+        if let Some(refused) = is_over() {
+            REFUSED.with(|first| first.set(first.get().or(Some(refused))));
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether the statement that this thread runs is over its deadline or given up, which is then why it ends. For work that
+/// allocates nothing of SQLite's for long.
+pub(in crate::sandbox) fn is_to_end() -> bool {
+    let over = if is_active() { is_over() } else { None };
+    if over.is_some() {
+        REFUSED.with(|first| first.set(first.get().or(over)));
+    }
+    over.is_some()
+}
+
+fn is_over() -> Option<Refused> {
+    let cancelled = CANCEL.with(|cancel| {
+        cancel.try_borrow().is_ok_and(|cancel| cancel.as_ref().is_some_and(Cancel::is_cancelled))
+    });
+    if cancelled {
+        return Some(Refused::Cancelled);
+    }
+    let deadline = DEADLINE.with(Cell::get)?;
+    (Instant::now() >= deadline).then_some(Refused::Deadline)
+}
+
+fn count(bytes: i64) {
+    if is_active() {
+        let used = USED.with(|used| {
+            used.set(used.get().saturating_add(bytes));
+            used.get()
+        });
+        PEAK.with(|peak| peak.set(peak.get().max(used)));
+    }
+}
+
+/// Meters this thread's allocations until it is dropped. One at a time.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Meter(());
+
+impl Meter {
+    /// Begins: at most so many bytes, none after the deadline.
+    pub(in crate::sandbox) fn begin(limit: Option<usize>, deadline: Option<(Instant, &Cancel)>) -> Self {
+        LIMIT.set(limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX)));
+        USED.set(0);
+        PEAK.set(0);
+        CALLS.set(1);
+        BYTES.set(0);
+        REFUSED.set(None);
+        DEADLINE.set(deadline.map(|(deadline, _)| deadline));
+        CANCEL.set(deadline.map(|(_, cancel)| cancel.clone()));
+        ACTIVE.set(true);
+        Self(())
+    }
+
+    /// Most bytes that were held at a time.
+    pub(in crate::sandbox) fn peak(&self) -> u64 {
+        u64::try_from(PEAK.get()).unwrap_or(0)
+    }
+
+    /// Why the first allocation that was refused was.
+    pub(in crate::sandbox) fn refused(&self) -> Option<Refused> {
+        REFUSED.get()
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        ACTIVE.set(false);
+        CANCEL.set(None);
+    }
+}
+
+/// Does work of the runtime's own in the midst of a statement, without its budget.
+pub(in crate::sandbox) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
+    struct Resume(bool);
+    impl Drop for Resume {
+        fn drop(&mut self) {
+            ACTIVE.set(self.0);
+        }
+    }
+    let _resume = Resume(ACTIVE.replace(false));
+    work()
+}

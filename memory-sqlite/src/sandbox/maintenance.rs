@@ -1,0 +1,259 @@
+//! What the runtime does on an agent's database besides running statements: marks, checkpoints, dumps and restores.
+
+use memory_core::Result;
+use memory_validator::Mode;
+use rusqlite::config::DbConfig;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::authorizer::Phase;
+use super::connection::Sandbox;
+use super::limits::interrupt::Interrupt;
+use super::lock::lock;
+use super::refusal;
+use super::statement::Cancel;
+use crate::error::engine;
+
+impl Sandbox {
+    /// The runtime's mark on the database, which the agent cannot see; 0 on a new one.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn mark(&self) -> Result<i32> {
+        self.trusted(|conn| conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0)))
+            .map_err(engine)
+    }
+
+    /// Marks the database, in the transaction that is open.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) fn set_mark(&mut self, mark: i32) -> Result<()> {
+        self.command(&format!("PRAGMA user_version = {mark}"))
+    }
+
+    /// Checkpoints the log without waiting for readers; returns whether all of it was moved into the file.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) fn checkpoint(&mut self) -> Result<bool> {
+        self.trusted(|conn| {
+            conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+                let (busy, log, moved): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(!busy && log == moved)
+            })
+        })
+        .map_err(engine)
+    }
+}
+
+/// An object of the schema that an agent created.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// `table`, `index`, `view`, `trigger`.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// `None`: the engine made it for a constraint.
+    pub(crate) sql: Option<String>,
+}
+
+/// The columns of a table, and its kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    /// `table`, `view`, `virtual`, `shadow`.
+    pub(crate) kind: String,
+    pub(crate) without_rowid: bool,
+    /// Columns that take a value, in order.
+    pub(crate) stored: Vec<String>,
+    /// Every column, also generated and hidden ones.
+    pub(crate) all: Vec<String>,
+}
+
+/// What dumps and restores need and no agent's statement can do.
+impl Sandbox {
+    /// The objects of the schema in the order of their creation, without the engine's own.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn schema(&self) -> Result<Vec<Made>> {
+        self.trusted(|conn| {
+            let mut objects =
+                conn.prepare("SELECT type, name, sql FROM main.sqlite_schema ORDER BY rowid")?;
+            let made =
+                |row: &rusqlite::Row<'_>| Ok(Made { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? });
+            objects.query_map([], made)?.collect()
+        })
+        .map(|made: Vec<Made>| made.into_iter().filter(|made| !starts_with(&made.name, "sqlite_")).collect())
+        .map_err(engine)
+    }
+
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn layout(&self, table: &str) -> Result<Layout> {
+        self.trusted(|conn| {
+            let mut layout = Layout::default();
+            let mut list = conn.prepare_cached(
+                "SELECT type, wr FROM pragma_table_list(?1) WHERE schema = 'main' AND name = ?1",
+            )?;
+            let mut found = list.query([table])?;
+            if let Some(row) = found.next()? {
+                (layout.kind, layout.without_rowid) = (row.get(0)?, row.get(1)?);
+            }
+            let mut columns =
+                conn.prepare_cached("SELECT name, hidden FROM pragma_table_xinfo(?1, 'main')")?;
+            let mut found = columns.query([table])?;
+            while let Some(row) = found.next()? {
+                let (name, hidden): (String, i64) = (row.get(0)?, row.get(1)?);
+                if hidden == 0 {
+                    layout.stored.push(name.clone());
+                }
+                layout.all.push(name);
+            }
+            Ok(layout)
+        })
+        .map_err(engine)
+    }
+
+    /// The numbers from which AUTOINCREMENT goes on.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn sequences(&self) -> Result<Vec<(String, i64)>> {
+        self.trusted(|conn| {
+            let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'";
+            if !conn.prepare(there)?.exists([])? {
+                return Ok(Vec::new());
+            }
+            // The engine writes integers. Anything else in a damaged file counts as 0.
+            let mut rows = conn.prepare(
+                "SELECT name, CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name IS NOT NULL",
+            )?;
+            rows.query_map([], |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.unwrap_or(0))))?.collect()
+        })
+        .map_err(engine)
+    }
+
+    /// Sets the number from which a table's AUTOINCREMENT goes on; false where it has none.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) fn set_sequence(&mut self, table: &str, value: i64) -> Result<bool> {
+        self.trusted(|conn| {
+            let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'";
+            if !conn.prepare(there)?.exists([])? {
+                return Ok(false);
+            }
+            conn.execute("DELETE FROM main.sqlite_sequence WHERE name = ?1", [table])?;
+            conn.execute(
+                "INSERT INTO main.sqlite_sequence (name, seq) VALUES (?1, ?2)",
+                rusqlite::params![table, value],
+            )?;
+            Ok(true)
+        })
+        .map_err(engine)
+    }
+
+    /// The settings of a full-text index, without the version of its format; none for any other table.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn full_text_settings(&self, table: &str) -> Result<Vec<(String, Value)>> {
+        let shadow = format!("{table}_config");
+        if self.layout(table)?.kind != "virtual" || self.layout(&shadow)?.kind != "shadow" {
+            return Ok(Vec::new());
+        }
+        self.trusted(|conn| {
+            let sql = format!(
+                "SELECT k, v FROM main.\"{}\" WHERE k <> 'version' ORDER BY k",
+                shadow.replace('"', "\"\"")
+            );
+            conn.prepare(&sql)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .map_err(engine)
+    }
+
+    /// Whether the planner's statistics are there.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn is_analyzed(&self) -> Result<bool> {
+        let there = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat1'";
+        self.trusted(|conn| conn.prepare(there)?.exists([])).map_err(engine)
+    }
+
+    /// Drops everything that the agent created, in the open transaction. If it fails, roll back.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        self.watch().begin(Phase::Clearing);
+        // Dropping a table deletes its rows, which `ON DELETE RESTRICT` of another would forbid.
+        self.enforce_foreign_keys(false)?;
+        let cleared = drop_objects(&self.conn).map_err(engine);
+        let restored = self.enforce_foreign_keys(true);
+        self.watch().begin(Phase::Closed);
+        cleared.and(restored)
+    }
+
+    /// Whether foreign keys are enforced from now on, also within an open transaction. They must be on
+    /// when the connection goes back to the pool.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) fn enforce_foreign_keys(&mut self, on: bool) -> Result<()> {
+        self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, on).map(drop).map_err(engine)
+    }
+
+    /// Calls `row` for each row of a query, run with an agent's rights, until it returns false.
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`]; of `row`.
+    pub(crate) fn each(
+        &mut self,
+        sql: &str,
+        cancel: &Cancel,
+        mut row: impl FnMut(&rusqlite::Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        *lock(&self.interrupt) = Interrupt { cancel: cancel.clone(), ..Interrupt::default() };
+        let mut read = |conn: &rusqlite::Connection| -> std::result::Result<Result<()>, rusqlite::Error> {
+            self.watch().begin(Phase::Compiling(Mode::Query));
+            let mut statement = conn.prepare(sql)?;
+            self.watch().enter(Phase::Running(Mode::Query));
+            let mut rows = statement.raw_query();
+            while let Some(found) = rows.next()? {
+                match row(found) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(Ok(()))
+        };
+        let done = read(&self.conn);
+        self.watch().enter(Phase::Closed);
+        *lock(&self.interrupt) = Interrupt::default();
+        done.map_err(|error| refusal::statement(error, None))?
+    }
+}
+
+/// Drops views, then virtual tables, whose shadow tables go with them, then the other tables.
+fn drop_objects(conn: &Connection) -> rusqlite::Result<()> {
+    let next = "SELECT type, name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow' \
+        AND substr(name, 1, 7) <> 'sqlite_' COLLATE NOCASE \
+        ORDER BY CASE type WHEN 'view' THEN 0 WHEN 'virtual' THEN 1 ELSE 2 END LIMIT 1";
+    loop {
+        let found = conn.query_row(next, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+        let Some((kind, name)) = found.optional()? else { break };
+        let word = if kind == "view" { "VIEW" } else { "TABLE" };
+        conn.execute_batch(&format!("DROP {word} main.\"{}\"", name.replace('"', "\"\"")))?;
+    }
+    // The table of the planner's statistics stays when the tables are gone.
+    let analyzed = "SELECT name FROM main.sqlite_schema WHERE name IN ('sqlite_stat1', 'sqlite_stat4')";
+    let tables =
+        conn.prepare(analyzed)?.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    tables.iter().try_for_each(|table| conn.execute_batch(&format!("DROP TABLE main.{table}")))
+}
+
+fn starts_with(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
+}

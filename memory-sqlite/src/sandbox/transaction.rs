@@ -1,0 +1,99 @@
+//! Transactions, savepoints, and how much the database holds.
+
+use memory_core::{Error, ErrorKind, Result};
+
+use super::connection::Sandbox;
+use super::refusal;
+use crate::error::engine;
+
+impl Sandbox {
+    /// Begins a transaction that may write, waiting for another's end until the deadline.
+    ///
+    /// # Errors
+    /// `unavailable` if the lock is held.
+    pub(crate) fn begin_immediate(&mut self) -> Result<()> {
+        self.command("BEGIN IMMEDIATE")
+    }
+
+    /// Begins a transaction that reads one snapshot.
+    pub(crate) fn begin_snapshot(&mut self) -> Result<()> {
+        self.command("BEGIN")
+    }
+
+    /// Commits. A deferred constraint that does not hold leaves the transaction open.
+    ///
+    /// # Errors
+    /// `invalid_argument` with `details.constraint`; `outcome_unknown` if the disk failed during the commit.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.bracket("COMMIT").map_err(|error| {
+            match crate::error::code(&error) {
+                Some(rusqlite::ErrorCode::SystemIoFailure) => Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the disk failed while the transaction was made permanent; read what it wrote to see whether it was",
+                )
+                .with_source(error),
+                _ => refusal::statement(error, self.quota),
+            }
+        })
+    }
+
+    /// Rolls back; does nothing if no transaction is open.
+    pub(crate) fn rollback(&mut self) -> Result<()> {
+        if self.in_transaction() { self.command("ROLLBACK") } else { Ok(()) }
+    }
+
+    /// Opens a savepoint of this number.
+    pub(crate) fn savepoint(&mut self, number: u32) -> Result<()> {
+        self.command(&format!("SAVEPOINT mem_{number}"))
+    }
+
+    /// Ends a savepoint and keeps what it did.
+    pub(crate) fn release(&mut self, number: u32) -> Result<()> {
+        self.command(&format!("RELEASE mem_{number}"))
+    }
+
+    /// Undoes what was done since the savepoint, which stays open.
+    pub(crate) fn rollback_to(&mut self, number: u32) -> Result<()> {
+        self.command(&format!("ROLLBACK TO mem_{number}"))
+    }
+
+    /// Whether the engine has a transaction open.
+    pub(crate) fn in_transaction(&self) -> bool {
+        !self.conn.is_autocommit()
+    }
+
+    /// Sets how many bytes the database may hold; `None`: any number. What it holds already stays.
+    pub(crate) fn set_quota(&mut self, bytes: Option<u64>) {
+        self.quota = bytes;
+    }
+
+    /// Bytes of the pages in use.
+    ///
+    /// # Errors
+    /// `unavailable`, `corrupt`.
+    pub(crate) fn usage(&self) -> Result<u64> {
+        let free = self.count("PRAGMA freelist_count")?.saturating_mul(self.page_bytes()?);
+        Ok(self.file_bytes()?.saturating_sub(free))
+    }
+
+    /// The bytes of the database, free pages included.
+    pub(super) fn file_bytes(&self) -> Result<u64> {
+        Ok(self.count("PRAGMA page_count")?.saturating_mul(self.page_bytes()?))
+    }
+
+    pub(super) fn page_bytes(&self) -> Result<u64> {
+        if let Some(known) = self.page_bytes.get() {
+            return Ok(known);
+        }
+        let bytes = self.count("PRAGMA page_size")?;
+        self.page_bytes.set(Some(bytes));
+        Ok(bytes)
+    }
+
+    fn count(&self, pragma: &str) -> Result<u64> {
+        let count = self
+            .trusted(|conn| conn.prepare_cached(pragma)?.query_row([], |row| row.get::<_, i64>(0)))
+            .map_err(engine)?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+}

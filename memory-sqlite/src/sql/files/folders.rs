@@ -1,0 +1,105 @@
+//! Private folders and files below the root, and what must not stand in their place.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, ErrorKind, Result};
+
+use crate::error::file;
+
+/// Begins the name of a folder that is being removed.
+pub(super) const TRASH: &str = ".trash-";
+
+/// The path without symbolic links in what exists of it: they are the operator's. Below it none is followed.
+pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
+    if path.file_name().is_none() {
+        return Err(Error::invalid("the folder for SQL databases has no name; give it one"));
+    }
+    let mut missing = Vec::new();
+    let mut existing = path;
+    loop {
+        match fs::canonicalize(if existing.as_os_str().is_empty() { Path::new(".") } else { existing }) {
+            Ok(found) => return Ok(missing.iter().rev().fold(found, |path, name| path.join(name))),
+            Err(error) if error.kind() == IoErrorKind::NotFound => {}
+            Err(error) => return Err(file(error)),
+        }
+        match (existing.parent(), existing.file_name()) {
+            (Some(parent), Some(name)) => {
+                missing.push(name);
+                existing = parent;
+            }
+            _ => return Err(Error::invalid("the folder for SQL databases cannot be found; check its path")),
+        }
+    }
+}
+
+/// Removes what `Changing::take` took away.
+pub(crate) fn discard(trash: &Path) {
+    let gone = |error: &std::io::Error| error.kind() == IoErrorKind::NotFound;
+    if let Err(error) = fs::remove_dir_all(trash)
+        && !gone(&error)
+    {
+        tracing::warn!(%error, "the files of a dropped SQL database could not all be removed");
+    }
+}
+
+pub(super) fn exists(path: &Path) -> Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => Ok(true),
+        Ok(_) => Err(strange("the file that says whose a SQL database is")),
+        Err(error) if error.kind() == IoErrorKind::NotFound => Ok(false),
+        Err(error) => Err(file(error)),
+    }
+}
+
+/// Makes a folder that nobody else may enter; one that is there is as good, unless it must be new.
+pub(super) fn make_folder(path: &Path, durable: bool, new: bool) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    match builder.create(path) {
+        Ok(()) => {
+            if durable && let Some(parent) = path.parent() {
+                sync_folder(parent);
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == IoErrorKind::AlreadyExists && !new => check_folder(path),
+        Err(error) => Err(file(error)),
+    }
+}
+
+pub(super) fn check_folder(path: &Path) -> Result<()> {
+    if fs::symlink_metadata(path).map_err(file)?.is_dir() {
+        Ok(())
+    } else {
+        Err(strange("a folder of SQL databases"))
+    }
+}
+
+/// A file system that cannot sync a folder is no reason to refuse.
+pub(super) fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+pub(super) fn private(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    let _ = options;
+}
+
+pub(super) fn strange(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("{what} is a symbolic link or no ordinary one; somebody else put it there: remove it"),
+    )
+}

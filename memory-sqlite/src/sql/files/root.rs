@@ -1,0 +1,304 @@
+//! The root folder, and the lock under which processes create and remove databases below it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind as IoErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use memory_core::{Error, ErrorKind, Result, Scope, ScopeDigest, TenantId};
+use memory_sql::WeightedCache;
+use sha2::{Digest as _, Sha256};
+
+use super::first_page::first_page;
+use super::folders::{TRASH, check_folder, exists, make_folder, private, resolve, strange, sync_folder};
+use super::identity::{IDENTITY, content_of};
+use super::place::Place;
+use crate::error::file;
+use crate::file::location::FileId;
+
+const LOCK: &str = ".lock";
+/// Memory for the owners of folders, some 60,000, so that pages of a list do not read each folder again.
+const KNOWN_BYTES: usize = 32 << 20;
+
+/// The root folder and its lock.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: Root,
+    /// Whether new names must survive power loss.
+    durable: bool,
+    /// The lock among the threads of this process, which share one file lock.
+    inside: RwLock<()>,
+    lock: Mutex<Held>,
+    /// Makes the names of drafts and trash unique in this process.
+    names: AtomicU64,
+    /// The owner of a folder, by its name. The name is the scope's digest, so the owner never changes.
+    pub(super) known: WeightedCache<Box<str>, Scope>,
+}
+
+#[derive(Debug)]
+enum Root {
+    /// The operator's. Created with the first database.
+    Kept(PathBuf),
+    /// For a store in memory. Created with the first database, removed with the provider.
+    Temporary(PathBuf, Mutex<bool>),
+}
+
+/// The lock's file, and how many of this process share it.
+#[derive(Debug, Default)]
+struct Held {
+    file: Option<File>,
+    sharing: usize,
+}
+
+impl Files {
+    /// Nothing is created yet.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a path that names no folder; as the file system has it.
+    pub(crate) fn kept(root: &Path, durable: bool) -> Result<Self> {
+        Ok(Self::new(Root::Kept(resolve(root)?), durable))
+    }
+
+    /// `nonce` makes the folder's name unique.
+    pub(crate) fn temporary(nonce: &str) -> Result<Self> {
+        let name = format!("memory-sqlite-{nonce}.sql");
+        let root = resolve(&std::env::temp_dir().join(name))?;
+        Ok(Self::new(Root::Temporary(root, Mutex::new(false)), false))
+    }
+
+    fn new(root: Root, durable: bool) -> Self {
+        Self {
+            root,
+            durable,
+            inside: RwLock::default(),
+            lock: Mutex::default(),
+            names: AtomicU64::new(0),
+            known: WeightedCache::new(KNOWN_BYTES),
+        }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        match &self.root {
+            Root::Kept(path) | Root::Temporary(path, _) => path,
+        }
+    }
+
+    pub(crate) fn place(&self, scope: &Scope, digest: &ScopeDigest) -> Place {
+        let folder = self.tenant_folder(&scope.tenant).join(digest.to_hex());
+        Place::in_folder(folder)
+    }
+
+    pub(super) fn tenant_folder(&self, tenant: &TenantId) -> PathBuf {
+        let hash = Sha256::digest(tenant.as_str().as_bytes());
+        let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.root().join(hex)
+    }
+
+    /// While it is held, no process creates or removes a database; all may open some.
+    pub(crate) fn opening(&self, deadline: Instant) -> Result<Opening<'_>> {
+        let inside = self.inside.read().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held();
+        if held.sharing == 0 && self.lock_file(&mut held)? {
+            wait_for(&mut held, deadline, File::try_lock_shared)?;
+        }
+        held.sharing += 1;
+        Ok(Opening { files: self, _inside: inside })
+    }
+
+    /// While it is held, no other process creates, opens or removes a database.
+    pub(crate) fn changing(&self, deadline: Instant) -> Result<Changing<'_>> {
+        let inside = self.inside.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held();
+        if self.lock_file(&mut held)? {
+            wait_for(&mut held, deadline, File::try_lock)?;
+        }
+        Ok(Changing { files: self, _inside: inside })
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the lock file; false: the root does not exist, so there is nothing to lock.
+    fn lock_file(&self, held: &mut Held) -> Result<bool> {
+        if held.file.is_some() {
+            return Ok(true);
+        }
+        let path = self.root().join(LOCK);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if !found.is_file() => return Err(strange("the lock of the SQL folder")),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        private(&mut options);
+        match options.open(&path) {
+            Ok(opened) => held.file = Some(opened),
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(file(error)),
+        }
+        Ok(true)
+    }
+
+    /// Creates the root folder, which holds the lock file.
+    pub(crate) fn make_root(&self) -> Result<()> {
+        match &self.root {
+            Root::Kept(root) => {
+                crate::file::location::create_folder(root).map_err(file)?;
+                check_folder(root)
+            }
+            Root::Temporary(root, made) => {
+                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                // The temporary folder is open to everybody: whoever put a folder of this name there could read what is in it.
+                if !*made {
+                    if fs::symlink_metadata(root).is_ok() {
+                        return Err(strange("the temporary folder for SQL databases"));
+                    }
+                    make_folder(root, false, true)?;
+                    *made = true;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Creates the scope's folder, its identity and its database. What exists already stays.
+    fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
+        make_folder(&self.tenant_folder(&scope.tenant), self.durable, false)?;
+        make_folder(place.folder(), self.durable, false)?;
+        let identity = place.folder().join(IDENTITY);
+        if !exists(&identity)? {
+            self.write_new(place.folder(), &identity, &content_of(scope)?)?;
+        }
+        // Opening and closing a file that SQLite has open would drop its locks. Nobody has opened this one yet.
+        if !place.is_made()? {
+            self.write_new(place.folder(), place.database(), &first_page())?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file atomically: a draft is renamed to its path.
+    fn write_new(&self, folder: &Path, path: &Path, content: &[u8]) -> Result<()> {
+        let number = self.names.fetch_add(1, Ordering::Relaxed);
+        let draft = folder.join(format!(".draft-{}-{number}", std::process::id()));
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        private(&mut options);
+        let written = options
+            .open(&draft)
+            .and_then(|mut out| {
+                out.write_all(content).and_then(|()| if self.durable { out.sync_all() } else { Ok(()) })
+            })
+            .and_then(|()| fs::rename(&draft, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        written.map_err(file)?;
+        if self.durable {
+            sync_folder(folder);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Root::Temporary(root, _) = &self.root
+            && fs::symlink_metadata(root).is_ok_and(|found| found.is_dir())
+            && let Err(error) = fs::remove_dir_all(root)
+        {
+            tracing::warn!(%error, "the temporary folder of SQL databases could not be removed");
+        }
+    }
+}
+
+/// See [`Files::opening`].
+pub(crate) struct Opening<'a> {
+    files: &'a Files,
+    _inside: RwLockReadGuard<'a, ()>,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut held = self.files.held();
+        held.sharing -= 1;
+        if held.sharing == 0 {
+            unlock(&held);
+        }
+    }
+}
+
+/// See [`Files::changing`].
+pub(crate) struct Changing<'a> {
+    files: &'a Files,
+    _inside: RwLockWriteGuard<'a, ()>,
+}
+
+impl Changing<'_> {
+    /// Creates what is missing for the scope's database.
+    pub(crate) fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
+        self.files.make(scope, place)
+    }
+
+    /// Renames the scope's folder to trash, if its database is still this file; `None` otherwise. The trash is still to be
+    /// removed: see [`discard`](super::discard).
+    pub(crate) fn take(&self, place: &Place, database: Option<FileId>) -> Result<Option<PathBuf>> {
+        place.is_made()?;
+        if fs::symlink_metadata(place.folder()).is_err() || place.file() != database {
+            return Ok(None);
+        }
+        let number = self.files.names.fetch_add(1, Ordering::Relaxed);
+        let (Some(parent), Some(name)) = (place.folder().parent(), place.folder().file_name()) else {
+            return Err(Error::internal("a scope's folder has no name"));
+        };
+        let mut trash = std::ffi::OsString::from(format!("{TRASH}{}-{number}-", std::process::id()));
+        trash.push(name);
+        let trash = parent.join(trash);
+        fs::rename(place.folder(), &trash).map_err(file)?;
+        if self.files.durable {
+            sync_folder(parent);
+        }
+        Ok(Some(trash))
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        unlock(&self.files.held());
+    }
+}
+
+fn unlock(held: &Held) {
+    if let Some(lock) = &held.file
+        && let Err(error) = lock.unlock()
+    {
+        tracing::warn!(%error, "the lock of the SQL folder could not be given back");
+    }
+}
+
+fn wait_for(
+    held: &mut Held,
+    deadline: Instant,
+    lock: fn(&File) -> Result<(), fs::TryLockError>,
+) -> Result<()> {
+    let Some(held) = &held.file else { return Ok(()) };
+    loop {
+        match lock(held) {
+            Ok(()) => return Ok(()),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    ErrorKind::Timeout,
+                    "another process makes or removes databases for longer than the deadline; nothing was done, try again",
+                ));
+            }
+            // A file system without locks: only one process may use it.
+            Err(fs::TryLockError::Error(error)) if error.kind() == IoErrorKind::Unsupported => return Ok(()),
+            Err(fs::TryLockError::Error(error)) => return Err(file(error)),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What filters see of the rows, a column per field, loaded when a filter first uses the field.
+//!
+//! A column holds each distinct value once and, per row, which of them the row has. A comparison is decided once
+//! per distinct value by [`Scalar::compare`], as [`Filter`] itself does, and then looked up per row.
+
+mod column;
+mod test;
+
+use memory_core::filter::FilterView;
+use memory_core::{Field, Filter, Scalar};
+
+use super::selection::Selection;
+use column::Column;
+use test::Test;
+
+/// Most fields that are kept as columns; the one not used for longest leaves for another.
+pub(super) const MAX_COLUMNS: usize = 32;
+
+/// The loaded columns of a matrix, in order of use.
+#[derive(Default)]
+pub(super) struct Columns {
+    loaded: Vec<(Field, Column)>,
+}
+
+impl Columns {
+    /// Columns of these fields, in which no row has a value yet.
+    pub(super) fn of(fields: &[&Field]) -> Self {
+        Self { loaded: fields.iter().map(|field| ((*field).clone(), Column::default())).collect() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.loaded.is_empty()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.loaded.iter().map(|(_, column)| column.heap_bytes()).sum()
+    }
+
+    /// Takes over freshly loaded columns.
+    pub(super) fn adopt(&mut self, fresh: Self) {
+        self.loaded.retain(|(field, _)| fresh.column(field).is_none());
+        self.loaded.extend(fresh.loaded);
+        let surplus = self.loaded.len().saturating_sub(MAX_COLUMNS);
+        self.loaded.drain(..surplus);
+    }
+
+    /// Sets what the row at `slot`, of `slots`, has in each column.
+    pub(super) fn describe(&mut self, slot: usize, slots: usize, view: &FilterView<'_>) {
+        for (field, column) in &mut self.loaded {
+            let time;
+            let value = match field {
+                Field::Metadata(name) => view.metadata.get(name),
+                Field::Source => {
+                    time = view.source.map(|source| Scalar::from(source.as_str()));
+                    time.as_ref()
+                }
+                Field::CreatedAt => {
+                    time = Some(Scalar::Int(view.created_at.as_millis()));
+                    time.as_ref()
+                }
+                Field::UpdatedAt => {
+                    time = Some(Scalar::Int(view.updated_at.as_millis()));
+                    time.as_ref()
+                }
+                Field::ExpiresAt => {
+                    time = view.expires_at.map(|at| Scalar::Int(at.as_millis()));
+                    time.as_ref()
+                }
+            };
+            if let Some(value) = value {
+                column.set(slot, slots, value);
+            }
+        }
+    }
+
+    /// Keeps the rows that `kept` says, in order.
+    pub(super) fn compact(&mut self, kept: &dyn Fn(usize) -> bool) {
+        for (_, column) in &mut self.loaded {
+            column.compact(kept);
+        }
+    }
+
+    /// Fields of the filter without a column, each once; `None` where it names too many fields.
+    /// Those it has are in use from now on: loading the others does not push them out.
+    pub(super) fn unloaded<'f>(&mut self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
+        let mut named: Vec<&Field> = Vec::new();
+        let mut stack = vec![filter];
+        while let Some(filter) = stack.pop() {
+            match filter {
+                Filter::And(filters) | Filter::Or(filters) => stack.extend(filters),
+                Filter::Not(filter) => stack.push(filter),
+                leaf => {
+                    let field = field_of(leaf)?;
+                    if !named.contains(&field) {
+                        named.push(field);
+                    }
+                    if named.len() > MAX_COLUMNS {
+                        return None;
+                    }
+                }
+            }
+        }
+        self.loaded.sort_by_key(|(field, _)| named.contains(&field));
+        named.retain(|field| self.column(field).is_none());
+        Some(named)
+    }
+
+    /// The rows among `slots` that the filter holds for.
+    pub(super) fn select(&self, filter: &Filter, slots: usize) -> Option<Selection> {
+        self.words(filter, slots).map(Selection::from_words)
+    }
+
+    fn words(&self, filter: &Filter, slots: usize) -> Option<Vec<u64>> {
+        match filter {
+            Filter::And(filters) => {
+                let mut all = vec![u64::MAX; slots.div_ceil(64)];
+                for filter in filters {
+                    combine(&mut all, &self.words(filter, slots)?, |a, b| a & b);
+                }
+                Some(all)
+            }
+            Filter::Or(filters) => {
+                let mut any = vec![0; slots.div_ceil(64)];
+                for filter in filters {
+                    combine(&mut any, &self.words(filter, slots)?, |a, b| a | b);
+                }
+                Some(any)
+            }
+            Filter::Not(filter) => {
+                let mut words = self.words(filter, slots)?;
+                words.iter_mut().for_each(|word| *word = !*word);
+                Some(words)
+            }
+            leaf => {
+                let field = field_of(leaf)?;
+                let column = self.column(field)?;
+                Some(column.words(slots, &Test::of(leaf, field)?))
+            }
+        }
+    }
+
+    fn column(&self, field: &Field) -> Option<&Column> {
+        self.loaded.iter().find(|(loaded, _)| loaded == field).map(|(_, column)| column)
+    }
+}
+
+fn combine(into: &mut [u64], from: &[u64], by: impl Fn(u64, u64) -> u64) {
+    for (into, from) in into.iter_mut().zip(from) {
+        *into = by(*into, *from);
+    }
+}
+
+/// The field of a comparison.
+fn field_of(leaf: &Filter) -> Option<&Field> {
+    match leaf {
+        Filter::Eq(field, _)
+        | Filter::Ne(field, _)
+        | Filter::Lt(field, _)
+        | Filter::Lte(field, _)
+        | Filter::Gt(field, _)
+        | Filter::Gte(field, _)
+        | Filter::In(field, _)
+        | Filter::Exists(field) => Some(field),
+        _ => None,
+    }
+}

@@ -1,0 +1,85 @@
+//! The candidates of a search while it goes on.
+
+/// A row that may be among the nearest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Near {
+    /// Which row.
+    pub(crate) id: i64,
+    /// About its cosine to the query.
+    pub(crate) estimate: f32,
+    /// The cosine is within this of `estimate`.
+    pub(crate) bound: f32,
+}
+
+/// Rows that may be among the k best, and what the k-th best is known to reach.
+#[derive(Debug)]
+pub(super) struct Nearest {
+    k: usize,
+    /// Most candidates that are kept.
+    cap: usize,
+    candidates: Vec<Near>,
+    /// Candidates left when they were last thinned out.
+    thinned: usize,
+    /// Lower ends of the estimates that may be the k-th best.
+    lowers: Vec<f32>,
+    floor: f32,
+}
+
+impl Nearest {
+    pub(super) fn new(k: usize, cap: usize) -> Self {
+        Self { k, cap, candidates: Vec::new(), thinned: 0, lowers: Vec::new(), floor: f32::NEG_INFINITY }
+    }
+
+    /// What k rows are known to reach.
+    pub(super) fn floor(&self) -> f32 {
+        self.floor
+    }
+
+    pub(super) fn offer(&mut self, near: Near) {
+        if near.estimate + near.bound < self.floor {
+            return;
+        }
+        self.candidates.push(near);
+        let lower = near.estimate - near.bound;
+        if lower > self.floor {
+            self.lowers.push(lower);
+            if self.lowers.len() >= self.k.saturating_mul(2) {
+                self.settle();
+            }
+        }
+        if self.candidates.len() > 2 * self.thinned + 1_024 {
+            self.settle();
+            self.thin();
+        }
+    }
+
+    /// Raises the floor to the k-th best lower end.
+    pub(super) fn settle(&mut self) {
+        let Some(last) = self.k.checked_sub(1).filter(|last| *last < self.lowers.len()) else { return };
+        let (_, floor, _) = self.lowers.select_nth_unstable_by(last, |a, b| b.total_cmp(a));
+        self.floor = *floor;
+        self.lowers.truncate(self.k);
+    }
+
+    fn thin(&mut self) {
+        let floor = self.floor;
+        self.candidates.retain(|near| near.estimate + near.bound >= floor);
+        if self.candidates.len() > self.cap {
+            self.candidates.select_nth_unstable_by(self.cap, best_first);
+            self.candidates.truncate(self.cap);
+        }
+        self.thinned = self.candidates.len();
+    }
+
+    /// The candidates, best first.
+    pub(super) fn finish(mut self) -> Vec<Near> {
+        self.settle();
+        self.thin();
+        self.candidates.sort_unstable_by(best_first);
+        self.candidates
+    }
+}
+
+fn best_first(a: &Near, b: &Near) -> std::cmp::Ordering {
+    b.estimate.total_cmp(&a.estimate).then(a.id.cmp(&b.id))
+}

@@ -1,0 +1,15 @@
+//! Every configuration passes the conformance suite. A test's name begins with its configuration: `file::kv.get.as-stored`.
+#![allow(clippy::unwrap_used, reason = "tests stop at what they did not expect")]
+
+mod harness;
+
+use memory_sqlite::Durability;
+
+memory_conformance::conformance_tests! {
+    "file" => harness::Files::new(Durability::Full);
+    "memory" => harness::Memory;
+    // What vectors would serve is refused.
+    "plain" => harness::Files::new(Durability::Normal).without_embedder();
+    // Every search reads its scope.
+    "scan" => harness::Files::new(Durability::Normal).without_indexes();
+}

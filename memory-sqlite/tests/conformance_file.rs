@@ -1,7 +1,0 @@
-//! A database in a file passes the suite.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-#[path = "conformance/harness.rs"]
-mod harness;
-
-memory_conformance::conformance_tests!(harness::Files::new(memory_sqlite::Durability::Full));

@@ -1,0 +1,5 @@
+//! Erasure and eviction.
+
+mod erase;
+#[cfg(unix)]
+mod evict;

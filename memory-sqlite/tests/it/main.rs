@@ -1,0 +1,26 @@
+//! What the conformance suite does not see: several processes, crashes, full disks, hostile files, and what is held in
+//! memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "tests stop at what they did not expect"
+)]
+
+#[path = "../conformance/harness.rs"]
+mod harness;
+
+mod conformance_mutants;
+mod file;
+mod histories;
+mod kill;
+mod kv;
+mod lifecycle;
+mod processes;
+mod search;
+mod soak_dedup;
+mod space;
+mod sql;
+mod support;

@@ -1,0 +1,14 @@
+//! The SQL facet, as far as the conformance suite does not see it from outside.
+
+mod cancel;
+mod dump;
+#[cfg(unix)]
+mod files;
+#[cfg(target_os = "linux")]
+mod full_disk;
+#[cfg(unix)]
+mod processes;
+#[cfg(unix)]
+mod quotas;
+mod statements;
+mod transactions;

@@ -1,0 +1,250 @@
+//! Room: quotas, full disks, and what is shared. Arguments that are embedded, and the entries as a table.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::support::child::{self, Child};
+use crate::support::embedders::Directions;
+use crate::support::files::folder;
+use crate::support::sql::{Sql, transaction_of};
+use crate::support::{TestClock, agent, block_on, fast, json, key, quiet};
+use memory_core::sql::{SqlValue, StatementOptions};
+use memory_core::{Backend as _, ErrorKind, Provider as _, SetOptions};
+use memory_sqlite::{SharedDatabase, SqliteProvider};
+
+const QUOTA: u64 = 256 << 10;
+
+fn quota(bytes: u64) -> StatementOptions {
+    let mut options = StatementOptions::default();
+    options.quota_bytes = Some(bytes);
+    options
+}
+
+#[test]
+fn growth_beyond_the_quota_is_refused_and_deleting_makes_room() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE t (a)");
+    let add = |options| block_on(sql.exec_async("INSERT INTO t VALUES (zeroblob(20000))", &[], options));
+    let mut rows = 0;
+    let error = loop {
+        match add(quota(QUOTA)) {
+            Ok(_) => rows += 1,
+            Err(error) => break error,
+        }
+        assert!(rows < 100, "the quota never came");
+    };
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
+    assert_eq!(sql.int("SELECT count(*) FROM t"), rows);
+    assert!(sql.usage() <= QUOTA, "{}", sql.usage());
+    // In one huge statement, too.
+    let all = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT zeroblob(20000) FROM n";
+    let error = block_on(sql.exec_async(all, &[], quota(QUOTA))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
+    assert_eq!(sql.int("SELECT count(*) FROM t"), rows);
+    // At the quota, and far above a lowered one.
+    for options in [quota(QUOTA), quota(65_536)] {
+        block_on(sql.exec_async("DELETE FROM t WHERE rowid IN (SELECT rowid FROM t LIMIT 4)", &[], options))
+            .unwrap();
+    }
+    assert_eq!(sql.int("SELECT count(*) FROM t"), rows - 8);
+    assert_eq!(add(quota(65_536)).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    add(quota(QUOTA)).unwrap();
+    let before = sql.usage();
+    block_on(sql.exec_async("DROP TABLE t", &[], quota(65_536))).unwrap();
+    assert!(sql.usage() < before);
+}
+
+#[test]
+fn in_a_transaction_the_quota_undoes_its_statement_or_tells_that_the_transaction_is_lost() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE t (a)");
+    let tx = sql.begin();
+    sql.exec_in(&tx, "INSERT INTO t VALUES (1)");
+    let all = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT zeroblob(20000) FROM n";
+    let error = block_on(sql.exec_async(all, &[], quota(QUOTA).in_tx(tx.clone()))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
+    match transaction_of(&error) {
+        Some("open") => {
+            assert_eq!(sql.int_in(&tx, "SELECT count(*) FROM t"), 1);
+            sql.commit(&tx).unwrap();
+            assert_eq!(sql.int("SELECT count(*) FROM t"), 1);
+        }
+        Some("lost") => {
+            assert_eq!(sql.commit(&tx).unwrap_err().kind(), ErrorKind::TransactionLost);
+            assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// In the child: files may not grow beyond a size, as on a full disk.
+fn under_a_file_size_limit() {
+    let sql = Sql::open(Path::new(&child::given("DATABASE")), quiet());
+    sql.exec("CREATE TABLE t (a)");
+    sql.exec("INSERT INTO t VALUES ('kept')");
+    let huge = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500) SELECT hex(zeroblob(10000)) FROM n";
+    let error = sql.try_exec(huge).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::QuotaExceeded),
+        "{error:?}"
+    );
+    assert_eq!(sql.texts("SELECT a FROM t"), ["kept"]);
+    let tx = sql.begin();
+    sql.exec_in(&tx, "INSERT INTO t VALUES ('in')");
+    let error = sql.try_exec_in(&tx, huge).unwrap_err();
+    let told = transaction_of(&error).expect("the state of the transaction is told").to_owned();
+    match sql.commit(&tx) {
+        Ok(_) => assert_eq!(told, "open"),
+        Err(error) => assert_eq!((told.as_str(), error.kind()), ("lost", ErrorKind::TransactionLost)),
+    }
+    let rows = sql.int("SELECT count(*) FROM t");
+    assert_eq!(rows, if told == "open" { 2 } else { 1 });
+    sql.exec("INSERT INTO t VALUES ('after')");
+    assert_eq!(sql.int("SELECT count(*) FROM t"), rows + 1);
+    child::say(&format!("{:?}, transaction {told}", error.kind()));
+    sql.close();
+}
+
+#[test]
+fn a_disk_that_is_full_in_the_midst_of_a_statement_leaves_nothing_of_it() {
+    if child::role().is_some() {
+        return under_a_file_size_limit();
+    }
+    let test =
+        concat!(module_path!(), "::a_disk_that_is_full_in_the_midst_of_a_statement_leaves_nothing_of_it");
+    let folder = folder();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\""]);
+    let mut command = child::wrapped(shell, test, "full");
+    command.env("DATABASE", folder.path().join("memory.db"));
+    println!("{}", Child::start(&mut command).finish().join("; "));
+}
+
+#[test]
+fn shared_data_is_read_from_every_scope_and_written_from_none() {
+    let folder = folder();
+    let shared = folder.path().join("facts.db");
+    crate::support::files::raw_or_new(&shared)
+        .execute_batch("CREATE TABLE rivers (name); INSERT INTO rivers VALUES ('Rhine'), ('Elbe')")
+        .unwrap();
+    let mut config = fast();
+    config.sql.shared = vec![SharedDatabase::new("geo", &shared)];
+    let before = std::fs::read(&shared).unwrap();
+    let sql = Sql::open(&folder.path().join("memory.db"), config);
+    assert!(sql.checked.capabilities().shared_schemas);
+    assert_eq!(sql.texts("SELECT name FROM geo.rivers ORDER BY name"), ["Elbe", "Rhine"]);
+    assert_eq!(sql.int("SELECT count(*) FROM rivers"), 2);
+    for write in [
+        "INSERT INTO geo.rivers VALUES ('x')",
+        "DELETE FROM rivers",
+        "DROP TABLE geo.rivers",
+        "CREATE TABLE geo.x (a)",
+    ] {
+        assert!(sql.try_exec(write).is_err(), "{write}");
+    }
+    sql.exec("CREATE TABLE rivers (name)");
+    assert_eq!(sql.int("SELECT count(*) FROM rivers"), 0);
+    assert_eq!(sql.tables(), ["rivers"]);
+    assert_eq!(sql.at(agent("bob")).int("SELECT count(*) FROM rivers"), 2);
+    assert_eq!(std::fs::read(&shared).unwrap(), before);
+}
+
+#[test]
+fn texts_are_embedded_by_one_call_before_anything_runs() {
+    let folder = folder();
+    let embedder = Arc::new(Directions::new(8));
+    let provider = SqliteProvider::open(folder.path().join("memory.db"), fast(), TestClock::new()).unwrap();
+    let sql = Sql::over(provider.with_embedder(embedder.clone()));
+    assert!(sql.checked.capabilities().sql_vectors);
+    sql.exec("CREATE TABLE t (text, v BLOB)");
+    let embed = |text: &str| SqlValue::Embed(text.to_owned());
+    let text = |text: &str| SqlValue::Text(text.to_owned());
+    sql.run_with("INSERT INTO t VALUES (?, ?), (?, ?)", &[text("a"), embed("a"), text("b"), embed("b")]);
+    assert_eq!(embedder.calls(), [2]);
+    let order = "SELECT text FROM t ORDER BY vec_distance_cosine(v, ?)";
+    let rows = sql.try_query_with(order, &[embed("b")], StatementOptions::default()).unwrap();
+    assert_eq!(rows.rows, [[text("b")], [text("a")]]);
+    let stored = sql.rows("SELECT v FROM t WHERE text = 'a'").remove(0).remove(0);
+    let expected: Vec<u8> = embedder.vector("a").iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert_eq!(stored, SqlValue::Blob(expected));
+    // What is refused costs nothing, what cannot be embedded does not run.
+    embedder.calls();
+    assert!(block_on(sql.exec_async("PRAGMA x = ?", &[embed("a")], StatementOptions::default())).is_err());
+    assert!(embedder.calls().is_empty());
+    embedder.refuse("long");
+    let error = block_on(sql.exec_async(
+        "INSERT INTO t VALUES ('c', ?)",
+        &[embed("long")],
+        StatementOptions::default(),
+    ));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(sql.int("SELECT count(*) FROM t"), 2);
+}
+
+#[test]
+fn without_an_embedder_a_text_to_embed_is_refused() {
+    let sql = Sql::in_memory(fast());
+    let error = sql
+        .try_query_with("SELECT ?", &[SqlValue::Embed("a".into())], StatementOptions::default())
+        .unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::EmbedderNotConfigured | ErrorKind::VectorUnsupported),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn the_scopes_entries_are_a_table_to_read() {
+    for in_memory in [false, true] {
+        let folder = folder();
+        let sql = if in_memory {
+            Sql::in_memory(fast())
+        } else {
+            Sql::open(&folder.path().join("memory.db"), fast())
+        };
+        let set = |scope, name: &str, value: &str| {
+            block_on(sql.provider.set(&scope, &key(name), json(value), SetOptions::default())).unwrap();
+        };
+        set(agent("ada"), "colour", "\"blue\"");
+        set(agent("bob"), "secret", "1");
+        let query = "SELECT key || '=' || value FROM memory_entries ORDER BY key";
+        assert_eq!(sql.texts(query), ["colour=\"blue\""]);
+        sql.exec("CREATE TABLE t AS SELECT key FROM memory_entries");
+        set(agent("ada"), "shape", "\"round\"");
+        assert_eq!(sql.texts(query), ["colour=\"blue\"", "shape=\"round\""]);
+        assert_eq!(sql.int("SELECT count(*) FROM t JOIN memory_entries USING (key)"), 1);
+        assert!(sql.try_exec("DELETE FROM memory_entries").is_err());
+        assert_eq!(sql.tables(), ["t"]);
+    }
+}
+
+#[test]
+fn parallel_increments_lose_nothing() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE counter (n)");
+    sql.exec("INSERT INTO counter VALUES (0)");
+    std::thread::scope(|threads| {
+        for worker in 0..8 {
+            let sql = sql.clone();
+            threads.spawn(move || {
+                for _ in 0..50 {
+                    if worker % 2 == 0 {
+                        sql.exec("UPDATE counter SET n = n + 1");
+                    } else {
+                        let tx = sql.begin();
+                        let n = sql.int_in(&tx, "SELECT n FROM counter");
+                        sql.exec_in(&tx, &format!("UPDATE counter SET n = {}", n + 1));
+                        sql.commit(&tx).unwrap();
+                    }
+                    let seen = sql.int("SELECT n FROM counter");
+                    assert!((1..=400).contains(&seen));
+                }
+            });
+        }
+    });
+    assert_eq!(sql.int("SELECT n FROM counter"), 400);
+}

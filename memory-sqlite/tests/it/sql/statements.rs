@@ -1,0 +1,134 @@
+//! Statements of an agent's on its scope's database.
+
+use crate::support::files::folder;
+use crate::support::sql::Sql;
+use crate::support::{agent, fast};
+use memory_core::ErrorKind;
+use memory_core::sql::SqlValue;
+
+#[test]
+fn what_was_written_is_read_back() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)");
+    let wrote =
+        sql.run_with("INSERT INTO notes (text) VALUES (?), ($2)", &["a".into_value(), "b".into_value()]);
+    assert_eq!(wrote.rows_affected, 2);
+    assert_eq!(sql.texts("SELECT text FROM notes ORDER BY id"), ["a", "b"]);
+}
+
+#[test]
+fn returning_answers_rows() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE t (a)");
+    let outcome = sql.exec("INSERT INTO t VALUES (1), (2) RETURNING a * 10 AS ten");
+    let rows = outcome.returning.unwrap();
+    assert_eq!(rows.columns, ["ten"]);
+    assert_eq!(rows.rows, [[SqlValue::Int(10)], [SqlValue::Int(20)]]);
+}
+
+#[test]
+fn a_scope_without_a_database_reads_as_empty_and_gets_none_by_it() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    assert_eq!(sql.texts("SELECT 'x'"), ["x"]);
+    assert_eq!(sql.tables(), Vec::<String>::new());
+    assert_eq!(sql.usage(), 0);
+    assert!(sql.try_exec("PRAGMA user_version = 3").is_err());
+    assert!(sql.try_exec("INSERT INTO missing VALUES (1)").is_err());
+    assert_eq!(sql.usage(), 0);
+    assert!(sql.scopes().is_empty());
+    assert!(!sql.drop_scope());
+}
+
+#[test]
+fn a_write_in_a_query_is_refused() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE t (a)");
+    let error = sql.try_query("INSERT INTO t VALUES (1)").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error:?}");
+    assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
+}
+
+#[test]
+fn scopes_do_not_see_each_other() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE t (a)");
+    let other = sql.at(agent("bob"));
+    assert!(other.try_query("SELECT * FROM t").is_err());
+    other.exec("CREATE TABLE t (b)");
+    other.exec("INSERT INTO t VALUES (1)");
+    assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
+}
+
+#[test]
+fn a_database_in_memory_serves_sql_too_and_leaves_nothing_behind() {
+    let sql = Sql::in_memory(fast());
+    sql.exec("CREATE TABLE t (a)");
+    sql.exec("INSERT INTO t VALUES (7)");
+    assert_eq!(sql.int("SELECT a FROM t"), 7);
+}
+
+#[test]
+fn a_full_text_table_of_the_scope_may_be_called_as_a_function_and_nothing_else_may() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE VIRTUAL TABLE Notes USING fts5(text)");
+    sql.exec("CREATE VIRTUAL TABLE other USING fts5(text)");
+    sql.exec("CREATE TABLE plain (text)");
+    sql.exec("INSERT INTO notes VALUES ('a brown fox'), ('a dog')");
+    sql.exec("INSERT INTO other VALUES ('fox')");
+    assert_eq!(sql.texts("SELECT text FROM notes('fox')"), ["a brown fox"]);
+    assert_eq!(sql.texts("SELECT n.text FROM notes('fox') AS n, main.other('fox')"), ["a brown fox"]);
+    sql.exec("CREATE VIEW foxes AS SELECT text FROM \"notes\"('fox') ORDER BY rank");
+    sql.exec("INSERT INTO plain SELECT text FROM notes('dog')");
+    assert_eq!(
+        sql.texts("SELECT text FROM foxes UNION ALL SELECT text FROM plain"),
+        ["a brown fox", "a dog"]
+    );
+    for refused in [
+        "SELECT * FROM plain('x')",
+        "SELECT * FROM missing('x')",
+        "SELECT * FROM foxes('x')",
+        "SELECT * FROM notes('fox'), generate_series(1, 2)",
+        "SELECT notes('fox')",
+        "SELECT * FROM notes_content('x')",
+        "SELECT * FROM sqlite_dbpage('main')",
+    ] {
+        let error = sql.try_query(refused).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StatementRefused, "{refused}: {error:?}");
+    }
+    // What a name may be called is true of this scope and at this time.
+    assert!(sql.at(agent("bob")).try_query("SELECT text FROM notes('fox')").is_err());
+    sql.exec("DROP VIEW foxes");
+    sql.exec("DROP TABLE notes");
+    assert!(sql.try_query("SELECT text FROM notes('fox')").is_err());
+}
+
+#[test]
+fn short_queries_that_are_new_answer_as_any_other() {
+    let folder = folder();
+    let sql = Sql::open(&folder.path().join("memory.db"), fast());
+    sql.exec("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)");
+    for n in 0..100 {
+        sql.exec(&format!("INSERT INTO t VALUES ({n}, 'text {n}')"));
+        assert_eq!(sql.texts(&format!("SELECT b FROM t WHERE a = {n}")), [format!("text {n}")]);
+        assert!(sql.texts(&format!("SELECT b FROM t WHERE a = {n} + 1")).is_empty());
+        assert!(sql.try_query(&format!("SELECT c FROM t WHERE a = {n}")).is_err());
+    }
+    sql.exec("DROP TABLE t");
+    assert!(sql.try_query("SELECT b FROM t WHERE a = 1000").is_err());
+}
+
+trait IntoValue {
+    fn into_value(self) -> SqlValue;
+}
+
+impl IntoValue for &str {
+    fn into_value(self) -> SqlValue {
+        SqlValue::Text(self.to_owned())
+    }
+}

@@ -1,0 +1,42 @@
+//! `postgres://…` and `postgresql://…`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Provider, Result};
+use memory_postgres::PostgresProvider;
+pub use memory_postgres::{Exposure, PostgresConfig, Prepared, operator};
+
+use crate::factory::{Factory, OpenContext};
+use crate::url::BackendUrl;
+
+/// Opens databases of `memory-postgres`; parameters are those of libpq and the fields of [`PostgresConfig`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PostgresFactory;
+
+#[async_trait]
+impl Factory for PostgresFactory {
+    async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
+        let config = config(url, context)?;
+        // Time is the server's, unless the registry was given a clock.
+        let provider = match context.given_clock() {
+            None => PostgresProvider::open(config).await?,
+            Some(clock) => PostgresProvider::open_with_clock(config, clock).await?,
+        };
+        Ok(match &context.embedder {
+            Some(embedder) => Arc::new(provider.with_embedder(Arc::clone(embedder))),
+            None => Arc::new(provider),
+        })
+    }
+}
+
+/// What the URL says.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL or parameter.
+pub fn config(url: &BackendUrl, context: &OpenContext) -> Result<PostgresConfig> {
+    PostgresConfig::from_url_in(
+        &format!("{}:{}", url.scheme(), url.expose_rest()),
+        context.base_dir.as_deref(),
+    )
+}

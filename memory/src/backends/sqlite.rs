@@ -1,0 +1,261 @@
+//! `sqlite:PATH` and `sqlite::memory:`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::{Error, ErrorKind, Provider, Result, Retry};
+use memory_sqlite::SqliteProvider;
+pub use memory_sqlite::{RepairOptions, Repaired, SchemaObject, SqliteConfig};
+use serde_json::{Map, Value};
+
+use crate::factory::{Factory, OpenContext};
+use crate::url::BackendUrl;
+
+/// What the path of a database in memory is.
+const IN_MEMORY: &str = ":memory:";
+
+/// Opens databases of `memory-sqlite`. Blocks for some milliseconds; every field of [`SqliteConfig`] is a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SqliteFactory;
+
+#[async_trait]
+impl Factory for SqliteFactory {
+    async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
+        let config = config(url, context.base_dir.as_deref())?;
+        let clock = Arc::clone(&context.clock);
+        let provider = match file(url, context.base_dir.as_deref())? {
+            None => SqliteProvider::open_in_memory(config, clock)?,
+            Some(path) => SqliteProvider::open(path, config, clock)?,
+        };
+        Ok(match &context.embedder {
+            Some(embedder) => Arc::new(provider.with_embedder(Arc::clone(embedder))),
+            None => Arc::new(provider),
+        })
+    }
+}
+
+/// Makes the triggers and indexes of a database anew that another program changed, so that it opens again. Blocks for as long
+/// as reading the file twice takes.
+///
+/// # Errors
+/// `capability_unsupported` for a store that is no SQLite file, saying what repairs it if anything does; `invalid_argument`
+/// for a malformed URL or parameter; as [`memory_sqlite::repair`].
+pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -> Result<Repaired> {
+    let unsupported = |message| Error::new(ErrorKind::Unsupported, message).with_retry(Retry::Never);
+    match url.scheme() {
+        "sqlite" => {}
+        "postgres" | "postgresql" => {
+            return Err(unsupported(
+                "the store is a PostgreSQL database; `memory postgres provision --apply` makes its triggers anew",
+            ));
+        }
+        _ => return Err(unsupported("the store has no triggers of ours; only a SQLite file is repaired")),
+    }
+    let config = config(url, context.base_dir.as_deref())?;
+    let Some(path) = file(url, context.base_dir.as_deref())? else {
+        return Err(unsupported(
+            "a database in memory has nobody who could change its triggers; name a file",
+        ));
+    };
+    memory_sqlite::repair(path, &config, options)
+}
+
+/// The folder beside a database in which its scopes are saved when writes are refused for drift.
+pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<PathBuf> {
+    if url.scheme() != "sqlite" {
+        return None;
+    }
+    let mut name = based(base, path(url).ok()??).into_os_string();
+    name.push(".drift");
+    Some(PathBuf::from(name))
+}
+
+/// The file that a URL names, relative to `base`; `None`: a database in memory.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL.
+pub fn file(url: &BackendUrl, base: Option<&Path>) -> Result<Option<PathBuf>> {
+    Ok(path(url)?.map(|path| based(base, path)))
+}
+
+/// The files and folders that are a store's own, there or not: the database with what its engine keeps beside it, its
+/// databases of scopes, and what this project keeps beside it. Nothing for a database in memory.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL or parameter.
+pub fn own_files(url: &BackendUrl, base: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let Some(file) = file(url, base)? else { return Ok(Vec::new()) };
+    let sql = config(url, base)?.sql;
+    let mut own = vec![file.clone()];
+    for ending in ["-wal", "-shm", "-journal", ".sql", ".drift", ".snapshots", ".forget"] {
+        let mut name = file.clone().into_os_string();
+        name.push(ending);
+        own.push(PathBuf::from(name));
+    }
+    own.extend(sql.root);
+    own.extend(sql.shared.into_iter().map(|shared| shared.path));
+    Ok(own)
+}
+
+fn based(base: Option<&Path>, path: PathBuf) -> PathBuf {
+    match base {
+        Some(base) => base.join(path),
+        None => path,
+    }
+}
+
+/// The file; `None`: in memory.
+fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
+    let path = url.decoded_path()?;
+    if path == IN_MEMORY {
+        return Ok(None);
+    }
+    // `//name/…` would name a host; three slashes are an absolute path, as in `file:` URLs.
+    let path = match path.strip_prefix("//") {
+        Some(rest) if rest.starts_with('/') && !rest.starts_with("//") => rest,
+        Some(_) => {
+            return Err(Error::invalid(
+                "a file has no host: write `sqlite:relative/path.db`, `sqlite:/absolute/path.db` or `sqlite:///absolute/path.db`",
+            ));
+        }
+        None => path.as_str(),
+    };
+    if path.is_empty() {
+        return Err(Error::invalid(
+            "the URL names no file: write `sqlite:PATH`, or `sqlite::memory:` for none",
+        ));
+    }
+    // SQLite and its tools read more into such names than a path.
+    if path.starts_with(':') || path.starts_with("file:") {
+        return Err(Error::invalid(
+            "the file's name begins with `:` or `file:`; write `sqlite:./NAME` for a file of that name",
+        ));
+    }
+    Ok(Some(PathBuf::from(path)))
+}
+
+/// What the URL says, with paths relative to `base`.
+///
+/// # Errors
+/// `invalid_argument` for a malformed URL or parameter, which is named.
+pub fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
+    let mut fields = Map::new();
+    for (name, text) in url.parameters()? {
+        // Each parameter is read by itself first, so that the refusal names it.
+        let mut alone = Map::new();
+        insert(&mut alone, &name, &text, base)?;
+        serde_json::from_value::<SqliteConfig>(Value::Object(alone)).map_err(|error| {
+            Error::invalid(format!("the parameter `{name}` of the sqlite URL is not accepted: {error}"))
+                .with_detail("parameter", name.as_str())
+        })?;
+        insert(&mut fields, &name, &text, base)?;
+    }
+    let config: SqliteConfig = serde_json::from_value(Value::Object(fields)).map_err(|error| {
+        Error::invalid("the parameters of the sqlite URL are not accepted").with_source(error)
+    })?;
+    config.check().map(|()| config)
+}
+
+/// Puts a parameter where its name says: `sql.NAME` into the part about databases of agents, and
+/// `sql.shared.NAME=FILE` into its list of shared files.
+fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<&Path>) -> Result<()> {
+    let file = || match based(base, PathBuf::from(text)).into_os_string().into_string() {
+        Ok(path) => Ok(Value::String(path)),
+        Err(_) => Err(Error::invalid(format!("the folder that `{name}` is relative to is not UTF-8"))),
+    };
+    let plain = || match text {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
+    };
+    let Some(inner) = name.strip_prefix("sql.") else {
+        fields.insert(name.to_owned(), plain());
+        return Ok(());
+    };
+    let Some(sql) = fields.entry("sql").or_insert_with(|| Value::Object(Map::new())).as_object_mut() else {
+        return Err(Error::invalid("`sql` is a group of parameters; write `sql.NAME=value`"));
+    };
+    match inner.strip_prefix("shared.") {
+        Some(schema) => {
+            let shared = sql.entry("shared").or_insert_with(|| Value::Array(Vec::new()));
+            if let Some(shared) = shared.as_array_mut() {
+                shared.push(serde_json::json!({"name": schema, "path": file()?}));
+            }
+        }
+        None if inner == "root" => drop(sql.insert(inner.to_owned(), file()?)),
+        None => drop(sql.insert(inner.to_owned(), plain())),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory_sqlite::Durability;
+
+    fn url(text: &str) -> BackendUrl {
+        BackendUrl::parse(text).unwrap()
+    }
+
+    #[test]
+    fn paths_are_files_relative_absolute_or_none() {
+        for (text, expected) in [
+            ("sqlite::memory:", None),
+            ("sqlite:a.db", Some("a.db")),
+            ("sqlite:dir/a%20b.db?durability=full", Some("dir/a b.db")),
+            ("sqlite:/var/a.db", Some("/var/a.db")),
+            ("sqlite:///var/a.db", Some("/var/a.db")),
+            ("sqlite:./:odd:", Some("./:odd:")),
+        ] {
+            assert_eq!(path(&url(text)).unwrap(), expected.map(PathBuf::from), "{text}");
+        }
+        for bad in [
+            "sqlite:",
+            "sqlite:?durability=full",
+            "sqlite://a.db",
+            "sqlite:////a.db",
+            "sqlite::mem:",
+            "sqlite:file:a",
+        ] {
+            assert!(path(&url(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_the_fields_of_the_configuration() {
+        let config = config(&url("sqlite:a.db?durability=normal&busy_timeout_ms=250"), None).unwrap();
+        assert_eq!(config.durability, Durability::Normal);
+        assert_eq!(config.busy_timeout_ms, 250);
+        assert_eq!(super::config(&url("sqlite:a.db"), None).unwrap(), SqliteConfig::default());
+    }
+
+    #[test]
+    fn parameters_of_sql_reach_its_own_options() {
+        let text =
+            "sqlite:a.db?sql.tx_idle_ms=250&sql.root=trees&sql.shared.facts=facts.db&sql.quota_bytes=70000";
+        let config = super::config(&url(text), Some(Path::new("base"))).unwrap();
+        assert_eq!((config.sql.tx_idle_ms, config.sql.quota_bytes), (250, Some(70_000)));
+        assert_eq!(config.sql.root, Some(PathBuf::from("base/trees")));
+        let shared = &config.sql.shared[0];
+        assert_eq!((shared.name.as_str(), shared.path.as_path()), ("facts", Path::new("base/facts.db")));
+        for bad in
+            ["sqlite:a.db?sql.nonsense=1", "sqlite:a.db?sql=1&sql.root=x", "sqlite:a.db?sql.shared.A=x"]
+        {
+            assert!(super::config(&url(bad), None).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_or_unfit_parameter_is_named_with_what_is_allowed() {
+        for (bad, name, allowed) in [
+            ("sqlite:a.db?durablity=full", "durablity", "`durability`"),
+            ("sqlite:a.db?durability=fast", "durability", "`normal`"),
+            ("sqlite:a.db?readers=many", "readers", "usize"),
+            ("sqlite:a.db?readers=0", "readers", "1 to 64"),
+        ] {
+            let error = config(&url(bad), None).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(allowed), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What one run has seen of the entries it works with.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memory_core::{Clock, DriftPolicy, DriftToken, Scope};
+use serde::Serialize;
+
+use super::backup::Backups;
+use super::key_locks::KeyLocks;
+use super::view::Views;
+use crate::system::SystemClock;
+
+/// Entries that a session tracks, by default.
+pub const DEFAULT_CAPACITY: usize = 10_000;
+
+/// What one run has seen of the entries it works with.
+#[derive(Debug)]
+pub struct DriftSession {
+    pub(super) policy: DriftPolicy,
+    views: Mutex<Views>,
+    pub(super) locks: KeyLocks,
+    pub(super) backups: Option<Arc<Backups>>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// What a session knows of a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SessionStatus {
+    /// What it refuses writes for.
+    pub policy: DriftPolicy,
+    /// The token of the scope that it last saw or acknowledged.
+    pub observed: Option<DriftToken>,
+    /// Entries of the scope that it tracks.
+    pub entries: usize,
+    /// Entries of all scopes that it no longer tracks, for lack of room: they are not guarded.
+    pub forgotten: u64,
+    /// Whether a write was refused and the change that caused it was not read since.
+    pub unresolved: bool,
+}
+
+impl DriftSession {
+    /// A session that has seen nothing.
+    #[must_use]
+    pub fn new(policy: DriftPolicy) -> Self {
+        Self {
+            policy,
+            views: Mutex::new(Views::new(DEFAULT_CAPACITY)),
+            locks: KeyLocks::default(),
+            backups: None,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// Saves the scope before a write to it is refused.
+    #[must_use]
+    pub fn with_backups(mut self, backups: Arc<Backups>) -> Self {
+        self.backups = Some(backups);
+        self
+    }
+
+    /// Sets how many entries it tracks, at least one.
+    #[must_use]
+    pub fn with_capacity(mut self, entries: usize) -> Self {
+        self.views = Mutex::new(Views::new(entries.max(1)));
+        self
+    }
+
+    /// Sets the clock that backups are named by.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What it refuses writes for.
+    #[must_use]
+    pub fn policy(&self) -> DriftPolicy {
+        self.policy
+    }
+
+    /// What it knows of a scope.
+    #[must_use]
+    pub fn status(&self, scope: &Scope) -> SessionStatus {
+        let views = self.views();
+        let digest = scope.digest();
+        SessionStatus {
+            policy: self.policy,
+            observed: views.token(&digest),
+            entries: views.entries(&digest),
+            forgotten: views.forgotten(),
+            unresolved: views.is_unresolved(&digest),
+        }
+    }
+
+    pub(super) fn views(&self) -> MutexGuard<'_, Views> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,92 @@
+//! The last snapshot of a scope, before it is evicted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, ErrorKind, Provider, Result, Scope, Timestamp};
+
+use super::policy::GcOptions;
+use crate::private;
+use crate::snapshot::{Control, FileOptions, Holding, SnapshotOptions, clean_last, last_name, to_file};
+
+/// What was written of a scope.
+pub(super) struct LastSnapshot {
+    /// Its absolute path.
+    pub(super) path: PathBuf,
+    /// What the scope held.
+    holding: Holding,
+}
+
+/// Removes what killed sweeps left unfinished.
+pub(super) fn clean(options: &GcOptions) {
+    if let Some(folder) = options.snapshot_to.as_ref().filter(|folder| folder.is_dir())
+        && let Err(error) = clean_last(folder)
+    {
+        tracing::warn!(folder = %folder.display(), %error, "unfinished last snapshots cannot be looked for");
+    }
+}
+
+/// Makes the folder for last snapshots: its absolute path.
+fn made(folder: &Path) -> Result<PathBuf> {
+    let made = private::folder(folder, true).and_then(|()| folder.canonicalize());
+    made.map_err(|error| {
+        let message = format!(
+            "the folder for last snapshots, {}, cannot be made: {error}; name another place",
+            folder.display()
+        );
+        Error::new(ErrorKind::Unavailable, message).with_source(error)
+    })
+}
+
+/// Writes a scope's last snapshot, all of it or none; `None`: none is wanted, or it is a run's, which no snapshot carries.
+/// `is_first`: of the sweep, so that the folder may have to be noted.
+///
+/// The name reveals no tenant and no id: they are in the file, which is as private as the store.
+pub(super) async fn snapshot(
+    provider: &dyn Provider,
+    scope: &Scope,
+    is_first: bool,
+    options: &GcOptions,
+    now: Timestamp,
+    control: &Control,
+) -> Result<Option<LastSnapshot>> {
+    let Some(folder) = options.snapshot_to.as_ref().filter(|_| scope.kind.is_durable()) else {
+        return Ok(None);
+    };
+    let path = made(folder)?.join(last_name(scope, now));
+    let of = SnapshotOptions::default().with_scope(Some(scope.clone())).with_taken_at(Some(now));
+    if let Some(ledger) = options.ledger.as_ref().filter(|_| is_first) {
+        ledger.note_folder(&path, &of)?;
+    }
+    let file = FileOptions { is_begun: true, is_whole: true, ..FileOptions::default() }
+        .with_ledger(options.ledger.clone());
+    let report = to_file(provider, &path, &of, &file, control).await?;
+    let holding = Holding { entries: report.entries > 0, database: report.databases > 0 };
+    Ok(Some(LastSnapshot { path, holding }))
+}
+
+/// Whether the store still holds what was written, though letting go of it failed: whole or not at all, facet by facet.
+pub(super) async fn is_still_there(
+    provider: &dyn Provider,
+    scope: &Scope,
+    last: &LastSnapshot,
+    error: &Error,
+) -> bool {
+    error.kind() != ErrorKind::OutcomeUnknown
+        && Holding::of(provider, scope).await.is_ok_and(|held| held == last.holding)
+}
+
+/// Removes a last snapshot that says nothing that the store does not, and its line after it.
+pub(super) fn discard(last: &LastSnapshot, options: &GcOptions) {
+    let removed = fs::remove_file(&last.path);
+    let noted = match &options.ledger {
+        Some(ledger) if removed.is_ok() => ledger.drop_lines(&last.path),
+        _ => Ok(()),
+    };
+    if let Err(error) = removed {
+        tracing::warn!(file = %last.path.display(), %error, "a last snapshot of a scope that stays is left");
+    }
+    if let Err(error) = noted {
+        tracing::warn!(%error, "the ledger still names a snapshot that is not there");
+    }
+}

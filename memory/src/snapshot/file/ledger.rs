@@ -1,0 +1,206 @@
+//! The ledger of a store's snapshot files: forgetting must be able to find every copy.
+
+use std::fs::{self, File};
+use std::io::{BufReader, ErrorKind as IoErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use memory_core::{Clock as _, Error, ErrorKind, Result, Retry, Scope, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::super::format::lines::{Read, read_line};
+use super::super::write::{SnapshotOptions, SnapshotReport};
+use super::place::unwritten;
+use super::shared::{append, replace};
+use crate::system::SystemClock;
+
+/// Most snapshots that a ledger lists: the latest ones.
+const MAX_TOLD: usize = 10_000;
+
+/// A snapshot that was written, or was about to be: one that was only begun has no digest and no bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LedgerEntry {
+    /// When it was taken.
+    pub created_at: Timestamp,
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// The digest by which it is known, that of its last line.
+    pub sha256: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Whose scopes alone are in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// Which scope alone is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+}
+
+impl LedgerEntry {
+    /// One that is about to be written.
+    pub(super) fn begun(path: &Path, options: &SnapshotOptions) -> Self {
+        Self {
+            created_at: options.taken_at.unwrap_or_else(|| SystemClock.now()),
+            path: path.to_owned(),
+            sha256: String::new(),
+            bytes: 0,
+            tenant: options.tenant.clone(),
+            scope: options.scope.clone(),
+        }
+    }
+
+    pub(super) fn new(path: &Path, report: &SnapshotReport, options: &SnapshotOptions) -> Self {
+        Self {
+            created_at: report.created_at,
+            path: path.to_owned(),
+            sha256: report.sha256.clone(),
+            bytes: report.bytes,
+            tenant: options.tenant.clone(),
+            scope: options.scope.clone(),
+        }
+    }
+}
+
+/// A private file with a line for each snapshot of a store.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    path: PathBuf,
+}
+
+impl Ledger {
+    /// The ledger in this file, which need not be there yet.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Notes a snapshot.
+    ///
+    /// # Errors
+    /// `unavailable` where the file cannot be written; `invalid_argument` for a path that is not UTF-8.
+    pub fn note(&self, entry: &LedgerEntry) -> Result<()> {
+        let mut line = serde_json::to_vec(entry)
+            .map_err(|error| Error::invalid("the path of the snapshot is not UTF-8").with_source(error))?;
+        // A line that a dying process left half is ended first.
+        line.insert(0, b'\n');
+        line.push(b'\n');
+        append(&self.path, &line)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Changes what is noted: `change` answers what becomes of each entry.
+    ///
+    /// # Errors
+    /// `unavailable` where the file cannot be replaced.
+    pub(crate) fn edit(&self, mut change: impl FnMut(LedgerEntry) -> Option<LedgerEntry>) -> Result<()> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        let unread = |error| self.unread(error);
+        replace(&self.path, |file, out| {
+            each_line(file, unread, |entry| {
+                let Some(entry) = change(entry) else { return Ok(()) };
+                serde_json::to_writer(&mut *out, &entry)
+                    .map_err(std::io::Error::from)
+                    .and_then(|()| out.write_all(b"\n"))
+                    .map_err(unwritten(&self.path))
+            })
+        })
+    }
+
+    /// Drops the lines of a file.
+    ///
+    /// # Errors
+    /// As [`edit`](Self::edit).
+    pub(crate) fn drop_lines(&self, path: &Path) -> Result<()> {
+        self.edit(|entry| (entry.path != path).then_some(entry))
+    }
+
+    /// Notes a snapshot that is about to be written, where nothing is noted in its folder yet.
+    ///
+    /// # Errors
+    /// As [`note`](Self::note) and [`entries`](Self::entries).
+    pub(crate) fn note_folder(&self, path: &Path, options: &SnapshotOptions) -> Result<()> {
+        let mut is_known = false;
+        self.each(|entry| is_known |= entry.path.parent() == path.parent())?;
+        if is_known { Ok(()) } else { self.note(&LedgerEntry::begun(path, options)) }
+    }
+
+    /// Drops what was noted of a file before it was written, and did not come to be.
+    ///
+    /// # Errors
+    /// As [`edit`](Self::edit).
+    pub(super) fn drop_begun(&self, path: &Path) -> Result<()> {
+        self.edit(|entry| (entry.path != path || !entry.sha256.is_empty()).then_some(entry))
+    }
+
+    /// Shows every line, oldest first, whether its snapshot is there or was only begun.
+    ///
+    /// # Errors
+    /// As [`entries`](Self::entries).
+    pub(crate) fn each(&self, mut show: impl FnMut(LedgerEntry)) -> Result<()> {
+        let unread = |error| self.unread(error);
+        let file = match fs::symlink_metadata(&self.path) {
+            Ok(found) if found.is_file() => File::open(&self.path).map_err(unread)?,
+            Ok(_) => {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!("the ledger of snapshots, {}, is no file; move it away", self.path.display()),
+                ));
+            }
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(unread(error)),
+        };
+        each_line(file, unread, |entry| {
+            show(entry);
+            Ok(())
+        })
+    }
+
+    /// The snapshots noted, oldest first, whether their files are still there or not: the last ten thousand.
+    ///
+    /// # Errors
+    /// `unavailable` where the file cannot be read. A line that is none is passed over.
+    pub fn entries(&self) -> Result<Vec<LedgerEntry>> {
+        let mut entries = std::collections::VecDeque::new();
+        self.each(|entry| {
+            if entry.sha256.is_empty() {
+                return;
+            }
+            if entries.len() == MAX_TOLD {
+                entries.pop_front();
+            }
+            entries.push_back(entry);
+        })?;
+        Ok(entries.into())
+    }
+
+    fn unread(&self, error: std::io::Error) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the ledger of snapshots, {}, cannot be read: {error}", self.path.display()),
+        )
+        .with_retry(Retry::Never)
+        .with_source(error)
+    }
+}
+
+/// Reads entries; a line that is none is passed over.
+fn each_line(
+    file: File,
+    unread: impl Fn(std::io::Error) -> Error,
+    mut show: impl FnMut(LedgerEntry) -> Result<()>,
+) -> Result<()> {
+    let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+    while let Read::Line = read_line(&mut reader, &mut line).map_err(&unread)? {
+        if let Ok(entry) = serde_json::from_slice::<LedgerEntry>(&line) {
+            show(entry)?;
+        }
+    }
+    Ok(())
+}

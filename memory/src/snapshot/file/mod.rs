@@ -1,0 +1,11 @@
+//! Files of snapshots: how they come to be, and the ledger that knows them.
+
+mod ledger;
+mod new_file;
+pub(super) mod place;
+mod shared;
+mod under_way;
+
+pub use ledger::{Ledger, LedgerEntry};
+pub use new_file::{FileOptions, NewFile, to_file};
+pub(crate) use under_way::{clean_last, is_under_way, last_name};

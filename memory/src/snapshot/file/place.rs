@@ -1,0 +1,187 @@
+//! The place of a private file that appears whole or not at all, and the draft that becomes it.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use memory_core::{Error, ErrorKind, IdGen as _, Result, Retry};
+
+use crate::private;
+use crate::system::RandomIds;
+
+/// A temporary file, removed on drop unless it was given its name.
+pub(in crate::snapshot) struct Draft {
+    pub(in crate::snapshot) path: PathBuf,
+    pub(in crate::snapshot) named: bool,
+}
+
+impl Draft {
+    /// Creates one, readable by its owner only.
+    pub(in crate::snapshot) fn create(place: &Place) -> Result<(Self, File)> {
+        let path = place.draft();
+        let file = private::create_new(&path).map_err(unwritten(&place.path))?;
+        let draft = Self { path, named: false };
+        // Held until this process ends: a draft whose lock is free was left by a dead process.
+        let taken = |_| unwritten(&place.path)(io::Error::from(io::ErrorKind::WouldBlock));
+        file.try_lock().map_err(taken)?;
+        Ok((draft, file))
+    }
+
+    /// Gives it its name.
+    pub(in crate::snapshot) fn name(&mut self, place: &Place) -> Result<()> {
+        fs::rename(&self.path, &place.path).map_err(unwritten(&place.path))?;
+        self.named = true;
+        sync_folder(&place.folder)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.named {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Where the file is to be.
+pub(in crate::snapshot) struct Place {
+    pub(super) path: PathBuf,
+    pub(in crate::snapshot) folder: PathBuf,
+    name: String,
+}
+
+impl Place {
+    pub(in crate::snapshot) fn of(path: &Path) -> Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+            Error::invalid(format!(
+                "{} is no name of a file in UTF-8, as backups/today.snapshot is",
+                path.display()
+            ))
+        })?;
+        Ok(Self { path: path.to_owned(), name: name.to_owned(), folder: folder_of(path).to_owned() })
+    }
+
+    pub(super) fn check(&self, overwrite: bool, own: &[PathBuf]) -> Result<()> {
+        let found = match fs::symlink_metadata(&self.path) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unwritten(&self.path)(error)),
+        };
+        let shown = self.path.display();
+        if found.as_ref().is_some_and(|found| !found.is_file()) {
+            return Err(Error::invalid(format!(
+                "{shown} is there and is no file, but a folder, a link or a device; name another place"
+            )));
+        }
+        if self.is_one_of(own, found.as_ref()) {
+            return Err(Error::invalid(format!(
+                "{shown} is one of the store's own files; name another place"
+            )));
+        }
+        if found.is_some() && !overwrite {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("{shown} is there already; name another file, or say that it is to be replaced (--overwrite)"),
+            )
+            .with_retry(Retry::Never));
+        }
+        Ok(())
+    }
+
+    /// Whether it is one of these files, by whatever name, or in one of these folders. Those need not be there.
+    fn is_one_of(&self, own: &[PathBuf], found: Option<&fs::Metadata>) -> bool {
+        let Ok(folder) = self.folder.canonicalize() else { return false };
+        own.iter().any(|own| {
+            let (Some(name), Ok(beside)) = (own.file_name(), folder_of(own).canonicalize()) else {
+                return false;
+            };
+            let own = beside.join(name);
+            let is_same = match (found, fs::symlink_metadata(&own)) {
+                (Some(found), Ok(own)) => same_file(found, &own),
+                _ => false,
+            };
+            is_same || folder.join(&self.name).starts_with(&own)
+        })
+    }
+
+    fn prefix(&self) -> String {
+        format!(".{}.", self.name)
+    }
+
+    pub(in crate::snapshot) fn draft(&self) -> PathBuf {
+        self.folder.join(format!("{}{:032x}.part", self.prefix(), RandomIds.fresh()))
+    }
+
+    /// Removes what dead processes left of snapshots of this name. Returns whether a living process is writing one.
+    pub(in crate::snapshot) fn clean(&self) -> Result<bool> {
+        let prefix = self.prefix();
+        clean_parts(&self.folder, |of| of.strip_prefix(&prefix) == Some(""))
+    }
+
+    pub(super) fn absolute(&self) -> Result<PathBuf> {
+        let folder = self.folder.canonicalize().map_err(unwritten(&self.path))?;
+        Ok(folder.join(&self.name))
+    }
+}
+
+/// Removes temporary files of dead processes, if `takes` accepts their name up to the random part. Returns whether one
+/// belongs to a living process.
+pub(super) fn clean_parts(folder: &Path, takes: impl Fn(&str) -> bool) -> Result<bool> {
+    let mut lives = false;
+    for item in fs::read_dir(folder).map_err(unwritten(folder))? {
+        let Ok(item) = item else { continue };
+        let name = item.file_name();
+        let Some((of, random)) = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".part"))
+            .and_then(|name| name.split_at_checked(name.len().checked_sub(32)?))
+        else {
+            continue;
+        };
+        let is_ours = random.bytes().all(|byte| byte.is_ascii_hexdigit()) && takes(of);
+        if !is_ours || !item.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(left) = File::open(item.path()) else { continue };
+        match left.try_lock() {
+            Ok(()) => drop(fs::remove_file(item.path())),
+            Err(TryLockError::WouldBlock) => lives = true,
+            Err(TryLockError::Error(_)) => {}
+        }
+    }
+    Ok(lives)
+}
+
+/// Syncs a folder, so that a new name in it survives a crash.
+pub(in crate::snapshot) fn sync_folder(folder: &Path) -> Result<()> {
+    #[cfg(unix)]
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(unwritten(folder))?;
+    #[cfg(not(unix))]
+    let _ = folder;
+    Ok(())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(unix)]
+pub(super) fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// By name alone, as the caller compares too.
+#[cfg(not(unix))]
+pub(super) fn same_file(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    false
+}
+
+/// The error of a file that cannot be written.
+pub(in crate::snapshot) fn unwritten(path: &Path) -> impl Fn(io::Error) -> Error + Copy {
+    move |error| {
+        Error::new(ErrorKind::Unavailable, format!("{} cannot be written: {error}", path.display()))
+            .with_retry(Retry::Never)
+            .with_source(error)
+    }
+}

@@ -1,0 +1,68 @@
+//! What a model is told about the tool.
+
+use std::fmt::Write as _;
+
+use memory_core::Capabilities;
+use serde_json::Value;
+
+use super::memory_tool::MemoryTool;
+use super::ops::ToolOp;
+use super::schema;
+
+impl MemoryTool {
+    /// The operations that the backend serves and the policy allows in at least one scope.
+    #[must_use]
+    pub fn ops(&self) -> Vec<ToolOp> {
+        let capabilities = self.memory.capabilities();
+        ToolOp::ALL.iter().copied().filter(|op| self.serves(*op, &capabilities)).collect()
+    }
+
+    /// [`tool_schema`](crate::tool_schema) for [`MemoryTool::ops`] and the scopes of this run: what to show the model.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        let mut kinds = self.memory_kinds();
+        kinds.extend(self.sql_kinds());
+        let capabilities = self.memory.capabilities();
+        schema::flat_schema(&self.ops(), &Vec::from_iter(kinds), |op, field| takes(op, field, &capabilities))
+    }
+
+    /// [`tool_description`] for [`MemoryTool::ops`].
+    #[must_use]
+    pub fn description(&self) -> String {
+        let capabilities = self.memory.capabilities();
+        describe_ops(&self.ops(), |op, field| takes(op, field, &capabilities))
+    }
+}
+
+/// What a model is told about the tool: every operation in a line, with its fields.
+#[must_use]
+pub fn tool_description() -> String {
+    describe_ops(ToolOp::ALL, |_, _| true)
+}
+
+/// Whether a field of an operation is any good with a backend that serves this.
+fn takes(op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
+    match (op, field) {
+        (ToolOp::Add, "infer") => capabilities.layer_verbatim,
+        (ToolOp::Add, "metadata") => capabilities.layer_metadata,
+        _ => true,
+    }
+}
+
+fn describe_ops(ops: &[ToolOp], takes: impl Fn(ToolOp, &str) -> bool) -> String {
+    let mut text = String::from(
+        "Memory that outlives this conversation. Send `op` and its fields (`?`: optional); `scope` says whose memory \
+         (agent, user, run; default agent). A refusal is {\"error\":{\"code\",\"message\"}}.\n",
+    );
+    for op in ops {
+        let required = schema::required(*op);
+        let fields: Vec<String> = schema::fields(*op)
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| *name != "scope" && takes(*op, name))
+            .map(|(index, name)| if index < required { name.clone() } else { format!("{name}?") })
+            .collect();
+        let _ = writeln!(text, "- {}({}): {}", op.as_str(), fields.join(", "), op.summary());
+    }
+    text
+}

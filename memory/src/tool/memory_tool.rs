@@ -1,0 +1,160 @@
+//! The tool of one run: what it holds, and which scopes it may use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use memory_core::{Capabilities, DriftPolicy, Error, ErrorKind, Result, RunContext, Scope, ScopeKind};
+
+use super::ops::DEFAULT_SCOPE;
+use super::transaction::OpenTransaction;
+use crate::audit::Auditor;
+use crate::drift::{Backups, DriftSession};
+use crate::memory::Memory;
+use crate::policy::Policy;
+
+/// The tool of one run: a backend, the operator's policy, and who is calling.
+///
+/// What comes from the model is data; the identity comes from the [`RunContext`] alone, and a
+/// call names only the *kind* of scope. Keep one tool per run: it remembers the transaction that is
+/// open in each scope, so that statements need not carry it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> memory::Result<()> {
+/// # #[cfg(feature = "sqlite")] {
+/// use memory::{MemoryTool, Policy, RunContext, ScopeKind};
+///
+/// let memory = memory::open("sqlite::memory:").await?;
+/// let run = RunContext::new("acme".parse()?, "planner".parse()?, "run-1".parse()?);
+/// let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]);
+/// let tool = MemoryTool::new(memory, policy, run)?;
+/// let answer = tool.call(r#"{"op": "set", "key": "city", "value": "Lisbon"}"#).await;
+/// assert!(answer.starts_with(r#"{"version":1,"created":true"#), "{answer}");
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MemoryTool {
+    pub(super) memory: Memory,
+    pub(super) policy: Policy,
+    pub(super) run: RunContext,
+    pub(super) drift: DriftSession,
+    pub(super) open_transactions: Mutex<BTreeMap<ScopeKind, OpenTransaction>>,
+    pub(super) auditor: Option<Arc<Auditor>>,
+}
+
+impl MemoryTool {
+    /// A tool for one run.
+    ///
+    /// # Errors
+    /// `capability_unsupported` where the policy has a quota and the backend serves key/value but no
+    /// quotas: it would not hold; likewise for a drift policy that the backend does not serve.
+    pub fn new(memory: Memory, policy: Policy, run: RunContext) -> Result<Self> {
+        let capabilities = memory.capabilities();
+        if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
+            return Err(Error::unsupported("quota", memory.name()).with_detail("option", "quota"));
+        }
+        let drift = session(&memory, &policy, &capabilities)?;
+        Ok(Self {
+            memory,
+            policy: policy.in_range(),
+            run,
+            drift,
+            open_transactions: Mutex::default(),
+            auditor: None,
+        })
+    }
+
+    /// Has every operation recorded.
+    #[must_use]
+    pub fn with_auditor(mut self, auditor: Arc<Auditor>) -> Self {
+        self.auditor = Some(auditor);
+        self
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// What this run has seen, against which its writes are checked.
+    #[must_use]
+    pub fn drift(&self) -> &DriftSession {
+        &self.drift
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The run on whose behalf it is called.
+    #[must_use]
+    pub fn run(&self) -> &RunContext {
+        &self.run
+    }
+
+    pub(super) fn memory_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+        self.scope(asked, &self.policy.memory_scopes, "memory")
+    }
+
+    pub(super) fn sql_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+        self.scope(asked, &self.policy.sql_scopes, "SQL")
+    }
+
+    pub(super) fn any_scope(&self, asked: Option<ScopeKind>) -> Result<Scope> {
+        let either = self.policy.memory_scopes.union(&self.policy.sql_scopes).copied().collect();
+        self.scope(asked, &either, "memory")
+    }
+
+    /// The scope of that kind that belongs to this run, if the policy lets it be used.
+    fn scope(&self, asked: Option<ScopeKind>, allowed: &BTreeSet<ScopeKind>, what: &str) -> Result<Scope> {
+        let kind = asked.unwrap_or(DEFAULT_SCOPE);
+        let usable = self.usable(allowed);
+        if usable.contains(&kind)
+            && let Some(scope) = self.run.scope(kind)
+        {
+            return Ok(scope);
+        }
+        let names: Vec<&str> = usable.iter().map(|kind| kind.as_str()).collect();
+        let message = if allowed.contains(&kind) {
+            format!("this run has no {kind}, so it has no {kind} scope; use one of: {}", names.join(", "))
+        } else if names.is_empty() {
+            format!("the operator allows this agent no {what} scope; do without, or ask the operator")
+        } else {
+            format!(
+                "the operator does not allow {what} in the {kind} scope; use one of: {}",
+                names.join(", ")
+            )
+        };
+        Err(Error::new(ErrorKind::ScopeDenied, message)
+            .with_detail("scope", kind.as_str())
+            .with_detail("allowed", names))
+    }
+
+    /// The allowed kinds that this run has.
+    pub(super) fn usable(&self, allowed: &BTreeSet<ScopeKind>) -> BTreeSet<ScopeKind> {
+        allowed.iter().copied().filter(|kind| self.run.scope(*kind).is_some()).collect()
+    }
+}
+
+/// What a run has seen: nothing yet.
+fn session(memory: &Memory, policy: &Policy, capabilities: &Capabilities) -> Result<DriftSession> {
+    let drift = match policy.drift {
+        Some(DriftPolicy::Off) => DriftPolicy::Off,
+        Some(asked) if capabilities.drift.contains(&asked) => asked,
+        Some(_) if capabilities.kv => {
+            return Err(Error::unsupported("drift", memory.name()).with_detail("option", "drift"));
+        }
+        None if capabilities.drift.contains(&DriftPolicy::Row) => DriftPolicy::Row,
+        _ => DriftPolicy::Off,
+    };
+    let session = DriftSession::new(drift);
+    Ok(match memory.drift_backups() {
+        Some(folder) => session.with_backups(Arc::new(Backups::new(folder))),
+        None => session,
+    })
+}

@@ -1,0 +1,124 @@
+//! A provider whose SQL runs in worker processes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_core::sql::SqlScopesQuery;
+use memory_core::{
+    Capabilities, EraseTarget, Health, HealthStatus, Hook, Interposed, Next, Op, Provider, Reply, Request,
+    Result, ScopeId, SqlFacet, TenantId,
+};
+
+use super::facet::SqlWorkers;
+use super::options::WorkerOptions;
+use crate::memory::Memory;
+
+/// The worker processes by themselves: SQL and nothing else.
+#[derive(Debug)]
+struct Workers {
+    processes: SqlWorkers,
+    capabilities: Capabilities,
+}
+
+#[async_trait]
+impl Provider for Workers {
+    fn name(&self) -> &str {
+        "sql-workers"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    fn sql(&self) -> Option<&dyn SqlFacet> {
+        Some(&self.processes)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        Ok(Health::new(HealthStatus::Ok, "the workers are started by the first call"))
+    }
+
+    async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+        self.processes.end_run(tenant, root_run).await
+    }
+}
+
+/// Sends SQL to the workers and everything else to the store.
+#[async_trait]
+impl Hook for Workers {
+    async fn around(&self, request: Request, next: Next<'_>) -> Result<Reply> {
+        if is_sql(request.op()) {
+            return Next::to(self).run(request).await;
+        }
+        // An open transaction would keep its database from being dropped: the workers end theirs first. One that is
+        // open during an eviction keeps the scope, as it does in the store's own process.
+        match &request {
+            Request::EndRun { tenant, root_run } => self.end_run(tenant, root_run).await?,
+            Request::Erase { target } => self.drop_databases(target).await?,
+            _ => {}
+        }
+        next.run(request).await
+    }
+}
+
+fn is_sql(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Exec
+            | Op::Query
+            | Op::Begin
+            | Op::Commit
+            | Op::Rollback
+            | Op::DescribeTables
+            | Op::SqlScopes
+            | Op::DropSqlScope
+            | Op::SqlUsage
+            | Op::Dump
+            | Op::Restore
+    )
+}
+
+impl Workers {
+    async fn drop_databases(&self, target: &EraseTarget) -> Result<()> {
+        match target {
+            EraseTarget::Tenant(tenant) => {
+                let mut query = SqlScopesQuery::default();
+                loop {
+                    let page = self.processes.sql_scopes(tenant, query.clone()).await?;
+                    for (scope, _) in &page.scopes {
+                        self.processes.drop_sql_scope(scope).await?;
+                    }
+                    let Some(next) = page.next else { return Ok(()) };
+                    query.cursor = Some(next);
+                }
+            }
+            EraseTarget::Scope(scope) => self.processes.drop_sql_scope(scope).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Memory {
+    /// Runs this memory's SQL in worker processes. A store without SQL stays as it is.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a number of processes out of range.
+    pub fn with_sql_workers(self, options: WorkerOptions) -> Result<Self> {
+        if self.sql().is_none() {
+            return Ok(self);
+        }
+        let model = self.embedding_model().cloned();
+        let backups = self.drift_backups().map(Path::to_path_buf);
+        let workers = Workers { processes: SqlWorkers::new(options)?, capabilities: self.capabilities() };
+        let memory = Self::new(Arc::new(Interposed::new(self, workers)))?;
+        let memory = match model {
+            Some(model) => memory.with_embedding_model(model),
+            None => memory,
+        };
+        Ok(match backups {
+            Some(folder) => memory.with_drift_backups(folder),
+            None => memory,
+        })
+    }
+}

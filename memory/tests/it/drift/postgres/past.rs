@@ -1,0 +1,230 @@
+//! Triggers that were away, and states of the past that come back.
+
+use memory::{Backend as _, BackendExt as _, DriftPolicy};
+use memory_postgres::operator;
+
+use super::support::{Agent, BOTH, Fixture, json, key, reason};
+
+const OFF: &str = "ALTER TABLE entry DISABLE TRIGGER ALL; ALTER TABLE scope DISABLE TRIGGER ALL;";
+const ON: &str = "ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_inserted; \
+    ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_updated; ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_deleted; \
+    ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_truncated; ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scope; \
+    ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scopes_truncated;";
+
+#[tokio::test]
+async fn scenarios_15_and_16_triggers_that_are_off_stop_guarded_writes_and_hide_nothing_that_was_read() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        fixture.foreign_runs(OFF);
+        assert_eq!(reason(agent.set("k", "2").await), "triggers");
+        fixture.foreign_runs("UPDATE entry SET value = '9'");
+        assert_eq!(reason(agent.set("k", "2").await), "triggers");
+        assert_eq!(reason(agent.delete("k").await), "triggers");
+        // Who asks for no guard is none's to stop.
+        fixture.other_sets("other", "1").await;
+        fixture.foreign_runs("DELETE FROM entry WHERE key = 'other'");
+        fixture.foreign_runs(ON);
+        let refused = reason(agent.set("k", "2").await);
+        assert_eq!(refused, if policy == DriftPolicy::Row { "changed" } else { "scope_changed" });
+        assert_eq!(agent.read("k").await.unwrap().value.as_str(), "9");
+    }
+}
+
+#[tokio::test]
+async fn rows_changed_while_triggers_were_off_are_found_by_what_they_say_or_by_the_counters() {
+    for (policy, sql, expected) in [
+        (DriftPolicy::Row, "UPDATE entry SET value = '9' WHERE key = 'k'", "changed"),
+        (DriftPolicy::Strict, "UPDATE entry SET value = '9' WHERE key = 'k'", "changed"),
+        (DriftPolicy::Row, "UPDATE entry SET expires_at = 1 WHERE key = 'k'", "changed"),
+        (DriftPolicy::Row, "DELETE FROM entry WHERE key = 'k'", "vanished"),
+        (DriftPolicy::Strict, "DELETE FROM entry WHERE key = 'other'", "silent"),
+        (DriftPolicy::Strict, "UPDATE entry SET size = 77 WHERE key = 'other'", "silent"),
+    ] {
+        let Some(fixture) = Fixture::new().await else { return };
+        fixture.other_sets("other", "1").await;
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        fixture.foreign_runs(&format!("BEGIN; {OFF} {sql}; {ON} COMMIT"));
+        assert_eq!(reason(agent.set("k", "2").await), expected, "{policy}: {sql}");
+        assert_eq!(reason(agent.set("k", "2").await), expected, "{policy}: {sql}");
+    }
+}
+
+#[tokio::test]
+async fn triggers_that_were_dropped_and_made_again_refuse_nothing_that_is_as_it_was() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        fixture.foreign_runs(&format!("BEGIN; {OFF} {ON} COMMIT"));
+        agent.set("k", "2").await.unwrap();
+        agent.set("k", "3").await.unwrap();
+        agent.set("new", "3").await.unwrap();
+        assert!(agent.delete("k").await.unwrap());
+        let items = ["a", "new"].map(|name| memory::NewEntry::new(key(name), json("7"))).to_vec();
+        agent.0.bulk_insert(agent.1, items, Default::default()).await.unwrap();
+        fixture.foreign_runs("UPDATE entry SET value = '9' WHERE key = 'a'");
+        assert!(reason(agent.set("a", "8").await).contains("changed"));
+    }
+}
+
+#[tokio::test]
+async fn a_changed_function_of_a_trigger_is_a_changed_trigger() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    agent.set("k", "1").await.unwrap();
+    fixture.foreign_runs(
+        "CREATE OR REPLACE FUNCTION guard_updated() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+    );
+    assert_eq!(reason(agent.set("k", "2").await), "triggers");
+    // Whoever opens now is told the same.
+    let again = fixture.again().await;
+    let session = fixture.session(DriftPolicy::Row);
+    let later = Agent(session.guard(again.backend().unwrap()), &fixture.scope);
+    later.read("k").await;
+    assert_eq!(reason(later.set("k", "2").await), "triggers");
+
+    let config = memory_postgres::PostgresConfig::new(fixture.database.url());
+    assert!(operator::provision(&config, None).await.unwrap().repaired);
+    assert!(!operator::provision(&config, None).await.unwrap().repaired);
+    later.read("k").await;
+    later.set("k", "2").await.unwrap();
+    fixture.foreign_runs("UPDATE entry SET value = '9'");
+    assert_eq!(reason(later.set("k", "3").await), "changed");
+}
+
+#[tokio::test]
+async fn making_the_triggers_anew_has_every_session_look_again_and_counts_every_scope() {
+    let Some(fixture) = Fixture::new().await else { return };
+    fixture.other_sets("other", "1").await;
+    let session = fixture.session(DriftPolicy::Strict);
+    let agent = Agent::of(&session, &fixture);
+    agent.set("k", "1").await.unwrap();
+    fixture.foreign_runs("DROP TRIGGER guard_deleted ON entry; DELETE FROM entry WHERE key = 'other'");
+    assert_eq!(reason(agent.set("k", "2").await), "triggers");
+    let config = memory_postgres::PostgresConfig::new(fixture.database.url());
+    assert!(operator::provision(&config, None).await.unwrap().repaired);
+    assert_eq!(fixture.backend().stats(&fixture.scope).await.unwrap().entries, 1);
+    assert_eq!(reason(agent.set("k", "2").await), "scope_changed");
+    let token = agent.0.drift_state(agent.1).await.unwrap().token;
+    agent.0.ack(agent.1, token).await.unwrap();
+    agent.set("k", "2").await.unwrap();
+}
+
+/// Puts the rows of a copy back where they were, as a program does that restores in place.
+fn restore_in_place(fixture: &Fixture, how: &str) {
+    let rows = "TRUNCATE entry, scope; INSERT INTO scope SELECT * FROM copy_scope; INSERT INTO entry SELECT * FROM copy_entry;";
+    fixture.foreign_runs(&match how {
+        "sql" => format!("BEGIN; {rows} COMMIT"),
+        "replica" => format!("SET session_replication_role = replica; BEGIN; {rows} COMMIT"),
+        _ => format!("BEGIN; {OFF} {rows} {ON} COMMIT"),
+    });
+}
+
+const COPY: &str =
+    "CREATE TABLE copy_entry AS SELECT * FROM entry; CREATE TABLE copy_scope AS SELECT * FROM scope";
+
+#[tokio::test]
+async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_lower() {
+    for how in ["sql", "replica", "triggers off"] {
+        for policy in BOTH {
+            let Some(fixture) = Fixture::new().await else { return };
+            fixture.other_sets("k", "1").await;
+            fixture.foreign_runs(COPY);
+            let session = fixture.session(policy);
+            let agent = Agent::of(&session, &fixture);
+            agent.set("k", "2").await.unwrap();
+            restore_in_place(&fixture, how);
+            assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {how}");
+            assert_eq!(fixture.value("k").await.unwrap(), "1");
+        }
+    }
+}
+
+#[tokio::test]
+async fn scenario_19_a_copy_put_back_and_written_as_often_is_another_state() {
+    for how in ["sql", "replica", "triggers off"] {
+        for policy in BOTH {
+            let Some(fixture) = Fixture::new().await else { return };
+            fixture.other_sets("k", "1").await;
+            fixture.foreign_runs(COPY);
+            let session = fixture.session(policy);
+            let agent = Agent::of(&session, &fixture);
+            agent.set("k", "\"mine\"").await.unwrap();
+            restore_in_place(&fixture, how);
+            let other = fixture.again().await;
+            other.backend().unwrap().put(&fixture.scope, &key("k"), json("\"them\"")).await.unwrap();
+            assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {how}");
+            assert_eq!(fixture.value("k").await.unwrap(), "\"them\"");
+        }
+    }
+}
+
+#[tokio::test]
+async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state() {
+    for write_again in [false, true] {
+        for policy in BOTH {
+            let Some(fixture) = Fixture::new().await else { return };
+            fixture.other_sets("k", "1").await;
+            fixture.provider.flush().await.unwrap();
+            let session = fixture.session(policy);
+            let agent = Agent::of(&session, &fixture);
+            agent.read("k").await;
+            replace(&fixture, "CREATE DATABASE DATABASE_NAME_copy TEMPLATE DATABASE_NAME");
+            connected(&fixture).await;
+            agent.set("k", "\"mine\"").await.unwrap();
+            replace(&fixture, "DROP DATABASE DATABASE_NAME");
+            fixture.database.admin_runs(&["CREATE DATABASE DATABASE_NAME TEMPLATE DATABASE_NAME_copy"]);
+            if write_again {
+                // The same version and, but for the nonce, the same token as the session's own write had.
+                let other = fixture.again().await;
+                other.backend().unwrap().put(&fixture.scope, &key("k"), json("\"them\"")).await.unwrap();
+            }
+            connected(&fixture).await;
+            assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {write_again}");
+        }
+    }
+}
+
+/// Runs what nobody may be connected for.
+fn replace(fixture: &Fixture, sql: &str) {
+    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = 'DATABASE_NAME'";
+    fixture.database.admin_runs(&[end, sql]);
+}
+
+/// Waits until the store has noticed that its connections were ended.
+async fn connected(fixture: &Fixture) {
+    loop {
+        match fixture.provider.sweep().await {
+            Ok(_) => return,
+            Err(error) => assert_eq!(error.kind(), memory::ErrorKind::Unavailable),
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_memory_in_its_place_stops_guarded_writes_until_it_is_opened_anew() {
+    let (Some(fixture), Some(other)) = (Fixture::new().await, Fixture::new().await) else { return };
+    other.other_sets("k", "1").await;
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    agent.set("k", "1").await.unwrap();
+    replace(&fixture, "DROP DATABASE DATABASE_NAME");
+    replace(&other, "SELECT 1");
+    let (_, theirs) =
+        other.database.url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    fixture.database.admin_runs(&[&format!("CREATE DATABASE DATABASE_NAME TEMPLATE {theirs}")]);
+    connected(&fixture).await;
+    assert_eq!(reason(agent.set("k", "2").await), "file_replaced");
+    let again = fixture.again().await;
+    let session = fixture.session(DriftPolicy::Row);
+    let later = Agent(session.guard(again.backend().unwrap()), &fixture.scope);
+    later.read("k").await;
+    later.set("k", "2").await.unwrap();
+}

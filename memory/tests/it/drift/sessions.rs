@@ -1,0 +1,335 @@
+//! What a session sees, and what its writes are refused for.
+
+use memory::drift::DriftSession;
+use memory::{
+    Backend as _, BackendExt as _, BulkOptions, DriftPolicy, ErrorKind, Expect, ListQuery, NewEntry, Reducer,
+    Scope, SearchMode, SearchQuery, SetOptions, Ttl, UpdateOptions,
+};
+
+use super::support::{Agent, BOTH, Fixture, json, key, reason, text};
+
+#[tokio::test]
+async fn scenario_02_an_entry_changed_by_somebody_else_is_not_written_over() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        fixture.other_sets("k", "1").await;
+        agent.read("k").await;
+        let version = fixture.other_sets("k", "2").await;
+        let refused = reason(agent.set("k", "3").await);
+        assert_eq!(refused, if policy == DriftPolicy::Row { "changed" } else { "scope_changed" });
+        assert!(reason(agent.delete("k").await).contains("changed"));
+        let entry = agent.read("k").await.unwrap();
+        assert_eq!((entry.value.as_str(), entry.version), ("2", version), "nothing was written");
+    }
+}
+
+#[tokio::test]
+async fn scenario_03_an_entry_deleted_by_somebody_else_is_not_made_again() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        fixture.other_sets("k", "1").await;
+        agent.read("k").await;
+        fixture.other_deletes("k").await;
+        let refused = reason(agent.set("k", "2").await);
+        assert_eq!(refused, if policy == DriftPolicy::Row { "vanished" } else { "scope_changed" });
+        assert_eq!(fixture.value("k").await, None);
+        // It is gone, as was wanted.
+        assert!(!agent.delete("k").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_was_found_absent_and_has_appeared_is_not_written_over() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        assert!(agent.read("k").await.is_none());
+        fixture.other_sets("k", "1").await;
+        let refused = reason(agent.set("k", "2").await);
+        assert_eq!(refused, if policy == DriftPolicy::Row { "appeared" } else { "scope_changed" });
+    }
+}
+
+#[tokio::test]
+async fn scenario_04_a_change_of_another_entry_does_not_refuse_a_row() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    fixture.other_sets("mine", "1").await;
+    fixture.other_sets("theirs", "1").await;
+    agent.read("mine").await;
+    agent.read("theirs").await;
+    fixture.other_sets("theirs", "2").await;
+    agent.set("mine", "2").await.unwrap();
+    agent.set("mine", "3").await.unwrap();
+    assert_eq!(reason(agent.set("theirs", "3").await), "changed");
+}
+
+#[tokio::test]
+async fn scenario_05_a_blind_retry_stays_refused_and_a_read_clears_it() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        fixture.other_sets("k", "1").await;
+        agent.read("k").await;
+        fixture.other_sets("k", "2").await;
+        for _ in 0..3 {
+            reason(agent.set("k", "3").await);
+            reason(agent.delete("k").await);
+        }
+        assert!(session.status(&fixture.scope).unresolved);
+        assert_eq!(agent.read("k").await.unwrap().value.as_str(), "2");
+        assert!(!session.status(&fixture.scope).unresolved);
+        agent.set("k", "3").await.unwrap();
+        assert_eq!(fixture.value("k").await.unwrap(), "3");
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_read_is_seeing() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    for name in ["a", "b", "c", "d"] {
+        fixture.other_sets(name, "\"green tea\"").await;
+    }
+    agent.read("a").await;
+    agent.0.get_many(agent.1, &[key("b"), key("none")], Default::default()).await.unwrap();
+    agent.0.list(agent.1, ListQuery::prefix("c")).await.unwrap();
+    let query = SearchQuery::new("tea").with_mode(SearchMode::Lexical).with_prefix("d");
+    assert_eq!(agent.0.search(agent.1, query).await.unwrap().hits.len(), 1);
+    assert_eq!(session.status(&fixture.scope).entries, 5);
+    for name in ["a", "b", "c", "d", "none"] {
+        fixture.other_sets(name, "\"black tea\"").await;
+        assert!(["changed", "appeared"].contains(&reason(agent.set(name, "1").await).as_str()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_was_never_read_is_not_guarded_by_row() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    fixture.other_sets("k", "1").await;
+    agent.set("k", "2").await.unwrap();
+    // From here on it is known.
+    fixture.other_sets("k", "3").await;
+    assert_eq!(reason(agent.set("k", "4").await), "changed");
+}
+
+#[tokio::test]
+async fn what_a_session_has_forgotten_is_not_guarded_and_is_counted() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row).with_capacity(2);
+    let agent = Agent::of(&session, &fixture);
+    for name in ["a", "b", "c"] {
+        fixture.other_sets(name, "1").await;
+        agent.read(name).await;
+        fixture.other_sets(name, "2").await;
+    }
+    let status = session.status(&fixture.scope);
+    assert_eq!((status.entries, status.forgotten), (2, 1));
+    assert_eq!(reason(agent.set("c", "3").await), "changed");
+    agent.set("a", "3").await.unwrap();
+}
+
+#[tokio::test]
+async fn sessions_of_one_process_are_strangers() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let (one, two) = (fixture.session(DriftPolicy::Row), fixture.session(DriftPolicy::Row));
+    let (first, second) = (Agent::of(&one, &fixture), Agent::of(&two, &fixture));
+    first.set("k", "1").await.unwrap();
+    second.read("k").await;
+    second.set("k", "2").await.unwrap();
+    assert_eq!(reason(first.set("k", "3").await), "changed");
+}
+
+#[tokio::test]
+async fn scenario_11_two_handles_of_one_process_see_each_other() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let other = fixture.again().await;
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        other.backend().unwrap().put(&fixture.scope, &key("k"), json("2")).await.unwrap();
+        assert!(reason(agent.set("k", "3").await).contains("changed"));
+    }
+}
+
+#[tokio::test]
+async fn scenario_26_another_tenants_writes_never_refuse() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        for scope in [
+            Scope::agent("other", "ada").unwrap(),
+            Scope::user("acme", "ada").unwrap(),
+            Scope::agent("acme", "bob").unwrap(),
+        ] {
+            fixture.backend().put(&scope, &key("k"), json("2")).await.unwrap();
+        }
+        agent.set("k", "3").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn scenario_29_what_is_stored_already_is_a_success() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        fixture.other_sets("k", "1").await;
+        agent.read("k").await;
+        let version = fixture.other_sets("k", "2").await;
+        let outcome = agent.set("k", "2").await.unwrap();
+        assert_eq!((outcome.written, outcome.version), (false, version));
+        assert_eq!(fixture.backup_files(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn increments_reducers_and_preconditions_are_safe_by_themselves() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        fixture.other_sets("n", "1").await;
+        fixture.other_sets("list", "[]").await;
+        agent.read("n").await;
+        agent.read("list").await;
+        fixture.other_sets("n", "5").await;
+        fixture.other_sets("list", "[1]").await;
+        let n = agent.0.increment(agent.1, &key("n"), 1, UpdateOptions::default()).await.unwrap();
+        assert_eq!(n.value, 6);
+        let push = Reducer::AppendDedupe(json("2"));
+        let list = agent.0.update(agent.1, &key("list"), push, UpdateOptions::default()).await.unwrap();
+        assert_eq!(list.value.as_str(), "[1,2]");
+        let version = fixture.other_sets("n", "9").await;
+        let options = SetOptions::default().with_expect(Expect::Version(version));
+        agent.0.set(agent.1, &key("n"), json("10"), options).await.unwrap();
+        let stale = SetOptions::default().with_expect(Expect::Version(version));
+        let refused = agent.0.set(agent.1, &key("n"), json("11"), stale).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+    }
+}
+
+#[tokio::test]
+async fn an_exempt_write_does_not_hide_what_came_before_it() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Strict);
+    let agent = Agent::of(&session, &fixture);
+    agent.set("mine", "1").await.unwrap();
+    fixture.other_sets("theirs", "1").await;
+    agent.0.increment(agent.1, &key("n"), 1, UpdateOptions::default()).await.unwrap();
+    assert_eq!(reason(agent.set("mine", "2").await), "scope_changed");
+}
+
+#[tokio::test]
+async fn an_expiry_that_came_is_no_drift() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        let ttl = Ttl::After(std::time::Duration::from_secs(5));
+        let options = SetOptions::default().with_ttl(ttl);
+        agent.0.set(agent.1, &key("k"), json("1"), options).await.unwrap();
+        fixture.clock.advance(6);
+        assert!(agent.set("k", "2").await.unwrap().created);
+    }
+}
+
+#[tokio::test]
+async fn a_bulk_write_is_refused_as_a_whole_and_names_the_entry() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    fixture.other_sets("b", "1").await;
+    agent.read("b").await;
+    fixture.other_sets("b", "2").await;
+    let items = |names: &[&str]| names.iter().map(|name| NewEntry::new(key(name), json("9"))).collect();
+    let bulk = agent.0.bulk_insert(agent.1, items(&["a", "b", "c"]), BulkOptions::default()).await;
+    let refused = bulk.unwrap_err();
+    assert_eq!((refused.kind(), refused.details()["index"].as_u64()), (ErrorKind::DriftDetected, Some(1)));
+    assert_eq!(refused.details()["changed"], serde_json::json!(["b"]));
+    assert_eq!(fixture.value("a").await, None);
+    // The same key twice is one session's own doing.
+    agent.0.bulk_insert(agent.1, items(&["x", "x"]), BulkOptions::default()).await.unwrap();
+    agent.set("x", "1").await.unwrap();
+}
+
+#[tokio::test]
+async fn acknowledging_takes_the_scope_as_it_is_and_an_old_token_is_refused() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        fixture.other_sets("k", "2").await;
+        let refused = agent.set("k", "3").await.unwrap_err();
+        let actual = text(&refused, "actual").parse().unwrap();
+        fixture.other_sets("k", "2.5").await;
+        let stale = agent.0.ack(agent.1, actual).await.unwrap_err();
+        assert_eq!(stale.kind(), ErrorKind::Conflict);
+        reason(agent.set("k", "3").await);
+        let now = fixture.backend().drift_state(&fixture.scope).await.unwrap().token;
+        agent.0.ack(agent.1, now).await.unwrap();
+        agent.set("k", "3").await.unwrap();
+        agent.set("k", "4").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn off_refuses_nothing_and_asks_nothing() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = DriftSession::new(DriftPolicy::Off);
+    let agent = Agent::of(&session, &fixture);
+    agent.set("k", "1").await.unwrap();
+    fixture.other_sets("k", "2").await;
+    agent.set("k", "3").await.unwrap();
+    assert_eq!(session.status(&fixture.scope).observed, None);
+}
+
+#[tokio::test]
+async fn scenario_06_own_writes_are_clean_however_many() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        let items = (0..50).map(|n| NewEntry::new(key(&format!("k{n}")), json("1"))).collect();
+        agent.0.bulk_insert(agent.1, items, BulkOptions::default()).await.unwrap();
+        for n in 0..50 {
+            agent.set(&format!("k{n}"), "2").await.unwrap();
+        }
+        assert!(agent.delete("k7").await.unwrap());
+        agent.set("k7", "3").await.unwrap();
+        agent.0.increment(agent.1, &key("n"), 1, Default::default()).await.unwrap();
+        agent.set("n", "5").await.unwrap();
+        agent.set("k8", "3").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn scenario_07_an_own_write_that_was_rolled_back_leaves_no_trace() {
+    for policy in BOTH {
+        let Some(fixture) = Fixture::new().await else { return };
+        let session = fixture.session(policy);
+        let agent = Agent::of(&session, &fixture);
+        agent.set("k", "1").await.unwrap();
+        let mut last = NewEntry::new(key("k"), json("3"));
+        last.options = SetOptions::default().with_expect(Expect::Absent);
+        let items = vec![NewEntry::new(key("a"), json("2")), NewEntry::new(key("k"), json("2")), last];
+        let refused = agent.0.bulk_insert(agent.1, items, BulkOptions::default()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        agent.set("k", "4").await.unwrap();
+        assert!(agent.read("a").await.is_none());
+    }
+}

@@ -1,0 +1,132 @@
+//! FB-9, FB-24, FB-30: pairs of `memory.toml`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memory::fallback::observe;
+use memory::{
+    BackendUrl, Config, Error, ErrorKind, Factory, HealthStatus, OpenContext, Provider, Registry, Result,
+};
+use memory_conformance::TestClock;
+
+use crate::fallback::support::{Faults, get, limited, set, store, text};
+
+/// A scheme whose one store cannot be opened on demand.
+#[derive(Debug)]
+struct Far {
+    is_away: AtomicBool,
+    faults: Arc<Faults>,
+    store: memory::Memory,
+}
+
+#[memory::async_trait]
+impl Factory for Shared {
+    async fn open(&self, _url: &BackendUrl, _context: &OpenContext) -> Result<Arc<dyn Provider>> {
+        if self.0.is_away.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Unavailable, "it is away on demand"));
+        }
+        Ok(Arc::new(limited(&self.0.store, &self.0.faults)))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Shared(Arc<Far>);
+
+fn far() -> (Shared, Registry, Arc<TestClock>) {
+    let clock = Arc::new(TestClock::new());
+    let far = Far { is_away: AtomicBool::new(false), faults: Arc::default(), store: store(&clock) };
+    let far = Shared(Arc::new(far));
+    let mut registry = Registry::default().with_clock(clock.clone());
+    registry.register("far", Arc::new(far.clone())).unwrap();
+    (far, registry, clock)
+}
+
+fn config(folder: &Path, of_main: &str) -> Result<Config> {
+    let text =
+        format!("[backends.main]\nurl = \"far:a\"\n{of_main}\n[backends.spare]\nurl = \"sqlite:spare.db\"\n");
+    Config::parse(&text, folder.join("memory.toml"))
+}
+
+const JOURNAL: &str = "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_rest_ms = 0";
+
+#[tokio::test]
+async fn a_primary_that_cannot_be_opened_is_opened_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (far, registry, _) = far();
+    let config = config(folder.path(), JOURNAL).unwrap();
+    // Not seen yet: nothing may wait for it.
+    far.0.is_away.store(true, Ordering::SeqCst);
+    let memory = config.open_backend_with(&registry, "main").await.unwrap();
+    assert_eq!(set(&memory, "k", "1").await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let (entry, who) = observe(get(&memory, "k")).await;
+    assert_eq!((entry, who.as_deref()), (None, Some("spare")));
+    far.0.is_away.store(false, Ordering::SeqCst);
+    config.open_backend_with(&registry, "main").await.unwrap();
+
+    far.0.is_away.store(true, Ordering::SeqCst);
+    let memory = config.open_backend_with(&registry, "main").await.unwrap();
+    set(&memory, "k", "1").await.unwrap();
+    assert_eq!(memory.health().await.unwrap().status, HealthStatus::Degraded);
+    far.0.is_away.store(false, Ordering::SeqCst);
+    assert_eq!(text(&memory, "k").await.as_deref(), Some("1"));
+    assert_eq!(text(&far.0.store, "k").await.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_primary_that_comes_back_as_another_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let (far, registry, _) = far();
+    let config = config(folder.path(), "fallback = \"spare\"\nfallback_rest_ms = 0").unwrap();
+    far.0.is_away.store(true, Ordering::SeqCst);
+    let memory = config.open_backend_with(&registry, "main").await.unwrap();
+    *far.0.faults.less.lock().unwrap() = Some(|capabilities| capabilities.stats = false);
+    far.0.is_away.store(false, Ordering::SeqCst);
+    let error = set(&memory, "k", "1").await.unwrap_err();
+    assert!(error.message().contains("other capabilities"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_for_which_writes_wait_is_not_opened_without_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (far, registry, _) = far();
+    let with = config(folder.path(), JOURNAL).unwrap();
+    with.open_backend_with(&registry, "main").await.unwrap();
+    far.0.is_away.store(true, Ordering::SeqCst);
+    set(&with.open_backend_with(&registry, "main").await.unwrap(), "k", "1").await.unwrap();
+    far.0.is_away.store(false, Ordering::SeqCst);
+    for of_main in ["", "fallback = \"spare\""] {
+        let without = config(folder.path(), of_main).unwrap();
+        let error = without.open_backend_with(&registry, "main").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{of_main}");
+    }
+    let memory = with.open_backend_with(&registry, "main").await.unwrap();
+    assert_eq!(text(&memory, "k").await.as_deref(), Some("1"));
+    config(folder.path(), "").unwrap().open_backend_with(&registry, "main").await.unwrap();
+}
+
+#[test]
+fn what_could_go_in_circles_or_be_lost_is_refused_when_it_is_read() {
+    let folder = Path::new("");
+    config(folder, JOURNAL).unwrap();
+    for bad in [
+        "fallback = \"none\"",
+        "fallback = \"main\"",
+        "fallback_writes = \"journal\"",
+        "fallback_journal = \"j.db\"",
+        "fallback_rest_ms = 5",
+        "fallback = \"spare\"\nfallback_journal = \"j.db\"",
+        "fallback = \"spare\"\nfallback_writes = \"both\"",
+        "fallback = \"spare\"\nfallback_rest_ms = 3600001",
+        "fallback = \"spare\"\n[sql]\nenabled = true\nworkers = 1",
+        "fallback = \"memory\"\nfallback_writes = \"journal\"\n[backends.memory]\nurl = \"sqlite::memory:\"",
+        "fallback = \"same\"\n[backends.same]\nurl = \"far:a\"",
+        "fallback = \"b\"\n[backends.b]\nurl = \"far:b\"\nfallback = \"main\"",
+        "fallback = \"b\"\n[backends.b]\nurl = \"far:b\"\nfallback = \"spare\"",
+        "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"j\"\n[backends.b]\nurl = \"far:b\"\n\
+         fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_journal = \"j\"",
+        "[backends.\"a/b\"]\nurl = \"far:b\"\nfallback = \"spare\"\nfallback_writes = \"journal\"",
+    ] {
+        assert_eq!(config(folder, bad).unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad}");
+    }
+}

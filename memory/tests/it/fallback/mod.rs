@@ -1,0 +1,11 @@
+//! A store in the place of another. The sentences are those of `docs/spec/fallback.md`.
+
+mod config;
+mod erase;
+mod journal;
+mod kill;
+mod layer;
+mod model;
+mod reads;
+mod reported;
+mod support;

@@ -1,0 +1,29 @@
+//! Integration tests of the facade: one module for each part, and one binary for all of them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, also outside the functions marked as tests"
+)]
+#![allow(clippy::duplicate_mod, reason = "the same drift scenarios run on SQLite and on PostgreSQL")]
+#![allow(missing_docs, reason = "tests are documented by their names")]
+
+#[cfg(feature = "sqlite")]
+mod audit;
+#[cfg(feature = "sqlite")]
+mod definitions;
+#[cfg(feature = "sqlite")]
+mod drift;
+mod embedders;
+#[cfg(feature = "sqlite")]
+mod fallback;
+#[cfg(feature = "sqlite")]
+mod gc;
+mod open;
+#[cfg(feature = "sqlite")]
+mod readme;
+#[cfg(feature = "sqlite")]
+mod snapshot;
+mod tool;

@@ -1,0 +1,15 @@
+//! Snapshots of SQLite stores, restoring them, and moving between stores (`docs/spec/snapshot.md`).
+
+mod files;
+mod forgotten;
+mod hostile;
+mod moving;
+#[cfg(all(feature = "postgres", unix))]
+mod postgres;
+#[cfg(all(feature = "postgres", unix))]
+mod postgres_place;
+mod property;
+mod random;
+mod restoring;
+mod support;
+mod writing;

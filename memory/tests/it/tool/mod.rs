@@ -1,0 +1,81 @@
+//! The Memory tool from its one entrance: JSON in, JSON out.
+
+mod facets;
+mod fake;
+mod hostile;
+mod kv;
+mod limits;
+mod pages;
+mod refusals;
+mod schema;
+
+use std::sync::Arc;
+
+use memory::{Memory, MemoryTool, Policy, RunContext, ScopeKind};
+use memory_conformance::TestClock;
+use memory_conformance::reference::Reference;
+use serde_json::{Map, Value};
+
+/// A run of agent `planner` of tenant `acme`.
+fn run(user: Option<&str>) -> RunContext {
+    let run = RunContext::new("acme".parse().unwrap(), "planner".parse().unwrap(), "run-1".parse().unwrap());
+    match user {
+        Some(user) => run.with_user(user.parse().unwrap()),
+        None => run,
+    }
+}
+
+/// Every key/value provider that this build has, each empty.
+async fn providers(clock: &Arc<TestClock>) -> Vec<Memory> {
+    let mut all = vec![Memory::new(Arc::new(Reference::new(clock.clone()))).unwrap()];
+    if cfg!(feature = "sqlite") {
+        let registry = memory::Registry::default().with_clock(clock.clone());
+        all.push(registry.open("sqlite::memory:").await.unwrap());
+    }
+    all
+}
+
+/// A tool that may use every scope, on each provider.
+async fn tools(clock: &Arc<TestClock>) -> Vec<MemoryTool> {
+    let policy = Policy::default().with_memory_scopes(ScopeKind::ALL);
+    providers(clock)
+        .await
+        .into_iter()
+        .map(|memory| MemoryTool::new(memory, policy.clone(), run(Some("ada"))).unwrap())
+        .collect()
+}
+
+/// Calls, and insists on one JSON object.
+async fn call(tool: &MemoryTool, input: &str) -> Map<String, Value> {
+    let answer = tool.call(input).await;
+    match serde_json::from_str(&answer) {
+        Ok(Value::Object(answer)) => answer,
+        other => panic!("not an object: {answer}: {other:?}"),
+    }
+}
+
+/// Calls, and insists on success.
+async fn ok(tool: &MemoryTool, input: &str) -> Map<String, Value> {
+    let answer = call(tool, input).await;
+    assert!(!answer.contains_key("error"), "{input}: {answer:?}");
+    answer
+}
+
+/// Calls, and insists on a refusal of the documented shape; gives code, message, details.
+async fn refused(tool: &MemoryTool, input: &str) -> (String, String, Map<String, Value>) {
+    let answer = call(tool, input).await;
+    let shown: String = input.chars().take(200).collect();
+    assert_eq!(answer.keys().collect::<Vec<_>>(), ["error"], "{shown}: {answer:?}");
+    let error = answer["error"].as_object().unwrap();
+    assert_eq!(error.len(), 4, "{error:?}");
+    assert!(error["retryable"].is_boolean());
+    (
+        error["code"].as_str().unwrap().to_owned(),
+        error["message"].as_str().unwrap().to_owned(),
+        error["details"].as_object().unwrap().clone(),
+    )
+}
+
+async fn code(tool: &MemoryTool, input: &str) -> String {
+    refused(tool, input).await.0
+}

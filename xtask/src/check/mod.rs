@@ -1,0 +1,123 @@
+//! `cargo xtask check`: what a change must look like, beyond passing its tests.
+
+mod deny;
+mod links;
+mod manifests;
+mod product;
+mod source;
+mod structure;
+mod tree;
+mod words;
+
+use std::cell::OnceCell;
+
+use crate::libclang::Libclang;
+use crate::steps::{Done, Steps};
+use crate::workspace::{Member, Workspace};
+use crate::{Result, process};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Also ask the advisory database about the locked dependencies, where it can be reached.
+    #[arg(long)]
+    advisories: bool,
+    /// Only steps whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+type Step<'w> = (&'static str, Box<dyn FnOnce() -> Result<Done> + 'w>);
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let prepared = OnceCell::new();
+    let libclang = || prepared.get_or_init(|| Libclang::prepare(workspace));
+    // Quick ones first.
+    let all: Vec<Step<'_>> = vec![
+        ("pages", passed(|| links::pages(workspace))),
+        ("links", passed(|| links::links(workspace))),
+        ("words", passed(|| words::check(workspace))),
+        ("manifests", passed(|| manifests::check(workspace))),
+        ("floors", passed(|| tree::floors(workspace))),
+        ("circles", passed(|| structure::circles(workspace))),
+        ("sizes of files and folders", passed(|| structure::sizes(workspace))),
+        ("unchecked providers", passed(|| structure::doors(workspace))),
+        ("formatting", passed(|| formatting(workspace))),
+        ("dependency trees", passed(|| tree::feature_sets(workspace))),
+        ("lints", passed(|| lints(workspace, libclang()))),
+        ("documentation", passed(|| documentation(workspace, libclang()))),
+        ("features", passed(|| features(workspace, libclang()))),
+        ("product", passed(|| product::check(workspace))),
+        ("licences, bans, sources", passed(|| deny::check(workspace))),
+        ("advisories", Box::new(|| deny::advisories(workspace, args.advisories))),
+    ];
+    let mut steps = Steps::new("check");
+    let only = |name: &str| args.only.as_deref().is_none_or(|text| name.contains(text));
+    for (name, work) in all.into_iter().filter(|(name, _)| only(name)) {
+        steps.step(name, work);
+    }
+    steps.finish()
+}
+
+fn passed<'w>(work: impl FnOnce() -> Result<()> + 'w) -> Box<dyn FnOnce() -> Result<Done> + 'w> {
+    Box::new(move || work().map(|()| Done::Passed))
+}
+
+fn formatting(workspace: &Workspace) -> Result<()> {
+    process::run(workspace.cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn lints(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+    let mut what = vec!["--workspace".to_owned(), "--all-targets".to_owned()];
+    what.extend(libclang.every_feature(workspace));
+    clippy(workspace, libclang, &what)
+}
+
+fn clippy(workspace: &Workspace, libclang: &Libclang, what: &[String]) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.arg("clippy").args(what).args(["--", "-D", "warnings"]);
+    process::run(libclang.apply(&mut cargo))
+}
+
+fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    // Libraries only: the binary `memory` and the library `memory` would write the same pages.
+    cargo.args(["doc", "--no-deps", "--lib"]).args(libclang.every_feature(workspace));
+    libclang.apply(&mut cargo);
+    for member in workspace.members.iter().filter(|member| member.has_library()) {
+        cargo.args(["--package", &member.name]);
+    }
+    process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The facade's features, which are what an adopter chooses from, are linted one by one; the other members' are compiled
+/// with none and with each alone. All together is what "lints" does.
+fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
+    let mut failed = Vec::new();
+    for member in &workspace.members {
+        let (command, lint): (&str, &[&str]) =
+            if member.name == "memory" { ("clippy", &["--", "-D", "warnings"]) } else { ("check", &[]) };
+        for set in feature_sets(member, libclang) {
+            let mut cargo = workspace.cargo();
+            // Libraries alone: tests and programs are built with what they ask for.
+            cargo
+                .args([command, "--lib", "--package", &member.name, "--no-default-features"])
+                .args(set)
+                .args(lint);
+            if let Err(error) = process::run(libclang.apply(&mut cargo)) {
+                failed.push(error.to_string());
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+/// None, and each alone. One at a time: in a build of the whole workspace another member may turn a missing feature on.
+fn feature_sets(member: &Member, libclang: &Libclang) -> Vec<Vec<String>> {
+    if !member.has_library() || member.features.is_empty() {
+        return Vec::new();
+    }
+    let alone =
+        member.features.keys().filter(|feature| *feature != "default" && libclang.builds(member, feature));
+    let alone = alone.map(|feature| vec!["--features".to_owned(), feature.clone()]);
+    std::iter::once(Vec::new()).chain(alone).collect()
+}

@@ -1,0 +1,103 @@
+//! What ships: the binary `memory`, built by README's first command.
+
+use std::fs;
+
+use serde::Deserialize;
+
+use crate::workspace::Workspace;
+use crate::{Result, process};
+
+const PACKAGE: &str = "memory-server";
+/// Bytes that the stripped binary may have.
+const MAX_BYTES: u64 = 30_000_000;
+/// What is for measuring and for vendors, and never shipped.
+const NOT_SHIPPED: &[&str] = &["memory-conformance", "memory-eval", "memory-lab", "libtest-mimic"];
+/// The feature that takes layers of the sandbox away.
+const LAB: &str = "lab";
+/// Stands in every program that is built with that feature.
+const LAB_MARK: &[u8] = b"sandbox layers can be taken away in this build";
+
+#[derive(Deserialize)]
+struct Built {
+    reason: String,
+    executable: Option<std::path::PathBuf>,
+}
+
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let mut wrong = dependencies(workspace)?;
+    let binary = build(workspace)?;
+    let bytes = fs::read(&binary)?;
+    println!("{}: {} bytes", binary.display(), bytes.len());
+    if u64::try_from(bytes.len())? > MAX_BYTES {
+        wrong.push(format!("the binary has {} bytes, more than {MAX_BYTES}", bytes.len()));
+    }
+    if holds(&bytes, LAB_MARK) {
+        wrong.push("the binary can take layers of the sandbox away".to_owned());
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// What the package depends on that must not ship, and whether a dependency has the feature `lab`.
+fn dependencies(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut tree = workspace.cargo();
+    tree.args(["tree", "--package", PACKAGE, "--edges", "normal", "--target", "all"]);
+    tree.args(["--prefix", "none", "--format", "{p}|{f}"]);
+    Ok(faults(&process::capture(&mut tree)?))
+}
+
+/// Lines of `NAME VERSION…|FEATURE,FEATURE`.
+fn faults(tree: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    for line in tree.lines() {
+        let (package, features) = line.split_once('|').unwrap_or((line, ""));
+        let name = package.split_whitespace().next().unwrap_or_default();
+        if NOT_SHIPPED.contains(&name) {
+            faults.push(format!("{PACKAGE} depends on {name}"));
+        }
+        let features = features.trim_end_matches(" (*)");
+        if name.starts_with("memory") && features.split(',').any(|feature| feature == LAB) {
+            faults.push(format!("{PACKAGE} builds {name} with the feature {LAB}"));
+        }
+    }
+    faults.sort();
+    faults.dedup();
+    faults
+}
+
+fn build(workspace: &Workspace) -> Result<std::path::PathBuf> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--release", "--bin", "memory", "--message-format", "json-render-diagnostics"]);
+    let printed = process::capture(&mut cargo)?;
+    let built = printed.lines().filter_map(|line| serde_json::from_str::<Built>(line).ok());
+    let binary =
+        built.filter(|message| message.reason == "compiler-artifact").find_map(|message| message.executable);
+    binary.ok_or_else(|| "cargo names no binary that it built".into())
+}
+
+fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_shipped_and_the_lab_feature_are_found() {
+        let tree = "memory-server v0.1.0 (/somewhere)|default\nmemory-sqlite v0.1.0 (/there)|default,lab (*)\n\
+                    memory-eval v0.1.0 (/there)|\nlabel v1.0.0|lab\n";
+        assert_eq!(
+            faults(tree),
+            [
+                "memory-server builds memory-sqlite with the feature lab",
+                "memory-server depends on memory-eval"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_mark_is_found_anywhere_in_a_binary() {
+        assert!(holds(&[b"\x7fELF".as_slice(), LAB_MARK, b"\0"].concat(), LAB_MARK));
+        assert!(!holds(b"\x7fELF", LAB_MARK));
+    }
+}
