@@ -245,21 +245,23 @@ fn a_damaged_database_is_told_and_can_be_dropped() {
 
 #[test]
 fn the_folder_of_a_database_in_memory_ends_with_it() {
-    let temporary = || {
-        std::fs::read_dir(std::env::temp_dir())
-            .unwrap()
-            .filter_map(|item| item.ok()?.file_name().into_string().ok())
-            .filter(|name| {
-                name.starts_with("memory-sqlite-") && name.contains(&format!("-{:x}-", std::process::id()))
-            })
-            .collect::<Vec<_>>()
+    // Other tests have databases in memory at the same time: this one's folder is the one that has its scope.
+    let scope = agent("the-folder-of-a-database-in-memory");
+    let folder = || {
+        let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().map(|item| item.unwrap().path());
+        let ours = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("memory-sqlite-");
+        let tenants = |path: &PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().collect::<Vec<_>>();
+        let holds = |path: &PathBuf| {
+            tenants(path).iter().any(|tenant| tenant.path().join(scope.digest().to_hex()).exists())
+        };
+        folders.filter(ours).find(holds)
     };
     let sql = Sql::in_memory(fast());
-    sql.exec("CREATE TABLE t (a)");
-    let mine = temporary();
-    assert!(!mine.is_empty());
+    sql.at(scope.clone()).exec("CREATE TABLE t (a)");
+    let mine = folder().unwrap();
     drop(sql);
-    assert!(temporary().len() < mine.len());
+    assert!(!mine.exists(), "{mine:?}");
+    assert_eq!(folder(), None);
 }
 
 #[test]
