@@ -9,7 +9,10 @@
 //! - With an embedder ([`SqliteProvider::with_embedder`]) it searches by meaning too: vectors lie beside the entries, are
 //!   scanned in memory within a budget, and are scored exactly from what is stored. No write leaves a stale one.
 //!
-//! It needs no particular async runtime.
+//! It needs no particular async runtime. Without the feature `sql` (on by default) it serves no SQL to agents, and neither the
+//! statements' grammar nor the sandbox is compiled; a store that holds agents' databases is then refused.
+
+#![cfg_attr(not(feature = "sql"), allow(dead_code, reason = "much of what a commit does is for the SQL facet too"))]
 
 mod commit;
 mod config;
@@ -17,9 +20,13 @@ mod error;
 mod file;
 mod kv;
 mod lifecycle;
+#[cfg(not(feature = "sql"))]
+mod no_sql;
 mod provider;
+#[cfg(feature = "sql")]
 mod sandbox;
 mod search;
+#[cfg(feature = "sql")]
 mod sql;
 mod vector;
 

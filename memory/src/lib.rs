@@ -14,9 +14,9 @@
 //! - [`system`]: the real clock and ids;
 //! - `workers` (feature `sql-workers`): SQL in worker processes.
 //!
-//! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by
-//! default), `postgres`, `mem0` and `mem9`, and embedders, `embed-static` and `embed-openai`. Without features there is no database at
-//! all, and [`Registry::register`] takes yours.
+//! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by default), `postgres`, `mem0` and
+//! `mem9`; `sql`, by which SQLite also serves agents SQL; and embedders, `embed-static` and `embed-openai`. Without features there is
+//! no database at all, and [`Registry::register`] takes yours.
 
 pub mod audit;
 mod backends;

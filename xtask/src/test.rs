@@ -59,6 +59,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         steps.step("workspace", || cargo_test(workspace, &bed, &mut tally, &["--workspace"]));
     }
     if !args.quick {
+        steps.step("SQLite without SQL", || {
+            let what = ["--package", "memory-sqlite", "--no-default-features", "--test", "no_sql"];
+            cargo_test(workspace, &bed, &mut tally, &what)
+        });
         steps.step("PostgreSQL's own grammar", || {
             let libclang = Libclang::prepare(workspace);
             if !libclang.found() {

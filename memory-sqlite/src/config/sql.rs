@@ -1,6 +1,6 @@
 //! How agents' databases are kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memory_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,13 @@ impl Default for SqlConfig {
 }
 
 impl SqlConfig {
+    /// Where databases lie unless `root` says otherwise.
+    pub(crate) fn folder_beside(database: &Path) -> PathBuf {
+        let mut root = database.as_os_str().to_owned();
+        root.push(".sql");
+        root.into()
+    }
+
     /// Checks the ranges of the fields.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use memory_core::{
     Backend, Capabilities, DriftPolicy, EmbeddingOwner, EraseTarget, Erased, Error, EvictOutcome, Health,
     HealthStatus, Provider, ReadSnapshot, Reclaimed, Result, Scope, ScopeId, ScopeUsesPage, ScopeUsesQuery,
-    SqlDialect, SqlFacet, TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
+    TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
 use super::open::SqliteProvider;
@@ -42,12 +42,15 @@ impl Provider for SqliteProvider {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
         }
-        capabilities.sql = true;
-        capabilities.sql_dialect = Some(SqlDialect::Sqlite);
-        capabilities.sql_transactions = true;
-        capabilities.sql_entries = true;
-        capabilities.sql_vectors = self.embedder.is_some();
-        capabilities.shared_schemas = !self.sql.config.shared.is_empty();
+        #[cfg(feature = "sql")]
+        {
+            capabilities.sql = true;
+            capabilities.sql_dialect = Some(memory_core::SqlDialect::Sqlite);
+            capabilities.sql_transactions = true;
+            capabilities.sql_entries = true;
+            capabilities.sql_vectors = self.embedder.is_some();
+            capabilities.shared_schemas = !self.sql.config.shared.is_empty();
+        }
         capabilities.max_value_bytes = self.store.config.max_value_bytes;
         capabilities
     }
@@ -56,7 +59,8 @@ impl Provider for SqliteProvider {
         Some(self)
     }
 
-    fn sql(&self) -> Option<&dyn SqlFacet> {
+    #[cfg(feature = "sql")]
+    fn sql(&self) -> Option<&dyn memory_core::SqlFacet> {
         Some(self)
     }
 

@@ -10,8 +10,10 @@ use crate::commit::threads::{block_on, on_own_thread};
 use crate::config::SqliteConfig;
 use crate::lifecycle::eviction;
 use crate::lifecycle::upkeep::Upkeep;
-use crate::sandbox::heap;
 use crate::search::Caches;
+#[cfg(not(feature = "sql"))]
+use crate::no_sql::Engine;
+#[cfg(feature = "sql")]
 use crate::sql::Engine;
 
 /// Memory in one SQLite file, which several processes may share, or in memory alone.
@@ -50,7 +52,8 @@ impl SqliteProvider {
 
     fn start(path: Option<&Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check()?;
-        heap::install();
+        #[cfg(feature = "sql")]
+        crate::sandbox::heap::install();
         let caches = Caches::new(&config);
         let (texts, vectors) = (Arc::clone(&caches.indexes), Arc::clone(&caches.matrices));
         let (store, mut checkpointer) = Store::open(path, config, clock, texts, vectors)?;

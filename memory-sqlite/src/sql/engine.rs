@@ -123,7 +123,7 @@ impl Engine {
         let durable = store.config.durability == Durability::Full;
         let files = match (&config.root, database) {
             (Some(root), _) => Files::kept(root, durable)?,
-            (None, Some(database)) => Files::kept(&beside(database), durable)?,
+            (None, Some(database)) => Files::kept(&SqlConfig::folder_beside(database), durable)?,
             (None, None) => Files::temporary(&nonce)?,
         };
         let descriptors = config.max_descriptors.unwrap_or_else(descriptors::budget);
@@ -337,10 +337,4 @@ fn held_elsewhere() -> Error {
         ErrorKind::Timeout,
         "another process writes to this scope for longer than the deadline; nothing was done, try again when it has ended",
     )
-}
-
-fn beside(database: &Path) -> PathBuf {
-    let mut root = database.as_os_str().to_owned();
-    root.push(".sql");
-    root.into()
 }

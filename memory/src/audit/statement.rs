@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::redact::{REDACTED, Redactor};
 
 /// Most tables that a record names.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sql", feature = "postgres"))]
 const MAX_TABLES: usize = 32;
 
 /// A statement on its way to the auditor's thread.
@@ -24,7 +24,7 @@ pub(super) struct About {
     pub(super) tables: Vec<String>,
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sql", feature = "postgres"))]
 impl Statement {
     fn dialect(self) -> Option<memory_validator::Dialect> {
         match self.dialect {
@@ -65,7 +65,7 @@ impl Statement {
     }
 }
 
-#[cfg(not(feature = "sqlite"))]
+#[cfg(not(any(feature = "sql", feature = "postgres")))]
 impl Statement {
     pub(super) fn about(self, _: &str, _: &Redactor) -> About {
         About::default()
@@ -102,7 +102,7 @@ impl Statement {
     }
 }
 
-#[cfg(all(test, feature = "sqlite"))]
+#[cfg(all(test, any(feature = "sql", feature = "postgres")))]
 mod tests {
     use super::*;
     use serde_json::json;

@@ -10,20 +10,13 @@
 #![allow(clippy::duplicate_mod, reason = "the same drift scenarios run on SQLite and on PostgreSQL")]
 #![allow(missing_docs, reason = "tests are documented by their names")]
 
-#[cfg(feature = "sqlite")]
 mod audit;
-#[cfg(feature = "sqlite")]
 mod definitions;
-#[cfg(feature = "sqlite")]
 mod drift;
 mod embedders;
-#[cfg(feature = "sqlite")]
 mod fallback;
-#[cfg(feature = "sqlite")]
 mod gc;
 mod open;
-#[cfg(feature = "sqlite")]
 mod readme;
-#[cfg(feature = "sqlite")]
 mod snapshot;
 mod tool;

@@ -156,8 +156,26 @@ const RULES: &[Rule] = &[
     Rule {
         package: "memory",
         arguments: &[],
-        must: &["memory-core", "memory-sqlite", "memory-validator", "rusqlite"],
-        must_not: &["tokio-postgres", "reqwest", "hyper", "rmcp", "openssl", "openssl-sys", "native-tls"],
+        must: &["memory-core", "memory-sqlite", "rusqlite"],
+        must_not: &[
+            // Only agents' SQL needs these three.
+            "memory-sql",
+            "memory-validator",
+            "sqlparser",
+            "tokio-postgres",
+            "reqwest",
+            "hyper",
+            "rmcp",
+            "openssl",
+            "openssl-sys",
+            "native-tls",
+        ],
+    },
+    Rule {
+        package: "memory",
+        arguments: &["--features", "sql"],
+        must: &["memory-sqlite", "memory-validator"],
+        must_not: &["tokio-postgres", "reqwest", "hyper"],
     },
     Rule {
         package: "memory",
