@@ -53,8 +53,9 @@ pub(crate) struct Sandbox {
     /// How often [`Sandbox::relax`] was called.
     pub(super) relaxed: u8,
     /// Databases attached.
-    #[cfg(any(test, feature = "lab"))]
-    pub(super) shared: usize,
+    shared: usize,
+    /// The version of the scope's own schema that names were last resolved with.
+    resolved: Option<i64>,
 }
 
 impl fmt::Debug for Sandbox {
@@ -128,8 +129,8 @@ impl Sandbox {
             seen: HashMap::new(),
             inline: InlineState::default(),
             relaxed: 0,
-            #[cfg(any(test, feature = "lab"))]
             shared: shared.len(),
+            resolved: None,
         };
         let modules = modules(&sandbox.conn, layers)?;
         sandbox.watch().set_modules(modules);
@@ -212,6 +213,25 @@ impl Sandbox {
         }
         self.forget();
         handle::kept_bytes(&self.conn) <= bytes / 2
+    }
+
+    /// Resolves names anew where the scope's own schema has changed. True: nothing compiled before may run.
+    ///
+    /// A program that reads shared tables alone does not look at the scope's schema, so it would go on reading a shared table
+    /// after another process has created the scope's own table of that name.
+    pub(super) fn resolve_anew(&mut self) -> rusqlite::Result<bool> {
+        if self.shared == 0 {
+            return Ok(false);
+        }
+        let version = self.schema_version();
+        if version.is_some() && version == self.resolved {
+            return Ok(false);
+        }
+        self.forget();
+        // A statement that does look at it has the engine read it again.
+        self.trusted(|conn| conn.prepare("SELECT 1 FROM main.sqlite_schema LIMIT 1")?.exists([]))?;
+        self.resolved = version;
+        Ok(true)
     }
 
     /// Forgets every statement.

@@ -50,6 +50,7 @@ impl Sandbox {
         if statement.sql.contains('\0') {
             return Err(refusal::nul());
         }
+        self.resolve_anew().map_err(engine)?;
         self.bound_pages(statement.frees)?;
         let over = self.over_quota(statement)?;
         *lock(&self.interrupt) = Interrupt {

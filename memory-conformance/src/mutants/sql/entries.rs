@@ -38,6 +38,8 @@ mutants! {
     "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing"
         => around(|_, request, next| writes_to_ignored(SHARED, request, next));
     "sql.shared-wins": ["SHR-3"] needs [Sql, SharedSchemas], "shared data hides a table of the scope's own" => ask(shared_wins);
+    "sql.shared-until-reopened": ["SHR-3"] needs [Sql, SharedSchemas], "a handle that has read shared data does not see a table that another creates"
+        => around(until_reopened);
     "sql.shared-described": ["SHR-4"] needs [Sql, SharedSchemas], "shared tables are listed among the agent's own"
         => answer(|reply| described_as(reply, SHARED));
 }
@@ -232,6 +234,24 @@ async fn always(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
             .query(&own_run(scope)?, scope, "SELECT CAST($1 AS TEXT) IS NULL", &args, Default::default())
             .await;
         drop(asked);
+    }
+    next.run(request).await
+}
+
+async fn until_reopened(memory: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
+    if is_about(&request, SHARED) {
+        match &request {
+            Request::Query { scope, .. } => {
+                let first = memory.lock().scopes.insert(scope.clone());
+                if !first {
+                    shared_wins(&mut request);
+                }
+            }
+            Request::Exec { scope, .. } => {
+                memory.lock().scopes.remove(scope);
+            }
+            _ => {}
+        }
     }
     next.run(request).await
 }

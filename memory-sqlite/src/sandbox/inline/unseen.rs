@@ -100,7 +100,7 @@ impl Sandbox {
         self.watch().tables().clear();
     }
 
-    fn schema_version(&self) -> Option<i64> {
+    pub(in crate::sandbox) fn schema_version(&self) -> Option<i64> {
         self.trusted(|conn| conn.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0)))
             .ok()
     }

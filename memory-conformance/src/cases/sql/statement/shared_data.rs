@@ -12,6 +12,7 @@ cases! {
     "sql.shared.read-from-everywhere": [Sql, SharedSchemas], ["SHR-1", "OWN-5"] => read_from_everywhere;
     "sql.shared.never-written": [Sql, SharedSchemas], ["SHR-2"] => never_written;
     "sql.shared.own-table-wins": [Sql, SharedSchemas], ["SHR-3"] => own_wins;
+    "sql.shared.own-table-of-another-handle": [Sql, SharedSchemas], ["SHR-3"] => own_of_another_handle;
     "sql.shared.not-counted": [Sql, SharedSchemas], ["SHR-4"] => not_counted;
 }
 
@@ -76,6 +77,26 @@ async fn own_wins(cx: &Cx) -> CaseResult {
     expect_eq!(own.count("conformance_shared").await?, 0);
     own.exec("DROP TABLE conformance_shared").await?;
     expect_eq!(own.texts(WORDS).await?, ["one", "two", "three"], "after the scope's own was dropped");
+    Ok(())
+}
+
+async fn own_of_another_handle(cx: &Cx) -> CaseResult {
+    shares(cx)?;
+    let beside = cx.on(cx.store().another_handle().await?);
+    let here = cx.database()?;
+    let there = beside.database_of(here.scope.clone())?;
+    there.exec("CREATE TABLE mine (id INTEGER)").await?;
+    // Often enough that the statement is kept prepared.
+    for _ in 0..3 {
+        expect_eq!(here.texts(WORDS).await?, ["one", "two", "three"], "before there is a table of that name");
+    }
+    there.exec("CREATE TABLE conformance_shared (id INTEGER, word TEXT)").await?;
+    there.exec_with("INSERT INTO conformance_shared VALUES (1, ?)", &[text("mine")]).await?;
+    for _ in 0..2 {
+        expect_eq!(here.texts(WORDS).await?, ["mine"], "once another handle has created the scope's own table");
+    }
+    there.exec("DROP TABLE conformance_shared").await?;
+    expect_eq!(here.texts(WORDS).await?, ["one", "two", "three"], "after another handle dropped it");
     Ok(())
 }
 
