@@ -14,5 +14,6 @@ mod harness;
 mod mutants;
 
 fn main() -> std::process::ExitCode {
+    memory_sqlite::prepare_process();
     cli::main()
 }

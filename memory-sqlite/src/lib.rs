@@ -34,6 +34,13 @@ pub use config::{Durability, SharedDatabase, SqlConfig, SqliteConfig};
 pub use file::repair::{RepairOptions, Repaired, SchemaObject, repair};
 pub use provider::SqliteProvider;
 
+/// Prepares SQLite for agents' statements, whose memory is metered. Opening a provider does it as well; a process that uses SQLite
+/// for something else first must call this before, or it gets no SQL for agents. Only the first call does anything.
+pub fn prepare_process() {
+    #[cfg(feature = "sql")]
+    sandbox::heap::install();
+}
+
 /// Taking the SQL sandbox apart, to see what each layer stops by itself. Never for production.
 #[cfg(feature = "lab")]
 pub mod lab {

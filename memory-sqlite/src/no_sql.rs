@@ -22,6 +22,7 @@ use crate::lifecycle::eviction::{self, Judging};
 #[derive(Debug)]
 pub(crate) struct Engine {
     store: Arc<Store>,
+    pub(crate) is_served: bool,
     /// Where databases lie that another build made; `None` for a store in memory.
     root: Option<PathBuf>,
 }
@@ -32,7 +33,7 @@ impl Engine {
         if *config != SqlConfig::default() {
             return Err(without("the options of `sqlite.sql` have no effect in this build; leave them out"));
         }
-        let engine = Self { store: Arc::clone(store), root: database.map(SqlConfig::folder_beside) };
+        let engine = Self { is_served: false, store: Arc::clone(store), root: database.map(SqlConfig::folder_beside) };
         engine.check()?;
         Ok(Arc::new(engine))
     }

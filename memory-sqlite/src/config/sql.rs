@@ -41,9 +41,9 @@ pub struct SqlConfig {
     pub value_bytes: usize,
     /// Memory that the engine may hold for one statement, in bytes: 4 MiB to 16 GiB. Default 128 MiB.
     pub heap_bytes: usize,
-    /// Memory that SQLite may hold in the whole process, in bytes: 16 MiB to 1 TiB. It holds only where the process has used
-    /// SQLite before this crate, so that the memory of single statements cannot be bounded: there one statement may take
-    /// what others need, but not what the host needs. Default: unlimited.
+    /// Memory that SQLite may hold in the whole process, in bytes: 16 MiB to 1 TiB. It holds only where the process used SQLite before
+    /// [`prepare_process`](crate::prepare_process), so that the memory of single statements cannot be bounded: there one statement
+    /// may take what others need, but not what the host needs. Default: none, and no SQL in such a process.
     pub process_heap_bytes: Option<u64>,
     /// Bytes of write-ahead log that one statement or transaction may write: 1 MiB to 1 TiB. Default 1 GiB.
     pub wal_bytes: u64,

@@ -103,6 +103,7 @@ impl Repaired {
 /// [`SqliteProvider::open`](crate::SqliteProvider::open). The file is as it was then.
 pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOptions) -> Result<Repaired> {
     config.check()?;
+    crate::prepare_process();
     // Judging lets go of every lock that this process has on the file: nobody else may be at it before there is a log.
     let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = judge(path.as_ref())?.ok_or_else(nothing)?;

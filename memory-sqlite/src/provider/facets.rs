@@ -42,14 +42,13 @@ impl Provider for SqliteProvider {
             capabilities.vector_search = true;
             capabilities.embedding = EmbeddingOwner::Embedder;
         }
-        #[cfg(feature = "sql")]
-        {
+        if self.sql.is_served {
             capabilities.sql = true;
             capabilities.sql_dialect = Some(memory_core::SqlDialect::Sqlite);
             capabilities.sql_transactions = true;
             capabilities.sql_entries = true;
             capabilities.sql_vectors = self.embedder.is_some();
-            capabilities.shared_schemas = !self.sql.config.shared.is_empty();
+            capabilities.shared_schemas = !self.store.config.sql.shared.is_empty();
         }
         capabilities.max_value_bytes = self.store.config.max_value_bytes;
         capabilities
@@ -61,7 +60,7 @@ impl Provider for SqliteProvider {
 
     #[cfg(feature = "sql")]
     fn sql(&self) -> Option<&dyn memory_core::SqlFacet> {
-        Some(self)
+        self.sql.is_served.then_some(self as _)
     }
 
     async fn health(&self) -> Result<Health> {
@@ -81,6 +80,11 @@ impl Provider for SqliteProvider {
             })
             .await;
         Ok(match read {
+            #[cfg(feature = "sql")]
+            Ok(_) if !self.sql.is_served => {
+                let message = format!("no SQL for agents: {}", crate::sandbox::heap::TOO_LATE);
+                Health::new(HealthStatus::Degraded, message)
+            }
             Ok(_) => Health::new(HealthStatus::Ok, "the database reads"),
             Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
         })

@@ -52,8 +52,7 @@ impl SqliteProvider {
 
     fn start(path: Option<&Path>, config: SqliteConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check()?;
-        #[cfg(feature = "sql")]
-        crate::sandbox::heap::install();
+        crate::prepare_process();
         let caches = Caches::new(&config);
         let (texts, vectors) = (Arc::clone(&caches.indexes), Arc::clone(&caches.matrices));
         let (store, mut checkpointer) = Store::open(path, config, clock, texts, vectors)?;

@@ -34,6 +34,8 @@ const DESCRIPTORS: usize = 3;
 /// The state of the SQL facet.
 pub(crate) struct Engine {
     pub(crate) config: SqlConfig,
+    /// Whether agents' statements run: the memory that they take is bounded.
+    pub(crate) is_served: bool,
     pub(crate) store: Arc<Store>,
     pub(crate) pool: Pool,
     pub(crate) workers: Arc<Workers>,
@@ -111,11 +113,14 @@ impl Engine {
         static PROVIDERS: AtomicU64 = AtomicU64::new(0);
         let config = store.config.sql.clone();
         config.check()?;
-        if let Some(bytes) = config.process_heap_bytes
-            && !heap::install()
-        {
-            heap::limit_process(bytes);
-        }
+        let is_served = match config.process_heap_bytes {
+            _ if heap::install() => true,
+            Some(bytes) => {
+                heap::limit_process(bytes);
+                true
+            }
+            None => false,
+        };
         // Unique: the count tells providers of one process apart, the process id those that run at the same time, the
         // clock those of different times.
         let count = PROVIDERS.fetch_add(1, Ordering::Relaxed);
@@ -126,6 +131,14 @@ impl Engine {
             (None, Some(database)) => Files::kept(&SqlConfig::folder_beside(database), durable)?,
             (None, None) => Files::temporary(&nonce)?,
         };
+        if !is_served {
+            tracing::warn!("no SQL for agents: {}", heap::TOO_LATE);
+            // A snapshot, for one, would silently leave them out.
+            if !files.tenants()?.is_empty() {
+                let message = format!("this store holds SQL databases of agents, but {}", heap::TOO_LATE);
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+        }
         let descriptors = config.max_descriptors.unwrap_or_else(descriptors::budget);
         let sandbox = SandboxConfig {
             cache_kib: config.cache_kib,
@@ -169,6 +182,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             keeper: Mutex::default(),
             store: Arc::clone(store),
+            is_served,
             config,
         }))
     }

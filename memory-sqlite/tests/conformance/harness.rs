@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, TestClock, async_trait};
+use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
 use memory_core::{Provider, Result};
 use memory_sqlite::{Durability, SharedDatabase, SqlConfig, SqliteConfig, SqliteProvider};
 use tempfile::TempDir;
@@ -20,8 +20,7 @@ impl Files {
     pub fn new(durability: Durability) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = SqliteConfig::default().with_durability(durability);
-        // In a process that has used SQLite otherwise, single statements cannot be metered.
-        drop(SqliteProvider::open_in_memory(config.clone(), Arc::new(TestClock::new())).unwrap());
+        memory_sqlite::prepare_process();
         config.sql.shared = vec![SharedDatabase::new("facts", shared_data(folder.path()))];
         Self { folder, config, embeds: true }
     }

@@ -5,7 +5,8 @@
 #[path = "../it/support/mod.rs"]
 mod support;
 
-use memory_core::ErrorKind;
+use memory_core::{ErrorKind, HealthStatus, Provider as _};
+use memory_sqlite::SqliteProvider;
 use support::fast;
 use support::sql::Sql;
 
@@ -29,4 +30,24 @@ fn a_statement_takes_no_more_than_the_process_may_where_it_cannot_be_metered() {
     // The host lives on.
     assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
     assert_eq!(host.query_row("SELECT 1", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[test]
+fn without_a_bound_for_the_process_agents_get_no_sql() {
+    let _host = rusqlite::Connection::open_in_memory().unwrap();
+    let folder = support::files::folder();
+    let path = folder.path().join("memory.db");
+    let open = || SqliteProvider::open(&path, fast(), support::TestClock::new());
+    let provider = open().unwrap();
+    assert!(!provider.capabilities().sql);
+    assert!(provider.sql().is_none());
+    let health = support::block_on(provider.health()).unwrap();
+    assert_eq!(health.status, HealthStatus::Degraded);
+    assert!(health.message.contains("prepare_process"), "{}", health.message);
+    drop(provider);
+    // Databases that another process made are not left out in silence.
+    let mut config = fast();
+    config.sql.process_heap_bytes = Some(64 << 20);
+    Sql::open(&path, config).exec("CREATE TABLE t (a)");
+    assert_eq!(open().unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{Error, ErrorKind, Provider, Result, Retry};
 use memory_sqlite::SqliteProvider;
-pub use memory_sqlite::{RepairOptions, Repaired, SchemaObject, SqliteConfig};
+pub use memory_sqlite::{RepairOptions, Repaired, SchemaObject, SqliteConfig, prepare_process};
 use serde_json::{Map, Value};
 
 use crate::factory::{Factory, OpenContext};
@@ -187,6 +187,13 @@ fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<
         None => drop(sql.insert(inner.to_owned(), plain())),
     }
     Ok(())
+}
+
+/// Opens one of our own SQLite files that is no store. Every use of SQLite in this crate goes through here or through a provider,
+/// since agents get SQL only where the process was prepared before its first use.
+pub(crate) fn connect(path: &Path) -> rusqlite::Result<rusqlite::Connection> {
+    prepare_process();
+    rusqlite::Connection::open(path)
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl DefinitionStore {
             .with_retry(Retry::Never)
             .with_source(error)
         })?;
-        let connection = Connection::open(path).map_err(failed)?;
+        let connection = crate::backends::sqlite::connect(path).map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
         let pragma = |name: &str| -> Result<i32> {
             connection.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)

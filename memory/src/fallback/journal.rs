@@ -167,7 +167,7 @@ impl Journal {
             ));
         }
         make(path)?;
-        let connection = Connection::open(path).map_err(failed)?;
+        let connection = crate::backends::sqlite::connect(path).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         let application: i32 =
             connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;

@@ -6,8 +6,8 @@
 //! gets no more memory either, which ends it inside of a single virtual machine instruction, where neither the progress
 //! handler nor an interrupt is looked at.
 //!
-//! Where the process has used SQLite before, its allocator can no longer be changed: [`install`] tells. What can be had
-//! then is SQLite's own limit for the whole process: [`limit_process`].
+//! Where the process has used SQLite before, its allocator can no longer be changed, and [`install`] returns false. Then agents get
+//! SQL only if the operator bounds SQLite in the whole process: [`limit_process`].
 //!
 //! # Safety
 //!
@@ -65,18 +65,13 @@ pub(in crate::sandbox) enum Refused {
     Cancelled,
 }
 
+/// Why statements are not served where [`install`] failed, and what to do.
+pub(crate) const TOO_LATE: &str = "this process used SQLite before memory-sqlite did, so the memory of a statement cannot be bounded; call \
+     memory_sqlite::prepare_process() first, or set sql.process_heap_bytes";
+
 /// Wraps the allocator; only the first call does anything. Whether statements are metered.
 pub(crate) fn install() -> bool {
-    *INSTALLED.get_or_init(|| {
-        let installed = wrap();
-        if !installed {
-            tracing::warn!(
-                "SQLite was in use before memory-sqlite was; the memory of single SQL statements is not bounded: \
-                 set sql.process_heap_bytes"
-            );
-        }
-        installed
-    })
+    *INSTALLED.get_or_init(wrap)
 }
 
 /// Bounds what SQLite may hold in this process as a whole. The lowest bound that anybody has set holds.

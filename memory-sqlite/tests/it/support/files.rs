@@ -59,6 +59,7 @@ pub(crate) fn raw_or_new(path: &Path) -> Connection {
 /// As [`raw`], with these flags.
 pub(crate) fn raw_with(path: &Path, flags: OpenFlags) -> Connection {
     use_sqlite_through_the_crate_first();
+    memory_sqlite::prepare_process();
     let conn = Connection::open_with_flags(path, flags).unwrap();
     conn.busy_timeout(Duration::from_secs(10)).unwrap();
     conn

@@ -78,7 +78,7 @@ impl Store {
 
 /// Puts the whole of it into the one file.
 fn settle(path: &Path) -> Result<()> {
-    let settled = rusqlite::Connection::open(path).and_then(|connection| {
+    let settled = crate::backends::sqlite::connect(path).and_then(|connection| {
         connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))
     });
     match settled {

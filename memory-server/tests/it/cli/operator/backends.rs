@@ -61,6 +61,17 @@ fn a_definition_is_made_forked_listed_shown_and_retired() {
 }
 
 #[test]
+fn statements_of_an_agent_bound_to_a_definition_have_bounded_memory() {
+    let user = user();
+    user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
+    user.file("memory.toml", ALLOWING.replace("backend = \"main\"", "backend = \"notes\""));
+    let greedy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000) \
+                  SELECT count(*) FROM (SELECT DISTINCT hex(zeroblob(500)) || i FROM n)";
+    let error = user.refused(&["sql", greedy], 3, "too_large");
+    assert_eq!(error["details"]["layer"], "heap", "{error}");
+}
+
+#[test]
 fn a_definition_is_tested_and_agents_are_bound_to_it() {
     let user = user();
     user.json(&["backend", "create", "notes", "sqlite:agents/notes.db"]);
