@@ -12,7 +12,10 @@
 //! It needs no particular async runtime. Without the feature `sql` (on by default) it serves no SQL to agents, and neither the
 //! statements' grammar nor the sandbox is compiled; a store that holds agents' databases is then refused.
 
-#![cfg_attr(not(feature = "sql"), allow(dead_code, reason = "much of what a commit does is for the SQL facet too"))]
+#![cfg_attr(
+    not(feature = "sql"),
+    allow(dead_code, reason = "much of what a commit does is for the SQL facet too")
+)]
 
 mod commit;
 mod config;

@@ -33,7 +33,8 @@ impl Engine {
         if *config != SqlConfig::default() {
             return Err(without("the options of `sqlite.sql` have no effect in this build; leave them out"));
         }
-        let engine = Self { is_served: false, store: Arc::clone(store), root: database.map(SqlConfig::folder_beside) };
+        let engine =
+            Self { is_served: false, store: Arc::clone(store), root: database.map(SqlConfig::folder_beside) };
         engine.check()?;
         Ok(Arc::new(engine))
     }
@@ -49,7 +50,9 @@ impl Engine {
         };
         for item in items {
             if item.and_then(|item| item.file_type()).map_err(file)?.is_dir() {
-                return Err(without("agents have SQL databases beside this store, which this build cannot remove"));
+                return Err(without(
+                    "agents have SQL databases beside this store, which this build cannot remove",
+                ));
             }
         }
         Ok(())
@@ -63,8 +66,8 @@ impl Engine {
         for scope in &scopes {
             // Their files are gone, so nothing is left to remove.
             let target = Target::of(scope);
-            let cleared = move |batch: &mut _| eviction::clear(batch, &target, None);
-            self.store.writer.submit(Cost::entry(0), cleared).await?;
+            let writer = &self.store.writer;
+            writer.submit(Cost::entry(0), move |batch| eviction::clear(batch, &target, None)).await?;
         }
         Ok(scopes.len() as u64)
     }
@@ -74,15 +77,16 @@ impl Engine {
         let (target, uses) = (Target::of(scope), &self.store.uses);
         let (held, slack, tracked_since) = (uses.held(&target.digest), uses.slack(), uses.at(0));
         let asked = Judging { unused_since, held, slack, tracked_since, sql: None };
-        let judge = move |batch: &mut _| eviction::evict(batch, &target, asked);
-        self.store.writer.submit(Cost::slow(0), judge).await.map(|(outcome, _)| outcome)
+        let writer = &self.store.writer;
+        let judged = writer.submit(Cost::slow(0), move |batch| eviction::evict(batch, &target, asked)).await;
+        judged.map(|(outcome, _)| outcome)
     }
 
     pub(crate) async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         self.check()?;
         let target = Target::of(&Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone()));
-        let end = move |batch: &mut _| eviction::end_run(batch, &target, false);
-        self.store.writer.submit(Cost::slow(0), end).await.map(drop)
+        let writer = &self.store.writer;
+        writer.submit(Cost::slow(0), move |batch| eviction::end_run(batch, &target, false)).await.map(drop)
     }
 
     pub(crate) async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
@@ -106,7 +110,8 @@ impl Engine {
         let page = rows.into_iter().take(query.limit).map(|row| {
             let scope = Scope::new(tenant.clone(), row.kind, row.id);
             let used_at = uses.at(row.used_at).max(uses.held(&scope.digest()));
-            ScopeUse::new(scope, row.bytes, 0, Timestamp::from_millis_clamped(used_at)).with_slack(uses.slack())
+            ScopeUse::new(scope, row.bytes, 0, Timestamp::from_millis_clamped(used_at))
+                .with_slack(uses.slack())
         });
         let scopes: Vec<ScopeUse> = page.collect();
         let last = scopes.last().filter(|_| more);

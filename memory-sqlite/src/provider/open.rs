@@ -10,9 +10,9 @@ use crate::commit::threads::{block_on, on_own_thread};
 use crate::config::SqliteConfig;
 use crate::lifecycle::eviction;
 use crate::lifecycle::upkeep::Upkeep;
-use crate::search::Caches;
 #[cfg(not(feature = "sql"))]
 use crate::no_sql::Engine;
+use crate::search::Caches;
 #[cfg(feature = "sql")]
 use crate::sql::Engine;
 

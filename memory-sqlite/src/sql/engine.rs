@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::future::poll_fn;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

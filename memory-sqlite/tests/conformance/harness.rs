@@ -2,7 +2,6 @@
 #![allow(dead_code, unreachable_pub, reason = "two test binaries use a part each")]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
 use memory_core::{Provider, Result};

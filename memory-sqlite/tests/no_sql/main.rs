@@ -19,8 +19,7 @@ impl Harness for Memory {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        let provider =
-            SqliteProvider::open_in_memory(SqliteConfig::default(), fixture.clock.clone())?;
+        let provider = SqliteProvider::open_in_memory(SqliteConfig::default(), fixture.clock.clone())?;
         Ok(Box::new(provider.with_embedder(fixture.embedder)))
     }
 }
@@ -29,7 +28,8 @@ impl Harness for Memory {
 fn everything_but_sql_passes_the_suite() {
     let report = run(Arc::new(Memory), &Options::default(), |_| ControlFlow::Continue(()));
     assert!(report.is_success(), "{}", report.to_markdown());
-    let provider = SqliteProvider::open_in_memory(SqliteConfig::default(), Arc::new(TestClock::new())).unwrap();
+    let provider =
+        SqliteProvider::open_in_memory(SqliteConfig::default(), Arc::new(TestClock::new())).unwrap();
     assert!(!provider.capabilities().sql);
     assert!(provider.sql().is_none());
 }

@@ -62,7 +62,11 @@ impl Sandbox {
             Some(seen) => seen.are_tables && seen.was_quick,
             None => self.may_be_inlined(statement),
         };
-        if !known || self.resolve_anew().unwrap_or(true) || self.role != Role::Reader || argument_bytes(statement.args) > ARGUMENT_BYTES {
+        if !known
+            || self.resolve_anew().unwrap_or(true)
+            || self.role != Role::Reader
+            || argument_bytes(statement.args) > ARGUMENT_BYTES
+        {
             return None;
         }
         let until = statement.deadline.min(Instant::now() + LONGEST);

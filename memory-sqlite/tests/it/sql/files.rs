@@ -250,7 +250,8 @@ fn the_folder_of_a_database_in_memory_ends_with_it() {
     let folder = || {
         let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().map(|item| item.unwrap().path());
         let ours = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("memory-sqlite-");
-        let tenants = |path: &PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().collect::<Vec<_>>();
+        let tenants =
+            |path: &PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().collect::<Vec<_>>();
         let holds = |path: &PathBuf| {
             tenants(path).iter().any(|tenant| tenant.path().join(scope.digest().to_hex()).exists())
         };

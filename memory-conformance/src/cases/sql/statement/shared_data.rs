@@ -93,7 +93,11 @@ async fn own_of_another_handle(cx: &Cx) -> CaseResult {
     there.exec("CREATE TABLE conformance_shared (id INTEGER, word TEXT)").await?;
     there.exec_with("INSERT INTO conformance_shared VALUES (1, ?)", &[text("mine")]).await?;
     for _ in 0..2 {
-        expect_eq!(here.texts(WORDS).await?, ["mine"], "once another handle has created the scope's own table");
+        expect_eq!(
+            here.texts(WORDS).await?,
+            ["mine"],
+            "once another handle has created the scope's own table"
+        );
     }
     there.exec("DROP TABLE conformance_shared").await?;
     expect_eq!(here.texts(WORDS).await?, ["one", "two", "three"], "after another handle dropped it");
