@@ -41,7 +41,8 @@ mutants! {
         => around(|_, request, next| by_prefix(request, next, |prefix, key| key.starts_with(prefix), false));
     "search.one-hit-more": ["SRC-7"], "one hit more than top_k" => query(|query| query.top_k += 1);
     "search.top-k-clamped": ["SRC-7"], "a top_k over the limit is lowered in silence" => around_ahead(top_k_clamped);
-    "search.top-k-zero-is-default": ["SRC-7"], "a top_k of 0 is taken for the default" => query_ahead(top_k_zero);
+    "search.top-k-zero-is-default": ["SRC-7"], "a top_k of 0 is taken for the default"
+        => query_ahead(|query| if query.top_k == 0 { query.top_k = memory_core::limits::DEFAULT_TOP_K; });
     "search.blank-finds-nothing": ["SRC-11"], "a blank query finds nothing, without an error" => around_ahead(blank_finds_nothing);
     "search.long-query-is-cut": ["SRC-11"], "a query over 64 KiB is cut in silence" => query_ahead(long_query_cut);
     "search.no-words-fails": ["SRC-11"], "a query without any word is an error" => around(no_words_fails);
@@ -260,12 +261,6 @@ async fn top_k_clamped(_: &Memory, mut request: Request, next: Next<'_>) -> Resu
         query.top_k = query.top_k.min(max);
     }
     next.run(request).await
-}
-
-fn top_k_zero(query: &mut SearchQuery) {
-    if query.top_k == 0 {
-        query.top_k = memory_core::limits::DEFAULT_TOP_K;
-    }
 }
 
 async fn blank_finds_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
