@@ -1,5 +1,6 @@
 //! Facet 1: faithful key/value with vectors and full text.
 
+pub mod embedding;
 mod read;
 mod search;
 mod transfer;
