@@ -28,7 +28,9 @@ mutants! {
         => answer(Reply::Update(outcome) => outcome.expires_at = None);
     "update.tells-old-version": ["SET-7"], "the outcome of an update has the version before"
         => answer(Reply::Update(outcome) => outcome.version -= 1);
-    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is clamped in silence" => ask_ahead(limit_clamped);
+    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is clamped in silence"
+        => ask_ahead(Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. }
+            => *limit = (*limit).clamp(1, MAX_LIST_LIMIT));
     "export.empty-fails": ["EXP-1"], "a scope that holds nothing cannot be exported" => around(empty_fails);
     "search.empty-fails": ["SRC-1"], "a scope that holds nothing cannot be searched" => around(empty_fails_search);
     "version.of-every-scope": ["ISO-4"], "writes to other scopes use up a scope's versions" => around(of_every_scope);
@@ -86,12 +88,6 @@ async fn stores_a_float(_: &Memory, request: Request, next: Next<'_>) -> Result<
     let float = Json::parse(format!("{}.0", outcome.value))?;
     outcome.version = overwrite(&next, &scope, &key, float).await?;
     Ok(Reply::Increment(outcome))
-}
-
-fn limit_clamped(request: &mut Request) {
-    if let Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } = request {
-        *limit = (*limit).clamp(1, MAX_LIST_LIMIT);
-    }
 }
 
 async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -36,8 +36,12 @@ mutants! {
     "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space of words that were to stay is squeezed"
         => ask(|request| change_verbatim(request, |text| text.split_whitespace().collect::<Vec<_>>().join(" ")));
     "layer.verbatim-escaped": ["LAY-6", "LAY-8"] needs [Layer], "markup in words that were to stay is escaped" => ask(escaped);
-    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "of words that were to stay only the user's do" => ask(user_only);
-    "layer.verbatim-star-dropped": ["LAY-8"] needs [Layer], "a message that is a wildcard is dropped" => around(star_dropped);
+    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "of words that were to stay only the user's do"
+        => ask(Request::Add { messages, options, .. } if !options.infer
+            => messages.retain(|message| message.role == Role::User));
+    "layer.verbatim-star-dropped": ["LAY-8"] needs [Layer], "a message that is a wildcard is dropped"
+        => instead(Request::Add { messages, .. } if messages.iter().all(|message| message.content == "*")
+            => Ok(done(Vec::new())));
     "layer.words-choose-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a message with a filter in it is added to other scopes" => around(words_choose);
     "layer.question-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a question with a wildcard in it asks every scope" => around(question_chooses);
     "layer.metadata-dropped": ["LAY-7"] needs [Layer], "metadata is dropped"
@@ -156,23 +160,6 @@ fn change_verbatim(request: &mut Request, change: fn(&str) -> String) {
 
 fn escaped(request: &mut Request) {
     change_verbatim(request, |text| text.replace('&', "&amp;").replace('<', "&lt;"));
-}
-
-fn user_only(request: &mut Request) {
-    if let Request::Add { messages, options, .. } = request
-        && !options.infer
-    {
-        messages.retain(|message| message.role == Role::User);
-    }
-}
-
-async fn star_dropped(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Add { messages, .. } if messages.iter().all(|message| message.content == "*") => {
-            Ok(done(Vec::new()))
-        }
-        _ => next.run(request).await,
-    }
 }
 
 /// Adds to every scope that was added to.

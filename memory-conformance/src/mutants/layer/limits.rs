@@ -22,8 +22,12 @@ mutants! {
         => ask_ahead(Request::Recall { query, .. } => query.top_k = query.top_k.max(1));
     "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit"
         => ask_ahead(Request::Recall { query, .. } => query.top_k = query.top_k.min(1_000));
-    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped" => ask_ahead(clamps);
-    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none" => ask_ahead(drops_nan);
+    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped"
+        => ask_ahead(Request::Recall { query, .. }
+            => query.threshold = query.threshold.map(|threshold| threshold.clamp(0.0, 1.0)));
+    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none"
+        => ask_ahead(Request::Recall { query, .. }
+            => query.threshold = query.threshold.filter(|threshold| !threshold.is_nan()));
     "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1"
         => ask_ahead(Request::Facts { query, .. } => query.limit = query.limit.max(1));
     "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit"
@@ -84,18 +88,6 @@ fn cuts_speakers(request: &mut Request) {
         if let Some(name) = message.name.as_mut().filter(|name| name.is_ascii()) {
             name.truncate(MAX_SPEAKER_BYTES);
         }
-    }
-}
-
-fn clamps(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.threshold = query.threshold.map(|threshold| threshold.clamp(0.0, 1.0));
-    }
-}
-
-fn drops_nan(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.threshold = query.threshold.filter(|threshold| !threshold.is_nan());
     }
 }
 

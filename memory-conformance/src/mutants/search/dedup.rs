@@ -39,7 +39,9 @@ mutants! {
     "dedup.counts-folded": ["SRC-13"], "what is folded is accessed too" => around(counts_folded);
     "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come on top of top_k" => around(keep_overflows);
     "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
-    "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored" => answer(failure_untold);
+    "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored"
+        => answer(Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_))
+            => outcome.embedding = Embedding::Stored);
     "embed.stale-vector-stays": ["EMB-3"], "overwriting keeps the vector of the old text" => fault(Fault::StaleVectorStays);
     "embed.reembed-ignores-limit": ["EMB-4"], "reembed does everything in one step"
         => ask(Request::Reembed { options, .. } => options.limit = 10_000);
@@ -167,13 +169,5 @@ async fn failure_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<R
             Err(Error::new(ErrorKind::Unavailable, "the embedder failed; set again later"))
         }
         reply => Ok(reply),
-    }
-}
-
-fn failure_untold(reply: &mut Reply) {
-    if let Reply::Set(outcome) = reply
-        && matches!(outcome.embedding, Embedding::Failed(_))
-    {
-        outcome.embedding = Embedding::Stored;
     }
 }

@@ -33,7 +33,8 @@ mutants! {
         => refuse(ErrorKind::TransactionLimit => ErrorKind::Unavailable);
     "sql.tx-limit-leaks": ["TX-7"] needs [Sql, SqlTransactions], "a transaction that has ended counts as open" => around(limit_leaks);
     "sql.failure-ends-tx": ["TX-8"] needs [Sql, SqlTransactions], "a statement that fails rolls the transaction back" => around(failure_ends);
-    "sql.failure-untold": ["TX-8", "TX-16"] needs [Sql, SqlTransactions], "an error does not say what became of the transaction" => refuse(untold);
+    "sql.failure-untold": ["TX-8", "TX-16"] needs [Sql, SqlTransactions], "an error does not say what became of the transaction"
+        => refuse(|_, error| Error::new(error.kind(), error.message().to_owned()));
     "sql.refused-commit-succeeds": ["TX-16"] needs [Sql, SqlTransactions], "a commit that the engine refuses is told as done" => around(refused_commit);
     "sql.tx-of-its-thread": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is lost to calls from another thread" => around(of_its_thread);
     "sql.tx-for-a-while": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is lost a while after it began, used or not" => around(for_a_while);
@@ -326,10 +327,6 @@ async fn failure_ends(_: &Memory, request: Request, next: Next<'_>) -> Result<Re
         while sql(&next)?.rollback(&run, &scope, &tx).await.is_ok_and(|state| state.depth > 0) {}
     }
     reply
-}
-
-fn untold(_: Op, error: Error) -> Error {
-    Error::new(error.kind(), error.message().to_owned())
 }
 
 async fn refused_commit(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
