@@ -177,11 +177,7 @@ pub async fn reembed(
 
 /// Embeds entries and stores their vectors, a transaction of them at a time. Once the embedder itself fails, it is not
 /// called again.
-async fn embed_all(
-    store: &dyn VectorStore,
-    embedder: &dyn Embedder,
-    items: Vec<ToEmbed>,
-) -> Vec<Embedded> {
+async fn embed_all(store: &dyn VectorStore, embedder: &dyn Embedder, items: Vec<ToEmbed>) -> Vec<Embedded> {
     let most = store.vectors_at_once(embedder.model()).max(1);
     let mut embedded = Vec::with_capacity(items.len());
     let mut broken: Option<(ErrorKind, String)> = None;
@@ -223,7 +219,8 @@ async fn keep(
             Err(error) => embedded.push(Some(Embedded::Failed(error))),
         }
     }
-    let stored = if to_store.is_empty() { Ok(Vec::new()) } else { store.store_vectors(model, to_store).await };
+    let stored =
+        if to_store.is_empty() { Ok(Vec::new()) } else { store.store_vectors(model, to_store).await };
     match stored {
         Ok(stored) => {
             let mut stored = stored.into_iter();

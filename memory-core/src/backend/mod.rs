@@ -8,7 +8,6 @@ mod write;
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_core::Stream;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use memory_core::{Clock, Timestamp};
-pub(crate) use memory_fakes::postgres::{SERVER, connect, with_database};
+pub(crate) use memory_fakes::postgres::{SERVER, connect};
 use memory_postgres::PostgresConfig;
 
 /// A server without.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::support::{TestClock, agent, block_on, json, key, normal};
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, Embed, ErrorKind, GetOptions, Metadata, NewEntry, Quota,
-    SearchQuery, SetOptions, Source, Ttl,
+    Backend, BulkOptions, DeleteOptions, ErrorKind, GetOptions, NewEntry, Quota, SearchQuery, SetOptions, Ttl,
 };
 use memory_sqlite::SqliteProvider;
 

@@ -259,7 +259,9 @@ async fn stored_already(cx: &Cx) -> CaseResult {
     let (saw, at) = (seen(cx, &scope, "k").await?, token(cx, &scope).await?);
     let version = cx.set(&scope, "k", "2").await?.version;
     let was = token(cx, &scope).await?;
-    for check in served(cx, [DriftCheck::Row(saw), DriftCheck::Row(Seen::Absent), DriftCheck::Strict(at, Some(saw))]) {
+    for check in
+        served(cx, [DriftCheck::Row(saw), DriftCheck::Row(Seen::Absent), DriftCheck::Strict(at, Some(saw))])
+    {
         let outcome = cx.set_with(&scope, "k", "2", SetOptions::default().with_drift(check)).await?;
         expect_eq!((outcome.written, outcome.version), (false, version), "a set of what is stored");
         expect_eq!(token(cx, &scope).await?, was, "the token after it");

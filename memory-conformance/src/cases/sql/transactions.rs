@@ -138,7 +138,8 @@ async fn unnamed(cx: &Cx) -> CaseResult {
 /// Every call that names the transaction is `transaction_lost`, and none has an effect.
 pub(super) async fn is_lost(db: &Database<'_>, why: &str) -> CaseResult {
     let lost = ErrorKind::TransactionLost;
-    let error = expect_kind!(db.exec("INSERT INTO t VALUES (4711)").await, lost, "`exec` in a transaction {why}");
+    let error =
+        expect_kind!(db.exec("INSERT INTO t VALUES (4711)").await, lost, "`exec` in a transaction {why}");
     check!(!said_open(&error)?, "a transaction {why} is said to be open");
     expect_kind!(db.exec("DELETE FROM t").await, lost, "another `exec` in a transaction {why}");
     expect_kind!(db.query("SELECT 1").await, lost, "`query` in a transaction {why}");

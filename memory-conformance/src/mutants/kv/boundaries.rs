@@ -2,8 +2,8 @@
 
 use memory_core::reduce::MAX_LIST_LIMIT;
 use memory_core::{
-    Capabilities, Error, ErrorKind, Json, Next, Reducer, Reply, Request, Result, Scalar, Scope, ScopeId,
-    SetOptions, TenantId,
+    Error, ErrorKind, Json, Next, Reducer, Reply, Request, Result, Scalar, Scope, ScopeId, SetOptions,
+    TenantId,
 };
 
 use super::versions::overwrite;

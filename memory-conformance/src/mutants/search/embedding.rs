@@ -1,6 +1,6 @@
 //! EMB, STA, EXP: what is embedded, when, by which model, and what is told of it.
 
-use memory_core::{Embed, Embedding, Error, ErrorKind, Next, Op, Record, Reply, Request, Result, SearchMode};
+use memory_core::{Embed, Embedding, ErrorKind, Next, Op, Record, Reply, Request, Result, SearchMode};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;

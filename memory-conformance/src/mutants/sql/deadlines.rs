@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use memory_core::sql::{SqlUsage, SqlValue, StatementOptions};
-use memory_core::{Error, ErrorKind, Next, Op, Quota, Reply, Request, Result, Scope};
+use memory_core::{Error, ErrorKind, Next, Quota, Reply, Request, Result, Scope};
 
 use super::requests::{again, exec, nothing, options, query, sql, statement, table_of};
 use crate::harness::executor::BoxFuture;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{StatementOptions, TxId, TxState};
-use memory_core::{Error, ErrorKind, Next, Op, Reply, Request, Result, RunContext, Scope, ScopeKind};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, RunContext, Scope, ScopeKind};
 
 use super::requests::{nothing, options, sql};
 use crate::mutants::memory::{Memory, Open};

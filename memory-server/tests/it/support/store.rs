@@ -56,7 +56,8 @@ impl Kind {
                 Store { url: format!("sqlite:{}", file.display()), databases: None }
             }
             Self::Postgres { key } => {
-                let (entries, agents) = (Database::on(SERVER).await.unwrap(), Database::on(SERVER).await.unwrap());
+                let (entries, agents) =
+                    (Database::on(SERVER).await.unwrap(), Database::on(SERVER).await.unwrap());
                 let sql = agents.url().replace(':', "%3A").replace('/', "%2F").replace('@', "%40");
                 let url = format!("{}?sql.url={sql}&sql.key_file={}", entries.url(), key.display());
                 Store { url, databases: Some([entries, agents]) }

@@ -1,7 +1,6 @@
 //! Writing with an embedder: what is embedded, what is refused before anything is written, what a failing or hanging
 //! embedder leaves, and that nothing stale is ever found.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

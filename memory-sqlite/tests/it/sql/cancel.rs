@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::files::folder;
 use crate::support::sql::{Sql, transaction_of, within};
-use crate::support::{agent, block_on, fast};
+use crate::support::{agent, fast};
 use memory_core::ErrorKind;
 use memory_core::sql::StatementOptions;
 use tempfile::TempDir;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::files::{contents, folder};
 use crate::support::sql::Sql;
-use crate::support::{agent, block_on, fast, quiet};
-use memory_core::sql::SqlScopesQuery;
+use crate::support::{agent, fast, quiet};
 use memory_core::{ErrorKind, Scope};
 use memory_sqlite::SqliteConfig;
 use tempfile::TempDir;

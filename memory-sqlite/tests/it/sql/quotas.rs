@@ -8,9 +8,9 @@ use crate::support::child::{self, Child};
 use crate::support::embedders::Directions;
 use crate::support::files::folder;
 use crate::support::sql::{Sql, transaction_of};
-use crate::support::{TestClock, agent, block_on, fast, json, key, quiet};
+use crate::support::{TestClock, agent, block_on, fast, quiet};
 use memory_core::sql::{SqlValue, StatementOptions};
-use memory_core::{Backend as _, ErrorKind, Provider as _, SetOptions};
+use memory_core::{ErrorKind, Provider as _};
 use memory_sqlite::{SharedDatabase, SqliteProvider};
 
 /// In the child: files may not grow beyond a size, as on a full disk.

@@ -4,7 +4,6 @@ use crate::support::files::folder;
 use crate::support::sql::Sql;
 use crate::support::{agent, fast};
 use memory_core::ErrorKind;
-use memory_core::sql::SqlValue;
 
 #[test]
 fn a_full_text_table_of_the_scope_may_be_called_as_a_function_and_nothing_else_may() {

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::support::files::folder;
-use crate::support::sql::{Sql, transaction_of, within};
-use crate::support::{agent, block_on, eventually, fast, poll_once};
+use crate::support::sql::Sql;
+use crate::support::{agent, eventually, fast, poll_once};
 use memory_core::ErrorKind;
-use memory_core::sql::{StatementOptions, TxId};
+use memory_core::sql::TxId;
 use memory_sqlite::SqliteConfig;
 use tempfile::TempDir;
 

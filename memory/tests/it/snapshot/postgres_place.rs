@@ -1,10 +1,10 @@
 //! Two fresh databases, one for entries, one for agents' SQL, which end with the value.
 
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use memory::{Memory, Scope};
 use memory_fakes::postgres::{Database, SERVER};
 use memory_postgres::{PostgresConfig, PostgresProvider, SqlConfig};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 pub(crate) struct Place {
     entries: Database,

@@ -96,7 +96,8 @@ fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
     assert!(sql("SELECT n FROM t").contains('7'));
 
     let hex: String = Scope::agent(&tenant, "a").unwrap().digest().to_hex().chars().take(40).collect();
-    let drop = format!("DROP OWNED BY mem_r_{hex} CASCADE; DROP SCHEMA mem_s_{hex} CASCADE; DROP ROLE mem_r_{hex}");
+    let drop =
+        format!("DROP OWNED BY mem_r_{hex} CASCADE; DROP SCHEMA mem_s_{hex} CASCADE; DROP ROLE mem_r_{hex}");
     apart(|| async { agents.client().await.batch_execute(&drop).await.unwrap() });
 }
 
