@@ -249,3 +249,64 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("reclaim", self.name()))
     }
 }
+
+macro_rules! forward_provider {
+    ($($pointer:ident),*) => {$(
+        #[async_trait]
+        impl<T: Provider + ?Sized> Provider for $pointer<T> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+            fn capabilities(&self) -> Capabilities {
+                (**self).capabilities()
+            }
+            fn backend(&self) -> Option<&dyn Backend> {
+                (**self).backend()
+            }
+            fn layer(&self) -> Option<&dyn MemoryLayer> {
+                (**self).layer()
+            }
+            fn sql(&self) -> Option<&dyn SqlFacet> {
+                (**self).sql()
+            }
+            async fn health(&self) -> Result<Health> {
+                (**self).health().await
+            }
+            async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
+                (**self).end_run(tenant, root_run).await
+            }
+            async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
+                (**self).tenants(after, limit).await
+            }
+            async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
+                (**self).read_snapshot().await
+            }
+            async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
+                (**self).erase(target).await
+            }
+            async fn tombstones(
+                &self,
+                of: &TombstonesOf,
+                after: Option<&TombstoneId>,
+                limit: usize,
+            ) -> Result<Vec<Tombstone>> {
+                (**self).tombstones(of, after, limit).await
+            }
+            async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
+                (**self).bury(tombstones).await
+            }
+
+            async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
+                (**self).scope_uses(tenant, query).await
+            }
+            async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
+                (**self).evict(scope, unused_since).await
+            }
+            async fn reclaim(&self) -> Result<Reclaimed> {
+                (**self).reclaim().await
+            }
+        }
+    )*};
+}
+
+forward_provider!(Arc, Box);

@@ -4,7 +4,6 @@
 //! - [`mem0`] and [`mem9`]: the services as they were recorded, faults included;
 //! - [`parsed`]: parsed requests, fakes behind HTTP, recorded pairs of request and reply;
 //! - [`bad_replies`]: replies that cannot be used;
-//! - `postgres` (feature of that name): databases of their own on a real server;
 //! - `isolation` (feature of that name): tenants that must never see each other's facts.
 
 #![allow(
@@ -14,7 +13,6 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
-    clippy::print_stdout,
     reason = "only tests use it: they stop at what they did not expect"
 )]
 
@@ -25,7 +23,5 @@ pub mod isolation;
 pub mod mem0;
 pub mod mem9;
 pub mod parsed;
-#[cfg(feature = "postgres")]
-pub mod postgres;
 
 pub use crate::parsed::{Answer, Fake, ParsedRequest, key_file, recorded, run_of, sent, serve};

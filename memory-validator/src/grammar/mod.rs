@@ -5,7 +5,10 @@ pub(crate) mod location;
 pub(crate) mod portable;
 #[cfg(feature = "pg-grammar")]
 pub(crate) mod postgres;
+mod postgres_calls;
+mod postgres_definitions;
 mod postgres_phrases;
+mod postgres_reading;
 mod postgres_statements;
 #[cfg(feature = "sqlite-grammar")]
 pub(crate) mod sqlite;

@@ -28,8 +28,12 @@ pub(crate) fn judge(
     }
     match postgres_phrases::plain(lexed) {
         None => read(lexed, mode, policy, stages),
-        // Another text of the same length, which this grammar alone sees: its places are those of the first.
-        Some(plain) => read(&gate::lex(&plain, lexed.dialect, &policy.limits)?, mode, policy, stages),
+        Some(plain) => gate::lex(&plain.text, lexed.dialect, &policy.limits)
+            .and_then(|lexed| read(&lexed, mode, policy, stages))
+            .map_err(|refusal| Refusal {
+                position: Position::of(lexed.sql, plain.origin(refusal.position.offset)),
+                ..refusal
+            }),
     }
 }
 

@@ -1,20 +1,20 @@
 //! Phrases of PostgreSQL's that the portable grammar does not know and that decide nothing about what a statement may
 //! reach: read as blank, or as another of the same meaning.
 //!
-//! What is put in their place has the same length, so that places in the text stay; only this grammar ever sees it. Each
-//! phrase is known by its whole sequence of bare words and by what stands before it. A phrase in another place than the
-//! engine's makes the rest unreadable to one of the two, and so refused.
+//! Only this grammar ever sees the text with them. Each phrase is known by its whole sequence of bare words and by what
+//! stands before it. A phrase in another place than the engine's makes the rest unreadable to one of the two, and so
+//! refused.
 
+use super::postgres_reading::{Plain, Reading};
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::Dialect;
 
 /// The text as this grammar can read it; `None` where nothing is in the way.
-pub(super) fn plain(lexed: &Lexed<'_>) -> Option<String> {
+pub(super) fn plain(lexed: &Lexed<'_>) -> Option<Plain> {
     if lexed.dialect != Dialect::Postgres || lexed.over.is_some() {
         return None;
     }
-    let mut reading = Reading { lexed, ends: 0, places: Vec::new() };
-    reading.ends = lexed.tokens.iter().rposition(|token| token.kind != Kind::Semicolon)? + 1;
+    let mut reading = Reading::new(lexed)?;
     reading.tail();
     reading.columns_of_query();
     let mut at = 0;
@@ -22,76 +22,10 @@ pub(super) fn plain(lexed: &Lexed<'_>) -> Option<String> {
         let length = reading.phrase(at);
         at += length.max(1);
     }
-    (!reading.places.is_empty()).then(|| reading.text())
-}
-
-/// A run of tokens, and what is read in their place.
-struct Place {
-    from: usize,
-    to: usize,
-    text: &'static str,
-}
-
-struct Reading<'l, 'a> {
-    lexed: &'l Lexed<'a>,
-    /// Tokens without the last semicolons.
-    ends: usize,
-    places: Vec<Place>,
+    reading.plain()
 }
 
 impl Reading<'_, '_> {
-    fn one_of(&self, at: usize, words: &[&str]) -> bool {
-        at < self.ends && self.lexed.is_one_of(at, words)
-    }
-
-    /// Whether the token before one is one of these bare words.
-    fn after(&self, at: usize, words: &[&str]) -> bool {
-        at > 0 && self.one_of(at - 1, words)
-    }
-
-    fn after_kind(&self, at: usize, kinds: &[Kind]) -> bool {
-        at > 0 && kinds.iter().any(|kind| self.lexed.is(at - 1, *kind))
-    }
-
-    fn mark(&self, at: usize, mark: &str) -> bool {
-        at < self.ends
-            && self.lexed.at(at).is_some_and(|token| {
-                !matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Text | Kind::Blob)
-                    && self.lexed.text(token) == mark
-            })
-    }
-
-    fn name(&self, at: usize) -> bool {
-        at < self.ends && (self.lexed.is(at, Kind::Word) || self.lexed.is(at, Kind::Quoted))
-    }
-
-    fn literal(&self, at: usize) -> bool {
-        at < self.ends
-            && (self.lexed.is(at, Kind::Text)
-                || self.lexed.is(at, Kind::Number)
-                || self.lexed.is(at, Kind::Parameter)
-                || self.one_of(at, &["true", "false", "null"]))
-    }
-
-    /// How many tokens match a phrase of words, `a|b` for one or the other, `?a` for one that may be absent.
-    fn words(&self, at: usize, phrase: &str) -> Option<usize> {
-        let mut here = at;
-        for words in phrase.split_whitespace() {
-            let (words, may_lack) = words.strip_prefix('?').map_or((words, false), |words| (words, true));
-            if words.split('|').any(|word| self.one_of(here, &[word])) {
-                here += 1;
-            } else if !may_lack {
-                return None;
-            }
-        }
-        Some(here - at)
-    }
-
-    fn put(&mut self, from: usize, length: usize, text: &'static str) -> usize {
-        self.places.push(Place { from, to: from + length, text });
-        length
-    }
-
     /// What stands at the end of a definition.
     fn tail(&mut self) {
         if !self.one_of(0, &["create"]) {
@@ -118,31 +52,13 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// The length of `(a, b, c)`.
-    fn names(&self, open: usize) -> Option<usize> {
-        let mut at = open;
-        if !self.mark(at, "(") {
-            return None;
-        }
-        loop {
-            if !self.name(at + 1) {
-                return None;
-            }
-            at += 2;
-            if self.mark(at, ")") {
-                return Some(at + 1 - open);
-            }
-            if !self.mark(at, ",") {
-                return None;
-            }
-        }
-    }
-
     /// Reads one phrase away, and says how many tokens it has.
     fn phrase(&mut self, at: usize) -> usize {
         let Some(token) = self.lexed.at(at) else { return 1 };
         match token.kind {
-            Kind::Operator if self.lexed.text(token) == "<+>" => self.put(at, 1, "<->"),
+            Kind::Operator if matches!(self.text(at), "<+>" | "*=" | "*<>" | "*<" | "*>" | "*<=" | "*>=") => {
+                self.put(at, 1, "<->")
+            }
             Kind::Operator
                 if self.is_root(at) && at + 1 < self.ends && self.lexed.is(at + 1, Kind::Number) =>
             {
@@ -150,9 +66,15 @@ impl Reading<'_, '_> {
             }
             Kind::Number if self.is_of_another_base(at) => self.put(at, 1, "0"),
             Kind::Open if self.lexed.text(token) == "[" => self.subscripts(at),
+            Kind::Open => self.class_options(at),
+            Kind::Dot if self.after_kind(at, &[Kind::Close]) && self.mark(at + 1, "*") => self.put(at, 2, ""),
+            Kind::Quoted => self.typed(at),
             Kind::Word => {
                 let word = self.lexed.text(token).to_ascii_lowercase();
-                self.word(at, &word)
+                match self.typed(at) + self.expression(at, &word) + self.definition(at, &word) {
+                    0 => self.word(at, &word),
+                    length => length,
+                }
             }
             _ => 0,
         }
@@ -188,8 +110,16 @@ impl Reading<'_, '_> {
                     .find_map(|phrase| self.words(at, phrase))
                     .map_or(0, |length| self.put(at, length, ""));
             }
-            "overriding" if self.one_of(0, &["insert", "with"]) => "overriding system|user value",
+            "overriding" if self.one_of(0, &["insert", "with", "merge"]) => "overriding system|user value",
+            "default" if self.after(at, &["insert"]) && self.one_of(at + 1, &["values"]) => {
+                return self.put(at, 2, "values (default)");
+            }
+            "conflict" if self.after(at, &["on"]) => return self.conflict(at),
+            "returning" => return self.returned(at),
+            "fetch" => return self.fetch(at),
+            "using" => return self.joined(at),
             "variadic" if named => "variadic",
+            "with" | "without" if self.one_of(at + 1, &["unique"]) => "with|without unique ?keys",
             "with" => "with ?conditional|unconditional ?array wrapper",
             "without" => "without ?array wrapper",
             "rows" if self.one_of(at + 1, &["from"]) && self.mark(at + 2, "(") => {
@@ -246,10 +176,6 @@ impl Reading<'_, '_> {
         self.put(at, 1, "")
     }
 
-    fn follows_place(&self, at: usize) -> bool {
-        self.places.last().is_some_and(|place| place.to == at)
-    }
-
     /// `SEARCH DEPTH FIRST BY a, b SET c`, `CYCLE a, b SET c TO 1 DEFAULT 0 USING d`, behind a common table expression.
     fn order(&self, begin: usize, word: &str) -> Option<usize> {
         let mut at =
@@ -276,35 +202,84 @@ impl Reading<'_, '_> {
         Some(at - begin)
     }
 
-    /// `SET a[1] = …`, `SET j['k']['l'] = …`: a part of a column, chosen by a value.
+    /// `ON CONFLICT (lower(a)) WHERE b DO …`: what is inferred from is read as what is set.
+    fn conflict(&mut self, at: usize) -> usize {
+        let Some(close) = self.close(at + 1).filter(|_| self.mark(at + 1, "(")) else { return 0 };
+        let filters = self.one_of(close + 1, &["where"]);
+        if self.names(at + 1) == Some(close - at) && !filters {
+            return 0;
+        }
+        let mut action = close + 1;
+        while filters && action < self.ends && !self.one_of(action, &["do", "conflict"]) {
+            action = self.close(action).filter(|_| self.lexed.is(action, Kind::Open)).unwrap_or(action) + 1;
+        }
+        let nothing = self.words(action, "do nothing");
+        let Some(length) = nothing.or_else(|| self.words(action, "do update set")) else { return 0 };
+        self.put(at + 1, 0, "do update set _c =");
+        if filters {
+            self.put(close + 1, 1, ", _w =");
+        }
+        self.put(action, length, if nothing.is_some() { "" } else { "," });
+        0
+    }
+
+    /// `RETURNING WITH (OLD AS o, NEW AS n) o.a`.
+    fn returned(&mut self, at: usize) -> usize {
+        let Some(close) = self.close(at + 2).filter(|_| self.one_of(at + 1, &["with"])) else { return 0 };
+        let named = self.inside(at + 2);
+        let plain = self.mark(at + 2, "(")
+            && named.iter().all(|at| self.name(*at) || self.mark(*at, "(") || self.mark(*at, ","));
+        if plain {
+            self.put(at + 1, close - at, "");
+        }
+        0
+    }
+
+    /// `FETCH FIRST (a + b) ROWS ONLY`: a limit.
+    fn fetch(&mut self, at: usize) -> usize {
+        let Some(close) = self.close(at + 2).filter(|_| self.mark(at + 2, "(")) else { return 0 };
+        let rows = self
+            .words(close + 1, "row|rows only")
+            .or_else(|| self.words(close + 1, "row|rows with ties"))
+            .filter(|_| self.words(at, "fetch first|next").is_some());
+        if let Some(rows) = rows {
+            self.put(at, 2, "limit");
+            self.put(close + 1, rows, "");
+        }
+        0
+    }
+
+    /// `JOIN t USING (a) AS j`: a name for the columns that are joined by.
+    fn joined(&mut self, at: usize) -> usize {
+        if let Some(length) = self.names(at + 1)
+            && self.one_of(at + 1 + length, &["as"])
+            && self.name(at + 2 + length)
+        {
+            self.put(at + 1 + length, 2, "");
+        }
+        0
+    }
+
+    /// `SET a[1] = …`, `SET j['k']['l'] = …`, `INSERT INTO t (a[1:2])`: a part of a column, chosen by a value.
     fn subscripts(&mut self, open: usize) -> usize {
         if !(open >= 2 && self.name(open - 1)) {
             return 0;
         }
-        let set = self.after(open - 1, &["set"]) || self.after_kind(open - 1, &[Kind::Comma]);
         let mut at = open;
-        while self.mark(at, "[") && self.literal(at + 1) && self.mark(at + 2, "]") {
-            at += 3;
-        }
-        if set && at > open && self.mark(at, "=") { self.put(open, at - open, "") } else { 0 }
-    }
-
-    /// The text with its phrases replaced.
-    fn text(&self) -> String {
-        let sql = self.lexed.sql;
-        let mut text = sql.as_bytes().to_vec();
-        for place in &self.places {
-            let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
-            let begin = self.lexed.at(place.from).map_or(usize::MAX, |token| offset(token.start));
-            let end = self.lexed.at(place.to.saturating_sub(1)).map_or(0, |token| offset(token.end));
-            let Some(bytes) = text.get_mut(begin..end) else { continue };
-            bytes.fill(b' ');
-            for (byte, new) in bytes.iter_mut().zip(place.text.bytes()) {
-                *byte = new;
+        while self.mark(at, "[") {
+            let mut end = at + 1;
+            while self.literal(end) || self.mark(end, ":") || self.mark(end, "-") {
+                end += 1;
             }
+            if end == at + 1 || !self.mark(end, "]") {
+                return 0;
+            }
+            at = end + 1;
         }
-        // Whole tokens are replaced, by ASCII.
-        String::from_utf8(text).unwrap_or_else(|_| sql.to_owned())
+        let set = self.after(open - 1, &["set"]) || self.after_kind(open - 1, &[Kind::Comma]);
+        let listed = self.one_of(0, &["insert"]) && self.after_kind(open - 1, &[Kind::Comma, Kind::Open]);
+        let column = set && self.mark(at, "=") || listed && (self.mark(at, ",") || self.mark(at, ")"));
+        if column { self.put(open, at - open, "") } else { 0 }
     }
 }
 
@@ -317,19 +292,21 @@ mod tests {
     fn read(sql: &str) -> String {
         let limits = Limits::default();
         let lexed = gate::lex(sql, Dialect::Postgres, &limits).expect("within the caps");
-        let text = plain(&lexed).unwrap_or_else(|| sql.to_owned());
-        assert_eq!(text.len(), sql.len());
+        let text = plain(&lexed).map_or_else(|| sql.to_owned(), |plain| plain.text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn phrases_that_decide_nothing_are_read_away() {
         for (sql, expected) in [
-            ("CREATE TABLE a AS TABLE b WITH NO DATA;", "CREATE TABLE a AS TABLE b ;"),
+            ("CREATE TABLE a AS TABLE b WITH NO DATA;", "CREATE TABLE a AS select * from b ;"),
             ("CREATE VIEW v AS SELECT 1 WITH LOCAL CHECK OPTION", "CREATE VIEW v AS SELECT 1"),
             ("CREATE TABLE a (x, \"y\") AS VALUES (1, 2)", "CREATE TABLE a AS VALUES (1, 2)"),
             ("CREATE TABLE a (x int UNIQUE NULLS NOT DISTINCT)", "CREATE TABLE a (x int UNIQUE )"),
-            ("CREATE TABLE a (LIKE b INCLUDING ALL EXCLUDING INDEXES)", "CREATE TABLE a (LIKE b )"),
+            (
+                "CREATE TABLE a (LIKE b INCLUDING ALL EXCLUDING INDEXES)",
+                "CREATE TABLE a ( foreign key (_c) references b )",
+            ),
             ("SELECT * FROM ONLY a x, ONLY b", "SELECT * FROM a x, b"),
             ("SELECT * FROM ONLY (s.a) x JOIN ONLY (b) ON 1", "SELECT * FROM s.a x JOIN b ON 1"),
             ("SELECT a <+> b", "SELECT a <-> b"),
@@ -347,6 +324,22 @@ mod tests {
             (
                 "WITH RECURSIVE r AS (SELECT 1) SEARCH DEPTH FIRST BY a, b SET o CYCLE a SET c TO 1 DEFAULT 0 USING p SELECT 1",
                 "WITH RECURSIVE r AS (SELECT 1) SELECT 1",
+            ),
+            ("SELECT a ISNULL, b NOTNULL", "SELECT a is null , b is not null"),
+            ("SELECT trim(both from a), substring(a from 2 for 3)", "SELECT trim( a), substring(a , 2 , 3)"),
+            ("SELECT inet '::1' << s.t 'x'", "SELECT cast('::1' as inet) << cast('x' as s.t)"),
+            ("SELECT 1 GROUP BY DISTINCT a, ROLLUP (b)", "SELECT 1 GROUP BY a, ROLLUP (b)"),
+            (
+                "SELECT 1 GROUP BY GROUPING SETS (CUBE (a), GROUPING SETS ((b), ()))",
+                "SELECT 1 GROUP BY GROUPING SETS ( (a), (b), () )",
+            ),
+            (
+                "INSERT INTO a VALUES (1) ON CONFLICT (f(b)) WHERE c DO NOTHING",
+                "INSERT INTO a VALUES (1) ON CONFLICT do update set _c = (f(b)) , _w = c",
+            ),
+            (
+                "SELECT json_value(a, 'p' PASSING b AS c RETURNING int)",
+                "SELECT json_value(a, 'p' , b , null:: int)",
             ),
             (
                 "SELECT sum(a) OVER (ROWS 1 PRECEDING EXCLUDE CURRENT ROW)",
@@ -367,8 +360,11 @@ mod tests {
             "SELECT x[f(1)] = 2, y[1]",
             "UPDATE a SET x[pg_sleep(1)] = 2",
             "SELECT search depth FROM t",
+            "SELECT count(*) AS isnull, t.isnull, isnull(1) FROM t",
+            "SELECT cube(1), rollup(2), 1 GROUP BY GROUPING SETS ((cube(1)), f(rollup(2)))",
+            "SELECT trim(a), substring(a, 2), date '2024-01-01', interval '1' day",
+            "SELECT f(a = 1), a IN (b, c), t.substring(a)",
             "WITH a(x) AS (SELECT y FROM t) SELECT 1",
-            "WITH a(x) AS (VALUES (1)) TABLE a",
             "SELECT a || 4, |/ x",
             "WITH a AS (SELECT 1) CYCLE a SET b TO f(1) DEFAULT 0 USING p SELECT 1",
             "SELECT 'FROM ONLY a', \"only\" FROM b -- FROM ONLY c",

@@ -120,10 +120,6 @@ impl<'l, 'a> Cursor<'l, 'a> {
     fn statement(mut self) -> Option<Statement> {
         if self.words("refresh materialized view").is_some() {
             self.refresh()?;
-        } else if self.word(&["table"]).is_some() {
-            self.statement.kind = StatementKind::Select;
-            let _ = self.word(&["only"]);
-            self.relation(Access::Read)?;
         } else if self.words("create sequence").is_some() {
             self.statement.kind = StatementKind::CreateSequence;
             let _ = self.words("if not exists");
@@ -147,38 +143,25 @@ impl<'l, 'a> Cursor<'l, 'a> {
 
     fn alter(&mut self) -> Read {
         let kind = self.at;
-        self.words("materialized view").or_else(|| self.word(&["view", "sequence", "table", "index"]))?;
+        self.word(&["sequence", "table", "index"])?;
         let _ = self.words("if exists");
         let is = |word: &str| self.lexed.is_word(kind, word);
-        let (sequence, table, index) = (is("sequence"), is("table"), is("index"));
+        let (sequence, table) = (is("sequence"), is("table"));
         if table {
             let _ = self.word(&["only"]);
         }
         self.relation(Access::Define)?;
-        if self.word(&["rename"]).is_some() {
-            return self.rename();
-        }
         if sequence {
+            if self.words("rename to").is_some() {
+                return self.thing();
+            }
             return self.sequence();
         }
-        if table || index {
-            let partition = self.words("attach partition");
-            if partition.is_some() {
-                self.relation(Access::Define)?;
-                return if table { self.bound() } else { Some(()) };
-            }
+        if self.words("attach partition").is_some() {
+            self.relation(Access::Define)?;
+            return if table { self.bound() } else { Some(()) };
         }
         if table { self.alter_table() } else { None }
-    }
-
-    /// `RENAME TO b`, `RENAME [COLUMN] a TO b`.
-    fn rename(&mut self) -> Read {
-        if self.word(&["to"]).is_none() {
-            let _ = self.word(&["column"]);
-            self.thing()?;
-            self.word(&["to"])?;
-        }
-        self.thing()
     }
 
     fn alter_table(&mut self) -> Read {
@@ -188,24 +171,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
         {
             return self.relation(Access::Define);
         }
-        if self.words("set logged").is_some() || self.words("set unlogged").is_some() {
-            return Some(());
-        }
-        self.word(&["alter"])?;
-        let _ = self.word(&["column"]);
-        self.thing()?;
-        if self.words("set statistics").is_some() {
-            return self.number();
-        }
-        if self.words("set storage").is_some() {
-            return self.word(&["plain", "external", "extended", "main", "default"]);
-        }
-        if self.words("set compression").is_some() {
-            return self.word(&["pglz", "lz4", "default"]);
-        }
-        self.words("drop expression")?;
-        let _ = self.words("if exists");
-        Some(())
+        self.words("set logged").or_else(|| self.words("set unlogged"))
     }
 
     /// `DEFAULT`, `FOR VALUES …`: nothing but plain values.

@@ -2,7 +2,8 @@
 //!
 //! Left out, and why: what tells of others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`, `reg*` types), what
 //! reaches beyond the database (`dblink*`, `lo_*`, files, `nextval` excepted), what changes the session or outlives the
-//! statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL (`query_to_xml`, `ts_stat`, `ts_rewrite`).
+//! statement (`set_config`, advisory locks, `pg_notify`), what runs text as SQL (`query_to_xml`, `ts_stat`, `ts_rewrite`),
+//! what may run for long without looking at its deadline (`xpath`, `xmlexists`, `xmltable`).
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -56,7 +57,7 @@ const FUNCTIONS: &[&str] = &[
     // Enumerations.
     "enum_first enum_last enum_range",
     // Geometry.
-    "area center diagonal diameter height isclosed isopen npoints pclose popen radius slope width box bound_box circle line \
+    "area center diagonal diameter height isclosed ishorizontal isopen isparallel isperp isvertical npoints pclose popen radius slope width box bound_box circle line \
      lseg path point polygon",
     // Network addresses.
     "abbrev broadcast family host hostmask inet_merge inet_same_family masklen netmask network set_masklen macaddr8_set7bit",
@@ -75,6 +76,9 @@ const FUNCTIONS: &[&str] = &[
      jsonb_path_match_tz jsonb_path_query_array jsonb_path_query_array_tz jsonb_path_query_first \
      jsonb_path_query_first_tz jsonb_populate_record jsonb_populate_record_valid jsonb_pretty jsonb_set jsonb_set_lax \
      jsonb_strip_nulls jsonb_to_record jsonb_typeof row_to_json to_json to_jsonb",
+    // XML that is made or parsed.
+    "xmlagg xmlattributes xmlcomment xmlconcat xmlelement xmlforest xmlparse xmlpi xmlserialize xml_is_well_formed \
+     xml_is_well_formed_content xml_is_well_formed_document",
     // Arrays.
     "array_append array_cat array_dims array_fill array_length array_lower array_ndims array_position array_positions \
      array_prepend array_remove array_replace array_reverse array_sample array_shuffle array_sort array_to_string \
@@ -95,7 +99,7 @@ const FUNCTIONS: &[&str] = &[
     // The agent's own sequences: names in their arguments resolve with its rights.
     "nextval currval lastval setval",
     // About a value.
-    "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for row_number current_user current_schema",
+    "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for current_user session_user current_role user current_schema",
     // No functions: so the portable grammar reads `ARRAY(SELECT …)`, `ROW(…)` and `PARTITION BY RANGE (…)`.
     "array range list hash row",
     // Casts written as calls.
@@ -124,7 +128,7 @@ const TYPES: &[&str] = &[
     "bigint bigserial bit varbit bool boolean box bpchar bytea char character cidr circle date decimal float float4 float8 \
      double inet int int2 int4 int8 integer interval json jsonb jsonpath line lseg macaddr macaddr8 money name nchar \
      numeric dec path point polygon real record serial serial2 serial4 serial8 smallint smallserial text time \
-     timestamp timestamptz timetz tsquery tsvector uuid varchar varying unknown oid tid",
+     timestamp timestamptz timetz tsquery tsvector uuid varchar varying unknown oid tid xml regconfig",
     "int4range int8range numrange tsrange tstzrange daterange int4multirange int8multirange nummultirange tsmultirange \
      tstzmultirange datemultirange",
     "vector halfvec sparsevec citext ltree hstore",
@@ -132,10 +136,10 @@ const TYPES: &[&str] = &[
 
 /// Types that read the catalog, or belong to the engine's inside.
 const DENIED_TYPES: &[&str] = &[
-    "regclass regcollation regconfig regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype \
+    "regclass regcollation regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype \
      regdatabase aclitem any anyarray anycompatible anyelement anyenum cid cstring event_trigger \
      fdw_handler gtsvector index_am_handler internal language_handler opaque refcursor table_am_handler trigger \
-     tsm_handler txid_snapshot void xid xid8 xml",
+     tsm_handler txid_snapshot void xid xid8",
 ];
 
 /// Functions that are refused wherever their names stand, `alias.name` included: there a name may be a call of one
@@ -148,7 +152,7 @@ const DENIED: &[&str] = &[
      table_to_xml table_to_xmlschema table_to_xml_and_xmlschema schema_to_xml schema_to_xmlschema \
      schema_to_xml_and_xmlschema database_to_xml database_to_xmlschema database_to_xml_and_xmlschema cursor_to_xml \
      cursor_to_xmlschema xpath_table crosstab connectby inet_client_addr inet_client_port inet_server_addr \
-     inet_server_port regclass regproc regrole regnamespace regtype regprocedure regoper regoperator regconfig \
+     inet_server_port regclass regproc regrole regnamespace regtype regprocedure regoper regoperator \
      regdictionary regcollation acldefault aclexplode makeaclitem setseed amvalidate fmgr_c_validator \
      fmgr_internal_validator fmgr_sql_validator brin_summarize_new_values brin_summarize_range brin_desummarize_range \
      gin_clean_pending_list mxid_age getpgusername",

@@ -420,7 +420,11 @@ impl Walk<'_> {
             "ExplainStmt" => self.judge.explain_option(&name, at),
             "CreateSeqStmt" | "AlterSeqStmt" if SEQUENCE_OPTIONS.contains(&name.as_str()) => Ok(()),
             "Constraint" if SEQUENCE_OPTIONS.contains(&name.as_str()) => Ok(()),
-            "AlterTableCmd" if SEQUENCE_OPTIONS.contains(&name.as_str()) || name == "generated" => Ok(()),
+            // How a class of operators is set up.
+            "IndexElem" => Ok(()),
+            "AlterTableCmd" | "List" if SEQUENCE_OPTIONS.contains(&name.as_str()) || name == "generated" => {
+                Ok(())
+            }
             _ => self.judge.storage_option(&name, at),
         }
     }

@@ -103,7 +103,10 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ("RowExpr", "args row_format colnames location"),
     ("MultiAssignRef", "source colno ncolumns"),
     ("SetToDefault", "location"),
-    ("MergeSupportFunc", "location"),
+    ("MergeSupportFunc", "msftype location"),
+    // XML that is made or parsed; what searches in it is left out.
+    ("XmlExpr", "op name named_args arg_names args xmloption indent r#type typmod location"),
+    ("XmlSerialize", "xmloption expr type_name indent location"),
     // JSON.
     ("JsonObjectConstructor", "exprs output absent_on_null unique location"),
     ("JsonArrayConstructor", "exprs output absent_on_null location"),
@@ -153,7 +156,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ),
     (
         "AtAlterConstraint",
-        "conname alter_deferrability deferrable initdeferred alter_inheritability noinherit",
+        "conname alter_enforceability is_enforced alter_deferrability deferrable initdeferred alter_inheritability noinherit",
     ),
     ("DefElem", "defname arg defaction location arg_location"),
     ("PartitionSpec", "strategy part_params location"),

@@ -51,6 +51,25 @@ fn definitions_in_the_engine_s_own_words_are_accepted() {
     }
 }
 
+/// One statement of each class of syntax that the manual describes and sqlparser lacks.
+#[test]
+fn classes_of_the_engine_s_syntax_are_accepted() {
+    for line in crate::support::lines(include_str!("../data/postgres_classes.jsonl")) {
+        accepted(&line.sql, line.mode);
+    }
+}
+
+#[test]
+fn a_refusal_after_a_phrase_read_otherwise_tells_its_place() {
+    for (sql, construct, column) in [
+        ("SELECT (a ISNULL), trim(both 'x' from b) FROM s_b.t", "s_b.t", 47),
+        ("SELECT inet '10.0.0.1' <<= b FROM t WHERE c ISNULL AND s_b.x.y.z IS NULL FROM", "FROM", 74),
+    ] {
+        let refusal = check(sql, Mode::Query, Grammar::Portable).into_result().unwrap_err();
+        assert_eq!((refusal.construct.as_str(), refusal.position.column), (construct, column), "{refusal}");
+    }
+}
+
 #[test]
 fn changes_in_the_engine_s_own_words_are_accepted() {
     for sql in [
@@ -141,6 +160,49 @@ fn what_must_be_refused_is_refused_in_those_words_too() {
         "SELECT * FROM JSON_TABLE(pg_read_file('x')::jsonb, '$' COLUMNS (x int)) t",
         "SELECT * FROM JSON_TABLE('[]', '$' COLUMNS (x regclass PATH '$')) t",
         "SELECT xid '1'",
+        "SELECT CUBE(1)",
+        "SELECT a FROM t GROUP BY GROUPING SETS ((cube(1)))",
+        "SELECT xmlparse(document pg_read_file('x'))",
+        "SELECT isnull(1)",
+        "SELECT json_value(pg_read_file('a')::jsonb, '$' PASSING pg_sleep(1) AS x)",
+        "SELECT json_value(a, '$' RETURNING regclass)",
+        "SELECT json_value(a, '$' RETURNING xid DEFAULT pg_sleep(1) ON EMPTY) FROM t",
+        "SELECT json_array(select rolname from pg_roles)",
+        "SELECT substring(pg_read_file('x') from 2 for 3)",
+        "SELECT substring('a' similar pg_read_file('x') escape '#')",
+        "SELECT trim(both pg_read_file('x') from 'b')",
+        "TABLE pg_roles",
+        "SELECT (TABLE pg_roles)",
+        "SELECT * FROM t WHERE a IN (TABLE s_b.x)",
+        "SELECT (VALUES (pg_sleep(1)))",
+        "SELECT a FROM t GROUP BY DISTINCT pg_sleep(1)",
+        "SELECT a FROM t GROUP BY ROLLUP (pg_sleep(1))",
+        "SELECT a FROM t GROUP BY GROUPING SETS (ROLLUP (a, pg_sleep(1)))",
+        "INSERT INTO t VALUES (1) ON CONFLICT (pg_sleep(1)) WHERE a DO NOTHING",
+        "INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE pg_sleep(1) IS NULL DO NOTHING",
+        "INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE (SELECT true FROM pg_roles) DO UPDATE SET a = 1",
+        "CREATE TABLE a (LIKE pg_class, b int)",
+        "CREATE TABLE a (b int, LIKE s_b.x INCLUDING ALL)",
+        "ALTER INDEX pg_x SET (fillfactor = 1)",
+        "ALTER VIEW s_b.v ALTER COLUMN a SET DEFAULT 1",
+        "ALTER VIEW v ALTER COLUMN a SET DEFAULT pg_sleep(1)",
+        "ALTER TABLE t ALTER COLUMN a SET EXPRESSION AS (pg_sleep(1))",
+        "ALTER TYPE t ADD ATTRIBUTE a regclass",
+        "ALTER TYPE s_b.t ADD ATTRIBUTE a int",
+        "ALTER TABLE t RESET (autovacuum_enabled)",
+        "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (START WITH pg_sleep(1)))",
+        "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (OWNED BY pg_class.oid))",
+        "SELECT pg_lsn '1/2', s_b.t 'x'",
+        "SELECT regclass 'pg_class'",
+        "SELECT \"regclass\" 'pg_class'",
+        "SELECT xid8 '1'",
+        "SELECT * FROM JSON_TABLE('[]', '$' PASSING pg_sleep(1) AS x COLUMNS (x int)) t",
+        "SELECT * FROM a FETCH FIRST (pg_sleep(1)) ROWS ONLY",
+        "SELECT overlay('a', pg_read_file('x'), 1)",
+        "SELECT xmlelement(name a, pg_read_file('x'))",
+        "SELECT xmlforest(pg_read_file('x') AS y)",
+        "SELECT query_to_xml('SELECT 1', true, true, '')",
+        "SELECT xpath('/a', x) FROM t",
         "SELECT (x).setseed FROM (SELECT 0.5::float8 AS x) q",
     ] {
         for grammar in grammars() {

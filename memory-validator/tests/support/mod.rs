@@ -41,7 +41,12 @@ pub fn corpus(file: &str) -> Option<Vec<Line>> {
     } else {
         text = String::from_utf8(bytes).expect("UTF-8");
     }
-    Some(text.lines().filter(|line| !line.trim().is_empty()).map(line).collect())
+    Some(lines(&text))
+}
+
+/// The lines of a text.
+pub fn lines(text: &str) -> Vec<Line> {
+    text.lines().filter(|line| !line.trim().is_empty()).map(line).collect()
 }
 
 fn line(text: &str) -> Line {

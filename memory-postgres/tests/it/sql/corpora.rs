@@ -70,12 +70,17 @@ fn base(file: &str) -> String {
     folder().map(|folder| std::fs::read_to_string(folder.join(file)).unwrap()).unwrap_or_default()
 }
 
+/// The classes of PostgreSQL's syntax that the validator must know.
+const CLASSES: &str = include_str!("../../../../memory-validator/tests/data/postgres_classes.jsonl");
+const CLASSES_BASE: &str = include_str!("../../../../memory-validator/tests/data/postgres_classes_base.sql");
+
 const SECRET: &str = "a-neighbour-s-secret";
 
 struct Bench {
     provider: Checked<PostgresProvider>,
     neighbour: Scope,
     count: u64,
+    timeout: Duration,
 }
 
 impl Bench {
@@ -88,7 +93,7 @@ impl Bench {
              CREATE TYPE {SECRET_TABLE}_mood AS ENUM ('{SECRET}'); COMMENT ON TABLE {SECRET_TABLE} IS '{SECRET}'"
         );
         lab::load_script(&provider, &neighbour, &script).await.unwrap();
-        Self { provider: Checked::new(provider).unwrap(), neighbour, count: 0 }
+        Self { provider: Checked::new(provider).unwrap(), neighbour, count: 0, timeout: Duration::from_secs(1) }
     }
 
     fn raw(&self) -> &PostgresProvider {
@@ -110,7 +115,7 @@ impl Bench {
         let before = lab::dump_text(self.raw(), &scope).await.unwrap();
         let beside = lab::dump_text(self.raw(), &self.neighbour).await.unwrap();
         let mut options = StatementOptions::default();
-        options.timeout = Some(Duration::from_secs(1));
+        options.timeout = Some(self.timeout);
         options.max_rows = 1_000;
         options.max_bytes = 1 << 20;
         options.quota_bytes = Some(64 << 20);
@@ -224,6 +229,23 @@ async fn legitimate(variable: &str, has_vectors: bool) {
         }
     }
     println!("{tried} legitimate statements, {} did not run", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_each_class_of_syntax_runs() {
+    let Some(place) = sql::Place::made(support::SERVER).await else { return };
+    let mut bench = Bench::new(&place).await;
+    bench.timeout = Duration::from_secs(20);
+    let mut wrong = Vec::new();
+    for line in CLASSES.lines().map(|line| serde_json::from_str::<Line>(line).unwrap()) {
+        let answer = bench.try_line(&line, CLASSES_BASE).await.answer;
+        // A server may be built without libxml.
+        let lacks = |error: &Error| line.needs.as_deref() == Some("xml") && error.to_string().contains("XML");
+        if let Err(error) = answer.map_err(|error| (!lacks(&error)).then_some(error)) {
+            wrong.extend(error.map(|error| format!("{}: {error}\n    {}", line.id, line.text())));
+        }
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
