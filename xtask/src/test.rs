@@ -12,18 +12,16 @@ pub(crate) struct Args {
     /// Run the tests with cargo-nextest (doctests still run with cargo test).
     #[arg(long)]
     nextest: bool,
-    /// Only the workspace's tests: not PostgreSQL's own grammar or the demo as a release build.
+    /// Only the workspace's tests: not a SQLite without SQL, or PostgreSQL's own grammar.
     #[arg(long)]
     quick: bool,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!(
-        "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and the"
+        "Builds the workspace and runs every test: unit, integration, conformance and documentation tests, and"
     );
-    println!(
-        "seeds of the fuzz targets; then PostgreSQL's own grammar, and README's demo as a release build. Into"
-    );
+    println!("the seeds of the fuzz targets; then SQLite without SQL, and PostgreSQL's own grammar. Into");
     println!("{}, unless it is there already, it downloads", workspace.target.display());
     testbed::DOWNLOADS.iter().for_each(|what| println!("  {what}"));
     println!("and compiles some 400 crates: about ten minutes on two cores, the tests as much again.");
@@ -72,12 +70,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             cargo.args(["test", "--no-fail-fast", "--package", "memory-validator", "--all-features"]);
             libclang.apply(bed.apply(&mut cargo));
             process::watch(&mut cargo, Stream::Stdout, |line| tally.read(line))?;
-            Ok(Done::Passed)
-        });
-        steps.step("demo, release build", || {
-            let mut cargo = workspace.cargo();
-            cargo.args(["run", "--release", "--bin", "memory", "--", "demo"]);
-            process::run(bed.apply(&mut cargo))?;
             Ok(Done::Passed)
         });
     }

@@ -34,6 +34,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     if holds(&bytes, LAB_MARK) {
         wrong.push("the binary can take layers of the sandbox away".to_owned());
     }
+    // README's first command.
+    let mut demo = std::process::Command::new(&binary);
+    process::run(demo.arg("demo"))?;
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 

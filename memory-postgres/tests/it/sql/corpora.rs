@@ -93,7 +93,12 @@ impl Bench {
              CREATE TYPE {SECRET_TABLE}_mood AS ENUM ('{SECRET}'); COMMENT ON TABLE {SECRET_TABLE} IS '{SECRET}'"
         );
         lab::load_script(&provider, &neighbour, &script).await.unwrap();
-        Self { provider: Checked::new(provider).unwrap(), neighbour, count: 0, timeout: Duration::from_secs(1) }
+        Self {
+            provider: Checked::new(provider).unwrap(),
+            neighbour,
+            count: 0,
+            timeout: Duration::from_secs(1),
+        }
     }
 
     fn raw(&self) -> &PostgresProvider {
