@@ -1,6 +1,7 @@
 //! Text to vector.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -81,9 +82,10 @@ pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32
     Ok(())
 }
 
-/// Texts, and their bytes, of one call to an embedder.
-const CHUNK_TEXTS: usize = 64;
-const CHUNK_BYTES: usize = 256 << 10;
+/// The most texts of one call to an embedder.
+pub const CHUNK_TEXTS: usize = 64;
+/// The most bytes of texts of one call, unless one text alone has more.
+pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// The vectors of documents, a chunk of them at each call; a reply is believed only where it passes
 /// [`check_embeddings`].
@@ -138,6 +140,16 @@ async fn embed_chunk(
         }
     }
     Ok(())
+}
+
+/// The error of an embedder that took too long.
+#[must_use]
+pub fn timed_out(limit: Duration) -> Error {
+    let message = format!(
+        "the embedder did not answer within {} ms; look after it, or allow it more time",
+        limit.as_millis()
+    );
+    Error::new(ErrorKind::Timeout, message)
 }
 
 /// Asks an embedder, and believes nothing of its reply that can be checked.

@@ -4,6 +4,7 @@
 //! - [`mem0`] and [`mem9`]: the services as they were recorded, faults included;
 //! - [`parsed`]: parsed requests, fakes behind HTTP, recorded pairs of request and reply;
 //! - [`bad_replies`]: replies that cannot be used;
+//! - `postgres` (feature of that name): databases of their own on a real server;
 //! - `isolation` (feature of that name): tenants that must never see each other's facts.
 
 #![allow(
@@ -13,6 +14,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "only tests use it: they stop at what they did not expect"
 )]
 
@@ -23,5 +25,7 @@ pub mod isolation;
 pub mod mem0;
 pub mod mem9;
 pub mod parsed;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 
 pub use crate::parsed::{Answer, Fake, ParsedRequest, key_file, recorded, run_of, sent, serve};

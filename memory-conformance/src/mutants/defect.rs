@@ -28,6 +28,8 @@ pub(super) enum Defect {
 pub(super) enum Change {
     /// Changes what is asked.
     Ask(fn(&mut Request)),
+    /// Answers some requests itself.
+    Instead(fn(&Request) -> Option<Result<Reply>>),
     /// Changes the query of a search in this mode; in every mode where there is none.
     Query(Option<SearchMode>, fn(&mut SearchQuery)),
     /// Changes what is answered.
@@ -45,91 +47,48 @@ pub(super) enum Change {
     /// Replaces the whole call.
     Around(Around),
     /// Advertises something else.
-    Advertise(fn(&Memory, Capabilities) -> Capabilities),
+    Advertise(fn(&Memory, &mut Capabilities)),
     /// Advertises something else, and replaces the whole call.
-    Both(fn(&Memory, Capabilities) -> Capabilities, Around),
+    Both(fn(&Memory, &mut Capabilities), Around),
 }
 
 /// The whole of a call.
 pub(super) type Around = for<'a> fn(&'a Memory, Request, Next<'a>) -> BoxFuture<'a, Result<Reply>>;
 
-/// The kinds of the table.
-impl Defect {
-    pub(super) const fn fault(fault: Fault) -> Self {
-        Self::InReference(fault)
-    }
+/// A constructor of [`Defect`] for each kind of the table.
+macro_rules! kinds {
+    ($($name:ident($($given:ident: $type:ty),+) => $place:ident($change:expr);)+) => {
+        impl Defect {
+            $(pub(super) const fn $name($($given: $type),+) -> Self {
+                Self::$place($change)
+            })+
+        }
+    };
+}
 
-    pub(super) const fn ask(change: fn(&mut Request)) -> Self {
-        Self::BehindChecked(Change::Ask(change))
-    }
-
-    pub(super) const fn ask_ahead(change: fn(&mut Request)) -> Self {
-        Self::AheadOfChecked(Change::Ask(change))
-    }
-
-    pub(super) const fn query(change: fn(&mut SearchQuery)) -> Self {
-        Self::BehindChecked(Change::Query(None, change))
-    }
-
-    pub(super) const fn query_of(mode: SearchMode, change: fn(&mut SearchQuery)) -> Self {
-        Self::BehindChecked(Change::Query(Some(mode), change))
-    }
-
-    pub(super) const fn query_ahead(change: fn(&mut SearchQuery)) -> Self {
-        Self::AheadOfChecked(Change::Query(None, change))
-    }
-
-    pub(super) const fn answer(change: fn(&mut Reply)) -> Self {
-        Self::BehindChecked(Change::Answer(change))
-    }
-
-    pub(super) const fn results(change: fn(&SearchQuery, &mut SearchResults)) -> Self {
-        Self::BehindChecked(Change::Results(None, change))
-    }
-
-    pub(super) const fn results_of(mode: SearchMode, change: fn(&SearchQuery, &mut SearchResults)) -> Self {
-        Self::BehindChecked(Change::Results(Some(mode), change))
-    }
-
-    pub(super) const fn hits(is_kept: fn(&SearchQuery, &Entry) -> bool) -> Self {
-        Self::BehindChecked(Change::Hits(is_kept))
-    }
-
-    pub(super) const fn exported(change: fn(&mut Vec<Record>)) -> Self {
-        Self::BehindChecked(Change::Exported(change))
-    }
-
-    pub(super) const fn imported(change: fn(&mut Record)) -> Self {
-        Self::BehindChecked(Change::Imported(change))
-    }
-
-    pub(super) const fn imported_ahead(change: fn(&mut Record)) -> Self {
-        Self::AheadOfChecked(Change::Imported(change))
-    }
-
-    pub(super) const fn refuse(change: fn(Op, Error) -> Error) -> Self {
-        Self::BehindChecked(Change::Refuse(change))
-    }
-
-    pub(super) const fn refuse_ahead(change: fn(Op, Error) -> Error) -> Self {
-        Self::AheadOfChecked(Change::Refuse(change))
-    }
-
-    pub(super) const fn around(around: Around) -> Self {
-        Self::BehindChecked(Change::Around(around))
-    }
-
-    pub(super) const fn around_ahead(around: Around) -> Self {
-        Self::AheadOfChecked(Change::Around(around))
-    }
-
-    pub(super) const fn advertise(change: fn(&Memory, Capabilities) -> Capabilities) -> Self {
-        Self::BehindChecked(Change::Advertise(change))
-    }
-
-    pub(super) const fn both(change: fn(&Memory, Capabilities) -> Capabilities, around: Around) -> Self {
-        Self::BehindChecked(Change::Both(change, around))
-    }
+kinds! {
+    fault(fault: Fault) => InReference(fault);
+    ask(change: fn(&mut Request)) => BehindChecked(Change::Ask(change));
+    ask_ahead(change: fn(&mut Request)) => AheadOfChecked(Change::Ask(change));
+    instead(reply: fn(&Request) -> Option<Result<Reply>>) => BehindChecked(Change::Instead(reply));
+    instead_ahead(reply: fn(&Request) -> Option<Result<Reply>>) => AheadOfChecked(Change::Instead(reply));
+    query(change: fn(&mut SearchQuery)) => BehindChecked(Change::Query(None, change));
+    query_of(mode: SearchMode, change: fn(&mut SearchQuery)) => BehindChecked(Change::Query(Some(mode), change));
+    query_ahead(change: fn(&mut SearchQuery)) => AheadOfChecked(Change::Query(None, change));
+    answer(change: fn(&mut Reply)) => BehindChecked(Change::Answer(change));
+    results(change: fn(&SearchQuery, &mut SearchResults)) => BehindChecked(Change::Results(None, change));
+    results_of(mode: SearchMode, change: fn(&SearchQuery, &mut SearchResults))
+        => BehindChecked(Change::Results(Some(mode), change));
+    hits(is_kept: fn(&SearchQuery, &Entry) -> bool) => BehindChecked(Change::Hits(is_kept));
+    exported(change: fn(&mut Vec<Record>)) => BehindChecked(Change::Exported(change));
+    imported(change: fn(&mut Record)) => BehindChecked(Change::Imported(change));
+    imported_ahead(change: fn(&mut Record)) => AheadOfChecked(Change::Imported(change));
+    refuse(change: fn(Op, Error) -> Error) => BehindChecked(Change::Refuse(change));
+    refuse_ahead(change: fn(Op, Error) -> Error) => AheadOfChecked(Change::Refuse(change));
+    around(around: Around) => BehindChecked(Change::Around(around));
+    around_ahead(around: Around) => AheadOfChecked(Change::Around(around));
+    advertise(change: fn(&Memory, &mut Capabilities)) => BehindChecked(Change::Advertise(change));
+    both(change: fn(&Memory, &mut Capabilities), around: Around) => BehindChecked(Change::Both(change, around));
 }
 
 impl Change {
@@ -153,11 +112,11 @@ impl std::fmt::Debug for Change {
 
 #[async_trait]
 impl Hook for Tamperer {
-    fn capabilities(&self, inner: Capabilities) -> Capabilities {
-        match self.change {
-            Change::Advertise(advertise) | Change::Both(advertise, _) => advertise(&self.memory, inner),
-            _ => inner,
+    fn capabilities(&self, mut inner: Capabilities) -> Capabilities {
+        if let Change::Advertise(advertise) | Change::Both(advertise, _) = self.change {
+            advertise(&self.memory, &mut inner);
         }
+        inner
     }
 
     async fn around(&self, mut request: Request, next: Next<'_>) -> Result<Reply> {
@@ -166,6 +125,10 @@ impl Hook for Tamperer {
                 ask(&mut request);
                 next.run(request).await
             }
+            Change::Instead(reply) => match reply(&request) {
+                Some(reply) => reply,
+                None => next.run(request).await,
+            },
             Change::Query(mode, change) => {
                 if let Request::Search { query, .. } = &mut request
                     && mode.is_none_or(|mode| mode == query.mode)

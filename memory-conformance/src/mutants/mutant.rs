@@ -91,8 +91,47 @@ impl fmt::Debug for Mutant {
 /// Makes `pub(super) fn mutants() -> Vec<Mutant>` of lines
 /// `"id": ["SENTENCE-1", …], "what it does" => kind(…);`, with `needs [Sql]` after the sentences for one that
 /// stands around the provider under test. The kind is a constructor of [`Defect`]. Where it takes an `async fn`
-/// (`around`, `both`, `around_ahead`), the table boxes its future.
+/// (`around`, `both`, `around_ahead`), the table boxes its future. What is done to one kind of request, reply or error is
+/// written as an arm: `ask(Request::Get { options, .. } => …)`, `instead(Request::Health {} => …)`,
+/// `answer(Reply::Set(outcome) => …)`, `refuse(ErrorKind::Timeout => ErrorKind::Unavailable)`.
 macro_rules! mutants {
+    (@change $matched:ident, $pattern:pat_param $(if $guard:expr)? => $change:expr) => {
+        |$matched| {
+            if let $pattern = $matched $(&& $guard)? {
+                $change;
+            }
+        }
+    };
+    (@defect ask($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
+        $crate::mutants::defect::Defect::ask(
+            $crate::mutants::mutant::mutants!(@change request, $pattern $(if $guard)? => $change))
+    };
+    (@defect ask_ahead($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
+        $crate::mutants::defect::Defect::ask_ahead(
+            $crate::mutants::mutant::mutants!(@change request, $pattern $(if $guard)? => $change))
+    };
+    (@defect answer($pattern:pat_param $(if $guard:expr)? => $change:expr)) => {
+        $crate::mutants::defect::Defect::answer(
+            $crate::mutants::mutant::mutants!(@change reply, $pattern $(if $guard)? => $change))
+    };
+    (@defect instead($pattern:pat_param $(if $guard:expr)? => $reply:expr)) => {
+        $crate::mutants::defect::Defect::instead(|request| match request {
+            $pattern $(if $guard)? => Some($reply),
+            _ => None,
+        })
+    };
+    (@defect instead_ahead($pattern:pat_param $(if $guard:expr)? => $reply:expr)) => {
+        $crate::mutants::defect::Defect::instead_ahead(|request| match request {
+            $pattern $(if $guard)? => Some($reply),
+            _ => None,
+        })
+    };
+    (@defect refuse($kind:pat_param => $other:expr)) => {
+        $crate::mutants::defect::Defect::refuse(|_, error| match error.kind() {
+            $kind => memory_core::Error::new($other, error.message().to_owned()),
+            _ => error,
+        })
+    };
     (@defect around($f:expr)) => {
         $crate::mutants::defect::Defect::around(|memory, request, next| Box::pin($f(memory, request, next)))
     };
@@ -104,14 +143,14 @@ macro_rules! mutants {
     };
     (@defect $kind:ident($($f:expr),+)) => { $crate::mutants::defect::Defect::$kind($($f),+) };
     ($($id:literal : [$($breaks:literal),+ $(,)?] $(needs [$($need:ident),+])?, $what:literal
-        => $kind:ident($($f:expr),+);)+) => {
+        => $kind:ident($($defect:tt)+);)+) => {
         pub(super) fn mutants() -> Vec<$crate::mutants::mutant::Mutant> {
             const MUTANTS: &[$crate::mutants::mutant::Mutant] = &[$($crate::mutants::mutant::Mutant {
                 id: $id,
                 what: $what,
                 breaks: &[$($breaks),+],
                 needs: &[$($($crate::case::Need::$need),+)?],
-                defect: $crate::mutants::mutant::mutants!(@defect $kind($($f),+)),
+                defect: $crate::mutants::mutant::mutants!(@defect $kind($($defect)+)),
             },)+];
             MUTANTS.to_vec()
         }

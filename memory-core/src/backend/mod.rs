@@ -1,5 +1,6 @@
 //! Facet 1: faithful key/value with vectors and full text.
 
+pub mod embedding;
 mod read;
 mod search;
 mod transfer;
@@ -7,7 +8,6 @@ mod write;
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_core::Stream;
@@ -351,64 +351,6 @@ pub trait Backend: Send + Sync + Debug {
         options: ImportOptions,
     ) -> Result<ImportOutcome>;
 }
-
-macro_rules! forward_backend {
-    ($($pointer:ident),*) => {$(
-        #[async_trait]
-        impl<T: Backend + ?Sized> Backend for $pointer<T> {
-            async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
-                (**self).get(scope, key, options).await
-            }
-            async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
-                (**self).get_many(scope, keys, options).await
-            }
-            async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
-                (**self).set(scope, key, value, options).await
-            }
-            async fn delete(&self, scope: &Scope, key: &Key, options: DeleteOptions) -> Result<DeleteOutcome> {
-                (**self).delete(scope, key, options).await
-            }
-            async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
-                (**self).list(scope, query).await
-            }
-            async fn increment(&self, scope: &Scope, key: &Key, delta: i64, options: UpdateOptions) -> Result<IncrementOutcome> {
-                (**self).increment(scope, key, delta, options).await
-            }
-            async fn update(&self, scope: &Scope, key: &Key, reducer: Reducer, options: UpdateOptions) -> Result<UpdateOutcome> {
-                (**self).update(scope, key, reducer, options).await
-            }
-            async fn bulk_insert(&self, scope: &Scope, items: Vec<NewEntry>, options: BulkOptions) -> Result<Vec<SetOutcome>> {
-                (**self).bulk_insert(scope, items, options).await
-            }
-            async fn search(&self, scope: &Scope, query: SearchQuery) -> Result<SearchResults> {
-                (**self).search(scope, query).await
-            }
-            async fn stats(&self, scope: &Scope) -> Result<ScopeStats> {
-                (**self).stats(scope).await
-            }
-            async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
-                (**self).reembed(scope, options).await
-            }
-            async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
-                (**self).scopes(tenant, query).await
-            }
-            async fn drift_state(&self, scope: &Scope) -> Result<DriftState> {
-                (**self).drift_state(scope).await
-            }
-            async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
-                (**self).drop_scope(scope).await
-            }
-            async fn export_scope(&self, scope: &Scope) -> Result<RecordStream> {
-                (**self).export_scope(scope).await
-            }
-            async fn import_scope(&self, scope: &Scope, records: RecordStream, options: ImportOptions) -> Result<ImportOutcome> {
-                (**self).import_scope(scope, records, options).await
-            }
-        }
-    )*};
-}
-
-forward_backend!(Arc, Box);
 
 /// Conveniences over [`Backend`], for every implementation.
 #[async_trait]

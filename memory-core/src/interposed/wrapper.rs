@@ -1,4 +1,4 @@
-//! The wrapper itself.
+//! The wrapper itself, and providers behind a pointer.
 
 use std::sync::Arc;
 
@@ -120,6 +120,59 @@ macro_rules! forward {
 }
 
 operations!(forward);
+
+/// The methods of a facet that are no operations, behind a pointer.
+macro_rules! pointed {
+    (Provider) => {
+        fn name(&self) -> &str {
+            (**self).name()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            (**self).capabilities()
+        }
+
+        fn backend(&self) -> Option<&dyn Backend> {
+            (**self).backend()
+        }
+
+        fn layer(&self) -> Option<&dyn MemoryLayer> {
+            (**self).layer()
+        }
+
+        fn sql(&self) -> Option<&dyn SqlFacet> {
+            (**self).sql()
+        }
+    };
+    ($facet:ident) => {};
+}
+
+/// Providers and backends behind a pointer.
+macro_rules! pointers {
+    (@MemoryLayer $methods:tt) => {};
+    (@SqlFacet $methods:tt) => {};
+    (@$facet:ident $methods:tt) => {
+        pointers!(@@Arc $facet $methods);
+        pointers!(@@Box $facet $methods);
+    };
+    (@@$pointer:ident $facet:ident {
+        $($variant:ident $(as $wire:literal)?: $method:ident($($arg:ident [$($type:tt)+]),*) -> $reply:ty;)*
+    }) => {
+        #[async_trait]
+        impl<T: $facet + ?Sized> $facet for $pointer<T> {
+            pointed!($facet);
+
+            $(async fn $method(&self $(, $arg: $($type)+)*) -> Result<$reply> {
+                (**self).$method($($arg),*).await
+            })*
+        }
+    };
+    ($($facet:ident $methods:tt)*) => {
+        $(pointers!(@$facet $methods);)*
+    };
+}
+
+operations!(pointers);
 
 fn misanswered(asked: Op, reply: &Reply) -> Error {
     Error::internal(format!("a hook answered `{asked}` with a reply of `{}`", reply.op()))

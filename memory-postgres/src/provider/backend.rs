@@ -1,6 +1,7 @@
 //! The key/value facet.
 
 use async_trait::async_trait;
+use memory_core::backend::embedding::{ToEmbed, embed_bulk, embed_written, reembed};
 use memory_core::reduce::Reducer;
 use memory_core::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, Embedder, Embedding,
@@ -17,8 +18,7 @@ use crate::lifecycle::{export, import, uses};
 use crate::provider::PostgresProvider;
 use crate::search;
 use crate::store::scope_ref::ScopeRef;
-use crate::vector::embed::Wanted;
-use crate::vector::{embed, reembed};
+use crate::vector::embed::ScopeVectors;
 
 #[async_trait]
 impl Backend for PostgresProvider {
@@ -55,8 +55,8 @@ impl Backend for PostgresProvider {
             && outcome.written
             && draft.options.embed != Embed::Never
         {
-            let wanted = Wanted::written(draft.key.clone(), outcome.version, draft.search_text());
-            outcome.embedding = embed::one(&self.store, embedder, &target, wanted).await;
+            let item = ToEmbed::new(draft.key.clone(), outcome.version, draft.search_text());
+            outcome.embedding = embed_written(&self.vectors(&target), embedder, item).await;
         }
         Ok(outcome)
     }
@@ -134,7 +134,7 @@ impl Backend for PostgresProvider {
                 let text = (draft.options.embed != Embed::Never).then(|| draft.search_text());
                 Some((draft.key.clone(), text))
             };
-            embed::bulk(&self.store, embedder, &target, &mut outcomes, written).await;
+            embed_bulk(&self.vectors(&target), embedder, &mut outcomes, written).await;
         }
         Ok(outcomes)
     }
@@ -151,7 +151,7 @@ impl Backend for PostgresProvider {
 
     async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
         let Some(embedder) = self.embedder() else { return Err(vector_unsupported("reembed")) };
-        reembed::run(&self.store, embedder, &ScopeRef::of(scope), options).await
+        reembed(&self.vectors(&ScopeRef::of(scope)), embedder, options).await
     }
 
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
@@ -189,6 +189,10 @@ impl PostgresProvider {
         self.embedder.as_deref()
     }
 
+    fn vectors<'a>(&'a self, target: &'a ScopeRef) -> ScopeVectors<'a> {
+        ScopeVectors { store: &self.store, target }
+    }
+
     fn refuse_embedding(&self, operation: &'static str, embed: Embed) -> Result<()> {
         match embed {
             Embed::Always if self.embedder().is_none() => Err(vector_unsupported(operation)),
@@ -205,7 +209,7 @@ impl PostgresProvider {
         text: Option<String>,
     ) -> Embedding {
         let (Some(embedder), Some(text)) = (self.embedder(), text) else { return Embedding::Skipped };
-        let wanted = Wanted::written(key.clone(), version, text);
-        embed::one(&self.store, embedder, target, wanted).await
+        let item = ToEmbed::new(key.clone(), version, text);
+        embed_written(&self.vectors(target), embedder, item).await
     }
 }

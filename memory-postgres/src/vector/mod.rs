@@ -1,6 +1,6 @@
-//! Vectors of entries: making them, storing them, moving to another model, and their indexes.
+//! Vectors of entries: storing them, finding the entries that lack one, and their indexes.
 
 pub(crate) mod embed;
 pub(crate) mod index;
+mod missing;
 pub(crate) mod numbers;
-pub(crate) mod reembed;

@@ -3,7 +3,6 @@
 use memory_core::{ErrorKind, HealthStatus, Provider as _};
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
 
-use crate::support;
 use crate::support::Database;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +66,7 @@ async fn a_server_that_is_not_there_is_unavailable_and_no_secret_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_not_there_is_not_found() {
     let Some(database) = Database::fresh().await else { return };
-    let url = support::with_database(&database.url(), "no_such_database");
+    let url = memory_fakes::postgres::with_database(&database.url(), "no_such_database");
     let error = PostgresProvider::open(PostgresConfig::new(url)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use memory_conformance::TestClock;
 use memory_conformance::linearizability::{Operation, Step, is_linearizable};
 use memory_core::{
-    Backend, BulkOptions, ErrorKind, Expect, GetOptions, Json, Key, ListQuery, NewEntry, Quota, Scope,
+    Backend, BackendExt as _, BulkOptions, ErrorKind, Expect, GetOptions, Json, Key, NewEntry, Quota, Scope,
     SetOptions, Timestamp, Ttl, UpdateOptions,
 };
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
@@ -192,16 +192,7 @@ async fn a_replica_that_is_killed_leaves_nothing_half_done_and_nobody_waiting() 
             "the lock of a dead replica was held {:?}",
             begun.elapsed()
         );
-        let mut entries = 0;
-        let mut query = ListQuery::default().with_limit(1_000);
-        loop {
-            let page = provider.list(&scope(), query.clone()).await.unwrap();
-            entries += page.entries.len();
-            if page.next.is_none() {
-                break;
-            }
-            query = query.with_cursor(page.next);
-        }
+        let entries = provider.list_all(&scope(), "").await.unwrap().len();
         assert_eq!((entries - 1) % BULK, 0, "a bulk is there in part");
         assert!(
             (entries - 1) / BULK >= done,

@@ -19,23 +19,26 @@ pub(crate) mod server;
 pub(crate) mod sql;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use memory_core::{Clock, Timestamp};
+pub(crate) use memory_fakes::postgres::{SERVER, connect};
 use memory_postgres::PostgresConfig;
-use tokio_postgres::{Client, NoTls};
 
-/// A server with pgvector; `cargo xtask test` starts one.
-pub(crate) const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
 /// A server without.
 pub(crate) const PLAIN_SERVER: &str = "MEMORY_TEST_POSTGRES_PLAIN_URL";
 
 /// A database that ends with the value.
 #[derive(Debug)]
-pub(crate) struct Database {
-    server: String,
-    pub(crate) name: String,
+pub(crate) struct Database(memory_fakes::postgres::Database);
+
+impl std::ops::Deref for Database {
+    type Target = memory_fakes::postgres::Database;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Database {
@@ -54,47 +57,12 @@ impl Database {
 
     /// An empty database on the server that a variable names.
     pub(crate) async fn on(variable: &str) -> Option<Self> {
-        let Ok(server) = std::env::var(variable) else {
-            println!("skipped: no server; `cargo xtask test` starts one, or set {variable}");
-            return None;
-        };
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let admin = connect(&server).await;
-        admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-        // A template that nobody is connected to: many tests ask at once.
-        admin.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await.unwrap();
-        Some(Self { server, name })
-    }
-
-    /// Its URL.
-    pub(crate) fn url(&self) -> String {
-        with_database(&self.server, &self.name)
+        memory_fakes::postgres::Database::on(variable).await.map(Self)
     }
 
     /// A small configuration for it.
     pub(crate) fn config(&self) -> PostgresConfig {
         PostgresConfig::new(self.url()).with_pool_size(8)
-    }
-
-    /// A connection of the server's superuser to it.
-    pub(crate) async fn client(&self) -> Client {
-        connect(&self.url()).await
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        // A runtime of its own: the test's may be ending.
-        let (server, name) = (self.server.clone(), self.name.clone());
-        let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let admin = connect(&server).await;
-                let _ = admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
-            });
-        });
-        let _ = dropping.join();
     }
 }
 
@@ -115,22 +83,6 @@ pub(crate) fn url_of(database: &Database, role: &str) -> String {
 pub(crate) async fn drop_role(database: &Database, role: &str) {
     let admin = database.client().await;
     admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
-}
-
-/// A connection of the driver's own, without anything of ours in between.
-pub(crate) async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-/// The URL of another database of the same server.
-pub(crate) fn with_database(url: &str, name: &str) -> String {
-    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
-    let authority = place.find("://").map_or(0, |at| at + 3);
-    let end = place[authority..].find('/').map_or(place.len(), |at| authority + at);
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}/{name}{query}", &place[..end])
 }
 
 /// A clock that moves when told.

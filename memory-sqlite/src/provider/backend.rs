@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use memory_core::backend::embedding::{ToEmbed, embed_bulk, embed_written, reembed};
+use memory_core::embed::ask;
 use memory_core::reduce::Reducer;
 use memory_core::{
     Backend, BulkOptions, DeleteOptions, DeleteOutcome, DriftState, DropOutcome, Embed, EmbedRole, Embedder,
@@ -21,9 +23,9 @@ use crate::kv::draft::Draft;
 use crate::kv::{dimensions, read, scopes, write};
 use crate::lifecycle::{export, import, uses};
 use crate::search::search;
-use crate::vector::embed::{self, Wanted};
+use crate::vector::embed::ScopeVectors;
 use crate::vector::nearest::QueryVector;
-use crate::vector::{reembed, stats};
+use crate::vector::stats;
 
 #[async_trait]
 impl Backend for SqliteProvider {
@@ -95,8 +97,8 @@ impl Backend for SqliteProvider {
                 .await?
         };
         if outcome.written && draft.embed() != Embed::Never {
-            let wanted = Wanted::written(key.clone(), outcome.version, draft.search_text());
-            outcome.embedding = embed::one(&self.store, &embedder, &target, wanted).await;
+            let item = ToEmbed::new(key.clone(), outcome.version, draft.search_text());
+            outcome.embedding = embed_written(&self.vectors(&target), embedder.as_ref(), item).await;
         }
         Ok(outcome)
     }
@@ -213,7 +215,7 @@ impl Backend for SqliteProvider {
                 let text = (draft.embed() != Embed::Never).then(|| draft.search_text());
                 Some((draft.key.clone(), text))
             };
-            embed::bulk(&self.store, embedder, &target, &mut outcomes, written).await;
+            embed_bulk(&self.vectors(&target), embedder.as_ref(), &mut outcomes, written).await;
         }
         Ok(outcomes)
     }
@@ -237,7 +239,7 @@ impl Backend for SqliteProvider {
         let vector = match embedder {
             Some(embedder) => {
                 self.check_searched(digest, embedder).await?;
-                let vectors = embed::ask(&self.store, embedder, &[&query.text], EmbedRole::Query).await?;
+                let vectors = ask(embedder.as_ref(), &[&query.text], EmbedRole::Query).await?;
                 let numbers = vectors.into_iter().next().unwrap_or_default();
                 Some(QueryVector { model: embedder.model().clone(), numbers })
             }
@@ -277,7 +279,7 @@ impl Backend for SqliteProvider {
 
     async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome> {
         let Some(embedder) = &self.embedder else { return Err(vector_unsupported("reembed")) };
-        reembed::run(&self.store, embedder, &Target::of(scope), options).await
+        reembed(&self.vectors(&Target::of(scope)), embedder.as_ref(), options).await
     }
 
     async fn scopes(&self, tenant: &TenantId, query: ScopesQuery) -> Result<ScopePage> {
@@ -321,6 +323,10 @@ impl Backend for SqliteProvider {
 }
 
 impl SqliteProvider {
+    fn vectors<'a>(&'a self, target: &'a Target) -> ScopeVectors<'a> {
+        ScopeVectors { store: &self.store, target }
+    }
+
     fn refuse_embedding(&self, operation: &'static str, embed: Embed) -> Result<()> {
         match embed {
             Embed::Always if self.embedder.is_none() => Err(vector_unsupported(operation)),
@@ -350,8 +356,8 @@ impl SqliteProvider {
         text: Option<String>,
     ) -> Embedding {
         let (Some(embedder), Some(text)) = (&self.embedder, text) else { return Embedding::Skipped };
-        let wanted = Wanted::written(key.clone(), version, text);
-        embed::one(&self.store, embedder, &Target::of(scope), wanted).await
+        let item = ToEmbed::new(key.clone(), version, text);
+        embed_written(&self.vectors(&Target::of(scope)), embedder.as_ref(), item).await
     }
 }
 

@@ -15,6 +15,7 @@ use crate::no_sql::Engine;
 use crate::search::Caches;
 #[cfg(feature = "sql")]
 use crate::sql::Engine;
+use crate::vector::embed::Timed;
 
 /// Memory in one SQLite file, which several processes may share, or in memory alone.
 ///
@@ -90,7 +91,7 @@ impl SqliteProvider {
     /// leave with them, and are exported and imported.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
-        self.embedder = Some(embedder);
+        self.embedder = Some(Arc::new(Timed::new(embedder, &self.store)));
         self
     }
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use memory_core::embed::ask;
 use memory_core::sql::SqlValue;
 use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
 use memory_sql::{texts_to_embed, with_embeddings};
 
-use crate::commit::store::Store;
-use crate::vector::embed::ask;
 use crate::vector::numbers::encode;
 
 /// The arguments with each text replaced by its embedding: 32-bit floats, little-endian. One call to the embedder.
@@ -15,7 +14,6 @@ use crate::vector::numbers::encode;
 /// # Errors
 /// `vector_unsupported` without an embedder; of the embedder.
 pub(crate) async fn embed(
-    store: &Store,
     embedder: Option<&Arc<dyn Embedder>>,
     args: &[SqlValue],
     role: EmbedRole,
@@ -32,6 +30,6 @@ pub(crate) async fn embed(
         .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
         .with_detail("provider", "sqlite")
     })?;
-    let vectors = ask(store, embedder, &texts, role).await?;
+    let vectors = ask(embedder.as_ref(), &texts, role).await?;
     with_embeddings(args, vectors, |vector| SqlValue::Blob(encode(vector)))
 }

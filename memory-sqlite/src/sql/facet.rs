@@ -31,7 +31,7 @@ impl SqliteProvider {
             self.sql.wake()?;
             self.sql.refuse(sql, mode, deadline).await?;
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
-            arguments::embed(&self.store, self.embedder.as_ref(), args, role).await?
+            arguments::embed(self.embedder.as_ref(), args, role).await?
         } else {
             args.to_vec()
         };

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::support::{TestClock, agent, block_on, json, key, normal};
 use memory_core::{
-    Backend, BulkOptions, DeleteOptions, Embed, ErrorKind, GetOptions, Metadata, NewEntry, Quota,
-    SearchQuery, SetOptions, Source, Ttl,
+    Backend, BulkOptions, DeleteOptions, ErrorKind, GetOptions, NewEntry, Quota, SearchQuery, SetOptions, Ttl,
 };
 use memory_sqlite::SqliteProvider;
 
@@ -18,58 +17,6 @@ fn on_both(test: impl AsyncFn(&SqliteProvider, &TestClock)) {
     let clock = TestClock::new();
     let memory = SqliteProvider::open_in_memory(normal(), clock.clone()).unwrap();
     block_on(test(&memory, &clock));
-}
-
-#[test]
-fn what_is_set_is_read_back_short_and_long() {
-    on_both(async |db, _| {
-        let scope = agent("a");
-        let long = format!("{{\"long\": \"{}\", \"n\": 9007199254740993}}", "x".repeat(200_000));
-        for text in ["1", r#"{ "b":1, "a": 1.50 }"#, &long] {
-            let options = SetOptions::default()
-                .with_metadata(Metadata::new().with("city", "Oslo").with("n", 0.1))
-                .with_source(Source::new("chat").unwrap())
-                .with_text("some text");
-            let outcome = db.set(&scope, &key("k"), json(text), options).await.unwrap();
-            let entry = db.get(&scope, &key("k"), GetOptions::default()).await.unwrap().unwrap();
-            assert_eq!(entry.value.as_str(), text);
-            assert_eq!(entry.version, outcome.version);
-            assert_eq!(entry.metadata, Metadata::new().with("city", "Oslo").with("n", 0.1));
-            assert_eq!(entry.source.unwrap().as_str(), "chat");
-            assert_eq!(entry.text.as_deref(), Some("some text"));
-        }
-        let stats = db.stats(&scope).await.unwrap();
-        let entry = db.get(&scope, &key("k"), GetOptions::uncounted()).await.unwrap().unwrap();
-        assert_eq!((stats.entries, stats.bytes), (1, entry.size_bytes()));
-        assert_eq!(entry.access_count, 3);
-        assert!(db.delete(&scope, &key("k"), DeleteOptions::default()).await.unwrap().deleted);
-        assert_eq!(db.stats(&scope).await.unwrap(), memory_core::ScopeStats::default());
-    });
-}
-
-#[test]
-fn versions_are_not_reused_after_delete_expiry_and_drop() {
-    on_both(async |db, clock| {
-        let scope = agent("a");
-        let mut last = 0;
-        for round in 0..4 {
-            let ttl = Ttl::After(Duration::from_millis(10));
-            let set =
-                db.set(&scope, &key("k"), json("1"), SetOptions::default().with_ttl(ttl)).await.unwrap();
-            assert!(set.version > last && set.created, "round {round}");
-            last = set.version;
-            match round {
-                0 => drop(db.delete(&scope, &key("k"), DeleteOptions::default()).await.unwrap()),
-                1 => assert_eq!(db.drop_scope(&scope).await.unwrap().entries, 1),
-                2 => {
-                    clock.advance(Duration::from_millis(10));
-                    assert_eq!(db.sweep().await.unwrap(), 1);
-                }
-                _ => clock.advance(Duration::from_millis(10)),
-            }
-            assert!(db.get(&scope, &key("k"), GetOptions::default()).await.unwrap().is_none());
-        }
-    });
 }
 
 #[test]
@@ -121,25 +68,6 @@ fn search_follows_every_write() {
         db.set(&scope, &key("3"), json(r#""Oslo""#), SetOptions::default()).await.unwrap();
         db.drop_scope(&scope).await.unwrap();
         assert!(found("oslo").await.is_empty());
-    });
-}
-
-#[test]
-fn vectors_are_refused_on_the_raw_provider_too() {
-    on_both(async |db, _| {
-        let scope = agent("a");
-        let options = SetOptions::default().with_embed(Embed::Always);
-        let error = db.set(&scope, &key("k"), json("1"), options).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::VectorUnsupported);
-        for mode in [memory_core::SearchMode::Vector, memory_core::SearchMode::Hybrid] {
-            let error = db.search(&scope, SearchQuery::new("x").with_mode(mode)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::VectorUnsupported);
-        }
-        let error = db.reembed(&scope, memory_core::ReembedOptions::default()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::VectorUnsupported);
-        assert!(db.get(&scope, &key("k"), GetOptions::default()).await.unwrap().is_none());
-        memory_core::Checked::new(SqliteProvider::open_in_memory(normal(), TestClock::new()).unwrap())
-            .unwrap();
     });
 }
 

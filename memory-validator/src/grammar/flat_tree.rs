@@ -258,6 +258,14 @@ impl<'b> Open<'b> {
     }
 }
 
+macro_rules! leaves {
+    ($($method:ident($value:ident: $type:ty) => $leaf:expr;)*) => { $(
+        fn $method(self, $value: $type) -> Result<(), Unreadable> {
+            self.leaf($leaf)
+        }
+    )* };
+}
+
 impl<'b> ser::Serializer for &'b mut Builder {
     type Ok = ();
     type Error = Unreadable;
@@ -269,60 +277,21 @@ impl<'b> ser::Serializer for &'b mut Builder {
     type SerializeStruct = Open<'b>;
     type SerializeStructVariant = Open<'b>;
 
-    fn serialize_bool(self, value: bool) -> Result<(), Unreadable> {
-        self.leaf(Value::Bool(value))
-    }
-
-    fn serialize_i8(self, value: i8) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value.into()))
-    }
-
-    fn serialize_i16(self, value: i16) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value.into()))
-    }
-
-    fn serialize_i32(self, value: i32) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value.into()))
-    }
-
-    fn serialize_i64(self, value: i64) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value))
-    }
-
-    fn serialize_u8(self, value: u8) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value.into()))
-    }
-
-    fn serialize_u16(self, value: u16) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value.into()))
-    }
-
-    fn serialize_u32(self, value: u32) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(value.into()))
-    }
-
-    fn serialize_u64(self, value: u64) -> Result<(), Unreadable> {
-        self.leaf(Value::Int(i64::try_from(value).unwrap_or(i64::MAX)))
-    }
-
-    fn serialize_f32(self, value: f32) -> Result<(), Unreadable> {
-        self.leaf(Value::Str(value.to_string().into()))
-    }
-
-    fn serialize_f64(self, value: f64) -> Result<(), Unreadable> {
-        self.leaf(Value::Str(value.to_string().into()))
-    }
-
-    fn serialize_char(self, value: char) -> Result<(), Unreadable> {
-        self.leaf(Value::Str(value.to_string().into()))
-    }
-
-    fn serialize_str(self, value: &str) -> Result<(), Unreadable> {
-        self.leaf(Value::Str(value.into()))
-    }
-
-    fn serialize_bytes(self, value: &[u8]) -> Result<(), Unreadable> {
-        self.leaf(Value::Str(String::from_utf8_lossy(value).into()))
+    leaves! {
+        serialize_bool(value: bool) => Value::Bool(value);
+        serialize_i8(value: i8) => Value::Int(value.into());
+        serialize_i16(value: i16) => Value::Int(value.into());
+        serialize_i32(value: i32) => Value::Int(value.into());
+        serialize_i64(value: i64) => Value::Int(value);
+        serialize_u8(value: u8) => Value::Int(value.into());
+        serialize_u16(value: u16) => Value::Int(value.into());
+        serialize_u32(value: u32) => Value::Int(value.into());
+        serialize_u64(value: u64) => Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+        serialize_f32(value: f32) => Value::Str(value.to_string().into());
+        serialize_f64(value: f64) => Value::Str(value.to_string().into());
+        serialize_char(value: char) => Value::Str(value.to_string().into());
+        serialize_str(value: &str) => Value::Str(value.into());
+        serialize_bytes(value: &[u8]) => Value::Str(String::from_utf8_lossy(value).into());
     }
 
     fn serialize_none(self) -> Result<(), Unreadable> {

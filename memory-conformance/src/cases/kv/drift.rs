@@ -86,6 +86,21 @@ async fn before(cx: &Cx, scope: &Scope) -> Result<(DriftToken, Option<String>)> 
     Ok((token(cx, scope).await?, cx.text(scope, "k").await?))
 }
 
+/// An entry that was just read, where a write may be checked against it.
+async fn read(cx: &Cx) -> CaseResult<(Scope, Seen)> {
+    serves(cx, DriftPolicy::Row)?;
+    let scope = cx.scope()?;
+    cx.set(&scope, "k", "1").await?;
+    let saw = seen(cx, &scope, "k").await?;
+    Ok((scope, saw))
+}
+
+/// Those of the checks whose policy is served.
+fn served<const N: usize>(cx: &Cx, checks: [DriftCheck; N]) -> impl Iterator<Item = DriftCheck> {
+    let served = cx.capabilities().drift;
+    checks.into_iter().filter(move |check| check.policy().is_none_or(|policy| served.contains(&policy)))
+}
+
 async fn as_advertised(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     cx.set(&scope, "k", "1").await?;
@@ -110,10 +125,7 @@ async fn as_advertised(cx: &Cx) -> CaseResult {
 }
 
 async fn changed(cx: &Cx) -> CaseResult {
-    serves(cx, DriftPolicy::Row)?;
-    let scope = cx.scope()?;
-    cx.set(&scope, "k", "1").await?;
-    let saw = seen(cx, &scope, "k").await?;
+    let (scope, saw) = read(cx).await?;
     cx.set_with(&scope, "k", "2", row(saw)).await?;
     let was = before(cx, &scope).await?;
     refused(cx, &scope, was.clone(), cx.set_with(&scope, "k", "3", row(saw)).await, "changed").await?;
@@ -125,10 +137,7 @@ async fn changed(cx: &Cx) -> CaseResult {
 }
 
 async fn changed_delete(cx: &Cx) -> CaseResult {
-    serves(cx, DriftPolicy::Row)?;
-    let scope = cx.scope()?;
-    cx.set(&scope, "k", "1").await?;
-    let saw = seen(cx, &scope, "k").await?;
+    let (scope, saw) = read(cx).await?;
     cx.set(&scope, "k", "2").await?;
     let was = before(cx, &scope).await?;
     let options = DeleteOptions::default().with_drift(DriftCheck::Row(saw));
@@ -193,10 +202,7 @@ async fn another_entry(cx: &Cx) -> CaseResult {
 }
 
 async fn no_aba(cx: &Cx) -> CaseResult {
-    serves(cx, DriftPolicy::Row)?;
-    let scope = cx.scope()?;
-    cx.set(&scope, "k", "1").await?;
-    let saw = seen(cx, &scope, "k").await?;
+    let (scope, saw) = read(cx).await?;
     cx.delete(&scope, "k").await?;
     cx.set(&scope, "k", "1").await?;
     let was = before(cx, &scope).await?;
@@ -253,10 +259,9 @@ async fn stored_already(cx: &Cx) -> CaseResult {
     let (saw, at) = (seen(cx, &scope, "k").await?, token(cx, &scope).await?);
     let version = cx.set(&scope, "k", "2").await?.version;
     let was = token(cx, &scope).await?;
-    for check in [DriftCheck::Row(saw), DriftCheck::Row(Seen::Absent), DriftCheck::Strict(at, Some(saw))] {
-        if check.policy().is_some_and(|policy| !cx.capabilities().drift.contains(&policy)) {
-            continue;
-        }
+    for check in
+        served(cx, [DriftCheck::Row(saw), DriftCheck::Row(Seen::Absent), DriftCheck::Strict(at, Some(saw))])
+    {
         let outcome = cx.set_with(&scope, "k", "2", SetOptions::default().with_drift(check)).await?;
         expect_eq!((outcome.written, outcome.version), (false, version), "a set of what is stored");
         expect_eq!(token(cx, &scope).await?, was, "the token after it");
@@ -269,10 +274,7 @@ async fn absent_already(cx: &Cx) -> CaseResult {
     cx.set(&scope, "k", "1").await?;
     let (saw, at) = (seen(cx, &scope, "k").await?, token(cx, &scope).await?);
     cx.delete(&scope, "k").await?;
-    for check in [DriftCheck::Row(saw), DriftCheck::Strict(at, None)] {
-        if check.policy().is_some_and(|policy| !cx.capabilities().drift.contains(&policy)) {
-            continue;
-        }
+    for check in served(cx, [DriftCheck::Row(saw), DriftCheck::Strict(at, None)]) {
         let options = DeleteOptions::default().with_drift(check);
         let outcome = cx.kv().delete(&scope, &key("k")?, options).await?;
         check!(!outcome.deleted, "a delete of what is not there deleted it");
@@ -408,10 +410,7 @@ async fn scopes_apart(cx: &Cx) -> CaseResult {
 }
 
 async fn bulk(cx: &Cx) -> CaseResult {
-    serves(cx, DriftPolicy::Row)?;
-    let scope = cx.scope()?;
-    cx.set(&scope, "k", "1").await?;
-    let saw = seen(cx, &scope, "k").await?;
+    let (scope, saw) = read(cx).await?;
     cx.set(&scope, "k", "2").await?;
     let was = before(cx, &scope).await?;
     let item = |name: &str, check| -> Result<NewEntry> {
@@ -442,10 +441,7 @@ async fn bulk(cx: &Cx) -> CaseResult {
 }
 
 async fn expect_alone(cx: &Cx) -> CaseResult {
-    serves(cx, DriftPolicy::Row)?;
-    let scope = cx.scope()?;
-    cx.set(&scope, "k", "1").await?;
-    let saw = seen(cx, &scope, "k").await?;
+    let (scope, saw) = read(cx).await?;
     let version = cx.set(&scope, "k", "2").await?.version;
     cx.set_with(&scope, "k", "3", row(saw).with_expect(Expect::Version(version))).await?;
     let stale = cx.set_with(&scope, "k", "4", row(saw).with_expect(Expect::Version(version))).await;
@@ -458,10 +454,7 @@ async fn counters(cx: &Cx) -> CaseResult {
     cx.set(&scope, "k", "1").await?;
     let (saw, at) = (seen(cx, &scope, "k").await?, token(cx, &scope).await?);
     cx.set(&scope, "k", "5").await?;
-    for check in [DriftCheck::Row(saw), DriftCheck::Strict(at, None)] {
-        if check.policy().is_some_and(|policy| !cx.capabilities().drift.contains(&policy)) {
-            continue;
-        }
+    for check in served(cx, [DriftCheck::Row(saw), DriftCheck::Strict(at, None)]) {
         let options = UpdateOptions::default().with_drift(check);
         cx.kv().increment(&scope, &key("k")?, 1, options).await?;
         cx.kv().update(&scope, &key("l")?, Reducer::AppendDedupe(json("1")?), options).await?;

@@ -75,13 +75,17 @@ async fn finds(cx: &Cx, scope: &Scope, table: &[(&str, &[&str])]) -> CaseResult 
     Ok(())
 }
 
-async fn any_term(cx: &Cx) -> CaseResult {
+/// As [`finds`], where these sentences are stored.
+async fn finds_among(cx: &Cx, sentences: &[(&str, &str)], table: &[(&str, &[&str])]) -> CaseResult {
     let scope = cx.scope()?;
-    cx.say_all(&scope, &[("a", "ann drinks green tea"), ("b", "bob drinks coffee"), ("c", "rain tomorrow")])
-        .await?;
-    finds(
+    cx.say_all(&scope, sentences).await?;
+    finds(cx, &scope, table).await
+}
+
+async fn any_term(cx: &Cx) -> CaseResult {
+    finds_among(
         cx,
-        &scope,
+        &[("a", "ann drinks green tea"), ("b", "bob drinks coffee"), ("c", "rain tomorrow")],
         &[
             ("tea", &["a"]),
             ("drinks", &["a", "b"]),
@@ -192,9 +196,8 @@ async fn dropped(cx: &Cx) -> CaseResult {
 }
 
 async fn folded(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    cx.say_all(
-        &scope,
+    finds_among(
+        cx,
         &[
             ("cafe", "the Caf\u{e9} by the river"),
             ("combining", "a cafe\u{301} too"),
@@ -203,11 +206,6 @@ async fn folded(cx: &Cx) -> CaseResult {
             ("greek", "ΟΔΟΣ"),
             ("wide", "ＷＩＤＥ letters"),
         ],
-    )
-    .await?;
-    finds(
-        cx,
-        &scope,
         &[
             ("cafe", &["cafe", "combining"]),
             ("CAF\u{c9}", &["cafe", "combining"]),
@@ -222,9 +220,8 @@ async fn folded(cx: &Cx) -> CaseResult {
 }
 
 async fn ids(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    cx.say_all(
-        &scope,
+    finds_among(
+        cx,
         &[
             ("camel", "AuthService throws"),
             ("date", "on 2023-05-08"),
@@ -232,11 +229,6 @@ async fn ids(cx: &Cx) -> CaseResult {
             ("snake", "set user_id-42 first"),
             ("version", "since v1.2.3"),
         ],
-    )
-    .await?;
-    finds(
-        cx,
-        &scope,
         &[
             ("user_id-42", &["snake"]),
             ("user", &["snake"]),
@@ -253,9 +245,8 @@ async fn ids(cx: &Cx) -> CaseResult {
 }
 
 async fn without_spaces(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    cx.say_all(
-        &scope,
+    finds_among(
+        cx,
         &[
             ("chinese", "我爱北京天安门"),
             ("emoji", "she sent 🦀 again"),
@@ -264,11 +255,6 @@ async fn without_spaces(cx: &Cx) -> CaseResult {
             ("korean", "한국어를 배운다"),
             ("thai", "ภาษาไทยง่าย"),
         ],
-    )
-    .await?;
-    finds(
-        cx,
-        &scope,
         &[
             ("北京", &["chinese"]),
             ("大阪", &["japanese"]),
@@ -283,11 +269,9 @@ async fn without_spaces(cx: &Cx) -> CaseResult {
 }
 
 async fn inflected(cx: &Cx) -> CaseResult {
-    let scope = cx.scope()?;
-    cx.say_all(&scope, &[("a", "Ann's dogs are running"), ("b", "they don't like cats")]).await?;
-    finds(
+    finds_among(
         cx,
-        &scope,
+        &[("a", "Ann's dogs are running"), ("b", "they don't like cats")],
         &[
             ("dog", &["a"]),
             ("ann", &["a"]),

@@ -283,7 +283,7 @@ async fn joins(cx: &Cx) -> CaseResult {
     let joined = tx.by(&child);
     expect_eq!(joined.ints(ALL).await?, [1], "rows that a child sees in the transaction");
     joined.exec("INSERT INTO t VALUES (2)").await?;
-    tx.commit().await?;
+    joined.commit().await?;
     expect_eq!(db.ints(ALL).await?, [1, 2], "what two runs wrote in one transaction");
     Ok(())
 }

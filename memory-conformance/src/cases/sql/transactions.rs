@@ -138,7 +138,9 @@ async fn unnamed(cx: &Cx) -> CaseResult {
 /// Every call that names the transaction is `transaction_lost`, and none has an effect.
 pub(super) async fn is_lost(db: &Database<'_>, why: &str) -> CaseResult {
     let lost = ErrorKind::TransactionLost;
-    expect_kind!(db.exec("INSERT INTO t VALUES (4711)").await, lost, "`exec` in a transaction {why}");
+    let error =
+        expect_kind!(db.exec("INSERT INTO t VALUES (4711)").await, lost, "`exec` in a transaction {why}");
+    check!(!said_open(&error)?, "a transaction {why} is said to be open");
     expect_kind!(db.exec("DELETE FROM t").await, lost, "another `exec` in a transaction {why}");
     expect_kind!(db.query("SELECT 1").await, lost, "`query` in a transaction {why}");
     expect_kind!(db.savepoint().await, lost, "a savepoint in a transaction {why}");
@@ -277,7 +279,8 @@ async fn deepest(cx: &Cx) -> CaseResult {
         expect_eq!(tx.savepoint().await?.depth, depth, "the depth of a savepoint");
         tx.exec(&format!("INSERT INTO t VALUES ({depth})")).await?;
     }
-    expect_kind!(tx.savepoint().await, ErrorKind::TransactionLimit, "an eighteenth level");
+    let error = expect_kind!(tx.savepoint().await, ErrorKind::TransactionLimit, "an eighteenth level");
+    check!(said_open(&error)?, "an eighteenth level is said to have ended the transaction");
     expect_eq!(tx.count("t").await?, 16, "rows in the transaction after a savepoint was refused");
     expect_eq!(tx.rollback().await?.depth, 16, "the depth after one rollback");
     expect_eq!(tx.savepoint().await?.depth, 17, "a savepoint where one was rolled back");
@@ -304,9 +307,12 @@ async fn failed_statement(cx: &Cx) -> CaseResult {
     let db = table(cx).await?;
     let (tx, _) = db.begin().await?;
     tx.exec("INSERT INTO t VALUES (1)").await?;
-    for statement in
-        ["INSERT INTO t VALUES (2), (1)", "INSERT INTO missing VALUES (1)", "SELECT missing FROM t"]
-    {
+    for statement in [
+        cx.in_dialect("INSERT OR FAIL INTO t VALUES (2), (1)", "INSERT INTO t VALUES (2), (1)"),
+        "INSERT INTO t VALUES (2), (1)",
+        "INSERT INTO missing VALUES (1)",
+        "SELECT missing FROM t",
+    ] {
         let error = expect_kind!(tx.exec(statement).await, ErrorKind::InvalidArgument, "`{statement}`");
         check!(said_open(&error)?, "`{statement}` is said to have ended the transaction");
         expect_eq!(tx.ints(ALL).await?, [1], "in the transaction after `{statement}`");
@@ -341,13 +347,14 @@ async fn refused_statement(cx: &Cx) -> CaseResult {
     let (tx, _) = db.begin().await?;
     tx.exec("INSERT INTO t VALUES (1)").await?;
     let reach = cx.in_dialect("ATTACH ':memory:' AS x", "COPY t TO '/tmp/x'");
-    expect_kind!(tx.exec(reach).await, ErrorKind::StatementRefused, "`{reach}` in a transaction");
-    expect_kind!(
-        tx.exec("INSERT INTO t VALUES (?)").await,
-        ErrorKind::InvalidArgument,
-        "an argument too few"
-    );
-    expect_kind!(tx.query("DELETE FROM t").await, ErrorKind::ReadOnly, "a write by `query`");
+    let few = "INSERT INTO t VALUES (?)";
+    for error in [
+        expect_kind!(tx.exec(reach).await, ErrorKind::StatementRefused, "`{reach}` in a transaction"),
+        expect_kind!(tx.exec(few).await, ErrorKind::InvalidArgument, "an argument too few"),
+        expect_kind!(tx.query("DELETE FROM t").await, ErrorKind::ReadOnly, "a write by `query`"),
+    ] {
+        check!(said_open(&error)?, "a refused statement is said to have ended the transaction: {error}");
+    }
     tx.exec("INSERT INTO t VALUES (2)").await?;
     tx.commit().await?;
     expect_eq!(db.ints(ALL).await?, [1, 2], "what a transaction with refused statements committed");

@@ -11,17 +11,24 @@ use crate::mutants::requests::peek;
 
 mutants! {
     "truth.stats-unserved": ["CAP-3"], "stats are advertised and refused" => around(stats_unserved);
-    "truth.cas-served-unadvertised": ["CAP-3"], "preconditions are not advertised and served" => advertise(without_cas);
-    "truth.quotas-served-unadvertised": ["CAP-3"], "quotas are not advertised and served" => advertise(without_quotas);
-    "truth.stats-served-unadvertised": ["CAP-3"], "stats are not advertised and served" => advertise(without_stats);
-    "truth.words-served-unadvertised": ["CAP-3"], "search by words is not advertised and served" => advertise(without_lexical);
-    "truth.vectors-served-unadvertised": ["CAP-4"], "vectors are not advertised and served" => advertise(without_vectors);
-    "truth.kv-served-unadvertised": ["CAP-1"], "the facet is not advertised and handed out" => advertise(|_, _| Capabilities::none());
-    "truth.refusal-names-nothing": ["CAP-3"], "a refusal names neither operation nor provider" => both(without_stats, refusal_names_nothing);
+    "truth.cas-served-unadvertised": ["CAP-3"], "preconditions are not advertised and served"
+        => advertise(|_, inner| inner.compare_and_set = false);
+    "truth.quotas-served-unadvertised": ["CAP-3"], "quotas are not advertised and served"
+        => advertise(|_, inner| inner.quotas = false);
+    "truth.stats-served-unadvertised": ["CAP-3"], "stats are not advertised and served" => advertise(|_, inner| inner.stats = false);
+    "truth.words-served-unadvertised": ["CAP-3"], "search by words is not advertised and served"
+        => advertise(|_, inner| inner.lexical_search = false);
+    "truth.vectors-served-unadvertised": ["CAP-4"], "vectors are not advertised and served"
+        => advertise(|_, inner| { inner.vector_search = false; inner.embedding = memory_core::EmbeddingOwner::None; });
+    "truth.kv-served-unadvertised": ["CAP-1"], "the facet is not advertised and handed out" => advertise(|_, inner| *inner = Capabilities::none());
+    "truth.refusal-names-nothing": ["CAP-3"], "a refusal names neither operation nor provider"
+        => both(|_, inner| inner.stats = false, refusal_names_nothing);
     "truth.capabilities-waver": ["CAP-5"], "capabilities differ from call to call" => advertise(waver);
-    "truth.contradiction": ["CAP-2"], "vectors are advertised without anybody to embed" => advertise(contradiction);
-    "truth.health-down": ["CAP-6"], "a provider just opened says it is down" => around(health_down);
-    "truth.max-value-lies": ["VAL-3"], "more is advertised than is stored" => both(more_than_stored, stores_less);
+    "truth.contradiction": ["CAP-2"], "vectors are advertised without anybody to embed"
+        => advertise(|_, inner| inner.embedding = memory_core::EmbeddingOwner::None);
+    "truth.health-down": ["CAP-6"], "a provider just opened says it is down"
+        => instead(Request::Health {} => Ok(Reply::Health(Health::new(HealthStatus::Down, "not connected"))));
+    "truth.max-value-lies": ["VAL-3"], "more is advertised than is stored" => both(|_, inner| inner.max_value_bytes *= 2, stores_less);
     "truth.max-top-k-lies": ["SRC-7"], "fewer hits come than top_k promises" => results(|_, results| results.hits.truncate(100));
     "error.leaks-value": ["ERR-2"], "an error quotes the stored value" => around(leaks_value);
     "error.all-internal": ["ERR-1"], "every error is `internal`" => refuse(|_, error| Error::internal(error.message().to_owned()));
@@ -40,44 +47,12 @@ async fn stats_unserved(_: &Memory, request: Request, next: Next<'_>) -> Result<
     }
 }
 
-fn without_cas(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.compare_and_set = false;
-    inner
-}
-
-fn without_quotas(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.quotas = false;
-    inner
-}
-
-fn without_stats(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.stats = false;
-    inner
-}
-
-fn without_lexical(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.lexical_search = false;
-    inner
-}
-
-fn without_vectors(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.vector_search = false;
-    inner.embedding = memory_core::EmbeddingOwner::None;
-    inner
-}
-
-fn contradiction(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.embedding = memory_core::EmbeddingOwner::None;
-    inner
-}
-
-fn waver(memory: &Memory, mut inner: Capabilities) -> Capabilities {
+fn waver(memory: &Memory, inner: &mut Capabilities) {
     let mut memory = memory.lock();
     memory.flag = !memory.flag;
     if memory.flag {
         inner.consistency = Consistency::Eventual;
     }
-    inner
 }
 
 async fn refusal_names_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -85,18 +60,6 @@ async fn refusal_names_nothing(_: &Memory, request: Request, next: Next<'_>) -> 
         Request::Stats { .. } => Err(Error::new(ErrorKind::Unsupported, "not served")),
         request => next.run(request).await,
     }
-}
-
-async fn health_down(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Health {} => Ok(Reply::Health(Health::new(HealthStatus::Down, "not connected"))),
-        request => next.run(request).await,
-    }
-}
-
-fn more_than_stored(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.max_value_bytes *= 2;
-    inner
 }
 
 async fn stores_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

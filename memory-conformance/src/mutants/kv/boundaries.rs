@@ -2,8 +2,8 @@
 
 use memory_core::reduce::MAX_LIST_LIMIT;
 use memory_core::{
-    Capabilities, Error, ErrorKind, Json, Next, Reducer, Reply, Request, Result, Scalar, Scope, ScopeId,
-    SetOptions, TenantId,
+    Error, ErrorKind, Json, Next, Reducer, Reply, Request, Result, Scalar, Scope, ScopeId, SetOptions,
+    TenantId,
 };
 
 use super::versions::overwrite;
@@ -12,17 +12,25 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{change_scope, everything, kv};
 
 mutants! {
-    "truth.max-key-lies": ["KEY-1"], "longer keys are advertised than there can be" => advertise(longer_keys);
+    "truth.max-key-lies": ["KEY-1"], "longer keys are advertised than there can be"
+        => advertise(|_, inner| inner.max_key_bytes *= 2);
     "value.parser-stops-early": ["VAL-2"], "values pass through a parser that stops at 127 levels" => around(parser_stops);
     "metadata.long-text-is-cut": ["VAL-4"], "a metadata string is cut at 2,000 characters" => ask(long_text_cut);
     "metadata.fifty-members": ["VAL-4"], "only the first 50 members of the metadata are kept" => ask(fifty_members);
-    "get-many.uncounted": ["GET-4"], "get_many counts no accesses" => ask(get_many_uncounted);
+    "get-many.uncounted": ["GET-4"], "get_many counts no accesses"
+        => ask(Request::GetMany { options, .. } => options.count_access = false);
     "increment.stores-a-float": ["INC-2"], "the sum is stored as 42.0" => around(stores_a_float);
-    "increment.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an increment has no expiry" => answer(increment_untold);
-    "increment.tells-old-version": ["SET-7"], "the outcome of an increment has the version before" => answer(increment_old_version);
-    "update.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an update has no expiry" => answer(update_untold);
-    "update.tells-old-version": ["SET-7"], "the outcome of an update has the version before" => answer(update_old_version);
-    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is clamped in silence" => ask_ahead(limit_clamped);
+    "increment.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an increment has no expiry"
+        => answer(Reply::Increment(outcome) => outcome.expires_at = None);
+    "increment.tells-old-version": ["SET-7"], "the outcome of an increment has the version before"
+        => answer(Reply::Increment(outcome) => outcome.version -= 1);
+    "update.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an update has no expiry"
+        => answer(Reply::Update(outcome) => outcome.expires_at = None);
+    "update.tells-old-version": ["SET-7"], "the outcome of an update has the version before"
+        => answer(Reply::Update(outcome) => outcome.version -= 1);
+    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is clamped in silence"
+        => ask_ahead(Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. }
+            => *limit = (*limit).clamp(1, MAX_LIST_LIMIT));
     "export.empty-fails": ["EXP-1"], "a scope that holds nothing cannot be exported" => around(empty_fails);
     "search.empty-fails": ["SRC-1"], "a scope that holds nothing cannot be searched" => around(empty_fails_search);
     "version.of-every-scope": ["ISO-4"], "writes to other scopes use up a scope's versions" => around(of_every_scope);
@@ -34,11 +42,6 @@ mutants! {
         => ask(|request| change_scope(request, |scope| named(&format!("{}{}{}", scope.kind, scope.tenant, scope.id))));
     "scope.names-a-path": ["ISO-1"], "an id is cleaned up as a file name is" => ask(names_a_path);
     "scope.long-id-cut": ["ISO-1"], "an id is cut at 255 bytes, as a file name is" => ask(long_id_cut);
-}
-
-fn longer_keys(_: &Memory, mut inner: Capabilities) -> Capabilities {
-    inner.max_key_bytes *= 2;
-    inner
 }
 
 async fn parser_stops(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -79,48 +82,12 @@ fn fifty_members(request: &mut Request) {
     });
 }
 
-fn get_many_uncounted(request: &mut Request) {
-    if let Request::GetMany { options, .. } = request {
-        options.count_access = false;
-    }
-}
-
 async fn stores_a_float(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Increment { scope, key, delta, options } = request else { return next.run(request).await };
     let mut outcome = kv(&next)?.increment(&scope, &key, delta, options).await?;
     let float = Json::parse(format!("{}.0", outcome.value))?;
     outcome.version = overwrite(&next, &scope, &key, float).await?;
     Ok(Reply::Increment(outcome))
-}
-
-fn increment_untold(reply: &mut Reply) {
-    if let Reply::Increment(outcome) = reply {
-        outcome.expires_at = None;
-    }
-}
-
-fn increment_old_version(reply: &mut Reply) {
-    if let Reply::Increment(outcome) = reply {
-        outcome.version -= 1;
-    }
-}
-
-fn update_untold(reply: &mut Reply) {
-    if let Reply::Update(outcome) = reply {
-        outcome.expires_at = None;
-    }
-}
-
-fn update_old_version(reply: &mut Reply) {
-    if let Reply::Update(outcome) = reply {
-        outcome.version -= 1;
-    }
-}
-
-fn limit_clamped(request: &mut Request) {
-    if let Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } = request {
-        *limit = (*limit).clamp(1, MAX_LIST_LIMIT);
-    }
 }
 
 async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

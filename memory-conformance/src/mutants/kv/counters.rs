@@ -28,10 +28,13 @@ mutants! {
     "merge.reformats": ["UPD-2"], "untouched members are respelled" => around(reformats);
     "append.equal-as-floats": ["UPD-3"], "neighbours beyond 2^53 count as equal" => around(equal_as_floats);
     "append.equal-as-text": ["UPD-3"], "1 and 1.0 count as different" => around(equal_as_text);
-    "append.always-appended": ["UPD-3"], "every append says it appended" => answer(always_appended);
+    "append.always-appended": ["UPD-3"], "every append says it appended"
+        => answer(Reply::Update(outcome) if outcome.appended.is_some() => outcome.appended = Some(true));
     "bounded.trims-tail": ["UPD-4"], "the newest items are dropped" => around(trims_tail);
-    "bounded.one-too-many": ["UPD-4"], "keeps one item more than the limit" => ask(one_too_many);
-    "bounded.dropped-untold": ["UPD-4"], "does not tell how many were dropped" => answer(dropped_untold);
+    "bounded.one-too-many": ["UPD-4"], "keeps one item more than the limit"
+        => ask(Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } => *limit += 1);
+    "bounded.dropped-untold": ["UPD-4"], "does not tell how many were dropped"
+        => answer(Reply::Update(outcome) => outcome.dropped = 0);
     "update.drops-metadata": ["UPD-9"], "an update drops metadata and source" => around(update_drops_metadata);
     "update.drops-text": ["UPD-9"], "an update drops the explicit text" => around(update_drops_text);
     "update.unchanged-keeps-version": ["UPD-9"], "an update that changes no text does not write" => around(unchanged_keeps_version);
@@ -266,14 +269,6 @@ async fn equal_as_text(_: &Memory, request: Request, next: Next<'_>) -> Result<R
     Ok(Reply::Update(outcome))
 }
 
-fn always_appended(reply: &mut Reply) {
-    if let Reply::Update(outcome) = reply
-        && outcome.appended.is_some()
-    {
-        outcome.appended = Some(true);
-    }
-}
-
 async fn trims_tail(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     rewritten(
         request,
@@ -288,18 +283,6 @@ async fn trims_tail(_: &Memory, request: Request, next: Next<'_>) -> Result<Repl
         },
     )
     .await
-}
-
-fn one_too_many(request: &mut Request) {
-    if let Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } = request {
-        *limit += 1;
-    }
-}
-
-fn dropped_untold(reply: &mut Reply) {
-    if let Reply::Update(outcome) = reply {
-        outcome.dropped = 0;
-    }
 }
 
 /// Stores the result of an update once more, with other options.

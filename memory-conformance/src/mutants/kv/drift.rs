@@ -11,7 +11,8 @@ use crate::reference::fault::Fault;
 mutants! {
     "drift.listed-unserved": ["DRF-1"], "no policy that is listed is looked at" => ask(|request| relax(request, DriftCheck::compares));
     "drift.unchecked": ["DRF-2"], "what was seen is not compared" => ask(unchecked);
-    "drift.delete-unchecked": ["DRF-2"], "a delete does not compare" => ask(delete_unchecked);
+    "drift.delete-unchecked": ["DRF-2"], "a delete does not compare"
+        => ask(Request::Delete { options, .. } if options.drift.compares() => options.drift = DriftCheck::Observe);
     "drift.vanished-passes": ["DRF-3"], "what is gone is made again" => ask(vanished_passes);
     "drift.appeared-passes": ["DRF-4"], "what has appeared is written over"
         => ask(|request| relax(request, |check| *check == DriftCheck::Row(Seen::Absent)));
@@ -24,31 +25,28 @@ mutants! {
     "drift.deletes-unseen": ["DRF-7", "DRF-11"], "a delete does not move the token" => fault(Fault::DriftDeleteStays);
     "drift.stored-refused": ["DRF-8"], "what is stored already is refused" => fault(Fault::DriftStoredRefused);
     "drift.checks-then-writes": ["DRF-9"], "looks first and writes then" => around(checks_then_writes);
-    "drift.untold": ["DRF-10"], "outcomes tell no tokens" => answer(untold);
-    "drift.told-unasked": ["DRF-10"], "outcomes tell tokens to whoever did not ask" => ask(told_unasked);
-    "drift.told-after-only": ["DRF-10"], "the token before is that after" => answer(told_after);
+    "drift.untold": ["DRF-10"], "outcomes tell no tokens" => answer(|reply| each(reply, |drift| *drift = None));
+    "drift.told-unasked": ["DRF-10"], "outcomes tell tokens to whoever did not ask"
+        => ask(Request::Set { options, .. } if options.drift == DriftCheck::Off => options.drift = DriftCheck::Observe);
+    "drift.told-after-only": ["DRF-10"], "the token before is that after"
+        => answer(|reply| each(reply, |drift| if let Some(change) = drift { change.before = change.after; }));
     "drift.reads-move": ["DRF-11"], "a read that counts moves the token" => fault(Fault::DriftReadMoves);
     "drift.generation-zero": ["DRF-12"], "the first write leaves the generation at none" => fault(Fault::DriftFromZero);
     "drift.tokens-of-all": ["DRF-13"], "one token for all scopes" => fault(Fault::DriftOfAllScopes);
     "drift.retryable": ["DRF-14"], "a refusal asks to be sent again" => refuse(retryable);
     "drift.reason-untold": ["DRF-14"], "a refusal does not say what happened" => refuse(reason_untold);
     "drift.bulk-unchecked": ["DRF-15"], "items of a bulk insert are not compared" => ask(bulk_unchecked);
-    "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not compared" => ask(bulk_scope_unchecked);
+    "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not compared"
+        => ask(Request::BulkInsert { options, .. } => options.drift = DriftCheck::Off);
     "drift.expect-not-exempt": ["DRF-16"], "a precondition is compared with what was seen, too" => fault(Fault::DriftWithExpect);
-    "drift.counters-refused": ["DRF-16"], "an increment is refused for drift" => around(counters_refused);
+    "drift.counters-refused": ["DRF-16"], "an increment is refused for drift"
+        => instead(Request::Increment { options, .. } if options.drift.compares()
+            => Err(Error::new(ErrorKind::DriftDetected, "somebody else counted").with_retry(Retry::Never)));
 }
 
 fn relax(request: &mut Request, relaxed: fn(&DriftCheck) -> bool) {
     if let Request::Set { options, .. } = request
         && relaxed(&options.drift)
-    {
-        options.drift = DriftCheck::Observe;
-    }
-}
-
-fn told_unasked(request: &mut Request) {
-    if let Request::Set { options, .. } = request
-        && options.drift == DriftCheck::Off
     {
         options.drift = DriftCheck::Observe;
     }
@@ -76,25 +74,11 @@ fn expiry_refuses(request: &mut Request) {
     }
 }
 
-fn delete_unchecked(request: &mut Request) {
-    if let Request::Delete { options, .. } = request
-        && options.drift.compares()
-    {
-        options.drift = DriftCheck::Observe;
-    }
-}
-
 fn bulk_unchecked(request: &mut Request) {
     if let Request::BulkInsert { items, .. } = request {
         items.iter_mut().filter(|item| item.options.drift.compares()).for_each(|item| {
             item.options.drift = DriftCheck::Observe;
         });
-    }
-}
-
-fn bulk_scope_unchecked(request: &mut Request) {
-    if let Request::BulkInsert { options, .. } = request {
-        options.drift = DriftCheck::Off;
     }
 }
 
@@ -137,18 +121,6 @@ fn each(reply: &mut Reply, change: fn(&mut Option<memory_core::DriftChange>)) {
     }
 }
 
-fn untold(reply: &mut Reply) {
-    each(reply, |drift| *drift = None);
-}
-
-fn told_after(reply: &mut Reply) {
-    each(reply, |drift| {
-        if let Some(change) = drift {
-            change.before = change.after;
-        }
-    });
-}
-
 fn retryable(_: Op, error: Error) -> Error {
     if error.kind() == ErrorKind::DriftDetected { error.with_retry(Retry::Now) } else { error }
 }
@@ -158,14 +130,5 @@ fn reason_untold(_: Op, error: Error) -> Error {
         Error::new(ErrorKind::DriftDetected, "something is different").with_retry(Retry::Never)
     } else {
         error
-    }
-}
-
-async fn counters_refused(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Increment { options, .. } if options.drift.compares() => {
-            Err(Error::new(ErrorKind::DriftDetected, "somebody else counted").with_retry(Retry::Never))
-        }
-        _ => next.run(request).await,
     }
 }

@@ -9,11 +9,13 @@ use crate::reference::fault::Fault;
 
 mutants! {
     "key.lower-cased": ["KEY-2"], "keys differ by case no more" => ask(|request| change_keys(request, str::to_lowercase));
-    "key.composed": ["KEY-2"], "keys are normalised" => ask(composed);
-    "key.trimmed": ["KEY-2"], "outer white space of keys is lost" => ask(trimmed);
+    "key.composed": ["KEY-2"], "keys are normalised" => ask(|request| change_keys(request, compose));
+    "key.trimmed": ["KEY-2"], "outer white space of keys is lost"
+        => ask(|request| change_keys(request, |key| key.trim().to_owned()));
     "key.path-cleaned": ["KEY-2"], "`a/./b` and `a//b` are taken for `a/b`" => ask(path_cleaned);
     "key.cut-at-255": ["KEY-1"], "keys are cut at 255 bytes" => ask(cut);
-    "scope.tenant-ignored": ["ISO-1"], "tenants share their scopes" => ask(tenant_ignored);
+    "scope.tenant-ignored": ["ISO-1"], "tenants share their scopes"
+        => ask(|request| change_scope(request, |scope| Ok(Scope { tenant: TenantId::new("everybody")?, ..scope.clone() })));
     "scope.kind-ignored": ["ISO-1"], "an agent, a user and a run of the same id share a scope"
         => ask(|request| change_scope(request, |scope| Ok(Scope { kind: ScopeKind::Agent, ..scope.clone() })));
     "scope.parts-joined": ["ISO-1"], "a scope is `tenant/kind/id`, so separators in ids collide" => ask(parts_joined);
@@ -29,14 +31,6 @@ fn compose(text: &str) -> String {
     text.replace("e\u{301}", "\u{e9}").replace("a\u{30a}", "\u{e5}").replace("o\u{308}", "\u{f6}")
 }
 
-fn composed(request: &mut Request) {
-    change_keys(request, compose);
-}
-
-fn trimmed(request: &mut Request) {
-    change_keys(request, |key| key.trim().to_owned());
-}
-
 fn path_cleaned(request: &mut Request) {
     change_keys(request, |key| {
         let parts: Vec<&str> = key.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -49,10 +43,6 @@ fn cut(request: &mut Request) {
         let end = (0..=255).rev().find(|end| key.is_char_boundary(*end)).unwrap_or(0);
         key.get(..end.min(key.len())).unwrap_or(key).to_owned()
     });
-}
-
-fn tenant_ignored(request: &mut Request) {
-    change_scope(request, |scope| Ok(Scope { tenant: TenantId::new("everybody")?, ..scope.clone() }));
 }
 
 fn parts_joined(request: &mut Request) {

@@ -12,15 +12,21 @@ mutants! {
     "ttl.boundary-inclusive": ["TTL-1"], "the millisecond of the expiry still counts as live" => fault(Fault::ExpiryInclusive);
     "ttl.one-more-millisecond": ["TTL-1"], "entries live one millisecond too long" => ask(one_more);
     "ttl.whole-seconds": ["TTL-1"], "lifetimes are rounded up to whole seconds" => ask(whole_seconds);
-    "ttl.keep-forgets": ["TTL-2"], "`keep` clears the expiry" => ask(keep_forgets);
+    "ttl.keep-forgets": ["TTL-2"], "`keep` clears the expiry"
+        => ask(|request| change_ttl(request, |ttl| if *ttl == Ttl::Keep { *ttl = Ttl::Never; }));
     "ttl.keep-revives": ["TTL-2", "TTL-6"], "`keep` over an expired entry keeps its expiry" => fault(Fault::KeepRevivesExpiry);
-    "ttl.never-keeps": ["TTL-3"], "`never` leaves the expiry" => ask(never_keeps);
-    "ttl.increment-forgets": ["INC-5"], "an increment clears the expiry" => ask(increment_forgets);
-    "ttl.increment-ignores": ["TTL-7"], "an increment takes no lifetime" => ask(increment_ignores);
-    "ttl.update-ignores": ["TTL-7"], "an update takes no lifetime" => ask(update_ignores);
+    "ttl.never-keeps": ["TTL-3"], "`never` leaves the expiry"
+        => ask(|request| change_ttl(request, |ttl| if *ttl == Ttl::Never { *ttl = Ttl::Keep; }));
+    "ttl.increment-forgets": ["INC-5"], "an increment clears the expiry"
+        => ask(Request::Increment { options, .. } if options.ttl == Ttl::Keep => options.ttl = Ttl::Never);
+    "ttl.increment-ignores": ["TTL-7"], "an increment takes no lifetime"
+        => ask(Request::Increment { options, .. } => options.ttl = Ttl::Keep);
+    "ttl.update-ignores": ["TTL-7"], "an update takes no lifetime"
+        => ask(Request::Update { options, .. } => options.ttl = Ttl::Keep);
     "ttl.zero-means-never": ["TTL-4"], "a lifetime of nothing is taken for no limit" => ask_ahead(zero_means_never);
     "ttl.too-long-is-clamped": ["TTL-4"], "a lifetime over 100 years is shortened in silence" => ask_ahead(clamped);
-    "ttl.outcome-lies": ["SET-7"], "the outcome tells no expiry" => answer(outcome_lies);
+    "ttl.outcome-lies": ["SET-7"], "the outcome tells no expiry"
+        => answer(Reply::Set(outcome) => outcome.expires_at = None);
     "ttl.expired-in-get": ["TTL-5", "GET-2"], "get sees expired entries" => fault(Fault::Sees(Eyes::Get));
     "ttl.expired-in-get-many": ["TTL-5"], "get_many sees expired entries" => fault(Fault::Sees(Eyes::GetMany));
     "ttl.expired-in-list": ["TTL-5"], "list shows expired entries" => fault(Fault::Sees(Eyes::List));
@@ -63,42 +69,6 @@ fn whole_seconds(request: &mut Request) {
     });
 }
 
-fn keep_forgets(request: &mut Request) {
-    change_ttl(request, |ttl| {
-        if *ttl == Ttl::Keep {
-            *ttl = Ttl::Never;
-        }
-    });
-}
-
-fn never_keeps(request: &mut Request) {
-    change_ttl(request, |ttl| {
-        if *ttl == Ttl::Never {
-            *ttl = Ttl::Keep;
-        }
-    });
-}
-
-fn increment_forgets(request: &mut Request) {
-    if let Request::Increment { options, .. } = request
-        && options.ttl == Ttl::Keep
-    {
-        options.ttl = Ttl::Never;
-    }
-}
-
-fn increment_ignores(request: &mut Request) {
-    if let Request::Increment { options, .. } = request {
-        options.ttl = Ttl::Keep;
-    }
-}
-
-fn update_ignores(request: &mut Request) {
-    if let Request::Update { options, .. } = request {
-        options.ttl = Ttl::Keep;
-    }
-}
-
 fn zero_means_never(request: &mut Request) {
     change_ttl(request, |ttl| {
         if matches!(ttl, Ttl::After(duration) if duration.as_millis() == 0) {
@@ -113,10 +83,4 @@ fn clamped(request: &mut Request) {
             *duration = (*duration).min(Duration::from_millis(MAX_TTL_MILLIS));
         }
     });
-}
-
-fn outcome_lies(reply: &mut Reply) {
-    if let Reply::Set(outcome) = reply {
-        outcome.expires_at = None;
-    }
 }

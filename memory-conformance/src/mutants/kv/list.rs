@@ -17,8 +17,10 @@ mutants! {
         => around(|_, request, next| reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.key.as_str().len())));
     "list.newest-first": ["LST-1"], "entries come in the order of their writes"
         => around(|_, request, next| reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.version)));
-    "list.limit-overflows": ["LST-3"], "a page holds one entry too many" => ask(limit_overflows);
-    "list.no-cursor": ["LST-3", "LST-4"], "a full page has no cursor" => answer(no_cursor);
+    "list.limit-overflows": ["LST-3"], "a page holds one entry too many"
+        => ask(Request::List { query, .. } => query.limit += 1);
+    "list.no-cursor": ["LST-3", "LST-4"], "a full page has no cursor"
+        => answer(Reply::List(page) => page.next = None);
     "list.cursor-at-the-end": ["LST-3"], "the last page has a cursor too" => around(cursor_at_the_end);
     "list.cursor-skips": ["LST-4"], "the first entry of a page is skipped" => around(cursor_skips);
     "list.cursor-repeats": ["LST-4"], "the last entry of a page comes twice" => around(cursor_repeats);
@@ -26,9 +28,11 @@ mutants! {
     "list.filter-after-limit": ["LST-8"], "a page is cut before it is filtered" => around(filter_after_limit);
     "list.page-of-any-size": ["LST-9"], "a page does not end at 8 MiB" => around(any_size);
     "list.counts": ["LST-10"], "listing raises access counts" => around(list_counts);
-    "list.limit-zero-is-default": ["LST-6"], "a limit of 0 is taken for the default" => ask_ahead(zero_is_default);
+    "list.limit-zero-is-default": ["LST-6"], "a limit of 0 is taken for the default"
+        => ask_ahead(Request::List { query, .. } if query.limit == 0 => query.limit = memory_core::limits::DEFAULT_PAGE);
     "list.prefix-is-cut": ["LST-2"], "a prefix over its limit is cut in silence" => ask_ahead(prefix_cut);
-    "list.limit-clamped": ["LST-6"], "a limit over 1,000 is lowered in silence" => ask_ahead(clamped);
+    "list.limit-clamped": ["LST-6"], "a limit over 1,000 is lowered in silence"
+        => ask_ahead(Request::List { query, .. } => query.limit = query.limit.min(memory_core::limits::MAX_PAGE));
 }
 
 /// Lists with a prefix match of its own.
@@ -97,18 +101,6 @@ async fn order_ignores_case(_: &Memory, request: Request, next: Next<'_>) -> Res
         page.entries.sort_by_cached_key(|entry| entry.key.as_str().to_lowercase());
     })
     .await
-}
-
-fn limit_overflows(request: &mut Request) {
-    if let Request::List { query, .. } = request {
-        query.limit += 1;
-    }
-}
-
-fn no_cursor(reply: &mut Reply) {
-    if let Reply::List(page) = reply {
-        page.next = None;
-    }
 }
 
 async fn cursor_at_the_end(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -192,24 +184,10 @@ async fn list_counts(_: &Memory, request: Request, next: Next<'_>) -> Result<Rep
     Ok(Reply::List(page))
 }
 
-fn zero_is_default(request: &mut Request) {
-    if let Request::List { query, .. } = request
-        && query.limit == 0
-    {
-        query.limit = memory_core::limits::DEFAULT_PAGE;
-    }
-}
-
 fn prefix_cut(request: &mut Request) {
     if let Request::List { query, .. } = request {
         let limit = memory_core::limits::MAX_KEY_BYTES.min(query.prefix.len());
         let end = (0..=limit).rev().find(|end| query.prefix.is_char_boundary(*end)).unwrap_or(0);
         query.prefix.truncate(end);
-    }
-}
-
-fn clamped(request: &mut Request) {
-    if let Request::List { query, .. } = request {
-        query.limit = query.limit.min(memory_core::limits::MAX_PAGE);
     }
 }

@@ -27,7 +27,8 @@ mutants! {
     "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text becomes a space in silence" => ask_ahead(text_nul);
     "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is cut in silence" => ask_ahead(text_cut);
     "text.trimmed": ["VAL-6"], "the explicit text is trimmed" => ask(text_trimmed);
-    "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as none" => ask(text_empty);
+    "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as none"
+        => ask(|request| change_options(request, |options| options.text = options.text.take().filter(|text| !text.is_empty())));
 }
 
 /// The pieces of a JSON text: strings with their quotes, and everything between.
@@ -286,10 +287,6 @@ fn text_trimmed(request: &mut Request) {
     change_options(request, |options| {
         options.text = options.text.as_ref().map(|text| text.trim().to_owned());
     });
-}
-
-fn text_empty(request: &mut Request) {
-    change_options(request, |options| options.text = options.text.take().filter(|text| !text.is_empty()));
 }
 
 #[cfg(test)]

@@ -26,10 +26,12 @@ mutants! {
     "cas.retry-looks-at-value-only": ["VER-7"], "other metadata counts as already stored" => fault(Fault::RetryLooksAtValueOnly);
     "cas.retry-ignores-lifetime": ["VER-7"], "another lifetime counts as already stored" => fault(Fault::RetryIgnoresLifetime);
     "cas.refused-set-renews-version": ["SET-6"], "a refused set raises the version" => around(refused_set_renews);
-    "delete.expect-ignored": ["DEL-3"], "deletes whatever the precondition" => ask(delete_expect_ignored);
+    "delete.expect-ignored": ["DEL-3"], "deletes whatever the precondition"
+        => ask(Request::Delete { options, .. } => options.expect = Expect::Any);
     "delete.absent-conflicts": ["DEL-3"], "a precondition on nothing is a conflict" => around(absent_conflicts);
     "delete.missing-fails": ["DEL-2"], "deleting what is not there is an error" => around(missing_fails);
-    "delete.always-deleted": ["DEL-2"], "says it deleted what was not there" => answer(always_deleted);
+    "delete.always-deleted": ["DEL-2"], "says it deleted what was not there"
+        => answer(Reply::Delete(outcome) => outcome.deleted = true);
 }
 
 fn relax(request: &mut Request, ignored: fn(&Expect) -> bool) {
@@ -44,12 +46,6 @@ fn relax(request: &mut Request, ignored: fn(&Expect) -> bool) {
             items.iter_mut().for_each(|item| relax(&mut item.options.expect));
         }
         _ => {}
-    }
-}
-
-fn delete_expect_ignored(request: &mut Request) {
-    if let Request::Delete { options, .. } = request {
-        options.expect = Expect::Any;
     }
 }
 
@@ -129,12 +125,6 @@ async fn missing_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<R
             Err(Error::new(ErrorKind::NotFound, "the key is not stored; nothing was deleted"))
         }
         reply => Ok(reply),
-    }
-}
-
-fn always_deleted(reply: &mut Reply) {
-    if let Reply::Delete(outcome) = reply {
-        outcome.deleted = true;
     }
 }
 

@@ -10,20 +10,25 @@ use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "get.not-counted": ["GET-4"], "reads are no accesses" => ask(not_counted);
+    "get.not-counted": ["GET-4"], "reads are no accesses"
+        => ask(Request::Get { options, .. } => *options = GetOptions::uncounted());
     "get.counted-twice": ["GET-4"], "a read is two accesses" => around(counted_twice);
-    "get.uncounted-counts": ["GET-4"], "a read that should not count does" => ask(uncounted_counts);
+    "get.uncounted-counts": ["GET-4"], "a read that should not count does"
+        => ask(Request::Get { options, .. } => *options = GetOptions::default());
     "get.touches": ["GET-4"], "a read is a write" => around(get_touches);
     "get-many.drops-absent": ["GET-5"], "absent keys are left out" => around(drops_absent);
     "get-many.drops-repeats": ["GET-5"], "a repeated key is answered once" => around(drops_repeats);
     "get-many.counts-once": ["GET-5"], "a repeated key counts once" => around(counts_once);
-    "get-many.sorts": ["GET-5"], "answers come in the order of the keys" => around(sorts);
+    "get-many.sorts": ["GET-5"], "answers come in the order of the keys"
+        => ask(Request::GetMany { keys, .. } => keys.sort());
     "get-many.one-by-one": ["GET-7"], "reads key by key, so writes come between" => around(one_by_one);
-    "get-many.too-many-are-cut": ["GET-6"], "answers the first 1,000 keys only" => ask_ahead(too_many_cut);
+    "get-many.too-many-are-cut": ["GET-6"], "answers the first 1,000 keys only"
+        => ask_ahead(Request::GetMany { keys, .. } => keys.truncate(memory_core::limits::MAX_GET_MANY));
     "set.metadata-kept": ["SET-2"], "old metadata stays" => around(metadata_kept);
     "set.source-kept": ["SET-2"], "an old source stays" => around(source_kept);
     "set.text-kept": ["SET-2"], "an old explicit text stays" => around(text_kept);
-    "set.always-created": ["SET-3"], "every set says it created" => answer(always_created);
+    "set.always-created": ["SET-3"], "every set says it created"
+        => answer(Reply::Set(outcome) => outcome.created = true);
     "set.created-at-moves": ["SET-4"], "`created_at` moves with every write" => fault(Fault::CreatedAtMoves);
     "set.updated-at-stays": ["SET-4"], "`updated_at` stays where it was" => fault(Fault::UpdatedAtStays);
     "set.count-resets": ["SET-5"], "overwriting resets the access count" => fault(Fault::CountEndsWithWrite);
@@ -33,24 +38,16 @@ mutants! {
     "bulk.index-missing": ["BLK-2"], "a failing item is not named" => around(index_missing);
     "bulk.first-wins": ["BLK-3"], "of two items with the same key the earlier wins" => around(bulk_first_wins);
     "bulk.preconditions-see-before": ["BLK-3"], "a precondition does not see earlier items" => around(see_before);
-    "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order" => answer(outcomes_reversed);
+    "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order"
+        => answer(Reply::BulkInsert(outcomes) => outcomes.reverse());
     "bulk.torn": ["BLK-5"], "readers see a part of a bulk insert" => around(torn);
     "bulk.skips-existing": ["BLK-1", "BLK-3"], "existing keys are left as they are" => around(skips_existing);
-    "bulk.empty-fails": ["BLK-4"], "no items are an error" => around_ahead(empty_fails);
+    "bulk.empty-fails": ["BLK-4"], "no items are an error"
+        => instead_ahead(Request::BulkInsert { items, .. } if items.is_empty()
+            => Err(Error::invalid("there is nothing to insert; give at least one item")));
     "bulk.limit-one-less": ["BLK-4"], "10,000 items are one too many" => around(bulk_limit_one_less);
-    "bulk.too-many-are-cut": ["BLK-4"], "items over the limit are left out in silence" => ask_ahead(bulk_cut);
-}
-
-fn not_counted(request: &mut Request) {
-    if let Request::Get { options, .. } = request {
-        *options = GetOptions::uncounted();
-    }
-}
-
-fn uncounted_counts(request: &mut Request) {
-    if let Request::Get { options, .. } = request {
-        *options = GetOptions::default();
-    }
+    "bulk.too-many-are-cut": ["BLK-4"], "items over the limit are left out in silence"
+        => ask_ahead(Request::BulkInsert { items, .. } => items.truncate(memory_core::limits::MAX_BULK_ITEMS));
 }
 
 async fn counted_twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -97,13 +94,6 @@ async fn counts_once(_: &Memory, request: Request, next: Next<'_>) -> Result<Rep
     Ok(Reply::GetMany(entries))
 }
 
-async fn sorts(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::GetMany { keys, .. } = &mut request {
-        keys.sort();
-    }
-    next.run(request).await
-}
-
 async fn one_by_one(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::GetMany { scope, keys, options } = request else { return next.run(request).await };
     let mut entries = Vec::new();
@@ -112,12 +102,6 @@ async fn one_by_one(_: &Memory, request: Request, next: Next<'_>) -> Result<Repl
         let_others_in();
     }
     Ok(Reply::GetMany(entries))
-}
-
-fn too_many_cut(request: &mut Request) {
-    if let Request::GetMany { keys, .. } = request {
-        keys.truncate(memory_core::limits::MAX_GET_MANY);
-    }
 }
 
 async fn kept(
@@ -154,12 +138,6 @@ async fn source_kept(_: &Memory, request: Request, next: Next<'_>) -> Result<Rep
 
 async fn text_kept(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     kept(request, next, |options, old| options.text = options.text.take().or_else(|| old.text.clone())).await
-}
-
-fn always_created(reply: &mut Reply) {
-    if let Reply::Set(outcome) = reply {
-        outcome.created = true;
-    }
 }
 
 async fn first_wins(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
@@ -240,12 +218,6 @@ async fn see_before(_: &Memory, request: Request, next: Next<'_>) -> Result<Repl
     Ok(Reply::BulkInsert(kv(&next)?.bulk_insert(&scope, items, options).await?))
 }
 
-fn outcomes_reversed(reply: &mut Reply) {
-    if let Reply::BulkInsert(outcomes) = reply {
-        outcomes.reverse();
-    }
-}
-
 async fn torn(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
     let rest = items.split_off(items.len() / 2);
@@ -265,15 +237,6 @@ async fn skips_existing(_: &Memory, request: Request, next: Next<'_>) -> Result<
     Ok(Reply::BulkInsert(kv(&next)?.bulk_insert(&scope, items, options).await?))
 }
 
-async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::BulkInsert { items, .. } if items.is_empty() => {
-            Err(Error::invalid("there is nothing to insert; give at least one item"))
-        }
-        _ => next.run(request).await,
-    }
-}
-
 async fn bulk_limit_one_less(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let limit = memory_core::limits::MAX_BULK_ITEMS - 1;
     match &request {
@@ -281,11 +244,5 @@ async fn bulk_limit_one_less(_: &Memory, request: Request, next: Next<'_>) -> Re
             Err(Error::too_large("bulk_insert", items.len(), limit, "entries"))
         }
         _ => next.run(request).await,
-    }
-}
-
-fn bulk_cut(request: &mut Request) {
-    if let Request::BulkInsert { items, .. } = request {
-        items.truncate(memory_core::limits::MAX_BULK_ITEMS);
     }
 }

@@ -8,12 +8,16 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.add-loses": ["LAY-1"] needs [Layer], "an add is acknowledged and stores nothing" => around(loses);
+    "layer.add-loses": ["LAY-1"] needs [Layer], "an add is acknowledged and stores nothing"
+        => instead(Request::Add { .. } => Ok(done(Vec::new())));
     "layer.first-message-alone": ["LAY-1"] needs [Layer], "of several messages the first alone is heard" => ask(first_alone);
     "layer.add-replaces": ["LAY-1", "LAY-9"] needs [Layer, LayerForget], "an add replaces what was learned before" => around(replaces);
-    "layer.sync-is-pending": ["LAY-2"] needs [Layer], "what is done is told as pending" => answer(pending);
-    "layer.sync-is-unknown": ["LAY-2"] needs [Layer], "what is done is told as unknown" => answer(unknown);
-    "layer.names-none": ["LAY-4"] needs [Layer], "the facts that were stored are not named" => answer(names_none);
+    "layer.sync-is-pending": ["LAY-2"] needs [Layer], "what is done is told as pending"
+        => answer(Reply::Add(outcome) => outcome.status = AddStatus::Pending(None));
+    "layer.sync-is-unknown": ["LAY-2"] needs [Layer], "what is done is told as unknown"
+        => answer(Reply::Add(outcome) => outcome.status = AddStatus::Unknown);
+    "layer.names-none": ["LAY-4"] needs [Layer], "the facts that were stored are not named"
+        => answer(|reply| if let Some(ids) = named(reply) { ids.clear(); });
     "layer.names-twice": ["LAY-4"] needs [Layer], "a fact that was stored is named twice" => answer(names_twice);
     "layer.names-all": ["LAY-4"] needs [Layer], "an add names every fact of the scope" => around(names_all);
     "layer.ids-of-the-scope": ["LAY-4", "LAY-50"] needs [Layer], "facts are numbered in each scope" => answer(ids_of_the_scope);
@@ -27,30 +31,31 @@ mutants! {
     "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message beside others is refused"
         => around(|_memory, request, next| refusing(request, next, |message| message.content.trim().is_empty()));
     "layer.speaker-refused": ["LAY-10"] needs [Layer], "a speaker's name with an apostrophe is refused" => around(speaker_refused);
-    "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "words are extracted from although they were to stay" => ask(extracts);
-    "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space of words that were to stay is squeezed" => ask(squeezed);
+    "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "words are extracted from although they were to stay"
+        => ask(Request::Add { options, .. } => options.infer = true);
+    "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space of words that were to stay is squeezed"
+        => ask(|request| change_verbatim(request, |text| text.split_whitespace().collect::<Vec<_>>().join(" ")));
     "layer.verbatim-escaped": ["LAY-6", "LAY-8"] needs [Layer], "markup in words that were to stay is escaped" => ask(escaped);
-    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "of words that were to stay only the user's do" => ask(user_only);
-    "layer.verbatim-star-dropped": ["LAY-8"] needs [Layer], "a message that is a wildcard is dropped" => around(star_dropped);
+    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "of words that were to stay only the user's do"
+        => ask(Request::Add { messages, options, .. } if !options.infer
+            => messages.retain(|message| message.role == Role::User));
+    "layer.verbatim-star-dropped": ["LAY-8"] needs [Layer], "a message that is a wildcard is dropped"
+        => instead(Request::Add { messages, .. } if messages.iter().all(|message| message.content == "*")
+            => Ok(done(Vec::new())));
     "layer.words-choose-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a message with a filter in it is added to other scopes" => around(words_choose);
     "layer.question-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a question with a wildcard in it asks every scope" => around(question_chooses);
-    "layer.metadata-dropped": ["LAY-7"] needs [Layer], "metadata is dropped" => ask(metadata_dropped);
+    "layer.metadata-dropped": ["LAY-7"] needs [Layer], "metadata is dropped"
+        => ask(Request::Add { options, .. } => options.metadata = Metadata::new());
     "layer.metadata-as-text": ["LAY-7"] needs [Layer], "numbers of metadata become text" => answer(metadata_as_text);
     "layer.metadata-for-all": ["LAY-7"] needs [Layer], "every fact has the metadata of the last add" => around(metadata_for_all);
-    "layer.metadata-not-recalled": ["LAY-7"] needs [Layer], "a recalled fact has no metadata" => answer(metadata_not_recalled);
+    "layer.metadata-not-recalled": ["LAY-7"] needs [Layer], "a recalled fact has no metadata"
+        => answer(Reply::Recall(facts) => facts.iter_mut().for_each(|fact| fact.metadata = Metadata::new()));
     "layer.metadata-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "metadata named `user_id` moves the add to that scope" => ask(metadata_chooses);
     "layer.metadata-star-widens": ["LAY-8", "LAY-50"] needs [Layer], "metadata that is a wildcard adds to every scope" => around(metadata_widens);
 }
 
 fn done(ids: Vec<FactId>) -> Reply {
     Reply::Add(AddOutcome::new(AddStatus::Done(ids)))
-}
-
-async fn loses(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Add { .. } => Ok(done(Vec::new())),
-        request => next.run(request).await,
-    }
 }
 
 fn first_alone(request: &mut Request) {
@@ -65,24 +70,6 @@ async fn replaces(_memory: &Memory, request: Request, next: Next<'_>) -> Result<
         super::requests::forget_in(&next, scope, memory_core::layer::Forget::All).await?;
     }
     next.run(request).await
-}
-
-fn pending(reply: &mut Reply) {
-    if let Reply::Add(outcome) = reply {
-        outcome.status = AddStatus::Pending(None);
-    }
-}
-
-fn unknown(reply: &mut Reply) {
-    if let Reply::Add(outcome) = reply {
-        outcome.status = AddStatus::Unknown;
-    }
-}
-
-fn names_none(reply: &mut Reply) {
-    if let Some(ids) = named(reply) {
-        ids.clear();
-    }
 }
 
 fn names_twice(reply: &mut Reply) {
@@ -162,12 +149,6 @@ async fn speaker_refused(_memory: &Memory, request: Request, next: Next<'_>) -> 
     refusing(request, next, |message| message.name.as_ref().is_some_and(|name| name.contains('\''))).await
 }
 
-fn extracts(request: &mut Request) {
-    if let Request::Add { options, .. } = request {
-        options.infer = true;
-    }
-}
-
 /// Changes the words that were to stay.
 fn change_verbatim(request: &mut Request, change: fn(&str) -> String) {
     if let Request::Add { messages, options, .. } = request
@@ -177,29 +158,8 @@ fn change_verbatim(request: &mut Request, change: fn(&str) -> String) {
     }
 }
 
-fn squeezed(request: &mut Request) {
-    change_verbatim(request, |text| text.split_whitespace().collect::<Vec<_>>().join(" "));
-}
-
 fn escaped(request: &mut Request) {
     change_verbatim(request, |text| text.replace('&', "&amp;").replace('<', "&lt;"));
-}
-
-fn user_only(request: &mut Request) {
-    if let Request::Add { messages, options, .. } = request
-        && !options.infer
-    {
-        messages.retain(|message| message.role == Role::User);
-    }
-}
-
-async fn star_dropped(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Add { messages, .. } if messages.iter().all(|message| message.content == "*") => {
-            Ok(done(Vec::new()))
-        }
-        _ => next.run(request).await,
-    }
 }
 
 /// Adds to every scope that was added to.
@@ -237,12 +197,6 @@ async fn question_chooses(memory: &Memory, request: Request, next: Next<'_>) -> 
     }
 }
 
-fn metadata_dropped(request: &mut Request) {
-    if let Request::Add { options, .. } = request {
-        options.metadata = Metadata::new();
-    }
-}
-
 fn metadata_as_text(reply: &mut Reply) {
     for fact in facts_in(reply).into_iter().flatten() {
         let text = |value: &Scalar| match value {
@@ -270,12 +224,6 @@ async fn metadata_for_all(memory: &Memory, request: Request, next: Next<'_>) -> 
         facts.iter_mut().for_each(|fact| fact.metadata = kept.metadata.clone());
     }
     Ok(reply)
-}
-
-fn metadata_not_recalled(reply: &mut Reply) {
-    if let Reply::Recall(facts) = reply {
-        facts.iter_mut().for_each(|fact| fact.metadata = Metadata::new());
-    }
 }
 
 fn metadata_chooses(request: &mut Request) {

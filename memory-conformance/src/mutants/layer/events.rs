@@ -7,10 +7,14 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "what is pending has no event" => answer(missing);
-    "layer.event-done-early": ["LAY-3"] needs [Layer, LayerEvents], "an event is done before anything was learned" => answer(early);
-    "layer.event-names-none": ["LAY-4"] needs [Layer, LayerEvents], "an event that is done names no fact" => answer(names_none);
-    "layer.event-never-done": ["LAY-3"] needs [Layer, LayerEvents], "an event fails although all went well" => answer(fails);
+    "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "what is pending has no event"
+        => answer(Reply::Add(outcome) => outcome.status = AddStatus::Pending(None));
+    "layer.event-done-early": ["LAY-3"] needs [Layer, LayerEvents], "an event is done before anything was learned"
+        => answer(Reply::Event(status @ EventStatus::Pending) => *status = EventStatus::Done(Vec::new()));
+    "layer.event-names-none": ["LAY-4"] needs [Layer, LayerEvents], "an event that is done names no fact"
+        => answer(Reply::Event(EventStatus::Done(ids)) => ids.clear());
+    "layer.event-never-done": ["LAY-3"] needs [Layer, LayerEvents], "an event fails although all went well"
+        => answer(Reply::Event(status @ EventStatus::Done(_)) => *status = EventStatus::Failed("no reason".to_owned()));
     "layer.event-of-the-last": ["LAY-3", "LAY-4"] needs [Layer, LayerEvents], "every event answers for the last one" => around(of_the_last);
     "layer.event-ends-with-its-answer": ["LAY-21"] needs [Layer, LayerEvents], "an event is gone once it was told to be done" => around(ends);
     "layer.event-within-tenant": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any scope of the tenant may ask about an event" => around(within_tenant);
@@ -18,30 +22,6 @@ mutants! {
     "layer.event-told-in-refusal": ["LAY-20"] needs [Layer, LayerEvents], "the refusal of another's event is `forbidden`: it is told that it exists" => around(told);
     "layer.event-unknown-is-pending": ["LAY-20"] needs [Layer, LayerEvents], "an event that never was is pending" => around(unknown_pending);
     "layer.event-by-suffix": ["LAY-20"] needs [Layer, LayerEvents], "the end of an event's id is enough" => around(by_suffix);
-}
-
-fn missing(reply: &mut Reply) {
-    if let Reply::Add(outcome) = reply {
-        outcome.status = AddStatus::Pending(None);
-    }
-}
-
-fn early(reply: &mut Reply) {
-    if let Reply::Event(status @ EventStatus::Pending) = reply {
-        *status = EventStatus::Done(Vec::new());
-    }
-}
-
-fn names_none(reply: &mut Reply) {
-    if let Reply::Event(EventStatus::Done(ids)) = reply {
-        ids.clear();
-    }
-}
-
-fn fails(reply: &mut Reply) {
-    if let Reply::Event(status @ EventStatus::Done(_)) = reply {
-        *status = EventStatus::Failed("no reason".to_owned());
-    }
 }
 
 /// Remembers the events that are given, with their scopes.

@@ -11,10 +11,13 @@ mutants! {
     "layer.forgets-nothing": ["LAY-30"] needs [Layer, LayerForget], "forgetting is acknowledged and does nothing" => around(nothing);
     "layer.forgets-in-the-listing": ["LAY-30"] needs [Layer, LayerForget], "what was forgotten is no longer listed, and still recalled" => around(in_the_listing);
     "layer.forgets-all-for-some": ["LAY-30"] needs [Layer, LayerForget], "forgetting some forgets all" => around(all_for_some);
-    "layer.forgets-the-first": ["LAY-30"] needs [Layer, LayerForget], "of several ids the first alone is forgotten" => ask(the_first);
+    "layer.forgets-the-first": ["LAY-30"] needs [Layer, LayerForget], "of several ids the first alone is forgotten"
+        => ask(Request::Forget { what: Forget::Ids(ids), .. } => ids.truncate(1));
     "layer.forgotten-is-asked": ["LAY-32"] needs [Layer, LayerForget], "ids are counted that were not there" => around(counts_asked);
-    "layer.forgotten-is-one": ["LAY-32"] needs [Layer, LayerForget], "what was forgotten is always told to be one" => answer(counts_one);
-    "layer.not-found-hidden": ["LAY-31"] needs [Layer, LayerForget], "ids that were not found are not told" => answer(hidden);
+    "layer.forgotten-is-one": ["LAY-32"] needs [Layer, LayerForget], "what was forgotten is always told to be one"
+        => answer(Reply::Forget(outcome) => outcome.forgotten = Some(1));
+    "layer.not-found-hidden": ["LAY-31"] needs [Layer, LayerForget], "ids that were not found are not told"
+        => answer(Reply::Forget(outcome) => outcome.not_found.clear());
     "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "an id that was not found is an error" => around(an_error);
     "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "ids that were found are told as not found" => around(found_too);
     "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "one id that is not found keeps the others from being forgotten" => around(ends_it);
@@ -22,11 +25,16 @@ mutants! {
         => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant));
     "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant may forget a fact by its id"
         => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant));
-    "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is dropped" => ask(trims);
-    "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "of an id with a path in it the end counts" => ask(paths);
-    "layer.forget-reads-wildcards": ["LAY-31", "LAY-8"] needs [Layer, LayerForget], "an id with a wildcard forgets everything" => around(wildcards);
-    "layer.forget-ids-null": ["LAY-31"] needs [Layer, LayerForget], "the id `null` is none: everything is meant" => around(null);
-    "layer.forget-all-of-everybody": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets every scope" => around(everybody);
+    "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is dropped"
+        => ask(|request| change_ids(request, str::trim));
+    "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "of an id with a path in it the end counts"
+        => ask(|request| change_ids(request, |id| id.rsplit('/').next().unwrap_or(id)));
+    "layer.forget-reads-wildcards": ["LAY-31", "LAY-8"] needs [Layer, LayerForget], "an id with a wildcard forgets everything"
+        => around(|memory, request, next| forget_where(memory, request, next, |id| id.contains('*')));
+    "layer.forget-ids-null": ["LAY-31"] needs [Layer, LayerForget], "the id `null` is none: everything is meant"
+        => around(|memory, request, next| forget_where(memory, request, next, |id| id == "null"));
+    "layer.forget-all-of-everybody": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets every scope"
+        => around(|memory, request, next| all_of(memory, request, next, |_, _| true));
     "layer.forget-all-of-the-tenant": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets the scopes of the tenant with the same id" => around(the_tenant);
     "layer.forget-all-one-page": ["LAY-33"] needs [Layer, LayerForget], "forgetting all forgets the first two" => around(one_page);
     "layer.forget-all-of-nothing-fails": ["LAY-33", "LAY-34"] needs [Layer, LayerForget], "forgetting all where there is nothing fails" => around(nothing_fails);
@@ -73,12 +81,6 @@ async fn all_for_some(_memory: &Memory, request: Request, next: Next<'_>) -> Res
     Ok(Reply::Forget(outcome))
 }
 
-fn the_first(request: &mut Request) {
-    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
-        ids.truncate(1);
-    }
-}
-
 async fn counts_asked(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let asked = match &request {
         Request::Forget { what: Forget::Ids(ids), .. } => u64::try_from(ids.len()).ok(),
@@ -89,18 +91,6 @@ async fn counts_asked(_memory: &Memory, request: Request, next: Next<'_>) -> Res
         outcome.forgotten = Some(asked);
     }
     Ok(reply)
-}
-
-fn counts_one(reply: &mut Reply) {
-    if let Reply::Forget(outcome) = reply {
-        outcome.forgotten = Some(1);
-    }
-}
-
-fn hidden(reply: &mut Reply) {
-    if let Reply::Forget(outcome) = reply {
-        outcome.not_found.clear();
-    }
 }
 
 async fn an_error(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -166,14 +156,6 @@ fn change_ids(request: &mut Request, change: fn(&str) -> &str) {
     }
 }
 
-fn trims(request: &mut Request) {
-    change_ids(request, str::trim);
-}
-
-fn paths(request: &mut Request) {
-    change_ids(request, |id| id.rsplit('/').next().unwrap_or(id));
-}
-
 /// Forgets every scope where an id fits.
 async fn forget_where(
     memory: &Memory,
@@ -192,14 +174,6 @@ async fn forget_where(
     next.run(request).await
 }
 
-async fn wildcards(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    forget_where(memory, request, next, |id| id.contains('*')).await
-}
-
-async fn null(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    forget_where(memory, request, next, |id| id == "null").await
-}
-
 /// Forgets all of the scopes that fit where all of one is to be forgotten.
 async fn all_of(
     memory: &Memory,
@@ -214,10 +188,6 @@ async fn all_of(
         }
     }
     next.run(request).await
-}
-
-async fn everybody(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    all_of(memory, request, next, |_, _| true).await
 }
 
 async fn the_tenant(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -21,15 +21,20 @@ mutants! {
     "layer.scope-by-prefix": ["LAY-51"] needs [Layer], "a scope sees what begins with its id" => around(by_prefix);
     "layer.scope-cut-at-100": ["LAY-50"] needs [Layer], "ids are cut at 100 bytes" => ask(|request| change_scope(request, |scope| cut(scope, 100)));
     "layer.scope-cut-at-255": ["LAY-50"] needs [Layer], "ids are cut at 255 bytes" => ask(|request| change_scope(request, |scope| cut(scope, 255)));
-    "layer.long-ids-store-nothing": ["LAY-50", "LAY-1"] needs [Layer], "an id over 100 bytes is acknowledged and stores nothing" => around(long_stores_nothing);
-    "layer.star-in-ids": ["LAY-50"] needs [Layer], "an id with a wildcard sees everything" => around(star);
-    "layer.like-in-ids": ["LAY-50"] needs [Layer], "an id with `%` sees everything" => around(like);
+    "layer.long-ids-store-nothing": ["LAY-50", "LAY-1"] needs [Layer], "an id over 100 bytes is acknowledged and stores nothing"
+        => instead(Request::Add { scope, .. } if scope.id.as_str().len() > 100
+            => Ok(Reply::Add(AddOutcome::new(AddStatus::Done(Vec::new())))));
+    "layer.star-in-ids": ["LAY-50"] needs [Layer], "an id with a wildcard sees everything"
+        => around(|memory, request, next| with_those_of(memory, request, next, |_, own, _| own.id.as_str().contains('*')));
+    "layer.like-in-ids": ["LAY-50"] needs [Layer], "an id with `%` sees everything"
+        => around(|memory, request, next| with_those_of(memory, request, next, |_, own, _| own.id.as_str().contains('%')));
     "layer.question-mark-in-ids": ["LAY-50"] needs [Layer], "an id with `?` or `[` is a pattern" => around(pattern);
     "layer.separators-are-one": ["LAY-50"] needs [Layer], "separators in ids are the same" => ask(one_separator);
     "layer.percent-decoded": ["LAY-50"] needs [Layer], "percent signs in ids are decoded"
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().replace("%2F", "/"))));
     "layer.logic-in-ids": ["LAY-50"] needs [Layer], "an id that is a logic word sees everything" => around(logic);
-    "layer.null-is-no-id": ["LAY-50"] needs [Layer], "the id `null` is none" => around(null);
+    "layer.null-is-no-id": ["LAY-50"] needs [Layer], "the id `null` is none"
+        => around(|memory, request, next| with_those_of(memory, request, next, |_, own, _| own.id.as_str() == "null"));
     "layer.filters-in-ids": ["LAY-50"] needs [Layer], "an id that is a filter filters" => around(filters);
     "layer.query-in-ids": ["LAY-50"] needs [Layer], "an id with `&` ends there" => ask(ends_at_ampersand);
     "layer.tenant-of-the-run-unchecked": ["LAY-52"] needs [Layer], "a run may use another tenant's scope" => ask_ahead(tenant_unchecked);
@@ -85,15 +90,6 @@ fn cut(scope: &mut Scope, bytes: usize) {
     change_id(scope, id.get(..end).unwrap_or_default());
 }
 
-async fn long_stores_nothing(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Add { scope, .. } if scope.id.as_str().len() > 100 => {
-            Ok(Reply::Add(AddOutcome::new(AddStatus::Done(Vec::new()))))
-        }
-        _ => next.run(request).await,
-    }
-}
-
 /// Facts of the scopes that fit, behind those of the answer.
 async fn with_those_of(
     memory: &Memory,
@@ -121,14 +117,6 @@ async fn by_prefix(memory: &Memory, request: Request, next: Next<'_>) -> Result<
     with_those_of(memory, request, next, |_, own, other| other.id.as_str().starts_with(own.id.as_str())).await
 }
 
-async fn star(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    with_those_of(memory, request, next, |_, own, _| own.id.as_str().contains('*')).await
-}
-
-async fn like(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    with_those_of(memory, request, next, |_, own, _| own.id.as_str().contains('%')).await
-}
-
 async fn pattern(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     with_those_of(memory, request, next, |_, own, _| own.id.as_str().contains(['?', '['])).await
 }
@@ -136,10 +124,6 @@ async fn pattern(memory: &Memory, request: Request, next: Next<'_>) -> Result<Re
 async fn logic(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     with_those_of(memory, request, next, |_, own, _| matches!(own.id.as_str(), "AND" | "OR" | "NOT" | "$or"))
         .await
-}
-
-async fn null(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    with_those_of(memory, request, next, |_, own, _| own.id.as_str() == "null").await
 }
 
 async fn filters(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

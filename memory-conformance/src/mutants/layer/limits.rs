@@ -8,24 +8,39 @@ use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.door-says-something": ["LAY-60"] needs [Layer], "an add of nothing adds a word" => ask_ahead(says_something);
-    "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped" => ask_ahead(cuts_messages);
+    "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped"
+        => ask_ahead(|request| if let Some(messages) = messages(request) { messages.truncate(MAX_MESSAGES); });
     "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped" => ask_ahead(cuts_words);
     "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped" => ask_ahead(drops_nul);
     "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "names of speakers that do not fit are dropped" => ask_ahead(drops_speakers);
     "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "names of speakers that are too long are cut" => ask_ahead(cuts_speakers);
-    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question asks for anything" => ask_ahead(asks_something);
-    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question that is too long is cut" => ask_ahead(cuts_questions);
-    "layer.door-raises-top-k": ["LAY-62"] needs [Layer], "top_k 0 is 1" => ask_ahead(raises_top_k);
-    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit" => ask_ahead(lowers_top_k);
-    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped" => ask_ahead(clamps);
-    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none" => ask_ahead(drops_nan);
-    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1" => ask_ahead(raises_pages);
-    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit" => ask_ahead(lowers_pages);
-    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is none" => ask_ahead(drops_empty);
-    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor that is too long is none" => ask_ahead(drops_long);
+    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question asks for anything"
+        => ask_ahead(Request::Recall { query, .. } if query.text.trim().is_empty() => query.text = "anything".to_owned());
+    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question that is too long is cut"
+        => ask_ahead(Request::Recall { query, .. } if query.text.is_ascii() => query.text.truncate(MAX_QUERY_BYTES));
+    "layer.door-raises-top-k": ["LAY-62"] needs [Layer], "top_k 0 is 1"
+        => ask_ahead(Request::Recall { query, .. } => query.top_k = query.top_k.max(1));
+    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit"
+        => ask_ahead(Request::Recall { query, .. } => query.top_k = query.top_k.min(1_000));
+    "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped"
+        => ask_ahead(Request::Recall { query, .. }
+            => query.threshold = query.threshold.map(|threshold| threshold.clamp(0.0, 1.0)));
+    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none"
+        => ask_ahead(Request::Recall { query, .. }
+            => query.threshold = query.threshold.filter(|threshold| !threshold.is_nan()));
+    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1"
+        => ask_ahead(Request::Facts { query, .. } => query.limit = query.limit.max(1));
+    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit"
+        => ask_ahead(Request::Facts { query, .. } => query.limit = query.limit.min(MAX_PAGE));
+    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is none"
+        => ask_ahead(Request::Facts { query, .. } => query.cursor = query.cursor.take().filter(|cursor| !cursor.is_empty()));
+    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor that is too long is none"
+        => ask_ahead(Request::Facts { query, .. } => query.cursor = query.cursor.take().filter(|cursor| cursor.len() <= 4_096));
     "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "an id that is named twice counts once" => ask_ahead(merges);
-    "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped" => ask_ahead(cuts_ids);
-    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting no id forgets all" => ask_ahead(no_id_is_all);
+    "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped"
+        => ask_ahead(Request::Forget { what: Forget::Ids(ids), .. } => ids.truncate(1_000));
+    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting no id forgets all"
+        => ask_ahead(Request::Forget { what, .. } if matches!(what, Forget::Ids(ids) if ids.is_empty()) => *what = Forget::All);
 }
 
 fn messages(request: &mut Request) -> Option<&mut Vec<Message>> {
@@ -40,12 +55,6 @@ fn says_something(request: &mut Request) {
         && messages.iter().all(|message| message.content.trim().is_empty())
     {
         messages.push(Message::new(Role::User, "something"));
-    }
-}
-
-fn cuts_messages(request: &mut Request) {
-    if let Some(messages) = messages(request) {
-        messages.truncate(MAX_MESSAGES);
     }
 }
 
@@ -82,87 +91,9 @@ fn cuts_speakers(request: &mut Request) {
     }
 }
 
-fn asks_something(request: &mut Request) {
-    if let Request::Recall { query, .. } = request
-        && query.text.trim().is_empty()
-    {
-        query.text = "anything".to_owned();
-    }
-}
-
-fn cuts_questions(request: &mut Request) {
-    if let Request::Recall { query, .. } = request
-        && query.text.is_ascii()
-    {
-        query.text.truncate(MAX_QUERY_BYTES);
-    }
-}
-
-fn raises_top_k(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.top_k = query.top_k.max(1);
-    }
-}
-
-fn lowers_top_k(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.top_k = query.top_k.min(1_000);
-    }
-}
-
-fn clamps(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.threshold = query.threshold.map(|threshold| threshold.clamp(0.0, 1.0));
-    }
-}
-
-fn drops_nan(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.threshold = query.threshold.filter(|threshold| !threshold.is_nan());
-    }
-}
-
-fn raises_pages(request: &mut Request) {
-    if let Request::Facts { query, .. } = request {
-        query.limit = query.limit.max(1);
-    }
-}
-
-fn lowers_pages(request: &mut Request) {
-    if let Request::Facts { query, .. } = request {
-        query.limit = query.limit.min(MAX_PAGE);
-    }
-}
-
-fn drops_empty(request: &mut Request) {
-    if let Request::Facts { query, .. } = request {
-        query.cursor = query.cursor.take().filter(|cursor| !cursor.is_empty());
-    }
-}
-
-fn drops_long(request: &mut Request) {
-    if let Request::Facts { query, .. } = request {
-        query.cursor = query.cursor.take().filter(|cursor| cursor.len() <= 4_096);
-    }
-}
-
 fn merges(request: &mut Request) {
     if let Request::Forget { what: Forget::Ids(ids), .. } = request {
         ids.sort();
         ids.dedup();
-    }
-}
-
-fn cuts_ids(request: &mut Request) {
-    if let Request::Forget { what: Forget::Ids(ids), .. } = request {
-        ids.truncate(1_000);
-    }
-}
-
-fn no_id_is_all(request: &mut Request) {
-    if let Request::Forget { what, .. } = request
-        && matches!(what, Forget::Ids(ids) if ids.is_empty())
-    {
-        *what = Forget::All;
     }
 }

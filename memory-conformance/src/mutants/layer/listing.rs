@@ -10,13 +10,16 @@ use crate::mutants::mutant::mutants;
 mutants! {
     "layer.pages-skip": ["LAY-40"] needs [Layer], "the fact behind a cursor is skipped" => around(skip);
     "layer.pages-repeat": ["LAY-40"] needs [Layer], "the first fact is on every page" => around(repeat);
-    "layer.page-one-more": ["LAY-40"] needs [Layer], "a page has one fact more than asked for" => ask(one_more);
-    "layer.cursor-never": ["LAY-40"] needs [Layer], "there is no page but the first" => answer(never);
+    "layer.page-one-more": ["LAY-40"] needs [Layer], "a page has one fact more than asked for"
+        => ask(Request::Facts { query, .. } => query.limit += 1);
+    "layer.cursor-never": ["LAY-40"] needs [Layer], "there is no page but the first"
+        => answer(|reply| if let Some(page) = listed(reply) { page.next = None; });
     "layer.cursor-always": ["LAY-40"] needs [Layer], "the last page has a cursor" => around(always);
     "layer.cursor-unread": ["LAY-41", "LAY-40"] needs [Layer], "a cursor that cannot be read begins anew" => around(unread);
     "layer.cursor-has-the-scope": ["LAY-41", "LAY-50"] needs [Layer], "a cursor shows the facts of the scope it was made in" => around(has_the_scope);
     "layer.cursor-is-a-number": ["LAY-41"] needs [Layer], "a number is a cursor" => around(number);
-    "layer.listed-with-a-full-stop": ["LAY-42"] needs [Layer], "a fact that is listed ends with a full stop" => answer(full_stop);
+    "layer.listed-with-a-full-stop": ["LAY-42"] needs [Layer], "a fact that is listed ends with a full stop"
+        => answer(|reply| if let Some(page) = listed(reply) { page.facts.iter_mut().for_each(|fact| fact.memory.push('.')); });
     "layer.listing-leaves-out-the-last": ["LAY-40", "LAY-1"] needs [Layer], "what was learned last is not listed" => around(not_the_last);
 }
 
@@ -54,18 +57,6 @@ async fn repeat(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Re
         *place = first;
     }
     Ok(reply)
-}
-
-fn one_more(request: &mut Request) {
-    if let Request::Facts { query, .. } = request {
-        query.limit += 1;
-    }
-}
-
-fn never(reply: &mut Reply) {
-    if let Some(page) = listed(reply) {
-        page.next = None;
-    }
 }
 
 async fn always(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -119,12 +110,6 @@ async fn number(_memory: &Memory, mut request: Request, next: Next<'_>) -> Resul
         query.cursor = None;
     }
     next.run(request).await
-}
-
-fn full_stop(reply: &mut Reply) {
-    if let Some(page) = listed(reply) {
-        page.facts.iter_mut().for_each(|fact| fact.memory.push('.'));
-    }
 }
 
 async fn not_the_last(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -11,40 +11,44 @@ mutants! {
     "layer.worst-first": ["LAY-12", "LAY-14"] needs [Layer], "the worst fact comes first" => answer(|reply| recalled(reply).reverse());
     "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order in which they were learned"
         => answer(|reply| recalled(reply).sort_by(|a, b| a.id.cmp(&b.id)));
-    "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than were asked for" => ask(top_k_ignored);
+    "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than were asked for"
+        => ask(Request::Recall { query, .. } => query.top_k = 1_000);
     "layer.top-k-cuts-the-best": ["LAY-13"] needs [Layer], "the best fact falls out where the answer is cut" => around(cuts_the_best);
     "layer.facts-twice": ["LAY-13"] needs [Layer], "a fact comes twice" => answer(twice);
-    "layer.score-nan": ["LAY-14"] needs [Layer], "a score is no number" => answer(nan);
-    "layer.score-in-percent": ["LAY-14"] needs [Layer], "scores are percentages and told as similarities" => answer(percent);
+    "layer.score-nan": ["LAY-14"] needs [Layer], "a score is no number"
+        => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score = Some(f64::NAN)));
+    "layer.score-in-percent": ["LAY-14"] needs [Layer], "scores are percentages and told as similarities"
+        => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score = fact.score.map(|score| score * 100.0)));
     "layer.score-without-kind": ["LAY-14"] needs [Layer], "a score's kind is that there is none"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score_kind = ScoreKind::None));
-    "layer.kind-without-score": ["LAY-14"] needs [Layer], "a fact that is listed has a kind of score and none" => answer(without_score);
+    "layer.kind-without-score": ["LAY-14"] needs [Layer], "a fact that is listed has a kind of score and none"
+        => answer(Reply::Facts(page) => page.facts.iter_mut().for_each(|fact| fact.score_kind = ScoreKind::Cosine));
     "layer.scores-of-others": ["LAY-14"] needs [Layer], "facts have each other's scores" => answer(scores_of_others);
-    "layer.scores-mixed": ["LAY-14"] needs [Layer], "scores of one answer are of several kinds" => answer(mixed);
+    "layer.scores-mixed": ["LAY-14"] needs [Layer], "scores of one answer are of several kinds"
+        => answer(|reply| if let Some(last) = recalled(reply).last_mut() { last.score_kind = ScoreKind::Rank; });
     "layer.threshold-on-rank": ["LAY-15"] needs [Layer, LayerEvents], "the threshold is applied to the rank again"
         => around(|_memory, request, next| filtered(request, next, |score, threshold| score >= threshold));
-    "layer.threshold-ignored": ["LAY-15"] needs [Layer], "the threshold is not applied" => ask(threshold_ignored);
-    "layer.threshold-upside-down": ["LAY-15"] needs [Layer], "a high threshold leaves less out than a low one" => ask(upside_down);
-    "layer.threshold-exclusive": ["LAY-15"] needs [Layer], "a threshold leaves everything out" => around(exclusive);
+    "layer.threshold-ignored": ["LAY-15"] needs [Layer], "the threshold is not applied"
+        => ask(Request::Recall { query, .. } => query.threshold = None);
+    "layer.threshold-upside-down": ["LAY-15"] needs [Layer], "a high threshold leaves less out than a low one"
+        => ask(Request::Recall { query, .. } => query.threshold = query.threshold.map(|threshold| (1.0 - threshold) / 2.0));
+    "layer.threshold-exclusive": ["LAY-15"] needs [Layer], "a threshold leaves everything out"
+        => around(|_, request, next| filtered(request, next, |_, _| false));
     "layer.nothing-is-not-found": ["LAY-16"] needs [Layer], "a scope that learned nothing cannot be asked" => around(nothing_is_not_found);
     "layer.nothing-falls-back": ["LAY-16", "LAY-50"] needs [Layer], "a scope that learned nothing answers with another's facts" => around(falls_back);
     "layer.questions-are-learned": ["LAY-17"] needs [Layer], "a question is learned" => around(questions_learned);
     "layer.recalled-once": ["LAY-17"] needs [Layer, LayerForget], "what was recalled is forgotten" => around(recalled_once);
-    "layer.recalled-in-capitals": ["LAY-42"] needs [Layer], "a fact has other words where it is recalled" => answer(capitals);
+    "layer.recalled-in-capitals": ["LAY-42"] needs [Layer], "a fact has other words where it is recalled"
+        => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.memory = fact.memory.to_uppercase()));
     "layer.recalled-ids": ["LAY-42"] needs [Layer], "a fact has another id where it is recalled" => answer(other_ids);
-    "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact is as old as the epoch" => answer(epoch);
+    "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact is as old as the epoch"
+        => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.created_at = Some(Timestamp::EPOCH)));
 }
 
 fn recalled(reply: &mut Reply) -> &mut [Fact] {
     match reply {
         Reply::Recall(facts) => facts,
         _ => &mut [],
-    }
-}
-
-fn top_k_ignored(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.top_k = 1_000;
     }
 }
 
@@ -70,30 +74,10 @@ fn twice(reply: &mut Reply) {
     }
 }
 
-fn nan(reply: &mut Reply) {
-    recalled(reply).iter_mut().for_each(|fact| fact.score = Some(f64::NAN));
-}
-
-fn percent(reply: &mut Reply) {
-    recalled(reply).iter_mut().for_each(|fact| fact.score = fact.score.map(|score| score * 100.0));
-}
-
-fn without_score(reply: &mut Reply) {
-    if let Reply::Facts(page) = reply {
-        page.facts.iter_mut().for_each(|fact| fact.score_kind = ScoreKind::Cosine);
-    }
-}
-
 fn scores_of_others(reply: &mut Reply) {
     let facts = recalled(reply);
     let scores: Vec<_> = facts.iter().rev().map(|fact| fact.score).collect();
     facts.iter_mut().zip(scores).for_each(|(fact, score)| fact.score = score);
-}
-
-fn mixed(reply: &mut Reply) {
-    if let Some(last) = recalled(reply).last_mut() {
-        last.score_kind = ScoreKind::Rank;
-    }
 }
 
 /// The answer, filtered by what its score and the threshold are.
@@ -107,22 +91,6 @@ async fn filtered(request: Request, next: Next<'_>, keeps: fn(f64, f64) -> bool)
         facts.retain(|fact| fact.score.is_some_and(|score| keeps(score, threshold)));
     }
     Ok(reply)
-}
-
-async fn exclusive(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    filtered(request, next, |_, _| false).await
-}
-
-fn threshold_ignored(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.threshold = None;
-    }
-}
-
-fn upside_down(request: &mut Request) {
-    if let Request::Recall { query, .. } = request {
-        query.threshold = query.threshold.map(|threshold| (1.0 - threshold) / 2.0);
-    }
 }
 
 async fn nothing_is_not_found(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -160,18 +128,10 @@ async fn recalled_once(_memory: &Memory, request: Request, next: Next<'_>) -> Re
     Ok(Reply::Recall(facts))
 }
 
-fn capitals(reply: &mut Reply) {
-    recalled(reply).iter_mut().for_each(|fact| fact.memory = fact.memory.to_uppercase());
-}
-
 fn other_ids(reply: &mut Reply) {
     for (n, fact) in recalled(reply).iter_mut().enumerate() {
         if let Ok(id) = FactId::new(format!("row-{n}")) {
             fact.id = id;
         }
     }
-}
-
-fn epoch(reply: &mut Reply) {
-    recalled(reply).iter_mut().for_each(|fact| fact.created_at = Some(Timestamp::EPOCH));
 }

@@ -11,19 +11,23 @@ use crate::mutants::requests::{everything, kv, let_others_in};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "uses.unordered": ["GC-1"], "scopes come in the reverse order" => answer(unordered);
-    "uses.without-runs": ["GC-1"], "runs are left out" => answer(without_runs);
+    "uses.unordered": ["GC-1"], "scopes come in the reverse order"
+        => answer(Reply::ScopeUses(page) => page.scopes.reverse());
+    "uses.without-runs": ["GC-1"], "runs are left out"
+        => answer(Reply::ScopeUses(page) => page.scopes.retain(|found| found.scope.kind != ScopeKind::Run));
     "uses.no-bytes": ["GC-1"], "bytes are not told" => answer(|reply| each_use(reply, |found| found.entry_bytes = 0));
-    "uses.no-cursor": ["GC-2"], "a full page has no cursor" => answer(no_cursor);
+    "uses.no-cursor": ["GC-2"], "a full page has no cursor" => answer(Reply::ScopeUses(page) => page.next = None);
     "uses.latest-too-early": ["GC-3"], "the latest use told is a millisecond early" => answer(latest_too_early);
     "uses.latest-too-late": ["GC-3"], "the latest use told is a day late"
         => answer(|reply| each_use(reply, |found| *found = found.clone().with_slack(86_400_000)));
     "uses.in-the-future": ["GC-3"], "the last use told is to come" => answer(in_the_future);
     "uses.reads-do-not-count": ["GC-3", "GC-4"], "only writes are uses" => fault(Fault::ReadsAreNoUse);
     "uses.exports-count": ["GC-4"], "an export is a use" => around(exports_count);
-    "evict.only-told": ["GC-5"], "the eviction is told and not done" => around(only_told);
+    "evict.only-told": ["GC-5"], "the eviction is told and not done"
+        => instead(Request::Evict { .. } => Ok(Reply::Evict(EvictOutcome::Evicted { bytes: 1 })));
     "evict.half": ["GC-5"], "one entry stays" => around(half);
-    "evict.used-goes": ["GC-6"], "the moment named is ignored" => ask(used_goes);
+    "evict.used-goes": ["GC-6"], "the moment named is ignored"
+        => ask(Request::Evict { unused_since, .. } => *unused_since = Timestamp::MAX);
     "evict.absent-fails": ["GC-8"], "a scope without anything is an error" => around(absent_fails);
     "evict.drops-namesakes": ["GC-9"], "other kinds with the id go too" => around(drops_namesakes);
     "evict.versions-begin-anew": ["GC-10"], "versions begin anew" => fault(Fault::VersionsEndWithEviction);
@@ -49,24 +53,6 @@ fn latest_too_early(reply: &mut Reply) {
     });
 }
 
-fn unordered(reply: &mut Reply) {
-    if let Reply::ScopeUses(page) = reply {
-        page.scopes.reverse();
-    }
-}
-
-fn without_runs(reply: &mut Reply) {
-    if let Reply::ScopeUses(page) = reply {
-        page.scopes.retain(|found| found.scope.kind != ScopeKind::Run);
-    }
-}
-
-fn no_cursor(reply: &mut Reply) {
-    if let Reply::ScopeUses(page) = reply {
-        page.next = None;
-    }
-}
-
 fn in_the_future(reply: &mut Reply) {
     each_use(reply, |found| {
         found.last_used_at = Timestamp::from_millis_clamped(found.last_used_at.as_millis() + 1_000);
@@ -80,13 +66,6 @@ async fn exports_count(_: &Memory, request: Request, next: Next<'_>) -> Result<R
     next.run(request).await
 }
 
-async fn only_told(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Evict { .. } => Ok(Reply::Evict(EvictOutcome::Evicted { bytes: 1 })),
-        request => next.run(request).await,
-    }
-}
-
 async fn half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Evict { scope, unused_since } = request else { return next.run(request).await };
     let first = everything(&next, &scope).await?.into_iter().next();
@@ -96,12 +75,6 @@ async fn half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
         kv(&next)?.set(&scope, &entry.key, entry.value, memory_core::SetOptions::default()).await?;
     }
     Ok(Reply::Evict(evicted))
-}
-
-fn used_goes(request: &mut Request) {
-    if let Request::Evict { unused_since, .. } = request {
-        *unused_since = Timestamp::MAX;
-    }
 }
 
 async fn absent_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -15,11 +15,13 @@ mutants! {
     "forget.keeps-expired": ["FGT-1", "FGT-4"], "expired entries of an erased scope stay" => fault(Fault::EraseKeepsExpired);
     "forget.key-takes-scope": ["FGT-3"], "erasing a key erases its scope" => ask(key_takes_scope);
     "forget.scope-takes-tenant": ["FGT-1"], "erasing a scope erases its tenant" => ask(scope_takes_tenant);
-    "forget.counts-missing": ["FGT-4"], "does not tell what went" => answer(counts_missing);
+    "forget.counts-missing": ["FGT-4"], "does not tell what went"
+        => answer(Reply::Erase(erased) => (erased.scopes, erased.entries, erased.databases) = (0, 0, 0));
     "forget.nothing-fails": ["FGT-4"], "erasing what is not there is an error" => around(nothing_fails);
     "forget.copies-unjudged": ["FGT-7"], "an older copy brings everything back" => ask(|request| change_taken(request, |_| Taken::New));
     "forget.moment-exclusive": ["FGT-7"], "a copy of the tombstone's moment counts as later" => ask(moment_exclusive);
-    "forget.copies-untold": ["FGT-7"], "records that were left out are not told" => answer(copies_untold);
+    "forget.copies-untold": ["FGT-7"], "records that were left out are not told"
+        => answer(Reply::ImportScope(outcome) => outcome.skipped += std::mem::take(&mut outcome.forgotten));
     "forget.every-copy-old": ["FGT-8"], "a copy is left out whenever it was taken" => ask(every_copy_old);
     "forget.writes-judged": ["FGT-8"], "an import that is no copy is judged as one"
         => ask(|request| change_taken(request, |taken| if taken == Taken::New { Taken::Undated } else { taken }));
@@ -27,15 +29,19 @@ mutants! {
         => ask(|request| change_taken(request, |taken| if taken == Taken::Undated { Taken::New } else { taken }));
     "forget.undated-left-out": ["FGT-9"], "a copy without a date is left out whole" => ask(undated_left_out);
     "forget.list-of-all": ["FGT-11"], "tombstones of one scope are those of all" => ask(list_of_all);
-    "forget.list-reversed": ["FGT-11"], "tombstones come in reverse order" => answer(list_reversed);
-    "forget.list-after-ignored": ["FGT-11"], "every page of tombstones is the first" => around(after_ignored);
-    "forget.bury-in-vain": ["FGT-12"], "tombstones from elsewhere are dropped" => around(bury_in_vain);
+    "forget.list-reversed": ["FGT-11"], "tombstones come in reverse order"
+        => answer(Reply::Tombstones(tombstones) => tombstones.reverse());
+    "forget.list-after-ignored": ["FGT-11"], "every page of tombstones is the first"
+        => ask(Request::Tombstones { after, .. } => *after = None);
+    "forget.bury-in-vain": ["FGT-12"], "tombstones from elsewhere are dropped"
+        => instead(Request::Bury { .. } => Ok(Reply::Bury(())));
     "forget.bury-erases": ["FGT-12"], "a tombstone from elsewhere takes away what is there" => fault(Fault::BuryErases);
     "forget.bury-replaces": ["FGT-12"], "of two tombstones the last holds" => fault(Fault::BuryReplaces);
     "forget.bury-future": ["FGT-12"], "a tombstone may lie in the future" => fault(Fault::BuryUnclamped);
     "forget.sql-stays": ["FGT-13"] needs [Sql, Erase], "the SQL database of an erased scope stays" => ask(scope_takes_key);
     "forget.sql-goes-with-key": ["FGT-13"] needs [Sql, Erase], "erasing a key takes the SQL database" => ask(key_takes_scope);
-    "forget.sql-copies-unjudged": ["FGT-14"] needs [Sql, Erase], "an older copy brings a database back" => ask(sql_unjudged);
+    "forget.sql-copies-unjudged": ["FGT-14"] needs [Sql, Erase], "an older copy brings a database back"
+        => ask(Request::Restore { options, .. } => options.taken_at = None);
 }
 
 fn key_takes_scope(request: &mut Request) {
@@ -63,12 +69,6 @@ fn scope_takes_key(request: &mut Request) {
     }
 }
 
-fn counts_missing(reply: &mut Reply) {
-    if let Reply::Erase(erased) = reply {
-        (erased.scopes, erased.entries, erased.databases) = (0, 0, 0);
-    }
-}
-
 async fn nothing_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     match next.run(request).await? {
         Reply::Erase(erased) if erased.scopes + erased.entries == 0 => {
@@ -93,12 +93,6 @@ fn moment_exclusive(request: &mut Request) {
     });
 }
 
-fn copies_untold(reply: &mut Reply) {
-    if let Reply::ImportScope(outcome) = reply {
-        outcome.skipped += std::mem::take(&mut outcome.forgotten);
-    }
-}
-
 fn every_copy_old(request: &mut Request) {
     change_taken(request, |taken| match taken {
         Taken::At(_) => Taken::At(Timestamp::EPOCH),
@@ -115,31 +109,5 @@ fn list_of_all(request: &mut Request) {
         && let TombstonesOf::Scope(scope) = of.clone()
     {
         *of = TombstonesOf::Tenant(scope.tenant);
-    }
-}
-
-fn list_reversed(reply: &mut Reply) {
-    if let Reply::Tombstones(tombstones) = reply {
-        tombstones.reverse();
-    }
-}
-
-async fn after_ignored(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Tombstones { after, .. } = &mut request {
-        *after = None;
-    }
-    next.run(request).await
-}
-
-async fn bury_in_vain(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::Bury { .. } => Ok(Reply::Bury(())),
-        request => next.run(request).await,
-    }
-}
-
-fn sql_unjudged(request: &mut Request) {
-    if let Request::Restore { options, .. } = request {
-        options.taken_at = None;
     }
 }

@@ -14,10 +14,14 @@ mutants! {
     "quota.bytes-ignored": ["QUO-1"], "bytes are not limited" => ask(|request| change(request, |quota| quota.max_bytes = None));
     "quota.entries-ignored": ["QUO-1"], "entries are not limited" => ask(|request| change(request, |quota| quota.max_entries = None));
     "quota.values-only": ["QUO-1"], "only the bytes of values count" => around(values_only);
-    "quota.increment-escapes": ["QUO-1"], "increments are not limited" => ask(increment_escapes);
-    "quota.update-escapes": ["QUO-1"], "updates are not limited" => ask(update_escapes);
-    "quota.bulk-escapes": ["QUO-6"], "bulk inserts are not limited" => ask(bulk_escapes);
-    "quota.import-escapes": ["QUO-6"], "imports are not limited" => ask(import_escapes);
+    "quota.increment-escapes": ["QUO-1"], "increments are not limited"
+        => ask(Request::Increment { options, .. } => options.quota = Quota::default());
+    "quota.update-escapes": ["QUO-1"], "updates are not limited"
+        => ask(Request::Update { options, .. } => options.quota = Quota::default());
+    "quota.bulk-escapes": ["QUO-6"], "bulk inserts are not limited"
+        => ask(Request::BulkInsert { options, .. } => options.quota = Quota::default());
+    "quota.import-escapes": ["QUO-6"], "imports are not limited"
+        => ask(Request::ImportScope { options, .. } => options.quota = Quota::default());
     "quota.bulk-per-item": ["QUO-6"], "each item is held against the scope as it was before" => fault(Fault::QuotaPerItem);
     "quota.blocks-delete": ["QUO-3"], "at the limit nothing can be deleted" => around(blocks_delete);
     "quota.blocks-shrinking": ["QUO-3"], "over the limit nothing can be shortened" => fault(Fault::QuotaBlocksShrinking);
@@ -54,30 +58,6 @@ async fn values_only(_: &Memory, request: Request, next: Next<'_>) -> Result<Rep
         quota.check((0, before), (0, before - old + value.len_bytes() as u64))?;
     }
     Ok(Reply::Set(kv(&next)?.set(&scope, &key, value, options).await?))
-}
-
-fn increment_escapes(request: &mut Request) {
-    if let Request::Increment { options, .. } = request {
-        options.quota = Quota::default();
-    }
-}
-
-fn update_escapes(request: &mut Request) {
-    if let Request::Update { options, .. } = request {
-        options.quota = Quota::default();
-    }
-}
-
-fn bulk_escapes(request: &mut Request) {
-    if let Request::BulkInsert { options, .. } = request {
-        options.quota = Quota::default();
-    }
-}
-
-fn import_escapes(request: &mut Request) {
-    if let Request::ImportScope { options, .. } = request {
-        options.quota = Quota::default();
-    }
 }
 
 async fn blocks_delete(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

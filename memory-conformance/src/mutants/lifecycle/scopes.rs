@@ -10,26 +10,36 @@ use crate::mutants::requests::{everything, kv};
 
 mutants! {
     "scopes.other-tenants-shown": ["SCO-1", "ISO-1"], "scopes of other tenants are listed" => around(others_shown);
-    "scopes.unordered": ["SCO-1"], "scopes come in the reverse order of their ids" => around(unordered);
+    "scopes.unordered": ["SCO-1"], "scopes come in the reverse order of their ids"
+        => around(|_, request, next| reordered(request, next, |scope| (scope.kind, scope.id.as_str().chars().rev().collect())));
     "scopes.ordered-by-id": ["SCO-1"], "scopes are ordered by id before kind"
         => around(|_, request, next| reordered(request, next, |scope| (ScopeKind::Agent, scope.id.as_str().to_owned())));
-    "scopes.kind-ignored": ["SCO-3"], "the kind does not limit" => ask(kind_ignored);
-    "scopes.no-cursor": ["SCO-2"], "a full page has no cursor" => answer(no_cursor);
-    "scopes.limit-overflows": ["SCO-2"], "a page holds one scope too many" => ask(limit_overflows);
-    "scopes.bytes-missing": ["SCO-1"], "bytes are not counted" => answer(bytes_missing);
-    "tenants.unordered": ["SCO-6"], "tenants come in the reverse order of their ids" => answer(tenants_unordered);
-    "tenants.one-too-few": ["SCO-6", "SCO-7"], "the last tenant of a page is left out" => answer(tenants_too_few);
-    "tenants.after-ignored": ["SCO-7"], "every page of tenants is the first" => ask(after_ignored);
+    "scopes.kind-ignored": ["SCO-3"], "the kind does not limit"
+        => ask(Request::Scopes { query, .. } => query.kind = None);
+    "scopes.no-cursor": ["SCO-2"], "a full page has no cursor" => answer(Reply::Scopes(page) => page.next = None);
+    "scopes.limit-overflows": ["SCO-2"], "a page holds one scope too many"
+        => ask(Request::Scopes { query, .. } => query.limit += 1);
+    "scopes.bytes-missing": ["SCO-1"], "bytes are not counted"
+        => answer(Reply::Scopes(page) => page.scopes.iter_mut().for_each(|info| info.bytes = 0));
+    "tenants.unordered": ["SCO-6"], "tenants come in the reverse order of their ids"
+        => answer(Reply::Tenants(tenants) => tenants.reverse());
+    "tenants.one-too-few": ["SCO-6", "SCO-7"], "the last tenant of a page is left out"
+        => answer(Reply::Tenants(tenants) => tenants.pop());
+    "tenants.after-ignored": ["SCO-7"], "every page of tenants is the first"
+        => ask(Request::Tenants { after, .. } => *after = None);
     "drop.first-page-only": ["SCO-4"], "only the first 100 entries are dropped" => around(first_page_only);
-    "drop.count-missing": ["SCO-4"], "does not tell how many entries went" => answer(count_missing);
+    "drop.count-missing": ["SCO-4"], "does not tell how many entries went"
+        => answer(Reply::DropScope(outcome) => outcome.entries = 0);
     "drop.empty-fails": ["SCO-4"], "dropping an empty scope is an error" => around(empty_fails);
-    "end-run.leaves": ["SCO-5"], "the run's scope stays" => around(leaves);
+    "end-run.leaves": ["SCO-5"], "the run's scope stays" => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
     "end-run.drops-namesakes": ["SCO-5"], "agent and user of the run's id are dropped too" => around(drops_namesakes);
     "end-run.drops-every-run": ["SCO-5"], "every run of the tenant is dropped" => around(drops_every_run);
     "end-run.twice-fails": ["SCO-5"], "a run that has ended cannot be ended" => around(twice_fails);
     "stats.bytes-of-values": ["STA-1"], "only the bytes of values count" => around(bytes_of_values);
-    "stats.expiring-missing": ["STA-2"], "expiring entries are not counted" => answer(expiring_missing);
-    "stats.expiring-is-all": ["STA-2"], "every entry counts as expiring" => answer(expiring_is_all);
+    "stats.expiring-missing": ["STA-2"], "expiring entries are not counted"
+        => answer(Reply::Stats(stats) => stats.expiring = 0);
+    "stats.expiring-is-all": ["STA-2"], "every entry counts as expiring"
+        => answer(Reply::Stats(stats) => stats.expiring = stats.entries);
     "stats.empty-fails": ["STA-3"], "a scope never written is not found" => around(stats_empty_fails);
 }
 
@@ -61,34 +71,6 @@ async fn reordered(
     }
 }
 
-async fn unordered(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    reordered(request, next, |scope| (scope.kind, scope.id.as_str().chars().rev().collect())).await
-}
-
-fn kind_ignored(request: &mut Request) {
-    if let Request::Scopes { query, .. } = request {
-        query.kind = None;
-    }
-}
-
-fn limit_overflows(request: &mut Request) {
-    if let Request::Scopes { query, .. } = request {
-        query.limit += 1;
-    }
-}
-
-fn no_cursor(reply: &mut Reply) {
-    if let Reply::Scopes(page) = reply {
-        page.next = None;
-    }
-}
-
-fn bytes_missing(reply: &mut Reply) {
-    if let Reply::Scopes(page) = reply {
-        page.scopes.iter_mut().for_each(|info| info.bytes = 0);
-    }
-}
-
 async fn first_page_only(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::DropScope { scope } = request else { return next.run(request).await };
     let page = kv(&next)?.list(&scope, ListQuery::default()).await?;
@@ -99,43 +81,12 @@ async fn first_page_only(_: &Memory, request: Request, next: Next<'_>) -> Result
     Ok(Reply::DropScope(memory_core::DropOutcome::new(count)))
 }
 
-fn count_missing(reply: &mut Reply) {
-    if let Reply::DropScope(outcome) = reply {
-        outcome.entries = 0;
-    }
-}
-
 async fn empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     match next.run(request).await? {
         Reply::DropScope(outcome) if outcome.entries == 0 => {
             Err(Error::new(ErrorKind::NotFound, "the scope holds nothing; there is nothing to drop"))
         }
         reply => Ok(reply),
-    }
-}
-
-fn tenants_unordered(reply: &mut Reply) {
-    if let Reply::Tenants(tenants) = reply {
-        tenants.reverse();
-    }
-}
-
-fn tenants_too_few(reply: &mut Reply) {
-    if let Reply::Tenants(tenants) = reply {
-        tenants.pop();
-    }
-}
-
-fn after_ignored(request: &mut Request) {
-    if let Request::Tenants { after, .. } = request {
-        *after = None;
-    }
-}
-
-async fn leaves(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::EndRun { .. } => Ok(Reply::EndRun(())),
-        request => next.run(request).await,
     }
 }
 
@@ -173,18 +124,6 @@ async fn bytes_of_values(_: &Memory, request: Request, next: Next<'_>) -> Result
     let mut stats = kv(&next)?.stats(&scope).await?;
     stats.bytes = everything(&next, &scope).await?.iter().map(|entry| entry.value.len_bytes() as u64).sum();
     Ok(Reply::Stats(stats))
-}
-
-fn expiring_missing(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.expiring = 0;
-    }
-}
-
-fn expiring_is_all(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.expiring = stats.entries;
-    }
 }
 
 async fn stats_empty_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

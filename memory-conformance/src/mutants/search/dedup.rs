@@ -13,7 +13,8 @@ use crate::reference::fault::Fault;
 use crate::stream;
 
 mutants! {
-    "dedup.ignored": ["DED-1", "DED-2"], "duplicates come all the same" => ask(ignored);
+    "dedup.ignored": ["DED-1", "DED-2"], "duplicates come all the same"
+        => ask(|request| change(request, |query| query.dedup = None));
     "dedup.after-trim": ["DED-4"], "duplicates are dropped after the trim" => around(after_trim);
     "dedup.keep-drops": ["DED-2"], "`keep` drops" => query(keep_drops);
     "dedup.merge-untold": ["DED-2"], "`merge` names no keys" => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.clear()));
@@ -23,9 +24,12 @@ mutants! {
     "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is clamped in silence" => query_ahead(threshold_clamped);
     "dedup.drops-without-vector": ["DED-3"], "entries without vectors count as duplicates" => around(drops_without_vector);
     "dedup.across-models": ["DED-6"], "vectors of any model are compared" => fault(Fault::DedupAcrossModels);
-    "dedup.not-by-words": ["DED-6"], "a search by words folds nothing" => query(not_by_words);
-    "dedup.not-by-vectors": ["DED-1"], "a search by vectors folds nothing" => query(not_by_vectors);
-    "dedup.chains": ["DED-7"], "what resembles a duplicate is one too" => around(chains);
+    "dedup.not-by-words": ["DED-6"], "a search by words folds nothing"
+        => query(|query| if query.mode == SearchMode::Lexical { query.dedup = None; });
+    "dedup.not-by-vectors": ["DED-1"], "a search by vectors folds nothing"
+        => query(|query| if query.mode == SearchMode::Vector { query.dedup = None; });
+    "dedup.chains": ["DED-7"], "what resembles a duplicate is one too"
+        => around(|_, request, next| folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))));
     "dedup.merged-backwards": ["DED-8"], "`merged` names the worst first"
         => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.reverse()));
     "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate goes to the worst that it resembles" => around(merged_into_last);
@@ -35,21 +39,22 @@ mutants! {
     "dedup.counts-folded": ["SRC-13"], "what is folded is accessed too" => around(counts_folded);
     "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come on top of top_k" => around(keep_overflows);
     "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
-    "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored" => answer(failure_untold);
+    "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored"
+        => answer(Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_))
+            => outcome.embedding = Embedding::Stored);
     "embed.stale-vector-stays": ["EMB-3"], "overwriting keeps the vector of the old text" => fault(Fault::StaleVectorStays);
-    "embed.reembed-ignores-limit": ["EMB-4"], "reembed does everything in one step" => ask(reembed_ignores_limit);
-    "embed.reembed-dry-run-writes": ["EMB-4"], "a dry run writes" => ask(dry_run_writes);
-    "vector.mode-is-lexical": ["SRC-12"], "a vector search looks for words" => query(mode_is_lexical);
+    "embed.reembed-ignores-limit": ["EMB-4"], "reembed does everything in one step"
+        => ask(Request::Reembed { options, .. } => options.limit = 10_000);
+    "embed.reembed-dry-run-writes": ["EMB-4"], "a dry run writes"
+        => ask(Request::Reembed { options, .. } => options.dry_run = false);
+    "vector.mode-is-lexical": ["SRC-12"], "a vector search looks for words"
+        => query(|query| if query.mode == SearchMode::Vector { query.mode = SearchMode::Lexical; });
 }
 
 fn change(request: &mut Request, change: fn(&mut SearchQuery)) {
     if let Request::Search { query, .. } = request {
         change(query);
     }
-}
-
-fn ignored(request: &mut Request) {
-    change(request, |query| query.dedup = None);
 }
 
 fn keep_drops(query: &mut SearchQuery) {
@@ -88,18 +93,6 @@ async fn drops_without_vector(_: &Memory, request: Request, next: Next<'_>) -> R
         });
     }
     Ok(Reply::Search(results))
-}
-
-fn not_by_words(query: &mut SearchQuery) {
-    if query.mode == SearchMode::Lexical {
-        query.dedup = None;
-    }
-}
-
-fn not_by_vectors(query: &mut SearchQuery) {
-    if query.mode == SearchMode::Vector {
-        query.dedup = None;
-    }
 }
 
 /// The cosine of two entries among records.
@@ -143,10 +136,6 @@ async fn folded(request: Request, next: Next<'_>, anchor: Anchor) -> Result<Repl
     Ok(Reply::Search(results))
 }
 
-async fn chains(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))).await
-}
-
 async fn merged_into_last(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     folded(request, next, |seen, resembles| seen.iter().rposition(|(hit, folded)| !folded && resembles(hit)))
         .await
@@ -180,31 +169,5 @@ async fn failure_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<R
             Err(Error::new(ErrorKind::Unavailable, "the embedder failed; set again later"))
         }
         reply => Ok(reply),
-    }
-}
-
-fn failure_untold(reply: &mut Reply) {
-    if let Reply::Set(outcome) = reply
-        && matches!(outcome.embedding, Embedding::Failed(_))
-    {
-        outcome.embedding = Embedding::Stored;
-    }
-}
-
-fn reembed_ignores_limit(request: &mut Request) {
-    if let Request::Reembed { options, .. } = request {
-        options.limit = 10_000;
-    }
-}
-
-fn dry_run_writes(request: &mut Request) {
-    if let Request::Reembed { options, .. } = request {
-        options.dry_run = false;
-    }
-}
-
-fn mode_is_lexical(query: &mut SearchQuery) {
-    if query.mode == SearchMode::Vector {
-        query.mode = SearchMode::Lexical;
     }
 }

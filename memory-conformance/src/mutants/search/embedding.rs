@@ -1,6 +1,6 @@
 //! EMB, STA, EXP: what is embedded, when, by which model, and what is told of it.
 
-use memory_core::{Embed, Embedding, Error, ErrorKind, Next, Op, Record, Reply, Request, Result, SearchMode};
+use memory_core::{Embed, Embedding, ErrorKind, Next, Op, Record, Reply, Request, Result, SearchMode};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
@@ -16,9 +16,12 @@ mutants! {
     "embed.update-forgotten": ["EMB-8"], "an update is not embedded" => fault(Fault::NotEmbedded(Op::Update));
     "embed.increment-forgotten": ["EMB-8"], "an increment is not embedded" => fault(Fault::NotEmbedded(Op::Increment));
     "embed.bulk-first-only": ["EMB-16"], "a bulk insert embeds its first item alone" => fault(Fault::BulkEmbedsFirst);
-    "embed.bulk-ignores-never": ["EMB-16", "EMB-7"], "`never` is not looked at in a bulk insert" => ask(bulk_ignores_never);
-    "embed.never-ignored": ["EMB-3", "EMB-7"], "`never` embeds" => ask(never_ignored);
-    "embed.always-ignored": ["EMB-1"], "`always` does not embed" => ask(always_ignored);
+    "embed.bulk-ignores-never": ["EMB-16", "EMB-7"], "`never` is not looked at in a bulk insert"
+        => ask(Request::BulkInsert { items, .. } => items.iter_mut().for_each(|item| item.options.embed = Embed::Auto));
+    "embed.never-ignored": ["EMB-3", "EMB-7"], "`never` embeds"
+        => ask(Request::Set { options, .. } if options.embed == Embed::Never => options.embed = Embed::Auto);
+    "embed.always-ignored": ["EMB-1"], "`always` does not embed"
+        => ask(Request::Set { options, .. } if options.embed == Embed::Always => options.embed = Embed::Never);
     "embed.late-vector-lands": ["EMB-9"], "a vector that comes late is stored whatever came between" => fault(Fault::LateVectorLands);
     "embed.late-reembed-lands": ["EMB-9"], "a re-embedding's vector is stored whatever came between" => fault(Fault::LateReembedLands);
     "embed.reason-empty": ["EMB-5"], "a failure comes without a reason" => answer(reason_empty);
@@ -31,7 +34,8 @@ mutants! {
     "embed.dimension-unchecked-by-search": ["EMB-2"], "a search over another length finds nothing, without an error" => fault(Fault::DimensionUnchecked(Op::Search));
     "embed.dimension-checked-late": ["EMB-2"], "another length is refused when the entry is already written" => fault(Fault::DimensionCheckedLate);
     "embed.dimension-blocks-reembed": ["EMB-2", "EMB-4"], "re-embedding to another length is refused" => fault(Fault::ReembedRefusesOtherLength);
-    "embed.dimension-unsaid": ["EMB-2"], "a refusal does not say which lengths" => refuse(lengths_unsaid);
+    "embed.dimension-unsaid": ["EMB-2"], "a refusal does not say which lengths"
+        => refuse(ErrorKind::DimensionMismatch => ErrorKind::DimensionMismatch);
     "embed.models-meet": ["EMB-11", "VEC-1"], "vectors of any model are compared with the query's" => fault(Fault::ModelsMeet);
     "embed.reembed-touches": ["EMB-12"], "re-embedding is a write of the entry" => fault(Fault::ReembedTouches);
     "embed.reembed-keeps-others": ["EMB-11"], "re-embedding leaves the other model's vector there" => fault(Fault::ReembedKeepsOthers);
@@ -42,15 +46,24 @@ mutants! {
     "embed.reembed-forgets-text": ["EMB-4"], "re-embedding takes the search text where another was embedded" => fault(Fault::ReembedForgetsText);
     "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding leaves out entries that have no vector at all" => fault(Fault::ReembedLeavesOutBare);
     "embed.reembed-failure-swallowed": ["EMB-13"], "a re-embedding whose embedder is away says that all is done" => around(reembed_swallows);
-    "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted" => answer(failed_untold);
-    "embed.reembed-remaining-zero": ["EMB-4"], "nothing remains, whatever is left" => answer(remaining_zero);
+    "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted"
+        => answer(Reply::Reembed(outcome) => outcome.failed = 0);
+    "embed.reembed-remaining-zero": ["EMB-4"], "nothing remains, whatever is left"
+        => answer(Reply::Reembed(outcome) => outcome.remaining = 0);
     "embed.dry-run-embeds": ["EMB-15", "EMB-7"], "a dry run asks the embedder" => fault(Fault::DryRunEmbeds);
-    "embed.reembed-limit-clamped": ["EMB-15"], "a limit out of range is clamped in silence" => ask_ahead(limit_clamped);
-    "stats.models-unlisted": ["STA-5"], "a model without a vector is not listed" => answer(models_unlisted);
-    "stats.models-first-only": ["STA-4", "STA-5"], "one model is listed alone" => answer(models_first_only);
-    "stats.missing-untold": ["STA-4", "EMB-5"], "nothing is ever missing" => answer(missing_untold);
-    "stats.rows-are-entries": ["STA-4"], "every entry counts as embedded" => answer(rows_are_entries);
-    "stats.bytes-untold": ["STA-4"], "vectors take no bytes" => answer(bytes_untold);
+    "embed.reembed-limit-clamped": ["EMB-15"], "a limit out of range is clamped in silence"
+        => ask_ahead(Request::Reembed { options, .. } => options.limit = options.limit.clamp(1, 10_000));
+    "stats.models-unlisted": ["STA-5"], "a model without a vector is not listed"
+        => answer(Reply::Stats(stats) => stats.models.retain(|of| of.rows > 0));
+    "stats.models-first-only": ["STA-4", "STA-5"], "one model is listed alone"
+        => answer(Reply::Stats(stats) => stats.models.truncate(1));
+    "stats.missing-untold": ["STA-4", "EMB-5"], "nothing is ever missing"
+        => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.missing = 0));
+    "stats.rows-are-entries": ["STA-4"], "every entry counts as embedded"
+        => answer(Reply::Stats(stats)
+            => stats.models.iter_mut().for_each(|of| (of.rows, of.missing) = (of.rows + of.missing, 0)));
+    "stats.bytes-untold": ["STA-4"], "vectors take no bytes"
+        => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.bytes = 0));
     "import.vectors-become-current": ["EXP-10"], "an imported vector counts as one of the current model" => imported(become_current);
     "import.first-vector-only": ["EXP-10"], "of a record's vectors one is kept" => imported(|record| record.vectors.truncate(1));
     "import.embeds-anew": ["EXP-10"], "what was imported is embedded at once" => around(import_embeds);
@@ -61,28 +74,6 @@ mutants! {
     "import.any-model-name": ["EXP-11"], "a model may be named anyhow" => imported_ahead(any_name);
     "export.vectors-rounded": ["EXP-10"], "vectors are exported as signs" => exported(|records| as_signs(records));
     "export.model-untold": ["EXP-10"], "a vector is exported without its model" => exported(|records| without_model(records));
-}
-
-fn bulk_ignores_never(request: &mut Request) {
-    if let Request::BulkInsert { items, .. } = request {
-        items.iter_mut().for_each(|item| item.options.embed = Embed::Auto);
-    }
-}
-
-fn never_ignored(request: &mut Request) {
-    if let Request::Set { options, .. } = request
-        && options.embed == Embed::Never
-    {
-        options.embed = Embed::Auto;
-    }
-}
-
-fn always_ignored(request: &mut Request) {
-    if let Request::Set { options, .. } = request
-        && options.embed == Embed::Always
-    {
-        options.embed = Embed::Never;
-    }
 }
 
 fn reason_empty(reply: &mut Reply) {
@@ -127,13 +118,6 @@ async fn failed_hidden(memory: &Memory, request: Request, next: Next<'_>) -> Res
     }
 }
 
-fn lengths_unsaid(_: Op, error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::DimensionMismatch => Error::new(ErrorKind::DimensionMismatch, error.message().to_owned()),
-        _ => error,
-    }
-}
-
 async fn reembed_swallows(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let is_reembed = matches!(request, Request::Reembed { .. });
     match next.run(request).await {
@@ -141,54 +125,6 @@ async fn reembed_swallows(_: &Memory, request: Request, next: Next<'_>) -> Resul
             Ok(Reply::Reembed(memory_core::ReembedOutcome::default()))
         }
         reply => reply,
-    }
-}
-
-fn failed_untold(reply: &mut Reply) {
-    if let Reply::Reembed(outcome) = reply {
-        outcome.failed = 0;
-    }
-}
-
-fn remaining_zero(reply: &mut Reply) {
-    if let Reply::Reembed(outcome) = reply {
-        outcome.remaining = 0;
-    }
-}
-
-fn limit_clamped(request: &mut Request) {
-    if let Request::Reembed { options, .. } = request {
-        options.limit = options.limit.clamp(1, 10_000);
-    }
-}
-
-fn models_unlisted(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.models.retain(|of| of.rows > 0);
-    }
-}
-
-fn models_first_only(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.models.truncate(1);
-    }
-}
-
-fn missing_untold(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.models.iter_mut().for_each(|of| of.missing = 0);
-    }
-}
-
-fn rows_are_entries(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.models.iter_mut().for_each(|of| (of.rows, of.missing) = (of.rows + of.missing, 0));
-    }
-}
-
-fn bytes_untold(reply: &mut Reply) {
-    if let Reply::Stats(stats) = reply {
-        stats.models.iter_mut().for_each(|of| of.bytes = 0);
     }
 }
 

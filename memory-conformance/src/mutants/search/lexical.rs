@@ -30,7 +30,9 @@ mutants! {
     "search.no-parts-of-ideographs": ["SRC-3"], "text without spaces is found whole only" => hits(no_parts);
     "search.minus-excludes": ["SRC-14"], "a word behind a minus is left out" => query(minus_excludes);
     "search.quotes-are-phrases": ["SRC-14"], "quoted words must follow one another" => around(phrases);
-    "search.star-fails": ["SRC-14"], "`*`, quotes and parentheses are syntax errors" => around(star_fails);
+    "search.star-fails": ["SRC-14"], "`*`, quotes and parentheses are syntax errors"
+        => instead(Request::Search { query, .. } if query.text.contains(['*', '"', '(', ')'])
+            => Err(Error::invalid("the query has a syntax error; close what you opened")));
     "search.colon-is-column": ["SRC-14"], "a word with a colon names a column" => query(colon_is_column);
     "search.filter-after-top-k": ["SRC-9"], "hits are cut before they are filtered" => around(filter_after);
     "search.filter-ignored": ["SRC-9"], "the filter is not looked at" => query(|query| query.filter = None);
@@ -41,10 +43,15 @@ mutants! {
         => around(|_, request, next| by_prefix(request, next, |prefix, key| key.starts_with(prefix), false));
     "search.one-hit-more": ["SRC-7"], "one hit more than top_k" => query(|query| query.top_k += 1);
     "search.top-k-clamped": ["SRC-7"], "a top_k over the limit is lowered in silence" => around_ahead(top_k_clamped);
-    "search.top-k-zero-is-default": ["SRC-7"], "a top_k of 0 is taken for the default" => query_ahead(top_k_zero);
-    "search.blank-finds-nothing": ["SRC-11"], "a blank query finds nothing, without an error" => around_ahead(blank_finds_nothing);
+    "search.top-k-zero-is-default": ["SRC-7"], "a top_k of 0 is taken for the default"
+        => query_ahead(|query| if query.top_k == 0 { query.top_k = memory_core::limits::DEFAULT_TOP_K; });
+    "search.blank-finds-nothing": ["SRC-11"], "a blank query finds nothing, without an error"
+        => instead_ahead(Request::Search { query, .. } if query.text.trim().is_empty()
+            => Ok(Reply::Search(SearchResults::new(Vec::new(), SearchMode::Lexical))));
     "search.long-query-is-cut": ["SRC-11"], "a query over 64 KiB is cut in silence" => query_ahead(long_query_cut);
-    "search.no-words-fails": ["SRC-11"], "a query without any word is an error" => around(no_words_fails);
+    "search.no-words-fails": ["SRC-11"], "a query without any word is an error"
+        => instead(Request::Search { query, .. } if query_terms(&query.text).is_empty()
+            => Err(Error::invalid("the query has no word; give one")));
     "search.not-counted": ["SRC-13"], "hits are no accesses" => fault(Fault::SearchDoesNotCount);
     "search.counts-twice": ["SRC-13"], "a hit is two accesses" => around(counts_twice);
     "search.counts-what-is-cut": ["SRC-13"], "entries cut by top_k are accessed too" => around(counts_what_is_cut);
@@ -201,15 +208,6 @@ async fn phrases(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> 
     .await
 }
 
-async fn star_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Search { query, .. } if query.text.contains(['*', '"', '(', ')']) => {
-            Err(Error::invalid("the query has a syntax error; close what you opened"))
-        }
-        _ => next.run(request).await,
-    }
-}
-
 fn colon_is_column(query: &mut SearchQuery) {
     if query.text.contains(':') {
         let words: Vec<&str> = query
@@ -262,34 +260,10 @@ async fn top_k_clamped(_: &Memory, mut request: Request, next: Next<'_>) -> Resu
     next.run(request).await
 }
 
-fn top_k_zero(query: &mut SearchQuery) {
-    if query.top_k == 0 {
-        query.top_k = memory_core::limits::DEFAULT_TOP_K;
-    }
-}
-
-async fn blank_finds_nothing(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Search { query, .. } if query.text.trim().is_empty() => {
-            Ok(Reply::Search(SearchResults::new(Vec::new(), SearchMode::Lexical)))
-        }
-        _ => next.run(request).await,
-    }
-}
-
 fn long_query_cut(query: &mut SearchQuery) {
     let limit = memory_core::limits::MAX_QUERY_BYTES.min(query.text.len());
     let end = (0..=limit).rev().find(|end| query.text.is_char_boundary(*end)).unwrap_or(0);
     query.text.truncate(end);
-}
-
-async fn no_words_fails(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match &request {
-        Request::Search { query, .. } if query_terms(&query.text).is_empty() => {
-            Err(Error::invalid("the query has no word; give one"))
-        }
-        _ => next.run(request).await,
-    }
 }
 
 async fn counts_twice(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -8,14 +8,18 @@ use crate::mutants::mutant::mutants;
 
 mutants! {
     "sql.args-spliced": ["ARG-1"] needs [Sql], "texts are pasted into the statement between quotes" => ask(spliced);
-    "sql.args-reversed": ["ARG-2"] needs [Sql], "`?` takes the arguments from the last to the first" => ask(reversed);
+    "sql.args-reversed": ["ARG-2"] needs [Sql], "`?` takes the arguments from the last to the first"
+        => ask(|request| change_statement(request, |sql, args| if sql.contains('?') { args.reverse(); }));
     "sql.args-by-appearance": ["ARG-3"] needs [Sql], "`$n` takes the next argument, whatever n is" => ask(by_appearance);
     "sql.args-by-spelling": ["ARG-3"] needs [Sql], "`$10` counts as before `$2`" => ask(by_spelling);
     "sql.args-missing-are-null": ["ARG-4"] needs [Sql], "arguments that are missing are NULL" => ask(padded);
-    "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "arguments too many are left out" => ask(dropped);
-    "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal is rewritten" => ask(in_literals);
+    "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "arguments too many are left out"
+        => ask(|request| change_statement(request, |sql, args| args.truncate(due(sql))));
+    "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal is rewritten"
+        => ask(|request| change_statement(request, |sql, _| *sql = sql.replace("'? ", "'$ ").replace(" ?'", " $'")));
     "sql.args-by-name": ["ARG-6"] needs [Sql], "named parameters take the next argument" => ask(by_name);
-    "sql.args-without-limit": ["ARG-7"] needs [Sql], "too many arguments are ignored" => ask_ahead(without_limit);
+    "sql.args-without-limit": ["ARG-7"] needs [Sql], "too many arguments are ignored"
+        => ask_ahead(|request| change_statement(request, |_, args| if args.len() > 32_766 { args.clear(); }));
 }
 
 fn spliced(request: &mut Request) {
@@ -32,14 +36,6 @@ fn spliced(request: &mut Request) {
             } else {
                 sql.replacen('?', &pasted, 1)
             };
-        }
-    });
-}
-
-fn reversed(request: &mut Request) {
-    change_statement(request, |sql, args| {
-        if sql.contains('?') {
-            args.reverse();
         }
     });
 }
@@ -99,14 +95,6 @@ fn padded(request: &mut Request) {
     });
 }
 
-fn dropped(request: &mut Request) {
-    change_statement(request, |sql, args| args.truncate(due(sql)));
-}
-
-fn in_literals(request: &mut Request) {
-    change_statement(request, |sql, _| *sql = sql.replace("'? ", "'$ ").replace(" ?'", " $'"));
-}
-
 fn by_name(request: &mut Request) {
     change_statement(request, |sql, args| {
         if !args.is_empty() {
@@ -117,14 +105,6 @@ fn by_name(request: &mut Request) {
             while args.len() < due(sql) {
                 args.push(SqlValue::Null);
             }
-        }
-    });
-}
-
-fn without_limit(request: &mut Request) {
-    change_statement(request, |_, args| {
-        if args.len() > 32_766 {
-            args.clear();
         }
     });
 }

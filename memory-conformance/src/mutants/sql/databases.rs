@@ -9,31 +9,41 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::kv;
 
 mutants! {
-    "sql.tables-unsorted": ["TBL-1"] needs [Sql], "tables come in the opposite order" => answer(unsorted);
-    "sql.tables-without-views": ["TBL-1"] needs [Sql], "views are left out" => answer(without_views);
+    "sql.tables-unsorted": ["TBL-1"] needs [Sql], "tables come in the opposite order"
+        => answer(|reply| if let Some(tables) = tables(reply) { tables.reverse(); });
+    "sql.tables-without-views": ["TBL-1"] needs [Sql], "views are left out"
+        => answer(|reply| if let Some(tables) = tables(reply) { tables.retain(|table| table.kind != "view"); });
     "sql.tables-all-tables": ["TBL-1"] needs [Sql], "a view is called a table"
         => answer(|reply| each_table(reply, |table| "table".clone_into(&mut table.kind)));
-    "sql.tables-of-the-engine": ["TBL-1"] needs [Sql], "the engine's own tables are listed" => answer(of_the_engine);
+    "sql.tables-of-the-engine": ["TBL-1"] needs [Sql], "the engine's own tables are listed"
+        => answer(|reply| if let Some(tables) = tables(reply) { tables.push(TableInfo::new("sqlite_schema", "table")); });
     "sql.tables-plain-names": ["TBL-1"] needs [Sql], "tables whose names need quotes are left out" => answer(plain_names);
     "sql.tables-cached": ["TBL-1", "TBL-4"] needs [Sql], "tables are told as they were when first asked for" => around(tables_cached);
     "sql.columns-sorted": ["TBL-2"] needs [Sql], "columns come by name"
         => answer(|reply| each_table(reply, |table| table.columns.sort_by(|a, b| a.name.cmp(&b.name))));
     "sql.columns-all-nullable": ["TBL-2"] needs [Sql], "every column allows NULL"
         => answer(|reply| each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.nullable = true)));
-    "sql.columns-untyped": ["TBL-2"] needs [Sql], "declared types are missing" => answer(untyped);
+    "sql.columns-untyped": ["TBL-2"] needs [Sql], "declared types are missing"
+        => answer(|reply| each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.declared_type.clear())));
     "sql.keys-without-places": ["TBL-2"] needs [Sql], "columns of a primary key are all the first" => answer(without_places);
     "sql.indexes-missing": ["TBL-3"] needs [Sql], "indexes are not told" => answer(|reply| each_table(reply, |table| table.indexes.clear()));
     "sql.indexes-of-all": ["TBL-3"] needs [Sql], "each table has the indexes of all" => answer(indexes_of_all);
-    "sql.scopes-reversed": ["DBS-1"] needs [Sql], "scopes come in the opposite order" => answer(scopes_reversed);
-    "sql.scopes-without-runs": ["DBS-1"] needs [Sql], "runs are left out" => answer(without_runs);
+    "sql.scopes-reversed": ["DBS-1"] needs [Sql], "scopes come in the opposite order"
+        => answer(Reply::SqlScopes(page) => page.scopes.reverse());
+    "sql.scopes-without-runs": ["DBS-1"] needs [Sql], "runs are left out"
+        => answer(Reply::SqlScopes(page) => page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Run));
     "sql.scopes-of-other-tenants": ["DBS-1", "OWN-1"] needs [Sql], "another tenant's scopes are listed" => around(of_other_tenants);
-    "sql.scopes-limit-ignored": ["DBS-2"] needs [Sql], "a page holds everything" => around(limit_ignored);
+    "sql.scopes-limit-ignored": ["DBS-2"] needs [Sql], "a page holds everything"
+        => ask(Request::SqlScopes { query, .. } => query.limit = 1_000);
     "sql.scopes-page-repeats": ["DBS-2"] needs [Sql], "a page begins with the last scope of the one before" => around(page_repeats);
     "sql.scopes-pages-by-position": ["DBS-2"] needs [Sql], "a cursor counts the scopes before it" => around(by_position);
-    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are brought into it" => ask_ahead(limit_in_range);
+    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are brought into it"
+        => ask_ahead(Request::SqlScopes { query, .. } => query.limit = query.limit.clamp(1, 1_000));
     "sql.scopes-foreign-cursor": ["DBS-3"] needs [Sql], "a cursor that does not fit begins at the beginning" => around_ahead(foreign_cursor);
-    "sql.drop-always-true": ["DBS-4"] needs [Sql], "a drop tells that something was there" => answer(always_true);
-    "sql.drop-always-false": ["DBS-4"] needs [Sql], "a drop tells that nothing was there" => answer(always_false);
+    "sql.drop-always-true": ["DBS-4"] needs [Sql], "a drop tells that something was there"
+        => answer(Reply::DropSqlScope(was_there) => *was_there = true);
+    "sql.drop-always-false": ["DBS-4"] needs [Sql], "a drop tells that nothing was there"
+        => answer(Reply::DropSqlScope(was_there) => *was_there = false);
     "sql.drop-does-nothing": ["DBS-4", "DBS-5"] needs [Sql], "a drop is acknowledged and not done" => around(drop_nothing);
     "sql.drop-takes-the-user": ["DBS-4"] needs [Sql], "dropping an agent's scope drops the user's of that name" => around(drop_user);
     "sql.drop-in-lower-case": ["DBS-4"] needs [Sql], "a drop takes scopes along whose ids differ by case" => around(drop_any_case);
@@ -53,24 +63,6 @@ fn tables(reply: &mut Reply) -> Option<&mut Vec<TableInfo>> {
 
 fn each_table(reply: &mut Reply, change: impl FnMut(&mut TableInfo)) {
     tables(reply).into_iter().flatten().for_each(change);
-}
-
-fn unsorted(reply: &mut Reply) {
-    if let Some(tables) = tables(reply) {
-        tables.reverse();
-    }
-}
-
-fn without_views(reply: &mut Reply) {
-    if let Some(tables) = tables(reply) {
-        tables.retain(|table| table.kind != "view");
-    }
-}
-
-fn of_the_engine(reply: &mut Reply) {
-    if let Some(tables) = tables(reply) {
-        tables.push(TableInfo::new("sqlite_schema", "table"));
-    }
 }
 
 fn plain_names(reply: &mut Reply) {
@@ -93,10 +85,6 @@ async fn tables_cached(memory: &Memory, request: Request, next: Next<'_>) -> Res
     Ok(reply)
 }
 
-fn untyped(reply: &mut Reply) {
-    each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.declared_type.clear()));
-}
-
 fn without_places(reply: &mut Reply) {
     each_table(reply, |table| {
         table.columns.iter_mut().for_each(|column| column.primary_key = column.primary_key.min(1));
@@ -109,18 +97,6 @@ fn indexes_of_all(reply: &mut Reply) {
     tables.iter_mut().for_each(|table| table.indexes.clone_from(&all));
 }
 
-fn scopes_reversed(reply: &mut Reply) {
-    if let Reply::SqlScopes(page) = reply {
-        page.scopes.reverse();
-    }
-}
-
-fn without_runs(reply: &mut Reply) {
-    if let Reply::SqlScopes(page) = reply {
-        page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Run);
-    }
-}
-
 async fn of_other_tenants(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let other = match &request {
         Request::SqlScopes { tenant, .. } => TenantId::new(format!("{}/other", tenant.as_str()))?,
@@ -131,13 +107,6 @@ async fn of_other_tenants(_: &Memory, request: Request, next: Next<'_>) -> Resul
         page.scopes.extend(sql(&next)?.sql_scopes(&other, SqlScopesQuery::default()).await?.scopes);
     }
     Ok(reply)
-}
-
-async fn limit_ignored(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::SqlScopes { query, .. } = &mut request {
-        query.limit = 1_000;
-    }
-    next.run(request).await
 }
 
 async fn page_repeats(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -181,12 +150,6 @@ async fn by_position(memory: &Memory, request: Request, next: Next<'_>) -> Resul
     Ok(Reply::SqlScopes(page))
 }
 
-fn limit_in_range(request: &mut Request) {
-    if let Request::SqlScopes { query, .. } = request {
-        query.limit = query.limit.clamp(1, 1_000);
-    }
-}
-
 async fn foreign_cursor(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let again = match &request {
         Request::SqlScopes { tenant, query } if query.cursor.is_some() => {
@@ -199,18 +162,6 @@ async fn foreign_cursor(_: &Memory, request: Request, next: Next<'_>) -> Result<
     match (next.run(request).await, again) {
         (Err(error), Some(again)) if error.kind() == ErrorKind::InvalidArgument => next.run(again).await,
         (reply, _) => reply,
-    }
-}
-
-fn always_true(reply: &mut Reply) {
-    if let Reply::DropSqlScope(was_there) = reply {
-        *was_there = true;
-    }
-}
-
-fn always_false(reply: &mut Reply) {
-    if let Reply::DropSqlScope(was_there) = reply {
-        *was_there = false;
     }
 }
 

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use memory_core::sql::{SqlUsage, SqlValue, StatementOptions};
-use memory_core::{Error, ErrorKind, Next, Op, Quota, Reply, Request, Result, Scope};
+use memory_core::{Error, ErrorKind, Next, Quota, Reply, Request, Result, Scope};
 
 use super::requests::{again, exec, nothing, options, query, sql, statement, table_of};
 use crate::harness::executor::BoxFuture;
@@ -13,31 +13,28 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::let_others_in;
 
 mutants! {
-    "sql.quota-ignored": ["QTA-1"] needs [Sql], "quotas are ignored" => ask(quota_ignored);
+    "sql.quota-ignored": ["QTA-1"] needs [Sql], "quotas are ignored"
+        => ask(|request| if let Some(options) = options(request) { options.quota_bytes = None; });
     "sql.quota-looked-at-before": ["QTA-1"] needs [Sql], "a statement may grow the database past its quota once" => around(looked_at_before);
     "sql.quota-of-inserts": ["QTA-1"] needs [Sql], "quotas count inserts alone" => ask(of_inserts);
     "sql.quota-stays": ["QTA-1"] needs [Sql], "the first quota of a scope stays in force" => around(quota_stays);
     "sql.quota-blocks-deletes": ["QTA-2"] needs [Sql], "at the quota nothing can be deleted" => around(blocks_deletes);
     "sql.quota-blocks-reading": ["QTA-3"] needs [Sql], "over its quota a scope cannot be used" => around(blocks_reading);
     "sql.quota-with-a-margin": ["QTA-4"] needs [Sql], "a quarter more than the quota fits" => ask(margin);
-    "sql.quota-untyped": ["QTA-1", "TX-8"] needs [Sql], "a full database is `unavailable`" => refuse(quota_untyped);
+    "sql.quota-untyped": ["QTA-1", "TX-8"] needs [Sql], "a full database is `unavailable`"
+        => refuse(ErrorKind::QuotaExceeded => ErrorKind::Unavailable);
     "sql.usage-never-shrinks": ["QTA-4"] needs [Sql], "usage is the most that ever was" => around(never_shrinks);
     "sql.usage-unknown": ["QTA-4", "DBS-1"] needs [Sql], "usage is one page, whatever is stored" => answer(unknown);
     "sql.usage-of-the-tenant": ["QTA-5"] needs [Sql], "usage counts all of the tenant's scopes" => around(of_the_tenant);
     "sql.late-is-empty": ["TIM-1"] needs [Sql], "a statement that takes too long answers nothing" => around(late_is_empty);
-    "sql.late-untyped": ["TIM-1", "TX-12"] needs [Sql], "a statement that takes too long is `unavailable`" => refuse(late_untyped);
+    "sql.late-untyped": ["TIM-1", "TX-12"] needs [Sql], "a statement that takes too long is `unavailable`"
+        => refuse(ErrorKind::Timeout => ErrorKind::Unavailable);
     "sql.deadline-of-seconds": ["TIM-1"] needs [Sql], "milliseconds are taken for something longer" => ask(seconds);
     "sql.late-wedges": ["TIM-2"] needs [Sql], "a scope is not usable after a statement took too long" => around(late_wedges);
     "sql.lost-updates": ["TIM-3"] needs [Sql], "an update reads first and writes then" => around(lost_updates);
     "sql.statements-in-steps": ["TIM-4"] needs [Sql], "an update shows rows of its own meanwhile" => around(in_steps);
     "sql.dropped-half": ["TIM-5"] needs [Sql], "a dropped insert has written its first row" => around(dropped_half);
     "sql.dropped-query-wedges": ["TIM-5"] needs [Sql], "a dropped query leaves the scope locked" => around(dropped_wedges);
-}
-
-fn quota_ignored(request: &mut Request) {
-    if let Some(options) = options(request) {
-        options.quota_bytes = None;
-    }
 }
 
 fn is_full() -> Error {
@@ -103,13 +100,6 @@ fn margin(request: &mut Request) {
     }
 }
 
-fn quota_untyped(_: Op, error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::QuotaExceeded => Error::new(ErrorKind::Unavailable, error.message().to_owned()),
-        _ => error,
-    }
-}
-
 async fn never_shrinks(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let mut reply = next.run(request).await?;
     if let Reply::SqlUsage(usage) = &mut reply {
@@ -145,13 +135,6 @@ async fn late_is_empty(_: &Memory, request: Request, next: Next<'_>) -> Result<R
     match next.run(request).await {
         Err(error) if error.kind() == ErrorKind::Timeout && (is_exec || is_query) => Ok(nothing(is_exec)),
         reply => reply,
-    }
-}
-
-fn late_untyped(_: Op, error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Timeout => Error::new(ErrorKind::Unavailable, error.message().to_owned()),
-        _ => error,
     }
 }
 

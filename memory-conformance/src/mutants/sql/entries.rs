@@ -24,7 +24,8 @@ mutants! {
     "sql.entries-writes-ignored": ["ENT-4"] needs [Kv, Sql, SqlEntries], "writes to the entries succeed and do nothing"
         => around(|_, request, next| writes_to_ignored(ENTRIES, request, next));
     "sql.entries-counted": ["ENT-5"] needs [Kv, Sql, SqlEntries], "reading the table counts as access" => around(counted);
-    "sql.entries-described": ["ENT-6"] needs [Kv, Sql, SqlEntries], "the table is listed among the agent's own" => answer(described);
+    "sql.entries-described": ["ENT-6"] needs [Kv, Sql, SqlEntries], "the table is listed among the agent's own"
+        => answer(|reply| described_as(reply, ENTRIES));
     "sql.embed-another-each-time": ["EBD-1"] needs [Sql, SqlVectors], "equal texts have different vectors" => around(another_each_time);
     "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text has the same vector"
         => ask(|request| change_texts(request, |text| "a text".clone_into(text)));
@@ -149,10 +150,6 @@ fn described_as(reply: &mut Reply, name: &str) {
         tables.push(TableInfo::new(name, "table"));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
     }
-}
-
-fn described(reply: &mut Reply) {
-    described_as(reply, ENTRIES);
 }
 
 fn change_texts(request: &mut Request, change: impl Fn(&mut String)) {

@@ -14,7 +14,8 @@ mutants! {
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().to_lowercase())));
     "sql.scope-as-file-name": ["OWN-1"] needs [Sql], "characters that a file name may not have become `_`" => ask(file_name);
     "sql.scope-cut": ["OWN-1"] needs [Sql], "ids that are long share a database where their beginnings are the same" => ask(cut);
-    "sql.one-database": ["OWN-1", "OWN-2"] needs [Sql], "the agents of a tenant share one database" => ask(one_database);
+    "sql.one-database": ["OWN-1", "OWN-2"] needs [Sql], "the agents of a tenant share one database"
+        => ask(|request| change_scope(request, |scope| if scope.kind == ScopeKind::Agent { change_id(scope, "one"); }));
     "sql.tenant-of-the-run-unchecked": ["OWN-3"] needs [Sql], "a run may use another tenant's scope" => ask_ahead(tenant_unchecked);
     "sql.run-apart": ["OWN-4"] needs [Sql], "each run has a database of its own" => ask(run_apart);
     "sql.missing-is-an-error": ["OWN-5"] needs [Sql], "a scope without a database cannot be asked" => around(missing);
@@ -49,14 +50,6 @@ fn file_name(request: &mut Request) {
 
 fn cut(request: &mut Request) {
     change_scope(request, |scope| change_id(scope, &scope.id.as_str().chars().take(64).collect::<String>()));
-}
-
-fn one_database(request: &mut Request) {
-    change_scope(request, |scope| {
-        if scope.kind == ScopeKind::Agent {
-            change_id(scope, "one");
-        }
-    });
 }
 
 fn tenant_unchecked(request: &mut Request) {

@@ -24,11 +24,15 @@ mutants! {
     "sql.numerics-as-reals": ["DAT-7"] needs [Sql], "decimal numbers pass through a double" => ask(numerics);
     "sql.json-parsed": ["DAT-8"] needs [Sql], "JSON arguments are parsed and written anew" => ask(json_parsed);
     "sql.text-repaired": ["DAT-9"] needs [Sql], "text that is not UTF-8 is repaired in silence" => around(repaired);
-    "sql.truncated-unsaid": ["RES-1"] needs [Sql], "a cut answer is said to be whole" => answer(unsaid);
+    "sql.truncated-unsaid": ["RES-1"] needs [Sql], "a cut answer is said to be whole"
+        => answer(|reply| if let Some(rows) = rows_of(reply) { rows.truncated = false; });
     "sql.truncated-when-full": ["RES-1"] needs [Sql], "an answer of exactly `max_rows` rows is said to be cut" => around(when_full);
-    "sql.row-cap-ignored": ["RES-1"] needs [Sql], "`max_rows` is ignored" => ask(no_row_cap);
-    "sql.row-cap-of-a-thousand": ["RES-1"] needs [Sql], "no more than 1,000 rows come, whatever `max_rows` is" => ask(thousand);
-    "sql.byte-cap-ignored": ["RES-2"] needs [Sql], "`max_bytes` is ignored" => ask(no_byte_cap);
+    "sql.row-cap-ignored": ["RES-1"] needs [Sql], "`max_rows` is ignored"
+        => ask(|request| if let Some(options) = options(request) { options.max_rows = usize::MAX; });
+    "sql.row-cap-of-a-thousand": ["RES-1"] needs [Sql], "no more than 1,000 rows come, whatever `max_rows` is"
+        => ask(|request| if let Some(options) = options(request) { options.max_rows = options.max_rows.min(1_000); });
+    "sql.byte-cap-ignored": ["RES-2"] needs [Sql], "`max_bytes` is ignored"
+        => ask(|request| if let Some(options) = options(request) { options.max_bytes = usize::MAX; });
     "sql.first-row-always": ["RES-2"] needs [Sql], "the first row comes however big it is" => around(first_row);
     "sql.cap-stops-the-writing": ["RES-3"] needs [Sql], "a cut RETURNING counts and writes the rows that it answers" => answer(stops_writing);
     "sql.cap-of-zero": ["RES-4"] needs [Sql], "a cap of 0 counts as 1" => ask_ahead(cap_of_zero);
@@ -126,12 +130,6 @@ async fn repaired(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Re
     Ok(reply)
 }
 
-fn unsaid(reply: &mut Reply) {
-    if let Some(rows) = rows_of(reply) {
-        rows.truncated = false;
-    }
-}
-
 async fn when_full(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
     let cap = options(&mut request).map(|options| options.max_rows);
     let mut reply = next.run(request).await?;
@@ -139,24 +137,6 @@ async fn when_full(_: &Memory, mut request: Request, next: Next<'_>) -> Result<R
         rows.truncated = rows.rows.len() >= cap;
     }
     Ok(reply)
-}
-
-fn no_row_cap(request: &mut Request) {
-    if let Some(options) = options(request) {
-        options.max_rows = usize::MAX;
-    }
-}
-
-fn thousand(request: &mut Request) {
-    if let Some(options) = options(request) {
-        options.max_rows = options.max_rows.min(1_000);
-    }
-}
-
-fn no_byte_cap(request: &mut Request) {
-    if let Some(options) = options(request) {
-        options.max_bytes = usize::MAX;
-    }
 }
 
 async fn first_row(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -10,16 +10,20 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in the opposite order" => answer(reversed);
-    "sql.rows-lost": ["SQL-1"] needs [Sql], "the last of several rows is left out" => answer(last_lost);
+    "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in the opposite order"
+        => answer(Reply::Query(rows) => rows.rows.reverse());
+    "sql.rows-lost": ["SQL-1"] needs [Sql], "the last of several rows is left out"
+        => answer(Reply::Query(rows) if rows.rows.len() > 1 => rows.rows.pop());
     "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged and not run" => around(forgotten);
     "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert is run twice" => around(twice);
     "sql.handles-cache": ["SQL-2", "TIM-6"] needs [Sql], "a handle goes on answering what it saw before another wrote" => around(handles_cache);
     "sql.handles-apart": ["SQL-2", "TIM-6", "DBS-6"] needs [Sql], "each handle has databases of its own" => around(handles_apart);
     "sql.exec-answers-no-select": ["SQL-9"] needs [Sql], "`exec` runs a SELECT and answers nothing" => around(silent_select);
     "sql.affected-of-before": ["SQL-3"] needs [Sql], "a statement that changed nothing tells the count of the one before" => around(count_before);
-    "sql.affected-at-most-one": ["SQL-3"] needs [Sql], "`rows_affected` is 1 for any number of rows" => answer(at_most_one);
-    "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are not answered" => answer(no_returning);
+    "sql.affected-at-most-one": ["SQL-3"] needs [Sql], "`rows_affected` is 1 for any number of rows"
+        => answer(Reply::Exec(outcome) => outcome.rows_affected = outcome.rows_affected.min(1));
+    "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are not answered"
+        => answer(Reply::Exec(outcome) => outcome.returning = None);
     "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns have numbers for names" => answer(unnamed);
     "sql.columns-only-with-rows": ["SQL-5"] needs [Sql], "an answer without rows has no columns" => answer(columns_with_rows);
     "sql.columns-once": ["SQL-5"] needs [Sql], "a column whose name repeats is answered once" => answer(columns_once);
@@ -28,20 +32,6 @@ mutants! {
     "sql.sandbox-too-narrow": ["SQL-7"] needs [Sql], "joins, upserts and views are refused" => around(narrow);
     "sql.references-ignored": ["SQL-7", "REF-8"] needs [Sql], "foreign keys are not kept" => ask(no_references);
     "sql.words-in-literals": ["SQL-8", "ARG-1"] needs [Sql], "words in literals and names are taken for statements" => around(words);
-}
-
-fn reversed(reply: &mut Reply) {
-    if let Reply::Query(rows) = reply {
-        rows.rows.reverse();
-    }
-}
-
-fn last_lost(reply: &mut Reply) {
-    if let Reply::Query(rows) = reply
-        && rows.rows.len() > 1
-    {
-        rows.rows.pop();
-    }
 }
 
 fn is_insert(request: &Request) -> bool {
@@ -125,18 +115,6 @@ async fn count_before(memory: &Memory, request: Request, next: Next<'_>) -> Resu
         *before = outcome.rows_affected;
     }
     Ok(reply)
-}
-
-fn at_most_one(reply: &mut Reply) {
-    if let Reply::Exec(outcome) = reply {
-        outcome.rows_affected = outcome.rows_affected.min(1);
-    }
-}
-
-fn no_returning(reply: &mut Reply) {
-    if let Reply::Exec(outcome) = reply {
-        outcome.returning = None;
-    }
 }
 
 fn unnamed(reply: &mut Reply) {

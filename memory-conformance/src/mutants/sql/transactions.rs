@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_core::sql::{StatementOptions, TxId, TxState};
-use memory_core::{Error, ErrorKind, Next, Op, Reply, Request, Result, RunContext, Scope, ScopeKind};
+use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, RunContext, Scope, ScopeKind};
 
 use super::requests::{nothing, options, sql};
 use crate::mutants::memory::{Memory, Open};
@@ -15,7 +15,8 @@ mutants! {
     "sql.commit-rolls-back": ["TX-2"] needs [Sql, SqlTransactions], "`commit` rolls back" => around(commit_rolls_back);
     "sql.rollback-commits": ["TX-2"] needs [Sql, SqlTransactions], "`rollback` commits" => around(rollback_commits);
     "sql.dirty-reads": ["TX-2", "TX-14"] needs [Sql, SqlTransactions], "queries see what a transaction has not committed" => around(dirty_reads);
-    "sql.own-writes-unseen": ["TX-2"] needs [Sql, SqlTransactions], "queries of a transaction do not see what it wrote" => around(own_unseen);
+    "sql.own-writes-unseen": ["TX-2"] needs [Sql, SqlTransactions], "queries of a transaction do not see what it wrote"
+        => ask(Request::Query { options, sql, .. } if sql != "SELECT 1" => options.tx = None);
     "sql.unnamed-joins": ["TX-3"] needs [Sql, SqlTransactions], "what a run writes while it has a transaction open goes with it" => around(unnamed_joins);
     "sql.unknown-tx-falls-through": ["TX-4", "TX-8"] needs [Sql, SqlTransactions], "a statement in an unknown transaction commits by itself" => around(falls_through);
     "sql.tx-of-any-scope": ["TX-4", "OWN-1"] needs [Sql, SqlTransactions], "a transaction takes statements of any scope along" => around(any_scope);
@@ -23,17 +24,22 @@ mutants! {
     "sql.savepoint-rolls-all-back": ["TX-5"] needs [Sql, SqlTransactions], "rolling a savepoint back ends the transaction" => around(rolls_all_back);
     "sql.savepoint-ignored": ["TX-5"] needs [Sql, SqlTransactions], "a savepoint counts and marks nothing" => around(savepoint_ignored);
     "sql.savepoint-commits-all": ["TX-5"] needs [Sql, SqlTransactions], "committing a savepoint ends the transaction" => around(commits_all);
-    "sql.depth-always-one": ["TX-1", "TX-5"] needs [Sql, SqlTransactions], "`depth` is 1 while the transaction is open" => answer(always_one);
-    "sql.depth-from-zero": ["TX-1"] needs [Sql, SqlTransactions], "`depth` counts savepoints" => answer(from_zero);
+    "sql.depth-always-one": ["TX-1", "TX-5"] needs [Sql, SqlTransactions], "`depth` is 1 while the transaction is open"
+        => answer(|reply| if let Some(state) = state_of(reply) { state.depth = state.depth.min(1); });
+    "sql.depth-from-zero": ["TX-1"] needs [Sql, SqlTransactions], "`depth` counts savepoints"
+        => answer(|reply| if let Some(state) = state_of(reply) { state.depth = state.depth.saturating_sub(1); });
     "sql.savepoints-without-limit": ["TX-6"] needs [Sql, SqlTransactions], "a savepoint too deep is made up" => around(no_depth_limit);
-    "sql.limits-untyped": ["TX-6", "TX-7"] needs [Sql, SqlTransactions], "what is over a limit of transactions is `unavailable`" => refuse(limits_untyped);
+    "sql.limits-untyped": ["TX-6", "TX-7"] needs [Sql, SqlTransactions], "what is over a limit of transactions is `unavailable`"
+        => refuse(ErrorKind::TransactionLimit => ErrorKind::Unavailable);
     "sql.tx-limit-leaks": ["TX-7"] needs [Sql, SqlTransactions], "a transaction that has ended counts as open" => around(limit_leaks);
     "sql.failure-ends-tx": ["TX-8"] needs [Sql, SqlTransactions], "a statement that fails rolls the transaction back" => around(failure_ends);
-    "sql.failure-untold": ["TX-8", "TX-16"] needs [Sql, SqlTransactions], "an error does not say what became of the transaction" => refuse(untold);
+    "sql.failure-untold": ["TX-8", "TX-16"] needs [Sql, SqlTransactions], "an error does not say what became of the transaction"
+        => refuse(|_, error| Error::new(error.kind(), error.message().to_owned()));
     "sql.refused-commit-succeeds": ["TX-16"] needs [Sql, SqlTransactions], "a commit that the engine refuses is told as done" => around(refused_commit);
     "sql.tx-of-its-thread": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is lost to calls from another thread" => around(of_its_thread);
     "sql.tx-for-a-while": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is lost a while after it began, used or not" => around(for_a_while);
-    "sql.run-end-leaves-tx": ["TX-10", "DBS-8"] needs [Sql, SqlTransactions], "the end of a run leaves what it has open" => around(end_leaves);
+    "sql.run-end-leaves-tx": ["TX-10", "DBS-8"] needs [Sql, SqlTransactions], "the end of a run leaves what it has open"
+        => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
     "sql.run-end-in-its-scope": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back in its own scope alone" => around(end_in_its_scope);
     "sql.run-end-ends-all": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back every transaction" => around(end_ends_all);
     "sql.readers-wait": ["TX-11"] needs [Sql, SqlTransactions], "a query beside an open transaction gives up" => around(readers_wait);
@@ -173,15 +179,6 @@ async fn dirty_reads(memory: &Memory, mut request: Request, next: Next<'_>) -> R
     counted(memory, request, &next).await
 }
 
-async fn own_unseen(_: &Memory, mut request: Request, next: Next<'_>) -> Result<Reply> {
-    if let Request::Query { options, sql, .. } = &mut request
-        && sql != "SELECT 1"
-    {
-        options.tx = None;
-    }
-    next.run(request).await
-}
-
 async fn unnamed_joins(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     if let Request::Exec { run, options, .. } = &request
         && options.tx.is_none()
@@ -291,18 +288,6 @@ fn state_of(reply: &mut Reply) -> Option<&mut TxState> {
     }
 }
 
-fn always_one(reply: &mut Reply) {
-    if let Some(state) = state_of(reply) {
-        state.depth = state.depth.min(1);
-    }
-}
-
-fn from_zero(reply: &mut Reply) {
-    if let Some(state) = state_of(reply) {
-        state.depth = state.depth.saturating_sub(1);
-    }
-}
-
 async fn no_depth_limit(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let parent = match &request {
         Request::Begin { parent, .. } => parent.clone(),
@@ -313,13 +298,6 @@ async fn no_depth_limit(_: &Memory, request: Request, next: Next<'_>) -> Result<
             Ok(Reply::Begin(TxState::new(tx, 18)))
         }
         (reply, _) => reply,
-    }
-}
-
-fn limits_untyped(_: Op, error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::TransactionLimit => Error::new(ErrorKind::Unavailable, error.message().to_owned()),
-        _ => error,
     }
 }
 
@@ -351,10 +329,6 @@ async fn failure_ends(_: &Memory, request: Request, next: Next<'_>) -> Result<Re
     reply
 }
 
-fn untold(_: Op, error: Error) -> Error {
-    Error::new(error.kind(), error.message().to_owned())
-}
-
 async fn refused_commit(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let tx = match &request {
         Request::Commit { tx, .. } => Some(tx.clone()),
@@ -384,13 +358,6 @@ async fn for_a_while(memory: &Memory, request: Request, next: Next<'_>) -> Resul
         return Err(lost());
     }
     counted(memory, request, &next).await
-}
-
-async fn end_leaves(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
-    match request {
-        Request::EndRun { .. } => Ok(Reply::EndRun(())),
-        request => next.run(request).await,
-    }
 }
 
 async fn end_in_its_scope(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use memory_core::embed::check_embeddings;
+use memory_core::embed::ask;
 use memory_core::sql::SqlValue;
 use memory_core::{EmbedRole, Embedder, Error, ErrorKind, Result};
 use memory_sql::{texts_to_embed, with_embeddings};
@@ -43,8 +43,7 @@ pub(crate) async fn embed(
         .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
         .with_detail("provider", "postgres"));
     };
-    let vectors = embedder.embed(&texts, role).await?;
-    check_embeddings(embedder.model(), texts.len(), &vectors)?;
+    let vectors = ask(embedder.as_ref(), &texts, role).await?;
     with_embeddings(args, vectors, |vector| SqlValue::Text(as_text(vector)))
 }
 

@@ -12,49 +12,6 @@ use super::super::entries::{EntryReader, EntrySource, KeyRange};
 use super::{Cancel, Layers, Place, Role, Sandbox, SharedFile, Statement, TestDatabase};
 
 #[test]
-fn values_come_back_as_they_went_in() {
-    let database = TestDatabase::new();
-    let values = [
-        SqlValue::Null,
-        SqlValue::Int(i64::MIN),
-        SqlValue::Int(9_007_199_254_740_993),
-        SqlValue::Real(0.1),
-        SqlValue::Real(f64::INFINITY),
-        SqlValue::Real(f64::NEG_INFINITY),
-        SqlValue::Text("a\0b \u{1F600}".into()),
-        SqlValue::Text(String::new()),
-        SqlValue::Blob(vec![0, 255]),
-        SqlValue::Blob(Vec::new()),
-    ];
-    for value in &values {
-        let rows = database.query("SELECT ?1, ?1", std::slice::from_ref(value)).unwrap();
-        assert_eq!(rows.rows, [[value.clone(), value.clone()]]);
-    }
-    let told = [
-        SqlValue::Bool(true),
-        SqlValue::Numeric("1.10".into()),
-        SqlValue::Json(Json::parse("[1.0]").unwrap()),
-    ];
-    let rows = database.query("SELECT ?, ?, ?", &told).unwrap();
-    let kept = [SqlValue::Int(1), SqlValue::Text("1.10".into()), SqlValue::Text("[1.0]".into())];
-    assert_eq!(rows.rows, [kept.to_vec()]);
-    let nan = database.query("SELECT ?", &[SqlValue::Real(f64::NAN)]).unwrap_err();
-    assert_eq!(nan.kind(), ErrorKind::InvalidArgument);
-}
-
-#[test]
-fn text_that_is_not_utf_8_is_told() {
-    let database = TestDatabase::new();
-    let error = database.query("SELECT CAST(x'ff' AS TEXT) AS broken", &[]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.message().contains("`broken`") && error.message().contains("CAST"), "{error}");
-    assert_eq!(
-        database.value("SELECT CAST(CAST(x'ff' AS TEXT) AS BLOB)").unwrap(),
-        SqlValue::Blob(vec![255])
-    );
-}
-
-#[test]
 fn a_name_that_is_not_utf_8_is_nothings_name() {
     let database = TestDatabase::new();
     database.load("CREATE TABLE t (a)");
@@ -85,50 +42,6 @@ fn arguments_go_by_position_however_they_are_written() {
     ] {
         assert_eq!(database.query(sql, args).unwrap_err().kind(), ErrorKind::InvalidArgument, "{sql}");
     }
-}
-
-#[test]
-fn results_are_cut_at_rows_and_at_bytes() {
-    let database = TestDatabase::new();
-    let mut reader = database.open(Role::Reader);
-    let cancel = Cancel::default();
-    let statement = Statement {
-        sql: "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT printf('%.*c', 100, 'x') FROM c",
-        args: &[],
-        mode: Mode::Query,
-        deadline: Instant::now() + Duration::from_secs(5),
-        max_rows: 10,
-        max_bytes: 1 << 20,
-        frees: false,
-        cancel: &cancel,
-    };
-    let rows = reader.run(&statement).unwrap().rows.unwrap();
-    assert_eq!((rows.rows.len(), rows.truncated), (10, true));
-    let rows =
-        reader.run(&Statement { max_rows: 1_000, max_bytes: 1_000, ..statement }).unwrap().rows.unwrap();
-    assert_eq!((rows.rows.len(), rows.truncated), (9, true));
-}
-
-#[test]
-fn a_returning_statement_does_all_of_its_work_though_its_rows_are_cut() {
-    let database = TestDatabase::new();
-    database.load("CREATE TABLE t(a INTEGER PRIMARY KEY)");
-    let mut writer = database.writer();
-    let cancel = Cancel::default();
-    let statement = Statement {
-        sql: "INSERT INTO t WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 100) SELECT x FROM c RETURNING a",
-        args: &[],
-        mode: Mode::Exec,
-        deadline: Instant::now() + Duration::from_secs(5),
-        max_rows: 3,
-        max_bytes: 1 << 20,
-        frees: false,
-        cancel: &cancel,
-    };
-    let ran = writer.run(&statement).unwrap();
-    let rows = ran.rows.unwrap();
-    assert_eq!((ran.rows_affected, rows.rows.len(), rows.truncated), (100, 3, true));
-    assert_eq!(database.value("SELECT count(*) FROM t").unwrap(), SqlValue::Int(100));
 }
 
 #[test]
@@ -346,20 +259,6 @@ fn reading_an_empty_place_makes_nothing() {
         database.run(&mut empty, Mode::Query, "CREATE TABLE t(a)", &[]).unwrap_err().kind(),
         ErrorKind::ReadOnly
     );
-}
-
-#[test]
-fn deferred_constraints_that_fail_leave_the_transaction_open() {
-    let database = TestDatabase::new();
-    database.load("CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE c(p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
-    let mut writer = database.writer();
-    writer.begin_immediate().unwrap();
-    database.run(&mut writer, Mode::Exec, "INSERT INTO c VALUES (7)", &[]).unwrap();
-    let error = writer.commit().unwrap_err();
-    assert_eq!(error.details()["constraint"], "foreign_key", "{error}");
-    assert!(writer.in_transaction());
-    database.run(&mut writer, Mode::Exec, "INSERT INTO p VALUES (7)", &[]).unwrap();
-    writer.commit().unwrap();
 }
 
 #[test]

@@ -31,6 +31,18 @@ impl Place {
         Self { sql, clock, scope: agent("ada") }
     }
 
+    /// As the parent told a child.
+    fn given() -> Self {
+        Self::open(Path::new(&child::given("DATABASE")))
+    }
+
+    /// The same handle, at the scope of the run.
+    fn in_its_run(mut self) -> Self {
+        self.scope = self.sql.run_scope();
+        self.sql = self.sql.at(self.scope.clone());
+        self
+    }
+
     fn kv(&self) -> &dyn Backend {
         self.sql.checked.backend().unwrap()
     }
@@ -77,8 +89,7 @@ impl Place {
 }
 
 /// A process that does as it is told, line by line.
-fn obey() {
-    let place = Place::open(Path::new(&child::given("DATABASE")));
+fn obey(place: &Place) {
     let mut tx: Option<TxId> = None;
     child::say("ready");
     for line in std::io::stdin().lines() {
@@ -116,7 +127,7 @@ fn obedient(test: &str, path: &Path) -> Child {
 #[test]
 fn a_scope_with_an_idle_transaction_of_another_process_stays_until_that_dies() {
     if child::role().is_some() {
-        return obey();
+        return obey(&Place::given());
     }
     let folder = folder();
     let path = folder.path().join("memory.db");
@@ -142,7 +153,7 @@ fn a_scope_with_an_idle_transaction_of_another_process_stays_until_that_dies() {
 #[test]
 fn a_use_of_another_process_counts_before_it_is_answered_also_where_that_dies_at_once() {
     if child::role().is_some() {
-        return obey();
+        return obey(&Place::given());
     }
     let folder = folder();
     let path = folder.path().join("memory.db");
@@ -260,20 +271,13 @@ fn opening_finishes_what_an_evictor_left() {
 #[test]
 fn an_ended_run_is_fenced_in_every_process() {
     if child::role().is_some() {
-        return obey_in_the_run();
+        return obey(&Place::given().in_its_run());
     }
     let folder = folder();
     let path = folder.path().join("memory.db");
-    let mut place = Place::open(&path);
-    place.scope = place.sql.run_scope();
-    place.sql = place.sql.at(place.scope.clone());
+    let place = Place::open(&path).in_its_run();
     place.fill();
-    let mut other = Child::with(
-        concat!(module_path!(), "::an_ended_run_is_fenced_in_every_process"),
-        "obey",
-        &[("DATABASE", path.as_os_str())],
-    );
-    assert_eq!(other.expect_line(), "ready");
+    let mut other = obedient(concat!(module_path!(), "::an_ended_run_is_fenced_in_every_process"), &path);
     assert_eq!(other.ask("set mine"), "set");
     assert_eq!(other.ask("exec INSERT INTO t VALUES (2)"), "done");
     place.sql.end_run();
@@ -288,25 +292,6 @@ fn an_ended_run_is_fenced_in_every_process() {
     place.clock.advance(HOUR * 24);
     assert_eq!(block_on(place.sql.checked.reclaim()).unwrap().fences, 1);
     assert_eq!(place.set("anew"), Ok(()));
-}
-
-fn obey_in_the_run() {
-    let path = child::given("DATABASE");
-    let mut place = Place::open(Path::new(&path));
-    place.scope = place.sql.run_scope();
-    place.sql = place.sql.at(place.scope.clone());
-    child::say("ready");
-    for line in std::io::stdin().lines() {
-        let line = line.unwrap();
-        let (order, text) = line.split_once(' ').unwrap_or((&line, ""));
-        let told = match order {
-            "set" => place.set(text).err().map_or("set", ErrorKind::code).to_owned(),
-            "get" => place.has(text).to_string(),
-            "rows" => place.rows().map_or_else(|kind| kind.code().to_owned(), |rows| rows.to_string()),
-            _ => place.sql.try_exec(text).map_or_else(|error| error.kind().code(), |_| "done").to_owned(),
-        };
-        child::say(&told);
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Writing with an embedder: what is embedded, what is refused before anything is written, what a failing or hanging
 //! embedder leaves, and that nothing stale is ever found.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,23 +91,6 @@ fn a_text_that_the_model_refuses_fails_alone() {
 }
 
 #[test]
-fn increments_and_reducers_embed_what_they_made() {
-    let embedder = Arc::new(Directions::new(8));
-    let store = in_memory(&embedder);
-    store.increment("n", 41).unwrap();
-    store.increment("n", 1).unwrap();
-    assert_eq!(found(&store, "42"), ["n"]);
-    assert_eq!(found(&store, "41"), Vec::<String>::new());
-    // An explicit text stays what is embedded.
-    store.try_set_with("list", "[1]", SetOptions::default().with_text("numbers")).unwrap();
-    let reducer = Reducer::AppendDedupe(json("2"));
-    let options = UpdateOptions::default();
-    let outcome = block_on(store.backend().update(&store.scope, &key("list"), reducer, options)).unwrap();
-    assert_eq!(outcome.embedding, Embedding::Stored);
-    assert_eq!(found(&store, "numbers"), ["list"]);
-}
-
-#[test]
 fn an_embedder_that_hangs_fails_the_embedding_in_time_and_the_write_stands() {
     let embedder = Arc::new(Directions::new(8));
     let config = fast().with_embed_timeout(Duration::from_millis(20));
@@ -146,48 +128,6 @@ fn closing_ends_the_wait_for_an_embedder() {
 }
 
 // ---- Dimensions ----
-
-#[test]
-fn a_model_with_other_dimensions_is_refused_before_anything_is_written() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
-    let store = in_file(&path, fast(), &Arc::new(Directions::new(8)));
-    let first = store.set("k", "\"tea\"");
-    store.close();
-
-    let embedder = Arc::new(Directions::new(5));
-    let store = in_file(&path, fast(), &embedder);
-    let (kv, scope) = (store.backend(), &store.scope);
-    let refusals = [
-        block_on(kv.set(scope, &key("k"), json("1"), SetOptions::default())).map(drop),
-        block_on(kv.set(scope, &key("new"), json("1"), SetOptions::default())).map(drop),
-        block_on(kv.increment(scope, &key("n"), 1, UpdateOptions::default())).map(drop),
-        block_on(kv.update(scope, &key("m"), Reducer::Merge(json("{}")), UpdateOptions::default())).map(drop),
-    ];
-    for refusal in refusals {
-        let error = refusal.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DimensionMismatch);
-        assert_eq!((&error.details()["expected"], &error.details()["actual"]), (&8.into(), &5.into()));
-    }
-    let mut quiet = item("a", "x");
-    quiet.options.embed = Embed::Never;
-    let error = block_on(kv.bulk_insert(scope, vec![quiet, item("b", "y")], Default::default())).unwrap_err();
-    assert_eq!((error.kind(), &error.details()["index"]), (ErrorKind::DimensionMismatch, &1.into()));
-    assert_eq!(store.keys("").unwrap(), ["k"]);
-    assert_eq!(store.entry("k").unwrap().unwrap().version, first);
-    assert!(embedder.calls().is_empty());
-
-    // Neither other scopes nor writes without embedding are concerned, and `reembed` is the way out.
-    let other = Scope::agent("acme", "other").unwrap();
-    block_on(kv.set(&other, &key("k"), json("1"), SetOptions::default())).unwrap();
-    store.try_set_with("plain", "\"water\"", never()).unwrap();
-    let done = block_on(kv.reembed(scope, ReembedOptions::default())).unwrap();
-    assert_eq!((done.embedded, done.remaining), (2, 0));
-    assert_eq!(store.try_set("new", "\"rain\"").unwrap().embedding, Embedding::Stored);
-    let stats = block_on(kv.stats(scope)).unwrap();
-    let models: Vec<_> = stats.models.iter().map(|model| (model.model.dimensions, model.rows)).collect();
-    assert_eq!(models, [(5, 3)]);
-}
 
 #[test]
 fn vectors_that_have_expired_refuse_no_other_dimensions() {
@@ -275,19 +215,6 @@ fn no_stale_hit(store: &Store, others: &[&Store]) {
 }
 
 #[test]
-fn no_stale_hit_in_memory() {
-    no_stale_hit(&in_memory(&Arc::new(Directions::new(16))), &[]);
-}
-
-#[test]
-fn no_stale_hit_where_vectors_are_read_each_time() {
-    let config = fast().with_vector_index_bytes(0);
-    let embedder = Arc::new(Directions::new(16));
-    let store = Store::embedding(None, config, TestClock::new(), embedder).unwrap();
-    no_stale_hit(&store, &[]);
-}
-
-#[test]
 fn no_stale_hit_by_another_handle() {
     let folder = folder();
     let path = folder.path().join("memory.db");
@@ -312,42 +239,6 @@ fn rows_and_counters_agree_after_all_that() {
 }
 
 // ---- Models, records ----
-
-#[test]
-fn vectors_of_several_models_never_meet_and_reembedding_replaces_them() {
-    let folder = folder();
-    let path = folder.path().join("memory.db");
-    let [one, two] = ["one", "two"].map(|name| Arc::new(Directions::named(name, 8)));
-    let store = in_file(&path, fast(), &one);
-    for n in 0..5 {
-        store.set(&format!("a{n}"), &format!("\"text {n}\""));
-    }
-    store.close();
-    let store = in_file(&path, fast(), &two);
-    for n in 0..3 {
-        store.set(&format!("b{n}"), &format!("\"text {n}\""));
-    }
-    let names = |hits: Vec<(String, f64)>| hits.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-    let mut near = names(store.near("text 1", 10).unwrap());
-    near.sort();
-    assert_eq!(near, ["b0", "b1", "b2"]);
-    let rows = |store: &Store| -> BTreeMap<String, (u64, u64)> {
-        let stats = block_on(store.backend().stats(&store.scope)).unwrap();
-        let models = stats.models.into_iter();
-        models.map(|model| (model.model.model, (model.rows, model.missing))).collect()
-    };
-    assert_eq!(rows(&store), BTreeMap::from([("one".into(), (5, 3)), ("two".into(), (3, 5))]));
-    let mut options = ReembedOptions::default();
-    (options.limit, options.dry_run) = (2, true);
-    let reembed = |options| block_on(store.backend().reembed(&store.scope, options)).unwrap();
-    assert_eq!((reembed(options).embedded, reembed(options).remaining), (2, 5));
-    options.dry_run = false;
-    assert_eq!((reembed(options).embedded, reembed(options).remaining), (2, 1));
-    assert_eq!(rows(&store), BTreeMap::from([("one".into(), (1, 7)), ("two".into(), (7, 1))]));
-    reembed(options);
-    assert_eq!(rows(&store), BTreeMap::from([("two".into(), (8, 0))]));
-    assert_eq!(store.near("text 1", 10).unwrap().len(), 8);
-}
 
 #[test]
 fn without_an_embedder_vectors_stay_with_their_entries_and_are_exported() {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::files::folder;
 use crate::support::sql::{Sql, transaction_of, within};
-use crate::support::{agent, block_on, fast};
+use crate::support::{agent, fast};
 use memory_core::ErrorKind;
 use memory_core::sql::StatementOptions;
 use tempfile::TempDir;
@@ -25,19 +25,6 @@ fn open() -> (TempDir, Sql) {
 fn drop_after<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(time, future).await.ok() })
-}
-
-#[test]
-fn a_statement_ends_at_its_deadline_and_has_changed_nothing() {
-    let (_folder, sql) = open();
-    let began = Instant::now();
-    let timeout = || within(Duration::from_millis(100));
-    assert_eq!(sql.try_query_with(ENDLESS, &[], timeout()).unwrap_err().kind(), ErrorKind::Timeout);
-    let error = block_on(sql.exec_async(ENDLESS_WRITE, &[], timeout())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    assert_eq!(sql.int("SELECT count(*) FROM t"), 1);
-    sql.exec("INSERT INTO t VALUES (2)");
 }
 
 #[test]
@@ -86,21 +73,6 @@ fn in_a_transaction_a_reader_that_is_dropped_leaves_it_open_and_a_writer_leaves_
             assert_eq!((error.kind(), transaction_of(&error)), (ErrorKind::TransactionLost, Some("lost")));
             assert_eq!(sql.int("SELECT count(*) FROM t"), 1);
         }
-    }
-}
-
-#[test]
-fn a_statement_that_is_out_of_time_in_a_transaction_tells_what_became_of_it() {
-    let (_folder, sql) = open();
-    let tx = sql.begin();
-    sql.exec_in(&tx, "INSERT INTO t VALUES (2)");
-    let options = within(Duration::from_millis(60)).in_tx(tx.clone());
-    let error = block_on(sql.exec_async(ENDLESS_WRITE, &[], options)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-    let told = transaction_of(&error).unwrap().to_owned();
-    match sql.try_exec_in(&tx, "INSERT INTO t VALUES (3)") {
-        Ok(_) => assert_eq!(told, "open"),
-        Err(lost) => assert_eq!((told.as_str(), lost.kind()), ("lost", ErrorKind::TransactionLost)),
     }
 }
 

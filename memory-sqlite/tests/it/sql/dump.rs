@@ -306,16 +306,6 @@ fn a_setting_of_a_hostile_dump_changes_nothing_that_it_could_not_name() {
 }
 
 #[test]
-fn a_scope_without_a_database_has_an_empty_dump() {
-    let (_folder, sql) = open();
-    let lines = dump(&sql);
-    assert_eq!(lines.len(), 2);
-    let outcome = restore(&sql.at(agent("copy")), lines).unwrap();
-    assert_eq!((outcome.tables, outcome.rows), (0, 0));
-    assert!(!sql.scopes().contains(&sql.scope));
-}
-
-#[test]
 fn a_dump_is_of_the_moment_it_was_asked_for() {
     let (_folder, sql) = open();
     sql.exec("CREATE TABLE t (a)");
@@ -326,17 +316,6 @@ fn a_dump_is_of_the_moment_it_was_asked_for() {
     let lines = block_on(collect(lines));
     assert_eq!(lines.len(), 20_003);
     assert!(lines.iter().all(Result::is_ok));
-}
-
-#[test]
-fn what_is_not_empty_is_not_restored_into() {
-    let (_folder, sql) = open();
-    sql.exec("CREATE TABLE t (a)");
-    let lines = dump(&sql);
-    assert_eq!(restore(&sql, lines.clone()).unwrap_err().kind(), ErrorKind::Conflict);
-    sql.exec("INSERT INTO t VALUES (1)");
-    sql.exec("DROP TABLE t");
-    restore(&sql, lines).unwrap();
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::files::{contents, folder};
 use crate::support::sql::Sql;
-use crate::support::{agent, block_on, fast, quiet};
-use memory_core::sql::SqlScopesQuery;
+use crate::support::{agent, fast, quiet};
 use memory_core::{ErrorKind, Scope};
 use memory_sqlite::SqliteConfig;
 use tempfile::TempDir;
@@ -115,43 +114,6 @@ fn a_folder_that_is_half_made_is_no_database() {
 fn scope_folder_of(folder: &TempDir, scope: &Scope) -> PathBuf {
     let tenants = std::fs::read_dir(root(folder)).unwrap().map(|item| item.unwrap().path());
     tenants.map(|tenant| tenant.join(scope.digest().to_hex())).find(|path| path.exists()).unwrap()
-}
-
-#[test]
-fn scopes_are_listed_by_kind_and_id_page_by_page() {
-    let (_folder, sql) = open();
-    let scopes: Vec<Scope> = ["b", "a", "é", "B", "a:b"].map(agent).into_iter().collect();
-    for scope in &scopes {
-        sql.at(scope.clone()).exec("CREATE TABLE t (a)");
-    }
-    sql.at(Scope::user("acme", "a").unwrap()).exec("CREATE TABLE t (a)");
-    sql.at(sql.run_scope()).exec("CREATE TABLE t (a)");
-    sql.at(agent("only-read")).rows("SELECT 1");
-    let (mut listed, mut cursor) = (Vec::new(), None);
-    loop {
-        let mut query = SqlScopesQuery::default();
-        query.limit = 2;
-        query.cursor = cursor;
-        let page = block_on(sql.facet().sql_scopes(&sql.run.tenant, query)).unwrap();
-        assert!(page.scopes.len() <= 2 && page.scopes.iter().all(|(_, usage)| usage.bytes > 0));
-        listed.extend(page.scopes.into_iter().map(|(scope, _)| scope.to_string()));
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    assert_eq!(
-        listed,
-        [
-            "acme/agent/B",
-            "acme/agent/a",
-            "acme/agent/a:b",
-            "acme/agent/b",
-            "acme/agent/é",
-            "acme/user/a",
-            "acme/run/run-1"
-        ]
-    );
 }
 
 #[test]

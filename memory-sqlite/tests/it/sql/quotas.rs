@@ -8,77 +8,10 @@ use crate::support::child::{self, Child};
 use crate::support::embedders::Directions;
 use crate::support::files::folder;
 use crate::support::sql::{Sql, transaction_of};
-use crate::support::{TestClock, agent, block_on, fast, json, key, quiet};
+use crate::support::{TestClock, agent, block_on, fast, quiet};
 use memory_core::sql::{SqlValue, StatementOptions};
-use memory_core::{Backend as _, ErrorKind, Provider as _, SetOptions};
+use memory_core::{ErrorKind, Provider as _};
 use memory_sqlite::{SharedDatabase, SqliteProvider};
-
-const QUOTA: u64 = 256 << 10;
-
-fn quota(bytes: u64) -> StatementOptions {
-    let mut options = StatementOptions::default();
-    options.quota_bytes = Some(bytes);
-    options
-}
-
-#[test]
-fn growth_beyond_the_quota_is_refused_and_deleting_makes_room() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE t (a)");
-    let add = |options| block_on(sql.exec_async("INSERT INTO t VALUES (zeroblob(20000))", &[], options));
-    let mut rows = 0;
-    let error = loop {
-        match add(quota(QUOTA)) {
-            Ok(_) => rows += 1,
-            Err(error) => break error,
-        }
-        assert!(rows < 100, "the quota never came");
-    };
-    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
-    assert_eq!(sql.int("SELECT count(*) FROM t"), rows);
-    assert!(sql.usage() <= QUOTA, "{}", sql.usage());
-    // In one huge statement, too.
-    let all = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT zeroblob(20000) FROM n";
-    let error = block_on(sql.exec_async(all, &[], quota(QUOTA))).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
-    assert_eq!(sql.int("SELECT count(*) FROM t"), rows);
-    // At the quota, and far above a lowered one.
-    for options in [quota(QUOTA), quota(65_536)] {
-        block_on(sql.exec_async("DELETE FROM t WHERE rowid IN (SELECT rowid FROM t LIMIT 4)", &[], options))
-            .unwrap();
-    }
-    assert_eq!(sql.int("SELECT count(*) FROM t"), rows - 8);
-    assert_eq!(add(quota(65_536)).unwrap_err().kind(), ErrorKind::QuotaExceeded);
-    add(quota(QUOTA)).unwrap();
-    let before = sql.usage();
-    block_on(sql.exec_async("DROP TABLE t", &[], quota(65_536))).unwrap();
-    assert!(sql.usage() < before);
-}
-
-#[test]
-fn in_a_transaction_the_quota_undoes_its_statement_or_tells_that_the_transaction_is_lost() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE t (a)");
-    let tx = sql.begin();
-    sql.exec_in(&tx, "INSERT INTO t VALUES (1)");
-    let all = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT zeroblob(20000) FROM n";
-    let error = block_on(sql.exec_async(all, &[], quota(QUOTA).in_tx(tx.clone()))).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
-    match transaction_of(&error) {
-        Some("open") => {
-            assert_eq!(sql.int_in(&tx, "SELECT count(*) FROM t"), 1);
-            sql.commit(&tx).unwrap();
-            assert_eq!(sql.int("SELECT count(*) FROM t"), 1);
-        }
-        Some("lost") => {
-            assert_eq!(sql.commit(&tx).unwrap_err().kind(), ErrorKind::TransactionLost);
-            assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
-        }
-        other => panic!("{other:?}"),
-    }
-}
 
 /// In the child: files may not grow beyond a size, as on a full disk.
 fn under_a_file_size_limit() {
@@ -182,69 +115,4 @@ fn texts_are_embedded_by_one_call_before_anything_runs() {
     ));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::TooLarge);
     assert_eq!(sql.int("SELECT count(*) FROM t"), 2);
-}
-
-#[test]
-fn without_an_embedder_a_text_to_embed_is_refused() {
-    let sql = Sql::in_memory(fast());
-    let error = sql
-        .try_query_with("SELECT ?", &[SqlValue::Embed("a".into())], StatementOptions::default())
-        .unwrap_err();
-    assert!(
-        matches!(error.kind(), ErrorKind::EmbedderNotConfigured | ErrorKind::VectorUnsupported),
-        "{error:?}"
-    );
-}
-
-#[test]
-fn the_scopes_entries_are_a_table_to_read() {
-    for in_memory in [false, true] {
-        let folder = folder();
-        let sql = if in_memory {
-            Sql::in_memory(fast())
-        } else {
-            Sql::open(&folder.path().join("memory.db"), fast())
-        };
-        let set = |scope, name: &str, value: &str| {
-            block_on(sql.provider.set(&scope, &key(name), json(value), SetOptions::default())).unwrap();
-        };
-        set(agent("ada"), "colour", "\"blue\"");
-        set(agent("bob"), "secret", "1");
-        let query = "SELECT key || '=' || value FROM memory_entries ORDER BY key";
-        assert_eq!(sql.texts(query), ["colour=\"blue\""]);
-        sql.exec("CREATE TABLE t AS SELECT key FROM memory_entries");
-        set(agent("ada"), "shape", "\"round\"");
-        assert_eq!(sql.texts(query), ["colour=\"blue\"", "shape=\"round\""]);
-        assert_eq!(sql.int("SELECT count(*) FROM t JOIN memory_entries USING (key)"), 1);
-        assert!(sql.try_exec("DELETE FROM memory_entries").is_err());
-        assert_eq!(sql.tables(), ["t"]);
-    }
-}
-
-#[test]
-fn parallel_increments_lose_nothing() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE counter (n)");
-    sql.exec("INSERT INTO counter VALUES (0)");
-    std::thread::scope(|threads| {
-        for worker in 0..8 {
-            let sql = sql.clone();
-            threads.spawn(move || {
-                for _ in 0..50 {
-                    if worker % 2 == 0 {
-                        sql.exec("UPDATE counter SET n = n + 1");
-                    } else {
-                        let tx = sql.begin();
-                        let n = sql.int_in(&tx, "SELECT n FROM counter");
-                        sql.exec_in(&tx, &format!("UPDATE counter SET n = {}", n + 1));
-                        sql.commit(&tx).unwrap();
-                    }
-                    let seen = sql.int("SELECT n FROM counter");
-                    assert!((1..=400).contains(&seen));
-                }
-            });
-        }
-    });
-    assert_eq!(sql.int("SELECT n FROM counter"), 400);
 }

@@ -4,73 +4,6 @@ use crate::support::files::folder;
 use crate::support::sql::Sql;
 use crate::support::{agent, fast};
 use memory_core::ErrorKind;
-use memory_core::sql::SqlValue;
-
-#[test]
-fn what_was_written_is_read_back() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)");
-    let wrote =
-        sql.run_with("INSERT INTO notes (text) VALUES (?), ($2)", &["a".into_value(), "b".into_value()]);
-    assert_eq!(wrote.rows_affected, 2);
-    assert_eq!(sql.texts("SELECT text FROM notes ORDER BY id"), ["a", "b"]);
-}
-
-#[test]
-fn returning_answers_rows() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE t (a)");
-    let outcome = sql.exec("INSERT INTO t VALUES (1), (2) RETURNING a * 10 AS ten");
-    let rows = outcome.returning.unwrap();
-    assert_eq!(rows.columns, ["ten"]);
-    assert_eq!(rows.rows, [[SqlValue::Int(10)], [SqlValue::Int(20)]]);
-}
-
-#[test]
-fn a_scope_without_a_database_reads_as_empty_and_gets_none_by_it() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    assert_eq!(sql.texts("SELECT 'x'"), ["x"]);
-    assert_eq!(sql.tables(), Vec::<String>::new());
-    assert_eq!(sql.usage(), 0);
-    assert!(sql.try_exec("PRAGMA user_version = 3").is_err());
-    assert!(sql.try_exec("INSERT INTO missing VALUES (1)").is_err());
-    assert_eq!(sql.usage(), 0);
-    assert!(sql.scopes().is_empty());
-    assert!(!sql.drop_scope());
-}
-
-#[test]
-fn a_write_in_a_query_is_refused() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE t (a)");
-    let error = sql.try_query("INSERT INTO t VALUES (1)").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error:?}");
-    assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
-}
-
-#[test]
-fn scopes_do_not_see_each_other() {
-    let folder = folder();
-    let sql = Sql::open(&folder.path().join("memory.db"), fast());
-    sql.exec("CREATE TABLE t (a)");
-    let other = sql.at(agent("bob"));
-    assert!(other.try_query("SELECT * FROM t").is_err());
-    other.exec("CREATE TABLE t (b)");
-    other.exec("INSERT INTO t VALUES (1)");
-    assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
-}
-
-#[test]
-fn a_database_in_memory_serves_sql_too_and_leaves_nothing_behind() {
-    let sql = Sql::in_memory(fast());
-    sql.exec("CREATE TABLE t (a)");
-    sql.exec("INSERT INTO t VALUES (7)");
-    assert_eq!(sql.int("SELECT a FROM t"), 7);
-}
 
 #[test]
 fn a_full_text_table_of_the_scope_may_be_called_as_a_function_and_nothing_else_may() {
@@ -121,14 +54,4 @@ fn short_queries_that_are_new_answer_as_any_other() {
     }
     sql.exec("DROP TABLE t");
     assert!(sql.try_query("SELECT b FROM t WHERE a = 1000").is_err());
-}
-
-trait IntoValue {
-    fn into_value(self) -> SqlValue;
-}
-
-impl IntoValue for &str {
-    fn into_value(self) -> SqlValue {
-        SqlValue::Text(self.to_owned())
-    }
 }

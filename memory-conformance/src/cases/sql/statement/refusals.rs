@@ -251,9 +251,17 @@ async fn refused(db: &Database<'_>, statement: &str) -> CaseResult<Error> {
     }
 }
 
-async fn own_names(cx: &Cx) -> CaseResult {
+async fn all_refused(cx: &Cx, statements: &[&str]) -> CaseResult {
     let db = precious(cx).await?;
-    for statement in cx.in_dialect(
+    for statement in statements {
+        refused(&db, statement).await?;
+        is_untouched(&db, statement).await?;
+    }
+    Ok(())
+}
+
+async fn own_names(cx: &Cx) -> CaseResult {
+    let statements = cx.in_dialect(
         vec![
             "CREATE TABLE _mem_state (n INTEGER)",
             "CREATE TABLE sqlite_mine (n INTEGER)",
@@ -269,16 +277,12 @@ async fn own_names(cx: &Cx) -> CaseResult {
             "ALTER TABLE precious RENAME TO _mem_precious",
             "DROP TABLE pg_catalog.pg_class",
         ],
-    ) {
-        refused(&db, statement).await?;
-        is_untouched(&db, statement).await?;
-    }
-    Ok(())
+    );
+    all_refused(cx, &statements).await
 }
 
 async fn catalog(cx: &Cx) -> CaseResult {
-    let db = precious(cx).await?;
-    for statement in cx.in_dialect(
+    let statements = cx.in_dialect(
         vec![
             "DELETE FROM sqlite_schema",
             "DELETE FROM sqlite_master WHERE name = 'precious'",
@@ -293,11 +297,8 @@ async fn catalog(cx: &Cx) -> CaseResult {
             "DROP TABLE pg_class",
             "DELETE FROM information_schema.tables",
         ],
-    ) {
-        refused(&db, statement).await?;
-        is_untouched(&db, statement).await?;
-    }
-    Ok(())
+    );
+    all_refused(cx, &statements).await
 }
 
 async fn says_what(cx: &Cx) -> CaseResult {

@@ -1,57 +1,15 @@
 //! `postgres`: setting databases up, and what the doctor says of them.
 
 use memory_core::Scope;
+use memory_fakes::postgres::{Database, SERVER, apart};
 use serde_json::Value;
-use tokio_postgres::NoTls;
 
 use crate::support::user::User;
 
-const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
-
-/// Databases that end with the value, on the server of the tests.
-struct Databases {
-    server: String,
-    names: Vec<String>,
-}
-
-impl Databases {
-    /// Empty ones. Without a server: `None`, after saying so.
-    fn fresh(names: &[&str]) -> Option<Self> {
-        let Ok(server) = std::env::var(SERVER) else {
-            println!("skipped: no server; `cargo xtask test` starts one, or set {SERVER}");
-            return None;
-        };
-        let names = names.iter().map(|name| format!("cli_{}_{name}", std::process::id())).collect();
-        let databases = Self { server, names };
-        databases.each("CREATE DATABASE {} TEMPLATE template0");
-        Some(databases)
-    }
-
-    fn each(&self, statement: &str) {
-        for name in &self.names {
-            run(&self.server, &statement.replace("{}", name));
-        }
-    }
-
-    fn url(&self, at: usize) -> String {
-        let end = self.server.rfind('/').unwrap();
-        format!("{}/{}", &self.server[..end], self.names[at])
-    }
-}
-
-impl Drop for Databases {
-    fn drop(&mut self) {
-        self.each("DROP DATABASE IF EXISTS {} WITH (FORCE)");
-    }
-}
-
-fn run(url: &str, sql: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client.batch_execute(sql).await.unwrap();
-    });
+/// Empty databases. Without a server: `None`, after saying so.
+fn databases<const N: usize>() -> Option<[Database; N]> {
+    let made: Option<Vec<Database>> = (0..N).map(|_| Database::on_own_runtime(SERVER)).collect();
+    made?.try_into().ok()
 }
 
 fn status_of<'d>(document: &'d Value, check: &str) -> &'d str {
@@ -79,8 +37,8 @@ fn the_script_is_printed_without_a_server_and_names_no_password() {
 
 #[test]
 fn an_empty_database_is_a_problem_until_it_is_provisioned() {
-    let Some(databases) = Databases::fresh(&["entries"]) else { return };
-    let (user, url) = (User::new(), databases.url(0));
+    let Some([entries]) = databases() else { return };
+    let (user, url) = (User::new(), entries.url());
     let doctor = ["postgres", "doctor", "--json", "--url", &url];
     let before = user.run(&doctor);
     assert_eq!(before.code, Some(1), "{before:?}");
@@ -110,12 +68,12 @@ fn an_empty_database_is_a_problem_until_it_is_provisioned() {
 
 #[test]
 fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
-    let Some(databases) = Databases::fresh(&["kept", "agents"]) else { return };
+    let Some([kept, agents]) = databases() else { return };
     let user = User::new();
     let key = user.file("key", "0123456789abcdef0123456789abcdef");
     private(&key);
-    let agents: String = databases.url(1).bytes().map(|byte| format!("%{byte:02X}")).collect();
-    let url = format!("{}?sql.url={agents}&sql.key_file={}", databases.url(0), key.display());
+    let escaped: String = agents.url().bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let url = format!("{}?sql.url={escaped}&sql.key_file={}", kept.url(), key.display());
     let done = user.json(&["postgres", "provision", "--apply", "--url", &url]);
     assert_eq!(done["sql"], true, "{done}");
     let report = user.run(&["postgres", "doctor", "--json", "--url", &url]).document();
@@ -138,18 +96,17 @@ fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
     assert!(sql("SELECT n FROM t").contains('7'));
 
     let hex: String = Scope::agent(&tenant, "a").unwrap().digest().to_hex().chars().take(40).collect();
-    run(
-        &databases.url(1),
-        &format!("DROP OWNED BY mem_r_{hex} CASCADE; DROP SCHEMA mem_s_{hex} CASCADE; DROP ROLE mem_r_{hex}"),
-    );
+    let drop =
+        format!("DROP OWNED BY mem_r_{hex} CASCADE; DROP SCHEMA mem_s_{hex} CASCADE; DROP ROLE mem_r_{hex}");
+    apart(|| async { agents.client().await.batch_execute(&drop).await.unwrap() });
 }
 
 /// What lies in the data folder belongs to a database, whatever its URL is called.
 #[test]
 fn databases_of_one_server_share_no_folder_and_spellings_of_one_do() {
-    let Some(databases) = Databases::fresh(&["prod", "staging"]) else { return };
+    let Some([one, other]) = databases() else { return };
     let user = User::new();
-    let (prod, staging) = (databases.url(0), databases.url(1));
+    let (prod, staging) = (one.url(), other.url());
     for url in [&prod, &staging] {
         user.ok(&["postgres", "provision", "--apply", "--url", url]);
         user.ok(&["set", "name", "\"Ada\"", "--user", "ada", "--url", url]);

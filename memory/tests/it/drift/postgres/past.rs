@@ -180,7 +180,7 @@ async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state
             connected(&fixture).await;
             agent.set("k", "\"mine\"").await.unwrap();
             replace(&fixture, "DROP DATABASE DATABASE_NAME");
-            fixture.database.admin_runs(&["CREATE DATABASE DATABASE_NAME TEMPLATE DATABASE_NAME_copy"]);
+            fixture.admin_runs(&["CREATE DATABASE DATABASE_NAME TEMPLATE DATABASE_NAME_copy"]);
             if write_again {
                 // The same version and, but for the nonce, the same token as the session's own write had.
                 let other = fixture.again().await;
@@ -188,6 +188,7 @@ async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state
             }
             connected(&fixture).await;
             assert!(reason(agent.set("k", "3").await).contains("changed"), "{policy}, {write_again}");
+            fixture.admin_runs(&["DROP DATABASE DATABASE_NAME_copy"]);
         }
     }
 }
@@ -195,7 +196,7 @@ async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state
 /// Runs what nobody may be connected for.
 fn replace(fixture: &Fixture, sql: &str) {
     let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = 'DATABASE_NAME'";
-    fixture.database.admin_runs(&[end, sql]);
+    fixture.admin_runs(&[end, sql]);
 }
 
 /// Waits until the store has noticed that its connections were ended.
@@ -217,9 +218,7 @@ async fn another_memory_in_its_place_stops_guarded_writes_until_it_is_opened_ane
     agent.set("k", "1").await.unwrap();
     replace(&fixture, "DROP DATABASE DATABASE_NAME");
     replace(&other, "SELECT 1");
-    let (_, theirs) =
-        other.database.url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    fixture.database.admin_runs(&[&format!("CREATE DATABASE DATABASE_NAME TEMPLATE {theirs}")]);
+    fixture.admin_runs(&[&format!("CREATE DATABASE DATABASE_NAME TEMPLATE {}", other.database.name)]);
     connected(&fixture).await;
     assert_eq!(reason(agent.set("k", "2").await), "file_replaced");
     let again = fixture.again().await;

@@ -2,81 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::AtomicI64;
 
 use memory::{Clock, Memory, Scope};
+pub(crate) use memory_fakes::postgres::connect;
+use memory_fakes::postgres::{Database, SERVER, apart};
 use memory_postgres::{PostgresConfig, PostgresProvider};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 pub(crate) use super::agent::{Agent, BOTH, SECONDS, TestClock, json, key, open, reason, text};
-
-const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
-
-/// A database that ends with the value.
-pub(crate) struct Database {
-    server: String,
-    name: String,
-}
-
-impl Database {
-    /// Without a server: `None`, after saying so.
-    async fn fresh() -> Option<Self> {
-        let Ok(server) = std::env::var(SERVER) else {
-            println!("skipped: no server; `cargo xtask test` starts one, or set {SERVER}");
-            return None;
-        };
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("drift_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let admin = connect(&server).await;
-        admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-        admin.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await.unwrap();
-        Some(Self { server, name })
-    }
-
-    pub(crate) fn url(&self) -> String {
-        let (server, _) = self.server.rsplit_once('/').unwrap();
-        format!("{server}/{}", self.name)
-    }
-
-    /// Runs statements as the superuser, in another database: this one is to be replaced. `DATABASE` stands for its name.
-    pub(crate) fn admin_runs(&self, statements: &[&str]) {
-        let (server, name) = (self.server.clone(), self.name.clone());
-        apart(|| async move {
-            let admin = connect(&server).await;
-            for sql in statements {
-                admin.batch_execute(&sql.replace("DATABASE_NAME", &name)).await.unwrap();
-            }
-        });
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        let (server, name) = (self.server.clone(), self.name.clone());
-        apart(|| async move {
-            let admin = connect(&server).await;
-            for name in [format!("{name}_copy"), name] {
-                let _ = admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
-            }
-        });
-    }
-}
-
-/// Runs to its end on a runtime of its own, whatever the caller's does.
-fn apart<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send) {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work());
-        });
-        thread.join().unwrap();
-    });
-}
-
-pub(crate) async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
 
 pub(crate) struct Fixture {
     pub(crate) folder: tempfile::TempDir,
@@ -101,7 +35,7 @@ pub(crate) fn memory(provider: &Arc<PostgresProvider>, folder: &Path) -> Memory 
 
 impl Fixture {
     pub(crate) async fn new() -> Option<Self> {
-        let database = Database::fresh().await?;
+        let database = Database::on(SERVER).await?;
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(SECONDS * 1_000)));
         let provider = provider(&database.url(), &clock).await;
@@ -117,6 +51,17 @@ impl Fixture {
     /// Another program, with SQL, on a connection of its own.
     pub(crate) fn foreign_runs(&self, sql: &str) {
         foreign_runs(&self.database.url(), sql);
+    }
+
+    /// Runs statements as the superuser, in another database: this one is to be replaced. `DATABASE_NAME` stands for its
+    /// name.
+    pub(crate) fn admin_runs(&self, statements: &[&str]) {
+        apart(|| async {
+            let admin = self.database.admin().await;
+            for sql in statements {
+                admin.batch_execute(&sql.replace("DATABASE_NAME", &self.database.name)).await.unwrap();
+            }
+        });
     }
 
     pub(crate) async fn client(&self) -> Client {

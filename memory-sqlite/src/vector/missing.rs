@@ -1,16 +1,15 @@
-//! Moving a scope to the embedder's model, a bounded step at a time.
+//! The entries of a scope that lack a vector of a model.
 
 use std::sync::Arc;
 
+use memory_core::backend::embedding::{Missing, ToEmbed};
+use memory_core::embed::CHUNK_BYTES;
 use memory_core::json::Json;
 use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::scope::successor;
-use memory_core::{
-    Embedder, EmbeddingModel, ErrorKind, Key, ReembedOptions, ReembedOutcome, Result, ScopeDigest, Timestamp,
-};
+use memory_core::{EmbeddingModel, Key, Result, ScopeDigest, Timestamp};
 use rusqlite::{Connection, Row, params};
 
-use super::embed::{self, CHUNK_BYTES, CHUNK_TEXTS, Done, Wanted};
 use super::rows::model_id;
 use crate::commit::scope::Target;
 use crate::commit::store::Store;
@@ -21,93 +20,44 @@ use crate::kv::state::ScopeState;
 /// Enough of a value's text to tell, nearly always, that it is not blank.
 const GLANCE_BYTES: usize = 64;
 
-/// Embeds entries without a vector of the embedder's model, up to a limit (EMB-4).
-pub(crate) async fn run(
+/// The first entries behind a key that have no vector of the model, and a text to embed.
+pub(super) async fn first(
     store: &Arc<Store>,
-    embedder: &Arc<dyn Embedder>,
+    model: &EmbeddingModel,
     target: &Target,
-    options: ReembedOptions,
-) -> Result<ReembedOutcome> {
-    let mut outcome = ReembedOutcome::default();
-    if !options.dry_run {
-        let (mut left, mut from) = (options.limit, String::new());
-        while left > 0 {
-            let chunk = missing(store, embedder, target, from, left.min(CHUNK_TEXTS)).await?;
-            let Some(last) = chunk.last() else { break };
-            from = successor(last.key.as_str());
-            let mut failure = None;
-            for done in embed::many(store, embedder, target, chunk).await {
-                match done {
-                    Done::Stored => {
-                        outcome.embedded += 1;
-                        left = left.saturating_sub(1);
-                    }
-                    // Whoever wrote it anew has seen to its vector.
-                    Done::Overtaken => left = left.saturating_sub(1),
-                    // It leaves the limit to others, or it would be in their way for ever.
-                    Done::Failed(error)
-                        if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) =>
-                    {
-                        outcome.failed += 1;
-                    }
-                    Done::Failed(error) => failure = Some(error),
-                }
-            }
-            if let Some(error) = failure {
-                return Err(error);
-            }
-        }
-    }
-    let (digest, model) = (target.digest, embedder.model().clone());
-    let of_store = Arc::clone(store);
-    outcome.remaining = store
-        .workers
-        .run(move |connection| Ok(count(connection, &digest, &model, of_store.clock.now())?))
-        .await?;
-    if options.dry_run {
-        outcome.embedded = outcome.remaining.min(options.limit as u64);
-    }
-    Ok(outcome)
-}
-
-/// The first entries from a key on that have no vector of the model, and a text to embed.
-async fn missing(
-    store: &Arc<Store>,
-    embedder: &Arc<dyn Embedder>,
-    target: &Target,
-    from: String,
+    after: &str,
     limit: usize,
-) -> Result<Vec<Wanted>> {
-    let (digest, model) = (target.digest, embedder.model().clone());
-    let of_store = Arc::clone(store);
+) -> Result<Missing> {
+    let (digest, model, of_store) = (target.digest, model.clone(), Arc::clone(store));
+    let from = if after.is_empty() { String::new() } else { successor(after) };
     store
         .workers
         .run(move |connection| {
-            let (mut found, mut bytes) = (Vec::new(), 0_usize);
+            let (mut items, mut bytes) = (Vec::new(), 0_usize);
             each(connection, &digest, &model, &from, of_store.clock.now(), |row| {
-                let Some(wanted) = wanted(row)? else { return Ok(true) };
-                bytes += wanted.text.len();
-                found.push(wanted);
-                Ok(found.len() < limit && bytes < CHUNK_BYTES)
+                let Some(item) = to_embed(row)? else { return Ok(true) };
+                bytes += item.text.len();
+                items.push(item);
+                Ok(items.len() < limit && bytes < CHUNK_BYTES)
             })?;
-            Ok(found)
+            let last = items.last().map(|item: &ToEmbed| String::from(item.key.clone()));
+            Ok(Missing { items, last })
         })
         .await
 }
 
-fn wanted(row: &Row<'_>) -> Result<Option<Wanted>, Unreadable> {
+fn to_embed(row: &Row<'_>) -> Result<Option<ToEmbed>, Unreadable> {
     let key = Key::new(row.get::<_, String>(0)?).map_err(|_| malformed("key"))?;
     let version = unsigned(row.get(1)?, "version")?;
     // What was embedded before, by another model, where that was not the search text.
     if let Some(text) = row.get::<_, Option<String>>(4)? {
-        let wanted = Wanted::written(key, version, text);
-        return Ok(wanted.map(|wanted| Wanted { apart: true, ..wanted }));
+        return Ok(ToEmbed::new(key, version, text).map(ToEmbed::with_text_apart));
     }
     let text = match row.get::<_, Option<String>>(2)? {
         Some(text) => text,
         None => value(row)?.search_text(MAX_TEXT_BYTES),
     };
-    Ok(Wanted::written(key, version, text))
+    Ok(ToEmbed::new(key, version, text))
 }
 
 fn value(row: &Row<'_>) -> Result<Json, Unreadable> {
@@ -116,7 +66,15 @@ fn value(row: &Row<'_>) -> Result<Json, Unreadable> {
 }
 
 /// How many entries have no vector of the model, and a text to embed.
-fn count(
+pub(super) async fn count(store: &Arc<Store>, model: &EmbeddingModel, target: &Target) -> Result<u64> {
+    let (digest, model, of_store) = (target.digest, model.clone(), Arc::clone(store));
+    store
+        .workers
+        .run(move |connection| Ok(count_now(connection, &digest, &model, of_store.clock.now())?))
+        .await
+}
+
+fn count_now(
     connection: &Connection,
     digest: &ScopeDigest,
     model: &EmbeddingModel,
