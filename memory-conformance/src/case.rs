@@ -61,11 +61,13 @@ pub enum Need {
     LayerVerbatim,
     /// `Capabilities::layer_metadata`
     LayerMetadata,
+    /// `Capabilities::layer_threshold`
+    LayerThreshold,
 }
 
 impl Need {
     /// Every need.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Kv,
         Self::Lexical,
         Self::Vector,
@@ -89,6 +91,7 @@ impl Need {
         Self::LayerForget,
         Self::LayerVerbatim,
         Self::LayerMetadata,
+        Self::LayerThreshold,
     ];
 
     /// Whether it is advertised.
@@ -118,6 +121,7 @@ impl Need {
             Self::LayerForget => capabilities.layer_forget,
             Self::LayerVerbatim => capabilities.layer_verbatim,
             Self::LayerMetadata => capabilities.layer_metadata,
+            Self::LayerThreshold => capabilities.layer_threshold,
         }
     }
 
@@ -135,7 +139,12 @@ impl Need {
     pub const fn is_layer(self) -> bool {
         matches!(
             self,
-            Self::Layer | Self::LayerEvents | Self::LayerForget | Self::LayerVerbatim | Self::LayerMetadata
+            Self::Layer
+                | Self::LayerEvents
+                | Self::LayerForget
+                | Self::LayerVerbatim
+                | Self::LayerMetadata
+                | Self::LayerThreshold
         )
     }
 

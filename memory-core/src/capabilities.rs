@@ -109,6 +109,9 @@ pub struct Capabilities {
     /// Keeps the metadata of an `add` with its facts.
     #[serde(default)]
     pub layer_metadata: bool,
+    /// Serves [`RecallQuery::threshold`](crate::layer::RecallQuery::threshold).
+    #[serde(default)]
+    pub layer_threshold: bool,
     /// `add` and `event` name the facts that were stored.
     #[serde(default)]
     pub layer_ids: bool,
@@ -160,6 +163,7 @@ impl Capabilities {
             layer_forget: false,
             layer_verbatim: false,
             layer_metadata: false,
+            layer_threshold: false,
             layer_ids: false,
             sql: false,
             sql_dialect: None,
@@ -197,6 +201,7 @@ impl Capabilities {
             (self.layer_forget && !self.memory_layer, "layer_forget without memory_layer"),
             (self.layer_verbatim && !self.memory_layer, "layer_verbatim without memory_layer"),
             (self.layer_metadata && !self.memory_layer, "layer_metadata without memory_layer"),
+            (self.layer_threshold && !self.memory_layer, "layer_threshold without memory_layer"),
             (self.layer_ids && !self.memory_layer, "layer_ids without memory_layer"),
             (self.sql != self.sql_dialect.is_some(), "sql and sql_dialect disagree"),
             (self.sql_transactions && !self.sql, "sql_transactions without sql"),

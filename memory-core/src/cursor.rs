@@ -37,7 +37,7 @@ impl Cursor {
     /// A cursor behind `key` in the listing of `scope` with `prefix`.
     #[must_use]
     pub fn after_key(scope: &Scope, prefix: &str, key: &Key) -> Self {
-        Self::encode(&list_tag(scope, prefix), key.as_str().as_bytes())
+        Self::encode(list_of(scope, prefix), key.as_str())
     }
 
     /// The key behind which the page begins.
@@ -45,13 +45,13 @@ impl Cursor {
     /// # Errors
     /// `invalid_argument` for a text that [`Cursor::after_key`] did not make for this scope and prefix.
     pub fn key(&self, scope: &Scope, prefix: &str) -> Result<Key> {
-        self.decode(&list_tag(scope, prefix)).and_then(|text| Key::new(text).ok()).ok_or_else(foreign)
+        self.decode(list_of(scope, prefix)).and_then(|text| Key::new(text).ok()).ok_or_else(foreign)
     }
 
     /// A cursor behind a scope in the listing of a tenant's scopes.
     #[must_use]
     pub fn after_scope(tenant: &TenantId, kind: ScopeKind, id: &ScopeId) -> Self {
-        Self::encode(&scopes_tag(tenant), format!("{kind}:{id}").as_bytes())
+        Self::encode(scopes_of(tenant), &format!("{kind}:{id}"))
     }
 
     /// The (kind, id) behind which the page of scopes begins.
@@ -59,24 +59,27 @@ impl Cursor {
     /// # Errors
     /// `invalid_argument` for a text that [`Cursor::after_scope`] did not make for this tenant.
     pub fn scope(&self, tenant: &TenantId) -> Result<(ScopeKind, ScopeId)> {
-        let text = self.decode(&scopes_tag(tenant)).ok_or_else(foreign)?;
+        let text = self.decode(scopes_of(tenant)).ok_or_else(foreign)?;
         let (kind, id) = text.split_once(':').ok_or_else(foreign)?;
         Ok((kind.parse().map_err(|_| foreign())?, ScopeId::new(id).map_err(|_| foreign())?))
     }
 
-    fn encode(tag: &[u8; TAG_BYTES], payload: &[u8]) -> Self {
-        let mut bytes = tag.to_vec();
-        bytes.extend_from_slice(payload);
+    fn encode(listing: Sha256, last: &str) -> Self {
+        let mut bytes = tag(listing, last.as_bytes()).to_vec();
+        bytes.extend_from_slice(last.as_bytes());
         Self(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    fn decode(&self, tag: &[u8; TAG_BYTES]) -> Option<String> {
+    fn decode(&self, listing: Sha256) -> Option<String> {
         if self.0.len() > MAX_CURSOR_BYTES {
             return None;
         }
         let bytes = URL_SAFE_NO_PAD.decode(&self.0).ok()?;
-        let payload = bytes.strip_prefix(tag)?;
-        String::from_utf8(payload.to_vec()).ok()
+        let (found, last) = bytes.split_first_chunk::<TAG_BYTES>()?;
+        if *found != tag(listing, last) {
+            return None;
+        }
+        String::from_utf8(last.to_vec()).ok()
     }
 }
 
@@ -90,27 +93,29 @@ fn foreign() -> Error {
     Error::invalid("the cursor is not one that this listing returned; start again without a cursor")
 }
 
-fn first_bytes(hash: &[u8]) -> [u8; TAG_BYTES] {
+/// What a cursor begins with: it covers the listing and the last item seen, so no part of the text can change.
+fn tag(listing: Sha256, last: &[u8]) -> [u8; TAG_BYTES] {
+    let hash = listing.chain_update(last).finalize();
     let mut tag = [0; TAG_BYTES];
     for (to, from) in tag.iter_mut().zip(hash) {
-        *to = *from;
+        *to = from;
     }
     tag
 }
 
-fn list_tag(scope: &Scope, prefix: &str) -> [u8; TAG_BYTES] {
-    let mut hash = Sha256::new();
-    hash.update(b"list");
-    hash.update(scope.digest().as_bytes());
-    hash.update(prefix.as_bytes());
-    first_bytes(&hash.finalize())
+fn list_of(scope: &Scope, prefix: &str) -> Sha256 {
+    // The length keeps a prefix apart from the key behind it.
+    let length = u64::try_from(prefix.len()).unwrap_or(u64::MAX);
+    Sha256::new()
+        .chain_update(b"list")
+        .chain_update(scope.digest().as_bytes())
+        .chain_update(length.to_be_bytes())
+        .chain_update(prefix.as_bytes())
 }
 
-fn scopes_tag(tenant: &TenantId) -> [u8; TAG_BYTES] {
-    let mut hash = Sha256::new();
-    hash.update(b"scopes");
-    hash.update(tenant.as_str().as_bytes());
-    first_bytes(&hash.finalize())
+fn scopes_of(tenant: &TenantId) -> Sha256 {
+    let length = u64::try_from(tenant.as_str().len()).unwrap_or(u64::MAX);
+    Sha256::new().chain_update(b"scopes").chain_update(length.to_be_bytes()).chain_update(tenant.as_str())
 }
 
 #[cfg(test)]
@@ -128,6 +133,27 @@ mod tests {
         assert!(cursor.key(&scope, "nä").is_err());
         for bad in ["", "a", "!!!!", "AAAAAAAAAAAAAAAA", &"A".repeat(100_000)] {
             assert!(Cursor::from_text(bad).key(&scope, "n").is_err());
+        }
+    }
+
+    #[test]
+    fn a_cursor_that_was_cut_or_changed_anywhere_is_refused() {
+        let scope = Scope::agent("t", "a").unwrap();
+        let tenant = TenantId::new("t").unwrap();
+        let of_keys = Cursor::after_key(&scope, "", &Key::new("a-key-of-some-length").unwrap());
+        let of_scopes = Cursor::after_scope(&tenant, ScopeKind::User, &ScopeId::new("some-user").unwrap());
+        let reads = |text: &str| {
+            let cursor = Cursor::from_text(text);
+            cursor.key(&scope, "").is_ok() || cursor.scope(&tenant).is_ok()
+        };
+        for cursor in [of_keys, of_scopes] {
+            let text = cursor.as_str();
+            assert!(reads(text));
+            for at in 0..text.len() {
+                assert!(!reads(&text[..at]), "cut at {at}");
+                let other = if text.as_bytes()[at] == b'A' { "B" } else { "A" };
+                assert!(!reads(&format!("{}{other}{}", &text[..at], &text[at + 1..])), "changed at {at}");
+            }
         }
     }
 

@@ -398,10 +398,11 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-13: At most `top_k` facts are returned, and no fact twice.
     /// - LAY-14: Scores are finite and never increase along the answer; `score_kind` is `none` if and only if there
     ///   is no score. `cosine` and `similarity` scores are 0 to 1.
-    /// - LAY-15: A threshold is applied once, to a similarity. With `cosine` and `similarity` scores, no fact below
-    ///   it is returned. With `rank` scores, the layer applies it to the underlying similarity and never to the
-    ///   rank. A threshold never adds facts, and a threshold of one half keeps the fact that says what was asked in
-    ///   the same words.
+    /// - LAY-15: A threshold is applied once, to a similarity. It needs `layer_threshold`; without it the call is
+    ///   refused with `capability_unsupported` and `details.option`. With `cosine` and `similarity` scores, no fact
+    ///   below it is returned. With `rank` scores, the layer applies it to the underlying similarity and never to
+    ///   the rank. A threshold never adds facts, and a threshold of one half keeps the fact that says what was asked
+    ///   in the same words.
     /// - LAY-16: A scope that learned nothing answers with no facts and no error.
     /// - LAY-17: Recalling and listing change nothing.
     ///

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use memory_conformance::{Event, Fixture, Options, Report, Verdict};
-use memory_core::{Error, ErrorKind};
+use memory_conformance::{Event, Options, Report, Verdict};
+use memory_core::Error;
 use memory_server::terminal::{Context, Exit, Failure, Out, Progress, Stop};
 
 use crate::harness::harness;
@@ -32,16 +32,7 @@ pub(crate) struct ConformanceArgs {
 
 /// `memory-lab conformance`.
 pub(crate) async fn run(context: &Context, args: ConformanceArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let mut harness = harness(context)?;
-    harness.embeds = !args.no_embedder;
-    // What the store cannot even be opened for is one refusal, not a failure of every case.
-    match harness.provider(&Fixture::new("probe")).await {
-        Err(error) if harness.embeds && error.kind() == ErrorKind::VectorUnsupported => {
-            harness.embeds = false;
-            drop(harness.provider(&Fixture::new("probe")).await?);
-        }
-        probed => drop(probed?),
-    }
+    let (harness, _) = harness(context, !args.no_embedder).await?;
     let mut options =
         Options::default().with_mutants(args.mutants).with_timeout(Duration::from_secs(args.timeout));
     if let Some(filter) = args.filter {

@@ -5,57 +5,96 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use memory::{BackendUrl, OpenContext, Registry};
 use memory_conformance::{Fixture, Harness, SqlSetup};
-use memory_core::{IdGen as _, Provider, Result};
-use memory_server::terminal::{Context, Failure, sqlite_url};
+use memory_core::{Capabilities, ErrorKind, IdGen as _, Provider, Result};
+use memory_server::terminal::{BareStore, Context, Failure, sqlite_url};
 
-/// Opens a URL with the case's own clock, ids and embedder.
-pub(crate) struct UrlHarness {
+/// Opens a store with the case's own clock, ids and embedder.
+pub(crate) struct StoreHarness {
     name: String,
     place: Place,
     namespace: String,
     /// Whether to give the store an embedder.
-    pub(crate) embeds: bool,
+    embeds: bool,
 }
 
 enum Place {
     /// A file for each case, in a temporary folder.
     Folder(tempfile::TempDir),
     /// The store of the command line; cases keep to tenants of this run.
-    Url(String),
+    Named(BareStore),
 }
 
-impl UrlHarness {
-    fn url(&self, fixture: &Fixture) -> Result<String> {
-        match &self.place {
+/// The parameter that says how long a transaction of the SQL facet may lie idle.
+const TX_IDLE: &str = "sql.tx_idle_ms";
+/// The parameters that say how much memory SQLite's indexes may take.
+const CACHES: [&str; 2] = ["search_index_bytes", "vector_index_bytes"];
+
+impl StoreHarness {
+    fn url(&self, fixture: &Fixture) -> Result<BackendUrl> {
+        let url = match &self.place {
             Place::Folder(folder) => {
                 let file: PathBuf = folder.path().join(format!("{}.db", fixture.name));
-                let url = sqlite_url(&file)?;
-                Ok(match fixture.tx_idle {
-                    Some(idle) => format!("{url}?sql.tx_idle_ms={}", idle.as_millis()),
-                    None => url,
-                })
+                BackendUrl::parse(&sqlite_url(&file)?)?
             }
-            Place::Url(url) => Ok(url.clone()),
+            Place::Named(store) => store.url.clone(),
+        };
+        let mut parameters = Vec::new();
+        if let Some(idle) = fixture.tx_idle.filter(|_| takes(&url, TX_IDLE)) {
+            parameters.push((TX_IDLE, idle.as_millis()));
         }
+        if fixture.small_caches && takes_small_caches(&url) {
+            parameters.extend(CACHES.map(|name| (name, 0)));
+        }
+        let mut text = format!("{}:{}", url.scheme(), url.expose_rest());
+        for (name, value) in parameters {
+            let separator = if text.contains('?') { '&' } else { '?' };
+            text.push_str(&format!("{separator}{name}={value}"));
+        }
+        BackendUrl::parse(&text)
     }
 
     /// Whether a second handle reaches the same store.
     fn is_shared(&self) -> bool {
-        !matches!(&self.place, Place::Url(url) if url.starts_with("sqlite::memory:"))
+        match &self.place {
+            Place::Folder(_) => true,
+            Place::Named(store) => {
+                store.url.scheme() != "sqlite"
+                    || store.url.decoded_path().is_ok_and(|path| path != ":memory:")
+            }
+        }
     }
 
-    pub(crate) async fn provider(&self, fixture: &Fixture) -> Result<Box<dyn Provider>> {
-        let mut registry =
-            Registry::default().with_clock(fixture.clock.clone()).with_ids(fixture.ids.clone());
+    async fn provider(&self, fixture: &Fixture) -> Result<Box<dyn Provider>> {
+        let registry = match &self.place {
+            Place::Folder(_) => Registry::default(),
+            Place::Named(store) => store.registry.clone(),
+        };
+        let mut registry = registry.with_clock(fixture.clock.clone()).with_ids(fixture.ids.clone());
         if self.embeds {
             registry = registry.with_embedder(fixture.embedder.clone());
         }
-        Ok(Box::new(registry.open(&self.url(fixture)?).await?))
+        Ok(Box::new(registry.open_url(&self.url(fixture)?).await?))
     }
 }
 
+/// Whether a URL has this parameter of the SQL facet, and does not set it yet.
+fn takes(url: &BackendUrl, parameter: &str) -> bool {
+    let set = url.parameters().unwrap_or_default();
+    let serves_sql = match url.scheme() {
+        "sqlite" => true,
+        "postgres" | "postgresql" => set.contains_key("sql.url"),
+        _ => false,
+    };
+    serves_sql && !set.contains_key(parameter)
+}
+
+fn takes_small_caches(url: &BackendUrl) -> bool {
+    let set = url.parameters().unwrap_or_default();
+    url.scheme() == "sqlite" && !CACHES.iter().any(|name| set.contains_key(*name))
+}
+
 #[async_trait]
-impl Harness for UrlHarness {
+impl Harness for StoreHarness {
     fn name(&self) -> &str {
         &self.name
     }
@@ -73,32 +112,46 @@ impl Harness for UrlHarness {
     }
 
     fn sql_setup(&self) -> SqlSetup {
-        match self.place {
-            Place::Folder(_) => SqlSetup::default().with_tx_idle(),
-            Place::Url(_) => SqlSetup::default(),
+        match &self.place {
+            Place::Named(store) if !takes(&store.url, TX_IDLE) => SqlSetup::default(),
+            _ => SqlSetup::default().with_tx_idle(),
+        }
+    }
+
+    fn takes_small_caches(&self) -> bool {
+        match &self.place {
+            Place::Folder(_) => true,
+            Place::Named(store) => takes_small_caches(&store.url),
         }
     }
 }
 
-/// The store of the command line, or a fresh SQLite file for each case.
-pub(crate) fn harness(context: &Context) -> std::result::Result<UrlHarness, Failure> {
+/// The store that the command line names, or a fresh SQLite file for each case; and what it serves. It gets the suite's
+/// embedder if `embeds` and it takes one.
+///
+/// # Errors
+/// Where the store cannot be opened, which is one refusal and not a failure of every case.
+pub(crate) async fn harness(
+    context: &Context,
+    embeds: bool,
+) -> std::result::Result<(StoreHarness, Capabilities), Failure> {
     // A store that outlives the run must not show one run what another left.
     let namespace = format!("conformance-{:032x}", OpenContext::default().ids.fresh());
-    Ok(match context.explicit_url() {
-        Some(url) => UrlHarness {
-            name: BackendUrl::parse(url)?.to_string(),
-            place: Place::Url(url.to_owned()),
-            namespace,
-            embeds: false,
-        },
-        None => UrlHarness {
-            name: "sqlite".to_owned(),
-            place: Place::Folder(
-                tempfile::tempdir()
-                    .map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))?,
-            ),
-            namespace,
-            embeds: false,
-        },
-    })
+    let (name, place) = match context.named_store()? {
+        Some(store) => (store.url.to_string(), Place::Named(store)),
+        None => {
+            let folder = tempfile::tempdir()
+                .map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))?;
+            ("sqlite".to_owned(), Place::Folder(folder))
+        }
+    };
+    let mut harness = StoreHarness { name, place, namespace, embeds };
+    let served = match harness.provider(&Fixture::new("probe")).await {
+        Err(error) if embeds && error.kind() == ErrorKind::VectorUnsupported => {
+            harness.embeds = false;
+            harness.provider(&Fixture::new("probe")).await?.capabilities()
+        }
+        probed => probed?.capabilities(),
+    };
+    Ok((harness, served))
 }

@@ -54,11 +54,14 @@ pub(crate) async fn run(context: &Context, args: MutantsArgs, out: &mut Out) -> 
         mutants.retain(|mutant| mutant.id.contains(&wanted));
         mutants
     };
-    let (of_the_reference, of_sql) = (chosen(mutants::of_the_reference()), chosen(mutants::of_sql()));
+    let (of_the_reference, mut of_sql) = (chosen(mutants::of_the_reference()), chosen(mutants::of_sql()));
     if of_the_reference.is_empty() && of_sql.is_empty() {
         return Err(Failure::invalid("no mutant has an id that contains the text of --filter"));
     }
-    let store: Arc<dyn Harness> = Arc::new(harness(context)?);
+    let (store, served) = harness(context, true).await?;
+    // A store that serves less cannot be broken there.
+    of_sql.retain(|mutant| mutant.needs.iter().all(|need| need.is_met(&served)));
+    let store: Arc<dyn Harness> = Arc::new(store);
     let options = Options::default().with_timeout(Duration::from_secs(args.timeout));
     let stop = Stop::listen();
     let mut progress = Progress::new(context.is_quiet());

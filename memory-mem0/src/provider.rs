@@ -106,6 +106,7 @@ impl Provider for Mem0Provider {
         capabilities.layer_forget = true;
         capabilities.layer_verbatim = true;
         capabilities.layer_metadata = true;
+        capabilities.layer_threshold = true;
         capabilities.layer_ids = true;
         capabilities.embedding = EmbeddingOwner::Remote;
         capabilities.consistency = match self.options.flavour {

@@ -14,7 +14,7 @@ use memory_http::{EgressPolicy, HttpClient, Keyring, Method};
 use serde::Deserialize;
 
 use crate::client::{Client, check_key};
-use crate::config::Mem9Options;
+use crate::config::{Mem9Options, Ranking};
 use crate::error;
 use crate::listing::MOST;
 use crate::owner::SERVICE;
@@ -104,6 +104,7 @@ impl Provider for Mem9Provider {
         capabilities.memory_layer = true;
         capabilities.layer_sync = self.options.sync;
         capabilities.layer_forget = true;
+        capabilities.layer_threshold = self.options.ranking == Ranking::Confidence;
         capabilities.embedding = EmbeddingOwner::Remote;
         capabilities.consistency =
             if self.options.sync { Consistency::ReadYourWrites } else { Consistency::Eventual };

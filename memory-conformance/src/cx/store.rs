@@ -38,6 +38,16 @@ impl Store {
         }
     }
 
+    /// A further handle on the same store beside this one, with caches as small as can be.
+    pub(crate) async fn another_handle_with_small_caches(&self) -> CaseResult<Self> {
+        if !self.harness.takes_small_caches() {
+            return Err(Stop::skipped("the harness does not make caches small"));
+        }
+        let mut beside = self.clone();
+        beside.fixture = beside.fixture.with_small_caches();
+        beside.another_handle().await
+    }
+
     /// A further handle on the same store beside this one, with an embedder of its own.
     pub(crate) async fn another_handle_with(&self, embedder: TestEmbedder) -> CaseResult<Self> {
         let mut beside = self.clone();

@@ -87,6 +87,9 @@ pub struct Fixture {
     /// How long a transaction of the SQL facet may lie idle, where a case wants it short: for harnesses that
     /// say so in their [`SqlSetup`](crate::SqlSetup). `None`: as the provider has it.
     pub tx_idle: Option<Duration>,
+    /// Whether caches and indexes in memory are to be as small as can be, so that a small store takes the paths of one that
+    /// is larger than memory: for harnesses that [take it](crate::Harness::takes_small_caches).
+    pub small_caches: bool,
 }
 
 impl Fixture {
@@ -100,6 +103,7 @@ impl Fixture {
             ids: Arc::new(TestIds::new(&name)),
             embedder: Arc::new(TestEmbedder::new()),
             tx_idle: None,
+            small_caches: false,
             name,
         }
     }
@@ -108,6 +112,13 @@ impl Fixture {
     #[must_use]
     pub fn with_tx_idle(mut self, idle: Duration) -> Self {
         self.tx_idle = Some(idle);
+        self
+    }
+
+    /// The same with caches as small as can be.
+    #[must_use]
+    pub fn with_small_caches(mut self) -> Self {
+        self.small_caches = true;
         self
     }
 

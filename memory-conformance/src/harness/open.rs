@@ -84,6 +84,12 @@ pub trait Harness: Send + Sync + 'static {
         SqlSetup::default()
     }
 
+    /// Whether the provider is opened with the smallest caches it can do with where [`Fixture::small_caches`] asks for
+    /// it. Default: it is not, and the cases that compare its answers with and without caches are skipped.
+    fn takes_small_caches(&self) -> bool {
+        false
+    }
+
     /// Runs a future to its end on the calling thread. Several threads call at the same time.
     /// Default: inside one multi-threaded tokio runtime (feature `tokio`), else on a plain executor.
     fn block_on(&self, future: BoxFuture<'_, ()>) {

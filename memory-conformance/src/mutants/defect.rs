@@ -92,8 +92,8 @@ kinds! {
 }
 
 impl Change {
-    pub(super) fn into_hook(self) -> Tamperer {
-        Tamperer { change: self, memory: Memory::default() }
+    pub(super) fn into_hook(self, memory: Memory) -> Tamperer {
+        Tamperer { change: self, memory }
     }
 }
 

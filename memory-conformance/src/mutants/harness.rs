@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use memory_core::{Interposed, Provider, Result};
 
 use super::defect::Defect;
+use super::memory::Memory;
 use super::mutant::Mutant;
 use crate::harness::executor::BoxFuture;
 use crate::harness::fixture::Fixture;
@@ -45,9 +46,11 @@ impl MutantHarness {
         Self { mutant, inner: Inner::Other(harness) }
     }
 
-    fn tampered(&self, provider: Box<dyn Provider>) -> Box<dyn Provider> {
+    fn tampered(&self, provider: Box<dyn Provider>, fixture: &Fixture) -> Box<dyn Provider> {
         match self.mutant.defect {
-            Defect::BehindChecked(hook) => Box::new(Interposed::new(provider, hook.into_hook())),
+            Defect::BehindChecked(hook) => {
+                Box::new(Interposed::new(provider, hook.into_hook(Memory::new(fixture))))
+            }
             Defect::InReference(_) | Defect::AheadOfChecked(_) => provider,
         }
     }
@@ -56,7 +59,9 @@ impl MutantHarness {
         let reference = reference.reference(fixture);
         match self.mutant.defect {
             Defect::InReference(fault) => Box::new(reference.broken(fault)),
-            Defect::BehindChecked(_) | Defect::AheadOfChecked(_) => self.tampered(Box::new(reference)),
+            Defect::BehindChecked(_) | Defect::AheadOfChecked(_) => {
+                self.tampered(Box::new(reference), fixture)
+            }
         }
     }
 }
@@ -70,7 +75,10 @@ impl Harness for MutantHarness {
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
         match &self.inner {
             Inner::Reference(reference) => Ok(self.reference(reference, &fixture)),
-            Inner::Other(harness) => Ok(self.tampered(harness.open(fixture).await?)),
+            Inner::Other(harness) => {
+                let provider = harness.open(fixture.clone()).await?;
+                Ok(self.tampered(provider, &fixture))
+            }
         }
     }
 
@@ -78,7 +86,7 @@ impl Harness for MutantHarness {
         match &self.inner {
             Inner::Reference(reference) => Ok(Some(self.reference(reference, fixture))),
             Inner::Other(harness) => {
-                Ok(harness.reopen(fixture).await?.map(|provider| self.tampered(provider)))
+                Ok(harness.reopen(fixture).await?.map(|provider| self.tampered(provider, fixture)))
             }
         }
     }
@@ -97,6 +105,13 @@ impl Harness for MutantHarness {
         }
     }
 
+    fn takes_small_caches(&self) -> bool {
+        match &self.inner {
+            Inner::Reference(reference) => reference.takes_small_caches(),
+            Inner::Other(harness) => harness.takes_small_caches(),
+        }
+    }
+
     fn block_on(&self, future: BoxFuture<'_, ()>) {
         match &self.inner {
             Inner::Reference(reference) => reference.block_on(future),
@@ -106,7 +121,9 @@ impl Harness for MutantHarness {
 
     fn wrap_checked(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
         match self.mutant.defect {
-            Defect::AheadOfChecked(hook) => Arc::new(Interposed::new(checked, hook.into_hook())),
+            Defect::AheadOfChecked(hook) => {
+                Arc::new(Interposed::new(checked, hook.into_hook(Memory::default())))
+            }
             _ => checked,
         }
     }

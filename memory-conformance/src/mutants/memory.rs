@@ -1,17 +1,22 @@
 //! What a mutant remembers between calls.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
-use std::time::Instant;
 
 use memory_core::layer::{Fact, FactId};
 use memory_core::sql::{Rows, TableInfo, TxId};
-use memory_core::{Entry, Key, Quota, RunContext, Scope, TenantId};
+use memory_core::{Clock as _, Entry, Key, Quota, RunContext, Scope, TenantId, Timestamp};
+
+use crate::harness::fixture::{Fixture, TestClock};
 
 /// What a mutant remembers, for each handle.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<Remembered>);
+pub(super) struct Memory {
+    remembered: Mutex<Remembered>,
+    clock: Arc<TestClock>,
+    small_caches: bool,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
@@ -39,12 +44,30 @@ pub(super) struct Open {
     pub(super) scope: Scope,
     pub(super) run: RunContext,
     pub(super) depth: u32,
-    pub(super) since: Instant,
+    pub(super) since: Timestamp,
     pub(super) thread: ThreadId,
 }
 
 impl Memory {
+    /// Remembers nothing yet.
+    pub(super) fn new(fixture: &Fixture) -> Self {
+        Self {
+            remembered: Mutex::default(),
+            clock: Arc::clone(&fixture.clock),
+            small_caches: fixture.small_caches,
+        }
+    }
+
+    /// Whether the handle was opened with caches as small as can be.
+    pub(super) fn has_small_caches(&self) -> bool {
+        self.small_caches
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,9 +24,14 @@ impl Reference {
             return state;
         }
         let id = TombstoneId::of(&EraseTarget::Scope(scope.clone()));
-        if let Some(tombstone) = self.buried().get(&id) {
-            (state.counter, state.floor) = (tombstone.version, tombstone.version);
-        }
+        let buried = self.buried();
+        let given = if self.faults.has(Fault::EraseRaisesOthers) {
+            buried.values().map(|tombstone| tombstone.version).max()
+        } else {
+            buried.get(&id).map(|tombstone| tombstone.version)
+        };
+        state.counter = given.unwrap_or(state.counter);
+        state.floor = given.unwrap_or(state.floor);
         state
     }
 

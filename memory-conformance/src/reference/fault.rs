@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     Sees(Eyes),
     /// The millisecond of the expiry still counts as live.
     ExpiryInclusive,
+    /// Search alone finds an entry in the millisecond of its expiry.
+    SearchExpiryInclusive,
     /// Overwriting keeps the version.
     VersionStays,
     /// A key that begins anew begins at version 1.
@@ -88,6 +90,8 @@ pub(crate) enum Fault {
     EraseLeavesNoTombstone,
     /// A scope that begins anew after it was erased begins at version 1.
     EraseForgetsVersions,
+    /// Every scope begins behind the versions of any that was erased.
+    EraseRaisesOthers,
     /// Scopes of runs stay when their tenant is erased.
     EraseLeavesRuns,
     /// Expired entries of an erased scope stay.

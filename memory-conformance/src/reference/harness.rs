@@ -93,4 +93,9 @@ impl Harness for ReferenceHarness {
     async fn reopen(&self, fixture: &Fixture) -> Result<Option<Box<dyn Provider>>> {
         Ok(Some(Box::new(self.reference(fixture))))
     }
+
+    /// It has none.
+    fn takes_small_caches(&self) -> bool {
+        true
+    }
 }

@@ -60,6 +60,7 @@ pub(super) fn advertise(kind: LayerKind, capabilities: &mut Capabilities) {
     capabilities.layer_forget = true;
     capabilities.layer_verbatim = true;
     capabilities.layer_metadata = true;
+    capabilities.layer_threshold = true;
     capabilities.layer_ids = true;
 }
 
@@ -151,6 +152,7 @@ impl MemoryLayer for ReferenceLayer {
     }
 
     async fn recall(&self, _run: &RunContext, scope: &Scope, query: RecallQuery) -> Result<Vec<Fact>> {
+        self.require(query.threshold.is_none() || self.capabilities.layer_threshold, Op::Recall)?;
         let question = words(&query.text);
         let learned = self.lock();
         let mut found: Vec<(f64, Fact)> = learned

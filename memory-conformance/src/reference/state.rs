@@ -69,11 +69,10 @@ impl ScopeState {
     }
 
     fn is_live(&self, entry: &Entry, now: Timestamp, eyes: Eyes) -> bool {
-        let expired = if self.faults.has(Fault::ExpiryInclusive) {
-            entry.expires_at.is_some_and(|at| at < now)
-        } else {
-            entry.is_expired(now)
-        };
+        let inclusive = self.faults.has(Fault::ExpiryInclusive)
+            || eyes == Eyes::Search && self.faults.has(Fault::SearchExpiryInclusive);
+        let expired =
+            if inclusive { entry.expires_at.is_some_and(|at| at < now) } else { entry.is_expired(now) };
         !expired || self.faults.has(Fault::Sees(eyes))
     }
 

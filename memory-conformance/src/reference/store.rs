@@ -141,12 +141,14 @@ impl Reference {
                 self.capabilities.layer_forget = false;
                 self.capabilities.layer_verbatim = false;
                 self.capabilities.layer_metadata = false;
+                self.capabilities.layer_threshold = false;
                 self.capabilities.layer_ids = false;
             }
             Need::LayerEvents => self.capabilities.layer_events = false,
             Need::LayerForget => self.capabilities.layer_forget = false,
             Need::LayerVerbatim => self.capabilities.layer_verbatim = false,
             Need::LayerMetadata => self.capabilities.layer_metadata = false,
+            Need::LayerThreshold => self.capabilities.layer_threshold = false,
         }
         if let Some(layer) = &mut self.layer {
             layer.capabilities = self.capabilities.clone();

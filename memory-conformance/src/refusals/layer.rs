@@ -54,6 +54,11 @@ impl Asked<'_> {
                 let labelled = AddOptions::default().with_metadata(Metadata::new().with("room", "attic"));
                 self.add(layer, via, labelled).await
             }
+            Need::LayerThreshold => {
+                let asked = RecallQuery::new("a theremin").with_threshold(0.5);
+                let recall = layer.recall(&self.run, &self.scope, asked).await;
+                self.refuser.expect(via, "recall", recall)
+            }
             _ => Ok(()),
         }
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_conformance::{
-    Event, Fixture, Harness, Level, MutantHarness, Need, Options, ReferenceHarness, Report, Verdict,
-    async_trait, mutants, run,
+    Event, Fixture, Harness, LayerKind, Level, MutantHarness, Need, Options, ReferenceHarness, Report,
+    Verdict, async_trait, mutants, run,
 };
 use memory_core::{Error, Provider, Result};
 
@@ -65,7 +65,11 @@ fn json_has_the_stable_members() {
 #[test]
 fn what_is_not_advertised_counts_as_refusal_and_holds_the_level_back() {
     for need in Need::ALL {
-        let harness = ReferenceHarness::with_vectors().without(need);
+        let harness = match need {
+            // A provider serves something.
+            Need::Kv => ReferenceHarness::layer(LayerKind::Sync),
+            need => ReferenceHarness::with_vectors().without(need),
+        };
         let report = report(harness, &Options::default());
         assert!(report.is_success(), "without {need:?}: {}", report.to_markdown());
         assert!(report.cases.refusals > 0, "without {need:?}");
@@ -87,6 +91,13 @@ fn what_is_not_advertised_counts_as_refusal_and_holds_the_level_back() {
         };
         assert_eq!(report.level, level, "without {need:?}");
     }
+}
+
+#[test]
+fn a_provider_without_any_facet_fails() {
+    let report = report(ReferenceHarness::new().without(Need::Kv), &Options::default().with_filter("cap."));
+    assert_eq!(report.cases.failed, report.cases.total);
+    assert!(report.failed[0].why.contains("no facet"), "{}", report.failed[0].why);
 }
 
 #[test]

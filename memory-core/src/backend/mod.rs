@@ -208,7 +208,7 @@ pub trait Backend: Send + Sync + Debug {
     /// `vector_search`, as the mode needs.
     ///
     /// # Behavior
-    /// - SRC-1 to SRC-14: Search by words finds entries with at least one term of the query; prefix, filter and
+    /// - SRC-1 to SRC-15: Search by words finds entries with at least one term of the query; prefix, filter and
     ///   threshold limit the hits.
     /// - VEC-1 to VEC-10: Search by vectors finds the entries with a vector of the current model, scored by `max(0,
     ///   cosine)`.

@@ -62,6 +62,9 @@ impl<P: Provider> MemoryLayer for Checked<P> {
         }
         check_limit("top_k", query.top_k, self.capabilities.max_top_k)?;
         check_threshold(query.threshold)?;
+        if query.threshold.is_some() && !self.capabilities.layer_threshold {
+            return Err(self.unsupported_option(Op::Recall, "threshold"));
+        }
         layer.recall(run, scope, query).await
     }
 

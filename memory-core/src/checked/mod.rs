@@ -30,7 +30,7 @@ impl<P: Provider> Checked<P> {
     ///
     /// # Errors
     /// `internal` where the provider contradicts itself: a facet flag without its accessor, an
-    /// accessor without its flag, or flags that exclude each other.
+    /// accessor without its flag, no facet at all, or flags that exclude each other.
     pub fn new(inner: P) -> Result<Self> {
         let capabilities = inner.capabilities();
         let mut contradictions: Vec<String> =
@@ -43,6 +43,9 @@ impl<P: Provider> Checked<P> {
             if advertised != served {
                 contradictions.push(format!("`{facet}` is advertised {advertised} and served {served}"));
             }
+        }
+        if !(capabilities.kv || capabilities.memory_layer || capabilities.sql) {
+            contradictions.push("it serves no facet: neither `kv` nor `memory_layer` nor `sql`".to_owned());
         }
         if contradictions.is_empty() {
             Ok(Self { inner, capabilities })

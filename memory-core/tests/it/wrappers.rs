@@ -154,6 +154,33 @@ fn a_provider_that_contradicts_itself_is_not_opened() {
     }
 }
 
+/// Healthy, and of no use.
+#[derive(Debug)]
+struct Bare;
+
+#[async_trait]
+impl Provider for Bare {
+    fn name(&self) -> &str {
+        "bare"
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none()
+    }
+    async fn health(&self) -> Result<Health> {
+        Ok(Health::new(HealthStatus::Ok, "nothing can go wrong"))
+    }
+    async fn end_run(&self, _: &TenantId, _: &ScopeId) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_provider_without_any_facet_is_not_opened() {
+    let error = Checked::new(Bare).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Internal);
+    assert!(error.message().contains("`bare`") && error.message().contains("no facet"), "{error}");
+}
+
 #[test]
 fn what_is_not_advertised_never_reaches_the_provider() {
     let inner = Counting::new(|_| {});

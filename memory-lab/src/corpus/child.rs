@@ -63,8 +63,13 @@ impl Child {
         if let Some(base) = &trial.base {
             command.arg("--base").arg(base);
         }
-        if let Some(url) = context.explicit_url() {
-            command.arg("--url").arg(url);
+        if let Some(store) = context.named_store()? {
+            // Not as an argument, which everybody on the machine can read.
+            let url = format!("{}:{}", store.url.scheme(), store.url.expose_rest());
+            command.env("MEMORY_URL", url).env_remove("MEMORY_BACKEND");
+            if let Some(base) = store.base_dir {
+                command.current_dir(base);
+            }
         }
         if let Some(layer) = &trial.only_layer {
             command.arg("--only-layer").arg(layer);

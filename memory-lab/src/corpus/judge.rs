@@ -12,6 +12,9 @@ pub(super) const MAX_ELAPSED: Duration = Duration::from_secs(2);
 /// Memory limit of every statement, in bytes.
 pub(super) const MAX_PEAK: u64 = 256 << 20;
 
+/// The code of a line that could not be read.
+pub(super) const UNREADABLE: &str = "unreadable";
+
 /// How a statement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -87,6 +90,21 @@ impl Verdict {
         }
     }
 
+    /// The verdict of a line that says nothing that could be tried.
+    pub(super) fn unreadable(id: &str, why: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            outcome: Outcome::Error,
+            code: UNREADABLE.to_owned(),
+            layer: None,
+            elapsed_ms: 0.0,
+            peak_bytes: 0,
+            changed: false,
+            outside: Vec::new(),
+            message: why.to_owned(),
+        }
+    }
+
     /// The verdict of a statement that did not run because its setup failed.
     pub(super) fn unprepared(line: &Line, error: &Error) -> Self {
         Self {
@@ -110,7 +128,7 @@ impl Verdict {
     pub(super) fn is_as_expected(&self, line: &Line) -> bool {
         let bounded = self.elapsed_ms < MAX_ELAPSED.as_secs_f64() * 1_000.0 && self.peak_bytes < MAX_PEAK;
         let isolated = self.outside.is_empty();
-        if self.code == "setup_failed" {
+        if matches!(self.code.as_str(), "setup_failed" | UNREADABLE) {
             return false;
         }
         let ended = match line.expect {

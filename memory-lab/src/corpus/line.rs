@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::Path;
 
-use memory_core::sql::SqlValue;
+use memory_core::Json;
 use memory_server::terminal::Failure;
 use serde::Deserialize;
 
@@ -24,8 +24,8 @@ pub(super) struct Line {
     sql: Option<String>,
     /// Texts and how often to repeat each, joined: for statements too long to write out.
     sql_parts: Option<Vec<(String, usize)>>,
-    #[serde(default)]
-    pub(super) args: Vec<SqlValue>,
+    /// A list, or on SQLite an object of names.
+    pub(super) args: Option<Json>,
     /// Run before with the runtime's rights.
     #[serde(default)]
     pub(super) setup: Vec<String>,
@@ -88,27 +88,55 @@ impl Line {
     }
 }
 
-/// Reads every line before any runs: a file with an error is refused entirely.
+/// A line of the file that is no line of a corpus.
+#[derive(Clone, Debug)]
+pub(super) struct Unreadable {
+    /// Its own, where it has one that is not taken; else `line N`.
+    pub(super) id: String,
+    pub(super) why: String,
+}
+
+/// Reads every line. One that cannot be read does not keep the others from being tried.
 ///
 /// # Errors
-/// Where the file cannot be read, a line is no such object, or two lines have one id.
-pub(super) fn read(path: &Path) -> Result<Vec<Line>, Failure> {
+/// Where the file cannot be read, or no line of it can.
+pub(super) fn read(path: &Path) -> Result<Vec<Result<Line, Unreadable>>, Failure> {
     let text = text(path)?;
     let mut ids = std::collections::BTreeSet::new();
     let mut lines = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |what: &str| Failure::invalid(format!("{}, line {}: {what}", path.display(), index + 1));
-        let line: Line = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
-        line.check().map_err(|what| wrong(&what))?;
-        if !ids.insert(line.id.clone()) {
-            return Err(wrong("another line has the same id"));
-        }
-        lines.push(line);
+    for (index, text) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let read = serde_json::from_str(text).map_err(|error| error.to_string()).and_then(|line: Line| {
+            line.check()?;
+            Ok(line)
+        });
+        let read = match read {
+            Ok(line) if ids.contains(&line.id) => Err("another line has the same id".to_owned()),
+            read => read,
+        };
+        let read = read.map_err(|why| {
+            let id = serde_json::from_str(text).ok().map(|Named { id }| id).filter(|id| !ids.contains(id));
+            Unreadable { id: id.unwrap_or_else(|| format!("line {}", index + 1)), why }
+        });
+        ids.insert(read.as_ref().map_or_else(|line| line.id.clone(), |line| line.id.clone()));
+        lines.push(read);
     }
-    if lines.is_empty() {
-        return Err(Failure::invalid(format!("{} holds no line", path.display())));
+    let first = lines.first().map(|line| line.as_ref().err());
+    match first {
+        None => Err(Failure::invalid(format!("{} holds no line", path.display()))),
+        Some(Some(first)) if lines.iter().all(Result::is_err) => Err(Failure::invalid(format!(
+            "{} holds no line that can be read; {}: {}",
+            path.display(),
+            first.id,
+            first.why
+        ))),
+        _ => Ok(lines),
     }
-    Ok(lines)
+}
+
+/// What is wanted of a line that is wrong otherwise.
+#[derive(Deserialize)]
+struct Named {
+    id: String,
 }
 
 /// A file of text.

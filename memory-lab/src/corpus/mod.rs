@@ -2,6 +2,7 @@
 //!
 //! Statements run in a child process: one that crashes or hangs it costs only its own line.
 
+mod arguments;
 mod child;
 mod judge;
 mod line;
@@ -47,6 +48,15 @@ pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> R
             summary.interrupted = true;
             break;
         }
+        let line = match line {
+            Ok(line) => line,
+            Err(unreadable) => {
+                let verdict = Verdict::unreadable(&unreadable.id, &unreadable.why);
+                summary.add("", &verdict, false);
+                show(&verdict, false, out)?;
+                continue;
+            }
+        };
         let running = match &mut child {
             Some(running) => running,
             None => child.insert(Child::start(context, &trial, place.path(), index)?),
@@ -59,8 +69,9 @@ pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> R
         if verdict.is_lost() {
             child = None;
         }
-        let as_expected = summary.add(line, &verdict);
-        show(line, &verdict, as_expected, out)?;
+        let as_expected = verdict.is_as_expected(line);
+        summary.add(&line.category, &verdict, as_expected);
+        show(&verdict, as_expected, out)?;
         out.flush()?;
         let done = index + 1;
         progress.update(done as u64, || format!("{done} of {} statements", lines.len()));
@@ -71,7 +82,11 @@ pub(crate) async fn run(context: &Context, args: CorpusArgs, out: &mut Out) -> R
     }
     summary.end(started.elapsed());
     print(&summary, out)?;
-    Ok(if summary.interrupted { Exit::Interrupted } else { Exit::Ok })
+    Ok(match (summary.interrupted, summary.unreadable) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Ok,
+        (false, _) => Exit::Partial,
+    })
 }
 
 /// Copies the files, which may be pipes that can be read only once.

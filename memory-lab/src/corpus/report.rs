@@ -6,8 +6,7 @@ use std::time::Duration;
 use memory_server::terminal::{Failure, Out, bytes, excerpt, note};
 use serde::Serialize;
 
-use super::judge::{Outcome, Verdict};
-use super::line::Line;
+use super::judge::{Outcome, UNREADABLE, Verdict};
 
 /// Totals of a group of lines.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -26,6 +25,8 @@ pub(super) struct Counts {
 pub(super) struct Summary {
     #[serde(flatten)]
     pub(super) all: Counts,
+    /// Lines that could not be read, and so were not tried.
+    pub(super) unreadable: u64,
     /// Ids of lines that did not end as expected.
     pub(super) not_as_expected_ids: Vec<String>,
     /// How many lines each layer refused.
@@ -39,10 +40,10 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Adds a line; returns whether it ended as expected.
-    pub(super) fn add(&mut self, line: &Line, verdict: &Verdict) -> bool {
-        let as_expected = verdict.is_as_expected(line);
-        for counts in [&mut self.all, self.categories.entry(line.category.clone()).or_default()] {
+    /// Adds a line.
+    pub(super) fn add(&mut self, category: &str, verdict: &Verdict, as_expected: bool) {
+        self.unreadable += u64::from(verdict.code == UNREADABLE);
+        for counts in [&mut self.all, self.categories.entry(category.to_owned()).or_default()] {
             counts.lines += 1;
             match verdict.outcome {
                 Outcome::Ok => counts.ok += 1,
@@ -61,7 +62,6 @@ impl Summary {
         }
         self.max_elapsed_ms = self.max_elapsed_ms.max(verdict.elapsed_ms);
         self.max_peak_bytes = self.max_peak_bytes.max(verdict.peak_bytes);
-        as_expected
     }
 
     pub(super) fn end(&mut self, elapsed: Duration) {
@@ -70,15 +70,18 @@ impl Summary {
 }
 
 /// Prints a line's verdict.
-pub(super) fn show(line: &Line, verdict: &Verdict, as_expected: bool, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn show(verdict: &Verdict, as_expected: bool, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
+        if verdict.code == UNREADABLE {
+            note(&format!("{} cannot be read: {}", verdict.id, verdict.message));
+        }
         return out.document(verdict);
     }
     let layer = verdict.layer.as_deref().unwrap_or("-");
     let mark = if as_expected { ' ' } else { '!' };
     out.line(format!(
         "{mark} {:<28} {:<8} {:<18} {layer:<11} {:>8.1} ms {:>10}{}  {}",
-        line.id,
+        verdict.id,
         verdict.outcome.as_str(),
         verdict.code,
         verdict.elapsed_ms,

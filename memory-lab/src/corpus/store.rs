@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memory::{BackendUrl, OpenContext};
-use memory_core::sql::{ExecOutcome, Rows, SqlFacet, SqlValue, StatementOptions};
+use memory_core::sql::{ExecOutcome, Rows, SqlValue, StatementOptions};
 use memory_core::{
-    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Result, RunContext, Scope,
+    Backend as _, BackendExt as _, Checked, Error, ErrorKind, Json, Key, ListQuery, Result, RunContext,
+    Scope, SqlDialect, SqlFacet,
 };
 use memory_postgres::{PostgresProvider, SqlConfig};
 use memory_server::terminal::sqlite_url;
@@ -115,6 +116,13 @@ impl TestStore {
             }
         }
         Ok(opened)
+    }
+
+    pub(super) fn dialect(&self) -> SqlDialect {
+        match self.backend {
+            Backend::Sqlite(_) => SqlDialect::Sqlite,
+            Backend::Postgres(_) => SqlDialect::Postgres,
+        }
     }
 
     /// Where the databases of scopes are.

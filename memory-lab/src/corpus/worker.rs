@@ -8,6 +8,7 @@ use memory_core::{Error, Result, RunContext, Scope, ScopeId};
 use memory_server::terminal::{Context, Exit, Failure, Out};
 use serde::{Deserialize, Serialize};
 
+use super::arguments;
 use super::judge::{self, Outcome, Verdict};
 use super::line::{self, Line};
 use super::outside::{self, Outside};
@@ -40,7 +41,8 @@ pub(super) async fn run(
         Ok(worker) => worker,
         Err(error) => return fail(&error, out),
     };
-    for line in lines.iter().skip(from) {
+    // The parent reports what cannot be read.
+    for line in lines.iter().skip(from).flatten() {
         let verdict = match worker.try_line(line).await {
             Ok(verdict) => verdict,
             Err(error) => return fail(&Failure::from(error), out),
@@ -110,6 +112,10 @@ impl<'a> Worker<'a> {
     }
 
     async fn try_line(&mut self, line: &Line) -> Result<Verdict> {
+        let (sql, args) = match arguments::bound(line.sql(), line.args.as_ref(), self.store.dialect()) {
+            Ok(bound) => bound,
+            Err(error) => return Ok(Verdict::unreadable(&line.id, error.message())),
+        };
         self.count += 1;
         let scope = Scope::user(store::TENANT, &format!("line-{}", self.count))?;
         let run = RunContext::new(
@@ -126,8 +132,7 @@ impl<'a> Worker<'a> {
                 return Ok(Verdict::unprepared(line, &error));
             }
         };
-        let sql = line.sql();
-        let named = outside::named_paths(&sql, &line.args);
+        let named = outside::named_paths(&sql, &args);
         let own = self.store.folder_of(&scope);
         let marks = self.outside.look(&own, &named);
 
@@ -139,7 +144,7 @@ impl<'a> Worker<'a> {
         let begun = Instant::now();
         let ran = tokio::time::timeout(
             self.trial.timeout + PATIENCE,
-            self.store.run(&run, &scope, line.op, &sql, &line.args, options),
+            self.store.run(&run, &scope, line.op, &sql, &args, options),
         )
         .await;
         let elapsed_ms = begun.elapsed().as_secs_f64() * 1_000.0;

@@ -124,6 +124,71 @@ fn one_layer_alone_stops_what_it_is_there_for() {
 }
 
 #[test]
+fn a_line_that_cannot_be_read_is_reported_and_the_others_run() {
+    let user = User::new();
+    let line = |id: &str, sql: &str| json!({"id": id, "op": "query", "sql": sql}).to_string();
+    let lines = [
+        line("first", "SELECT 1"),
+        "{\"id\": \"cut".to_owned(),
+        json!({"id": "bare", "op": "query"}).to_string(),
+        line("first", "SELECT 2"),
+        json!({"id": "array", "op": "query", "sql": "SELECT ?", "args": [[1]]}).to_string(),
+        line("last", "SELECT 3"),
+    ];
+    user.file("corpus.jsonl", lines.join("\n"));
+    let ran = user.run(&["corpus", "corpus.jsonl", "--json", "--quiet"]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let lines = ran.lines();
+    let (summary, verdicts) = lines.split_last().unwrap();
+    let ended: Vec<(&str, &str)> = verdicts
+        .iter()
+        .map(|verdict| (verdict["id"].as_str().unwrap(), verdict["code"].as_str().unwrap()))
+        .collect();
+    let unreadable = |id| (id, "unreadable");
+    assert_eq!(
+        ended,
+        [
+            ("first", "ok"),
+            unreadable("line 2"),
+            unreadable("bare"),
+            unreadable("line 4"),
+            unreadable("array"),
+            ("last", "ok"),
+        ]
+    );
+    let summary = &summary["summary"];
+    assert_eq!((&summary["lines"], &summary["unreadable"]), (&json!(6), &json!(4)));
+    assert_eq!(summary["not_as_expected_ids"], json!(["line 2", "bare", "line 4", "array"]));
+    for why in [
+        "line 2 cannot be read",
+        "neither `sql` nor `sql_parts`",
+        "the same id",
+        "only PostgreSQL has arrays",
+    ] {
+        assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn arguments_may_have_names_where_the_engine_has_them() {
+    let user = User::new();
+    let line = json!({"id": "named", "op": "query", "sql": "SELECT 1 FROM notes WHERE id > :low AND body <> @not",
+        "args": {"low": 1, "@not": "one"}});
+    let ran = corpus(&user, &[line], &["--json"]);
+    assert_eq!((ran.code, &ran.lines()[0]["code"]), (Some(0), &json!("ok")), "{ran:?}");
+}
+
+#[test]
+fn a_corpus_is_tried_on_the_backend_that_is_named() {
+    let user = User::new();
+    user.file("there/memory.toml", "[backends.mine]\nurl = \"sqlite:mine.db\"\n");
+    let line = json!({"id": "a", "op": "query", "sql": "SELECT 1"});
+    let ran = corpus(&user, &[line], &["--backend", "mine", "--config", "there/memory.toml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(user.home().join("there/mine.db").exists());
+}
+
+#[test]
 fn a_file_that_is_no_corpus_is_refused_whole() {
     let user = User::new();
     for bad in ["", "no json\n", "{\"id\":\"a\",\"op\":\"exec\"}\n"] {

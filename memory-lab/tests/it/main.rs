@@ -12,6 +12,10 @@
 mod conformance;
 mod corpus;
 mod mutants;
+#[allow(dead_code, reason = "the tests of `memory` use more of it")]
+#[path = "../../../memory-server/tests/it/support/service.rs"]
+mod service;
+mod stores;
 // What runs a program in a home of its own is the same for both programs.
 #[allow(dead_code, reason = "the tests of `memory` use more of it")]
 #[path = "../../../memory-server/tests/it/support/user.rs"]

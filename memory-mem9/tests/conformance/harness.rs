@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memory_conformance::{Fixture, Harness, async_trait};
 use memory_core::{Provider, Result};
 use memory_http::{EgressPolicy, HttpClient, Origin, Tenancy};
-use memory_mem9::{Mem9Options, Mem9Provider};
+use memory_mem9::{Mem9Options, Mem9Provider, Ranking};
 use tokio::sync::OnceCell;
 
 use crate::support::fake::Mem9;
@@ -17,6 +17,7 @@ use crate::support::{options, provider};
 /// One server, and one space, for every case.
 pub(crate) struct Mem9Harness {
     sync: bool,
+    ranking: Ranking,
     server: OnceCell<Server>,
     namespace: String,
 }
@@ -26,7 +27,12 @@ impl Mem9Harness {
     pub(crate) fn new(sync: bool) -> Self {
         // A real server outlives the run.
         let namespace = format!("conformance-{:x}", RandomState::new().build_hasher().finish());
-        Self { sync, server: OnceCell::new(), namespace }
+        Self { sync, ranking: Ranking::default(), server: OnceCell::new(), namespace }
+    }
+
+    pub(crate) fn ranked(mut self, ranking: Ranking) -> Self {
+        self.ranking = ranking;
+        self
     }
 
     /// A real server, where one is named.
@@ -35,6 +41,7 @@ impl Mem9Harness {
         let mut named = Mem9Options::new(url.as_str());
         named.preview = true;
         named.sync = self.sync;
+        named.ranking = self.ranking;
         named.tenancy = Tenancy::SharedKey;
         named.api_key_env = Some("MEMORY_TEST_MEM9_KEY".to_owned());
         Some(Origin::of(&url).and_then(|origin| {
@@ -52,6 +59,7 @@ impl Mem9Harness {
         let server = self.server.get_or_init(|| Mem9::default().start()).await;
         let mut named = options(&server.url(""));
         named.sync = self.sync;
+        named.ranking = self.ranking;
         Ok(Box::new(provider(server, named)))
     }
 }

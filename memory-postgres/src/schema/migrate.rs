@@ -30,10 +30,15 @@ const PARTS: &[Part] = &[
             include_str!("v1.sql"),
             concat!(include_str!("v2.sql"), include_str!("guard.sql")),
             include_str!("v3.sql"),
+            include_str!("v4.sql"),
         ],
         needs_vector: false,
     },
-    Part { name: "forget", steps: &[include_str!("forget.sql")], needs_vector: false },
+    Part {
+        name: "forget",
+        steps: &[include_str!("forget.sql"), include_str!("erased_versions.sql")],
+        needs_vector: false,
+    },
     Part { name: "vectors", steps: &[include_str!("vectors.sql")], needs_vector: true },
 ];
 

@@ -138,9 +138,9 @@ impl Statements {
             run_end: function("run_end", 7, "f"),
             sweep_uses: function("sweep_uses", 2, "f"),
             uses_of: text(
-                "SELECT greatest(coalesce(u.used_at, t.since), t.sql_since), coalesce($4, @schema@.now_ms()) \
+                "SELECT greatest(coalesce(u.used_at, t.since), CASE WHEN t.sql_since <= n.now THEN t.sql_since END), n.now \
                  FROM unnest($2::smallint[], $3::text[]) WITH ORDINALITY AS d(kind, name, at) \
-                 CROSS JOIN @schema@.uses_since t \
+                 CROSS JOIN @schema@.uses_since t CROSS JOIN (SELECT coalesce($4, @schema@.now_ms()) AS now) n \
                  LEFT JOIN @schema@.scope_use u ON u.mark = @schema@.scope_mark($1, d.kind, d.name) ORDER BY d.at",
             ),
             is_ended: function("is_ended", 2, "f"),

@@ -7,7 +7,7 @@ use memory_core::{
 };
 
 use super::credentials::CredentialArgs;
-use super::settings::{Global, Settings, registry};
+use super::settings::{BareStore, Global, Settings, registry};
 
 /// What every command receives.
 pub struct Context {
@@ -54,6 +54,17 @@ impl Context {
     /// The URL of the command line or the environment.
     pub fn explicit_url(&self) -> Option<&str> {
         self.global.url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// The store that the command line or the environment names, by URL or by name; `None`: they name none.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`] and [`Settings::backend_url`].
+    pub fn named_store(&self) -> Result<Option<BareStore>> {
+        if self.explicit_url().is_none() && self.explicit_backend().is_none() {
+            return Ok(None);
+        }
+        self.settings()?.bare_store().map(Some)
     }
 
     /// The name of a backend on the command line or in the environment.

@@ -17,7 +17,7 @@ pub use failure::{EXIT_CODES, Exit, Failure};
 pub use output::{Out, bytes, excerpt};
 pub use program::{end_of_parsing, misuse, run};
 pub use progress::{Progress, Stop, note};
-pub use settings::{Global, sqlite_url};
+pub use settings::{BareStore, Global, sqlite_url};
 pub use values::duration;
 
 pub(crate) use context::Opened;

@@ -69,7 +69,10 @@ impl Harness for Files {
     }
 
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>> {
-        let config = self.config.clone().with_sql(sql_of(&fixture, &self.config.sql));
+        let mut config = self.config.clone().with_sql(sql_of(&fixture, &self.config.sql));
+        if fixture.small_caches {
+            config = config.with_search_index_bytes(0).with_vector_index_bytes(0);
+        }
         let provider = SqliteProvider::open(self.path(&fixture), config, fixture.clock.clone())?;
         Ok(Box::new(if self.embeds { provider.with_embedder(fixture.embedder.clone()) } else { provider }))
     }
@@ -80,6 +83,10 @@ impl Harness for Files {
 
     fn sql_setup(&self) -> SqlSetup {
         SqlSetup::default().with_tx_idle().with_shared_data()
+    }
+
+    fn takes_small_caches(&self) -> bool {
+        true
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
     both.layer_forget = one.layer_forget && other.layer_forget;
     both.layer_verbatim = one.layer_verbatim && other.layer_verbatim;
     both.layer_metadata = one.layer_metadata && other.layer_metadata;
+    both.layer_threshold = one.layer_threshold && other.layer_threshold;
     both.layer_ids = one.layer_ids && other.layer_ids;
     both.sql = one.sql && other.sql && one.sql_dialect == other.sql_dialect;
     if both.sql {

@@ -45,6 +45,7 @@ fn takes(op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
     match (op, field) {
         (ToolOp::Add, "infer") => capabilities.layer_verbatim,
         (ToolOp::Add, "metadata") => capabilities.layer_metadata,
+        (ToolOp::Recall, "threshold") => capabilities.layer_threshold,
         _ => true,
     }
 }

@@ -1,18 +1,21 @@
 //! TTL: how long entries live, to the millisecond.
 
 use memory_core::limits::MAX_TTL_MILLIS;
+use memory_core::rank::RankOptions;
 use memory_core::{
-    ErrorKind, Expect, ListQuery, Reducer, ScopesQuery, SetOptions, Timestamp, Ttl, UpdateOptions,
+    ErrorKind, Expect, ListQuery, Reducer, ScopesQuery, SearchMode, SearchQuery, SetOptions, Timestamp, Ttl,
+    UpdateOptions,
 };
 
 use crate::case::cases;
 use crate::check::{CaseResult, check, expect_eq, expect_kind};
 use crate::cx::entries::{expect_conflict, item, item_with};
-use crate::cx::{Cx, expiring, json, key, ms};
+use crate::cx::{Cx, expiring, hit_keys, json, key, ms};
 
 cases! {
     "ttl.after.ends-to-the-millisecond": [Kv], ["TTL-1"] => to_the_millisecond;
     "ttl.after.begins-anew": [Kv], ["TTL-1"] => begins_anew;
+    "ttl.after.found-to-the-millisecond": [Kv, Lexical], ["TTL-1", "TTL-5", "SRC-2"] => found_to_the_millisecond;
     "ttl.keep.keeps": [Kv], ["TTL-2"] => keep;
     "ttl.never.clears": [Kv], ["TTL-3"] => never;
     "ttl.range.refused": [Kv], ["TTL-4"] => range;
@@ -44,6 +47,36 @@ async fn to_the_millisecond(cx: &Cx) -> CaseResult {
         check!(cx.entry(&scope, "k").await?.is_none(), "a life of {life} ms went on in its last millisecond");
         cx.clock().set(start);
         cx.delete(&scope, "k").await?;
+    }
+    Ok(())
+}
+
+/// In every mode, and where the order needs more than similarity.
+async fn found_to_the_millisecond(cx: &Cx) -> CaseResult {
+    let scope = cx.scope()?;
+    cx.say(&scope, "stays", "a cup of green tea").await?;
+    cx.set_with(&scope, "goes", "\"green tea\"", expiring(10)).await?;
+    let recent = RankOptions { recency: 0.5, ..RankOptions::default() };
+    let modes = if cx.capabilities().vector_search {
+        vec![SearchMode::Lexical, SearchMode::Vector, SearchMode::Hybrid]
+    } else {
+        vec![SearchMode::Lexical]
+    };
+    for (later, due) in [(9, vec!["goes", "stays"]), (1, vec!["stays"])] {
+        cx.advance_ms(later);
+        for mode in &modes {
+            let query = SearchQuery::new("green tea").with_mode(*mode);
+            for query in [query.clone().with_rank(recent.clone()), query.clone().with_top_k(2), query] {
+                let hits = cx.find(&scope, query).await?;
+                let mut found = hit_keys(&hits);
+                found.sort_unstable();
+                expect_eq!(
+                    found,
+                    due,
+                    "hits by {mode:?}, `goes` being live for 10 ms, after {later} ms more"
+                );
+            }
+        }
     }
     Ok(())
 }

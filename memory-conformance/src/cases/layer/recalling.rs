@@ -15,9 +15,9 @@ cases! {
     "layer.recall.no-fact-twice": [Layer], ["LAY-13"] => no_fact_twice;
     "layer.recall.scores": [Layer], ["LAY-14"] => scores;
     "layer.recall.order-of-scores": [Layer], ["LAY-14"] => order_of_scores;
-    "layer.recall.threshold-keeps": [Layer], ["LAY-15"] => threshold_keeps;
-    "layer.recall.threshold-cuts": [Layer], ["LAY-15"] => threshold_cuts;
-    "layer.recall.threshold-adds-nothing": [Layer], ["LAY-15"] => threshold_adds_nothing;
+    "layer.recall.threshold-keeps": [Layer, LayerThreshold], ["LAY-15"] => threshold_keeps;
+    "layer.recall.threshold-cuts": [Layer, LayerThreshold], ["LAY-15"] => threshold_cuts;
+    "layer.recall.threshold-adds-nothing": [Layer, LayerThreshold], ["LAY-15"] => threshold_adds_nothing;
     "layer.recall.nothing-learned": [Layer], ["LAY-16"] => nothing_learned;
     "layer.recall.changes-nothing": [Layer], ["LAY-17"] => changes_nothing;
 }

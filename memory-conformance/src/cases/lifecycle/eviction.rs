@@ -411,7 +411,10 @@ async fn open_transaction_stays(cx: &Cx) -> CaseResult {
 async fn statements_count(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let db = cx.database_of(scope.clone())?;
+    cx.advance_ms(LONG);
     db.exec("CREATE TABLE t (n INTEGER)").await?;
+    // The first one makes the database, and nothing else tells of the scope.
+    is_of(&use_of(cx, &scope).await?, cx.now(), "the first statement")?;
     for statement in ["INSERT INTO t VALUES (1)", "SELECT n FROM t"] {
         cx.advance_ms(LONG);
         if statement.starts_with("SELECT") {

@@ -21,6 +21,7 @@ cases! {
     "forget.key.is-gone": [Kv, Erase], ["FGT-3", "FGT-4"] => key_is_gone;
     "forget.nothing.succeeds": [Kv, Erase], ["FGT-4", "FGT-11"] => nothing_succeeds;
     "forget.versions.never-again": [Kv, Erase], ["FGT-5", "FGT-6"] => versions_never_again;
+    "forget.versions.of-others": [Kv, Erase], ["FGT-1", "FGT-12", "ISO-4"] => versions_of_others;
     "forget.writes.are-ordinary": [Kv, Erase], ["FGT-6"] => writes_are_ordinary;
     "forget.copy.older-is-left-out": [Kv, Erase], ["FGT-7"] => older_is_left_out;
     "forget.copy.of-the-same-moment": [Kv, Erase], ["FGT-7"] => same_moment;
@@ -209,6 +210,30 @@ async fn versions_never_again(cx: &Cx) -> CaseResult {
         imported > after_scope,
         "version {imported} after a tenant was erased that had given {after_scope}"
     );
+    Ok(())
+}
+
+/// A store that outlives a run holds what earlier runs erased: it must not show in fresh scopes.
+async fn versions_of_others(cx: &Cx) -> CaseResult {
+    const HIGH: u64 = 1_000_000;
+    let record = |version| -> CaseResult<Record> {
+        Ok(Record::from(Entry::new(key("k")?, json("1")?, version, cx.now())))
+    };
+    let erased = cx.scope()?;
+    import(cx, &erased, &[record(HIGH)?], Taken::New).await?;
+    erase_scope(cx, &erased).await?;
+    let elsewhere = cx.scope()?;
+    let id = TombstoneId::of(&EraseTarget::Scope(elsewhere));
+    cx.provider().bury(&[Tombstone { id, at: cx.now(), version: HIGH }]).await?;
+    let of_other_tenant = Scope::new(cx.other_tenant()?, erased.kind, erased.id.clone());
+    for other in [cx.scope()?, of_other_tenant] {
+        import(cx, &other, &[record(7)?], Taken::New).await?;
+        expect_eq!(
+            cx.live(&other, "k").await?.version,
+            7,
+            "the version imported into a scope beside one that was erased"
+        );
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod query_options;
 mod ranking;
 mod reembed;
 mod slow_embedder;
+mod small_caches;
 mod vector_transfer;
 mod vectors;
 mod write_histories;
@@ -30,6 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
         vector_transfer::cases(),
         reembed::cases(),
         models::cases(),
+        small_caches::cases(),
     ]
     .concat()
 }

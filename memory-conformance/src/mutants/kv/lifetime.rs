@@ -30,6 +30,7 @@ mutants! {
     "ttl.expired-in-get": ["TTL-5", "GET-2"], "get sees expired entries" => fault(Fault::Sees(Eyes::Get));
     "ttl.expired-in-get-many": ["TTL-5"], "get_many sees expired entries" => fault(Fault::Sees(Eyes::GetMany));
     "ttl.expired-in-list": ["TTL-5"], "list shows expired entries" => fault(Fault::Sees(Eyes::List));
+    "ttl.search-boundary-inclusive": ["TTL-1", "TTL-5"], "search finds an entry in the millisecond of its expiry" => fault(Fault::SearchExpiryInclusive);
     "ttl.expired-in-search": ["TTL-5", "SRC-2"], "search finds expired entries" => fault(Fault::Sees(Eyes::Search));
     "ttl.expired-in-stats": ["TTL-5", "STA-1"], "stats count expired entries" => fault(Fault::Sees(Eyes::Stats));
     "ttl.expired-in-scopes": ["TTL-5", "SCO-1"], "scopes count expired entries" => fault(Fault::Sees(Eyes::Scopes));

@@ -38,6 +38,7 @@ mutants! {
     "run.reads-refused": ["RUN-2"], "an ended run cannot be read" => around(reads_refused);
     "run.fence-too-wide": ["RUN-3"], "other kinds of the id are fenced too" => around(too_wide);
     "sql.evict-leaves-database": ["GC-5"] needs [Kv, Sql, Eviction], "only entries are evicted" => around(leaves_database);
+    "sql.first-statement-is-no-use": ["GC-3", "GC-4"] needs [Kv, Sql, Eviction], "the statement that makes a database is no use of its scope" => around(first_unused);
     "sql.evict-ends-transactions": ["GC-7"] needs [Kv, Sql, SqlTransactions, Eviction], "an open transaction is rolled back" => around(ends_transactions);
 }
 
@@ -163,6 +164,21 @@ async fn leaves_database(_: &Memory, request: Request, next: Next<'_>) -> Result
     let Request::Evict { scope, .. } = request else { return next.run(request).await };
     kv(&next)?.drop_scope(&scope).await?;
     Ok(Reply::Evict(EvictOutcome::Evicted { bytes: 1 }))
+}
+
+async fn first_unused(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    let named = |scope: &Scope| format!("{} {} {}", scope.tenant, scope.kind, scope.id);
+    if let Request::Exec { scope, .. } = &request {
+        *memory.lock().notes.entry(named(scope)).or_default() += 1;
+    }
+    let mut reply = next.run(request).await?;
+    let memory = memory.lock();
+    each_use(&mut reply, |found| {
+        if memory.notes.get(&named(&found.scope)) == Some(&1) && found.entry_bytes == 0 {
+            found.last_used_at = Timestamp::EPOCH;
+        }
+    });
+    Ok(reply)
 }
 
 async fn ends_transactions(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -11,6 +11,7 @@ use crate::reference::fault::Fault;
 mutants! {
     "forget.no-tombstone": ["FGT-11", "FGT-7"], "what is erased leaves no tombstone" => fault(Fault::EraseLeavesNoTombstone);
     "forget.versions-begin-anew": ["FGT-5"], "an erased scope begins at version 1 again" => fault(Fault::EraseForgetsVersions);
+    "forget.versions-of-all": ["FGT-1", "ISO-4"], "every scope begins behind the versions of what was erased elsewhere" => fault(Fault::EraseRaisesOthers);
     "forget.leaves-runs": ["FGT-2"], "the runs of an erased tenant stay" => fault(Fault::EraseLeavesRuns);
     "forget.keeps-expired": ["FGT-1", "FGT-4"], "expired entries of an erased scope stay" => fault(Fault::EraseKeepsExpired);
     "forget.key-takes-scope": ["FGT-3"], "erasing a key erases its scope" => ask(key_takes_scope);

@@ -14,6 +14,8 @@ use crate::mutants::requests::{kv, peek};
 use crate::reference::fault::Fault;
 
 mutants! {
+    "search.small-caches-lose-a-hit": ["SRC-15"], "where an index does not fit into memory, the last hit is missing" => around(small_loses);
+    "search.small-caches-score-lower": ["SRC-15"], "where an index does not fit into memory, scores are rounded" => around(small_rounds);
     "search.stale-text": ["SRC-2", "SET-2"], "an overwritten text is still found" => around(stale_text);
     "search.deleted-found": ["DEL-4", "SRC-2"], "a deleted entry is still found" => around(|memory, request, next| stale_index::deleted(memory, request, next, finds));
     "search.dropped-found": ["SCO-4", "SRC-2"], "entries of a dropped scope are still found" => around(|memory, request, next| stale_index::dropped(memory, request, next, finds));
@@ -281,4 +283,33 @@ async fn counts_what_is_cut(_: &Memory, request: Request, next: Next<'_>) -> Res
     let mut results = kv(&next)?.search(&scope, query).await?;
     results.hits.truncate(top_k);
     Ok(Reply::Search(results))
+}
+
+/// Changes the hits of a handle that was opened with caches as small as can be.
+async fn with_small_caches(
+    memory: &Memory,
+    request: Request,
+    next: Next<'_>,
+    change: fn(&mut Vec<Hit>),
+) -> Result<Reply> {
+    let mut reply = next.run(request).await?;
+    if let Reply::Search(results) = &mut reply
+        && memory.has_small_caches()
+    {
+        change(&mut results.hits);
+    }
+    Ok(reply)
+}
+
+async fn small_loses(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    with_small_caches(memory, request, next, |hits| drop(hits.pop())).await
+}
+
+async fn small_rounds(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
+    with_small_caches(memory, request, next, |hits| {
+        for hit in hits {
+            hit.score = (hit.score * 1_000.0).round() / 1_000.0;
+        }
+    })
+    .await
 }

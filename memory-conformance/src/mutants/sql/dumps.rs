@@ -262,7 +262,7 @@ async fn commits(memory: &Memory, request: Request, next: Next<'_>) -> Result<Re
             scope,
             run,
             depth: state.depth,
-            since: std::time::Instant::now(),
+            since: memory.now(),
             thread: std::thread::current().id(),
         });
     }

@@ -1,7 +1,6 @@
 //! Transactions that are none, or not what they say.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
 use memory_core::sql::{StatementOptions, TxId, TxState};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, RunContext, Scope, ScopeKind};
@@ -73,6 +72,7 @@ async fn counted(memory: &Memory, request: Request, next: &Next<'_>) -> Result<R
 }
 
 fn note(memory: &Memory, state: &TxState, run: &RunContext, scope: &Scope) {
+    let since = memory.now();
     let mut memory = memory.lock();
     if let Some(open) = memory.open.iter_mut().find(|open| open.tx == state.tx) {
         open.depth = state.depth;
@@ -83,7 +83,7 @@ fn note(memory: &Memory, state: &TxState, run: &RunContext, scope: &Scope) {
         scope: scope.clone(),
         run: run.clone(),
         depth: state.depth,
-        since: Instant::now(),
+        since,
         thread: thread::current().id(),
     });
 }
@@ -353,7 +353,7 @@ async fn of_its_thread(memory: &Memory, request: Request, next: Next<'_>) -> Res
 
 async fn for_a_while(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     if let Some(open) = named(&request).and_then(|tx| open_as(memory, tx))
-        && open.since.elapsed() > Duration::from_millis(1_600)
+        && memory.now().as_millis() - open.since.as_millis() > 1_600
     {
         return Err(lost());
     }

@@ -84,14 +84,19 @@ pub(crate) fn is_typed(option: &str) -> bool {
     })
 }
 
+/// What opens backends at hosts that were listed, without an embedder.
+pub(super) fn reaching(global: &Global) -> Registry {
+    let listed = global.allow_hosts.iter().filter(|host| !host.is_empty());
+    Registry::default().with_allowed_hosts(listed)
+}
+
 /// What opens backends, at hosts that were listed and with the embedder that was named: `static:FOLDER`, or a name
 /// under `[embedders]` of the configuration, which is read only then.
 ///
 /// # Errors
 /// `invalid_argument` for a name without a `memory.toml`; as the configuration and the embedder fail.
 pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<Config>>) -> Result<Registry> {
-    let listed = global.allow_hosts.iter().filter(|host| !host.is_empty());
-    let registry = Registry::default().with_allowed_hosts(listed);
+    let registry = reaching(global);
     let Some(chosen) = global.embedder() else { return Ok(registry) };
     let embedder = match chosen.strip_prefix("static:") {
         Some(folder) => memory::embedders::open_static(folder)?,

@@ -7,6 +7,7 @@ mod resolved;
 mod store;
 
 pub use global::Global;
+pub use resolved::BareStore;
 pub use store::sqlite_url;
 
 pub(crate) use global::{is_typed, registry};

@@ -5,11 +5,22 @@ use std::path::{Path, PathBuf};
 use memory::{BackendUrl, Config, Registry};
 use memory_core::{Error, Result, Scope, ScopeId, ScopeKind, TenantId};
 
-use super::global::{Global, registry};
+use super::global::{Global, reaching, registry};
 use super::store::{Origin, Store, sqlite_url, store};
 
 /// The default scope.
 const DEFAULT_ID: &str = "default";
+
+/// A store without anything around it: for programs that bring a clock, ids and an embedder of their own.
+#[derive(Debug)]
+pub struct BareStore {
+    /// Where it is.
+    pub url: BackendUrl,
+    /// What its relative paths are relative to; `None`: the working directory.
+    pub base_dir: Option<PathBuf>,
+    /// What opens it, at the hosts that the command line and `memory.toml` list.
+    pub registry: Registry,
+}
 
 /// What the options, the environment and `memory.toml` come to.
 pub(crate) struct Settings {
@@ -65,8 +76,26 @@ impl Settings {
     /// As [`registry`].
     pub(crate) fn registry(&self) -> Result<Registry> {
         let registry = registry(&self.global, || Ok(self.config.clone()))?;
-        let listed = self.config.iter().flat_map(|config| &config.file().egress.allow);
-        Ok(registry.with_allowed_hosts(listed))
+        Ok(registry.with_allowed_hosts(self.listed_hosts()))
+    }
+
+    /// The hosts that `memory.toml` lists.
+    fn listed_hosts(&self) -> impl Iterator<Item = &String> {
+        self.config.iter().flat_map(|config| &config.file().egress.allow)
+    }
+
+    /// The store itself: without its fallback, and with no embedder yet.
+    ///
+    /// # Errors
+    /// As [`backend_url`](Self::backend_url).
+    pub(crate) fn bare_store(&self) -> Result<BareStore> {
+        let (url, base_dir) = self.backend_url()?;
+        let registry = reaching(&self.global).with_allowed_hosts(self.listed_hosts());
+        let registry = match &base_dir {
+            Some(base_dir) => registry.with_base_dir(base_dir),
+            None => registry,
+        };
+        Ok(BareStore { url, base_dir, registry })
     }
 
     /// The name of the store's embedder, and where it was set; `None`: its entries get no vectors.

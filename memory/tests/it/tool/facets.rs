@@ -118,7 +118,7 @@ async fn what_a_layer_does_not_do_is_neither_shown_nor_done() {
         schema["properties"]["op"]["enum"],
         json!(["add", "recall", "facts", "list_scopes", "describe"])
     );
-    for field in ["infer", "metadata", "event", "ids", "key", "sql"] {
+    for field in ["infer", "metadata", "threshold", "event", "ids", "key", "sql"] {
         assert_eq!(schema["properties"].get(field), None, "{field}");
     }
     let description = tool_over(&bare()).description();
@@ -131,6 +131,7 @@ async fn what_a_layer_does_not_do_is_neither_shown_nor_done() {
     for (option, call) in [
         ("infer", r#"{"op":"add","infer":false,"messages":[{"role":"user","content":"x"}]}"#),
         ("metadata", r#"{"op":"add","metadata":{"a":1},"messages":[{"role":"user","content":"x"}]}"#),
+        ("threshold", r#"{"op":"recall","query":"x","threshold":0.5}"#),
     ] {
         let (code, _, details) = refused(&tool, call).await;
         assert_eq!((code.as_str(), &details["option"]), ("capability_unsupported", &json!(option)));

@@ -114,6 +114,7 @@ impl Provider for Fake {
         capabilities.layer_forget = true;
         capabilities.layer_verbatim = true;
         capabilities.layer_metadata = true;
+        capabilities.layer_threshold = true;
         capabilities.layer_ids = true;
         capabilities.sql = true;
         capabilities.sql_dialect = Some(SqlDialect::Sqlite);

@@ -222,7 +222,12 @@ async fn scenario_16_triggers_switched_off_hide_nothing_that_was_read() {
 
 #[tokio::test]
 async fn rows_added_or_removed_with_triggers_off_are_missed_by_the_counters() {
-    for sql in ["DELETE FROM entry WHERE key = 'b'", "UPDATE entry SET size = 77 WHERE key = 'b'"] {
+    for sql in [
+        "DELETE FROM entry WHERE key = 'b'",
+        "UPDATE entry SET size = 77 WHERE key = 'b'",
+        "UPDATE entry SET expires_at = 9000000000000 WHERE key = 'b'",
+        "UPDATE entry SET version = version + 100 WHERE key = 'b'",
+    ] {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("b", "1").await;
         let session = fixture.session(DriftPolicy::Strict);

@@ -1,0 +1,148 @@
+//! The suite on the stores that people have, through the door that they use: the command. Each store is tried twice, since it
+//! outlives a run.
+
+use serde_json::json;
+use tokio_postgres::NoTls;
+
+use crate::service::Service;
+use crate::user::User;
+
+/// Every case passes, is refused as it should be, or does not apply; at least `passed` of them pass.
+fn is_green(user: &User, store: &[&str], passed: u64, run: &str) {
+    let ran = user.run(&[&["conformance", "--timeout", "120", "--quiet", "--json"], store].concat());
+    let report = ran.document();
+    assert_eq!(report["failed"], json!([]), "{run} on {store:?}");
+    assert_eq!(ran.code, Some(0), "{run} on {store:?}");
+    assert!(report["cases"]["passed"].as_u64().unwrap() >= passed, "{run} on {store:?}: {}", report["cases"]);
+}
+
+fn is_green_twice(user: &User, store: &[&str], passed: u64) {
+    is_green(user, store, passed, "the first run");
+    is_green(user, store, passed, "the second run");
+}
+
+#[test]
+fn a_sqlite_file_that_was_used_before_passes_twice() {
+    let user = User::new();
+    user.ok(&["mutants", "--filter", "ttl.", "--url", "sqlite:memory.db", "--quiet"]);
+    is_green_twice(&user, &["--url", "sqlite:memory.db"], 500);
+}
+
+fn block_on(future: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
+}
+
+/// Databases on the tests' server that end with the value.
+struct Databases {
+    server: String,
+    names: [String; 2],
+}
+
+impl Databases {
+    /// Without a server: `None`, after saying so.
+    fn fresh() -> Option<Self> {
+        let Ok(url) = std::env::var("MEMORY_TEST_POSTGRES_URL") else {
+            println!("skipped: no server; `cargo xtask test` starts one, or set MEMORY_TEST_POSTGRES_URL");
+            return None;
+        };
+        let server = url.rsplit_once('/').unwrap().0.to_owned();
+        let names = ["entries", "agents"].map(|what| format!("lab_{what}_{}", std::process::id()));
+        let databases = Self { server, names };
+        for name in &databases.names {
+            databases.run("postgres", &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+            databases.run("postgres", &format!("CREATE DATABASE {name} TEMPLATE template0"));
+        }
+        databases.run(&databases.names[0], "CREATE EXTENSION vector");
+        Some(databases)
+    }
+
+    fn run(&self, database: &str, sql: &str) {
+        let url = format!("{}/{database}", self.server);
+        block_on(async {
+            let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client.batch_execute(sql).await.unwrap();
+        });
+    }
+
+    fn url(&self) -> String {
+        format!("{}/{}", self.server, self.names[0])
+    }
+
+    /// With agents' SQL in a database of its own.
+    fn url_with_sql(&self, user: &User) -> String {
+        let key = user.file("key", "0123456789abcdef0123456789abcdef\n");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let agents = format!("{}/{}", self.server, self.names[1]);
+        let agents = agents.replace(':', "%3A").replace('/', "%2F").replace('@', "%40");
+        format!("{}?sql.url={agents}&sql.key_file={}", self.url(), key.display())
+    }
+}
+
+impl Drop for Databases {
+    fn drop(&mut self) {
+        for name in &self.names {
+            self.run("postgres", &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+        }
+    }
+}
+
+/// The server's own clock, which the suite's stands still before, has been at work in it.
+#[test]
+fn postgres_with_sql_that_was_used_before_passes_twice() {
+    let user = User::new();
+    let Some(databases) = Databases::fresh() else { return };
+    let url = databases.url_with_sql(&user);
+    block_on(async { drop(memory::open(&url).await.unwrap()) });
+    is_green_twice(&user, &["--url", &url], 600);
+}
+
+/// Named in `memory.toml`, which lists the host too.
+#[test]
+fn mem0_by_its_name_passes_twice() {
+    for (service, parameters) in [
+        (Service::mem0(), "api_key=file:key"),
+        (Service::mem0_platform(), "flavour=platform&api_key=file:key"),
+    ] {
+        let user = User::new();
+        user.file("key", memory_fakes::mem0::KEY);
+        user.file("memory.toml", service.config("mem0", parameters));
+        is_green_twice(&user, &["--backend", "mem0"], 30);
+        assert!(!service.asked().is_empty());
+    }
+}
+
+/// Named by a URL whose host the command line lists.
+#[test]
+fn mem9_by_its_url_passes_twice_in_either_ranking() {
+    for ranking in ["confidence", "plain"] {
+        let (user, service) = (User::new(), Service::mem9());
+        user.file("key", memory_fakes::mem9::KEY);
+        let address = service.address();
+        let url = format!(
+            "mem9+http://{address}?preview=true&tenancy=shared_key&api_key=file:key&ranking={ranking}"
+        );
+        is_green_twice(&user, &["--url", &url, "--allow-host", &address], 30);
+    }
+}
+
+#[test]
+fn no_other_store_is_tried_than_the_one_that_is_named() {
+    let user = User::new();
+    user.file("memory.toml", "[backends.mine]\nurl = \"sqlite:mine.db\"\n");
+    for command in ["conformance", "mutants"] {
+        user.refused(&[command, "--backend", "yours", "--filter", "ttl."], 1, "not_found");
+    }
+    assert!(!user.home().join("mine.db").exists());
+    let report = user.json(&["conformance", "--backend", "mine", "--filter", "ttl.after"]);
+    assert_eq!(report["provider"], "sqlite:mine.db");
+    assert!(user.home().join("mine.db").exists());
+    let service = Service::mem0();
+    user.file("key", memory_fakes::mem0::KEY);
+    let url = format!("mem0+http://{}?api_key=file:key", service.address());
+    user.refused(&["conformance", "--url", &url, "--config", "memory.toml"], 3, "egress_denied");
+}
