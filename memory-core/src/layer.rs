@@ -303,13 +303,16 @@ pub struct ForgetOutcome {
     pub forgotten: Option<u64>,
     /// Ids that were not facts of this scope.
     pub not_found: Vec<FactId>,
+    /// What the service keeps of the words all the same, and until when; empty: nothing that is known of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remains: Vec<String>,
 }
 
 impl ForgetOutcome {
     /// An outcome in which every id was found.
     #[must_use]
     pub fn new(forgotten: Option<u64>) -> Self {
-        Self { forgotten, not_found: Vec::new() }
+        Self { forgotten, not_found: Vec::new(), remains: Vec::new() }
     }
 }
 
@@ -377,7 +380,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-9: Adding the same words again is no error, and what was learned stays learned.
     /// - LAY-10: System and tool messages, blank messages and speakers' names do not disturb the messages beside
     ///   them.
-    /// - LAY-11: An `add` whose outcome is not known is `Unknown` and is not retried.
+    /// - LAY-11: An `add` that may have stored all or a part is `Unknown` and is not retried.
     /// - LAY-50 to LAY-54: No call shows, changes or counts a fact of another scope.
     ///
     /// # Errors
@@ -437,6 +440,9 @@ pub trait MemoryLayer: Send + Sync + Debug {
     ///   scope.
     /// - LAY-34: Forgetting again is no error: ids that are gone are `not_found`.
     /// - LAY-35: What was forgotten can be learned again.
+    /// - LAY-36: A `forget` that may have forgotten some, or may go on forgetting, fails with `outcome_unknown` and
+    ///   never with an error that means that nothing was done.
+    /// - LAY-37: `remains` says what the service keeps of the words all the same, and until when.
     ///
     /// # Errors
     /// `outcome_unknown` where some may be gone.

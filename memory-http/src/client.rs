@@ -241,8 +241,8 @@ impl HttpClient {
     /// As [`HttpClient::exchange`], and by status: 401 `unauthenticated`, 402 `quota_exceeded`, 403
     /// `forbidden`, 404 `not_found`, 408 and 504 `timeout`, 409 `conflict`, 413 `too_large`, 429
     /// `rate_limited` with what `Retry-After` asks, other 4xx `invalid_argument`, 5xx `unavailable`,
-    /// 3xx `egress_denied`; `details.status` has the number. 500, 502 and 504 for what must not
-    /// happen twice are `outcome_unknown`.
+    /// 3xx `egress_denied`; `details.status` has the number. For what must not happen twice, every 5xx
+    /// but 501 and 505 is `outcome_unknown`.
     pub async fn request(&self, call: Call) -> Result<Reply> {
         let reply = self.exchange(call).await?;
         match reply.error() {
@@ -302,12 +302,13 @@ impl HttpClient {
             note(&call, failures, &outcome);
             let (repeats, retry_after) = match &outcome {
                 Ok(reply) => {
-                    if reply.status >= 500 {
+                    let judged = call.judged(reply);
+                    if reply.status >= 500 && judged.is_none() {
                         permit.failed(shared.timer.now());
                     } else {
                         permit.succeeded();
                     }
-                    (call.repeats_after(reply), reply.retry_after)
+                    (judged.unwrap_or_else(|| reply.repeats()), reply.retry_after)
                 }
                 Err(failure) => {
                     if failure.counts {

@@ -17,7 +17,7 @@ use crate::event;
 use crate::owner::SERVICE;
 use crate::rows::check_metadata;
 
-/// Adds messages. What cannot be known is `Unknown`, and nothing is sent a second time that may have arrived.
+/// Adds messages. What cannot be known is `Unknown`, and nothing is sent a second time that may have been stored.
 pub(crate) async fn add(
     client: &Client,
     key: &Secret,
@@ -48,17 +48,18 @@ pub(crate) async fn add(
         Flavour::Platform => &["v3", "memories", "add", ""],
     };
     let ask = Request::new(Method::Post, path, timeout).body(body).kind(CallKind::NotIdempotent);
-    let reply = match client.exchange(ask, Some(key)).await {
+    // Word for word, the server embeds and stores one message after the other.
+    let in_parts = !options.infer && said.len() > 1;
+    let judge = if in_parts { error::repeats_of_parts } else { error::repeats };
+    let refused = |reply: &Reply| {
+        if in_parts && error::code(reply).is_some() { reply.error() } else { client.error_of(reply) }
+    };
+    let answered = client.exchange_judged(ask, Some(key), judge).await;
+    let reply = match answered.and_then(|reply| refused(&reply).map_or(Ok(reply), Err)) {
         Ok(reply) => reply,
         Err(error) if error.kind() == ErrorKind::OutcomeUnknown => return Ok(AddStatus::Unknown),
         Err(error) => return Err(error),
     };
-    if error::add_is_unknown(&reply) {
-        return Ok(AddStatus::Unknown);
-    }
-    if let Some(error) = client.error_of(&reply) {
-        return Err(error);
-    }
     Ok(status(client.flavour, key, owner, &reply).unwrap_or_else(|error| {
         // It took the words; only what it said of them cannot be trusted.
         tracing::warn!(%error, "mem0 took an add and answered what cannot be trusted");

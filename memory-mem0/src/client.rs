@@ -2,7 +2,7 @@
 
 use memory_core::{Result, Secret};
 use memory_http::service::{Connection, Request};
-use memory_http::{CallKind, Credential, HttpClient, Reply};
+use memory_http::{Credential, HttpClient, Reply};
 
 use crate::config::{Flavour, Mem0Options};
 use crate::error;
@@ -37,10 +37,19 @@ impl Client {
     /// # Errors
     /// As [`HttpClient::exchange`].
     pub(crate) async fn exchange(&self, request: Request<'_>, key: Option<&Secret>) -> Result<Reply> {
-        let judge = match request.call_kind() {
-            CallKind::NotIdempotent => error::add_repeats,
-            _ => error::read_repeats,
-        };
+        self.exchange_judged(request, key, error::repeats).await
+    }
+
+    /// Makes a call whose repetition `judge` decides about.
+    ///
+    /// # Errors
+    /// As [`HttpClient::exchange`].
+    pub(crate) async fn exchange_judged(
+        &self,
+        request: Request<'_>,
+        key: Option<&Secret>,
+        judge: fn(&Reply) -> Option<bool>,
+    ) -> Result<Reply> {
         let credential = key.map(|key| self.credential(key)).transpose()?;
         self.connection.exchange(request, credential, Some(judge)).await
     }

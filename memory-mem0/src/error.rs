@@ -30,21 +30,22 @@ pub(crate) fn code(reply: &Reply) -> Option<&'static str> {
     CODES.into_iter().find(|code| *code == said)
 }
 
-/// Whether an `add` that was answered like this surely stored nothing and may be repeated; `None`: as for any call
-/// that must not happen twice.
-pub(crate) fn add_repeats(reply: &Reply) -> Option<bool> {
+/// Whether a call is repeated that was answered like this; `None`: as its status says. What stood before the model was
+/// asked is not stored yet, so this holds for an `add` that is stored as a whole, too.
+pub(crate) fn repeats(reply: &Reply) -> Option<bool> {
     match code(reply)? {
-        "provider_rate_limited" | "provider_unavailable" | "provider_timeout" => Some(true),
+        // The server has asked its model three times by then, so it is asked again only when the reply says when.
+        "provider_rate_limited" => Some(reply.retry_after().is_some()),
+        "provider_unavailable" | "provider_timeout" => Some(true),
+        "datastore_unavailable" => None,
         _ => Some(false),
     }
 }
 
-/// The server repeats itself on an id it cannot read.
-pub(crate) fn read_repeats(reply: &Reply) -> Option<bool> {
-    match code(reply)? {
-        "unknown" | "provider_auth_failed" | "provider_bad_request" => Some(false),
-        _ => None,
-    }
+/// The same for an `add` of several messages that the server stores one after the other: those before the one that
+/// failed are there.
+pub(crate) fn repeats_of_parts(reply: &Reply) -> Option<bool> {
+    repeats(reply).map(|_| false)
 }
 
 /// The typed error of a reply that refuses; `None` for one that does not.
@@ -63,7 +64,14 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
         )
         .with_retry(Retry::Never),
         (_, Some("provider_rate_limited")) => {
-            Error::new(ErrorKind::RateLimited, "mem0's own language model is asked too often; add less often")
+            let error = Error::new(
+                ErrorKind::RateLimited,
+                "mem0's own language model is asked too often; call less often",
+            );
+            match reply.retry_after() {
+                Some(after) => error.with_retry(Retry::After(after)),
+                None => error,
+            }
         }
         (_, Some("provider_unavailable" | "provider_timeout")) => Error::new(
             ErrorKind::Unavailable,
@@ -96,13 +104,4 @@ pub(crate) fn error_of(reply: &Reply, flavour: Flavour) -> Option<Error> {
         Some(code) => error.with_detail("code", code),
         None => error,
     })
-}
-
-/// Whether an `add` with this reply may have stored something all the same.
-pub(crate) fn add_is_unknown(reply: &Reply) -> bool {
-    match reply.status() {
-        500 | 504 => true,
-        502 => !code(reply).is_some_and(|code| code.starts_with("provider_")),
-        _ => false,
-    }
 }

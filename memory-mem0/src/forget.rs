@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use memory_core::layer::{FactId, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Result, Secret};
-use memory_http::service::{Forgetting, Owner, Request, is_uuid, some_may_remain};
+use memory_http::service::{Forgetting, Owner, Request, is_uuid, may_have_forgotten, some_may_remain};
 use memory_http::{CallKind, Method};
 
 use crate::client::Client;
@@ -17,6 +17,21 @@ use crate::rows::Row;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// Longest such wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// What mem0 keeps of forgotten words.
+pub(crate) fn remains(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::SelfHosted => {
+            "mem0 keeps the last 10 messages of this scope beside its memories and shows them to its language model at the \
+             next add, so forgotten words may be learned again; 10 later messages replace them, and its operator can clear \
+             its history database"
+        }
+        Flavour::Platform => {
+            "the mem0 Platform may keep recent messages as context for its language model, and does not say how long; ask \
+             its operator"
+        }
+    }
+}
 
 fn path_of(flavour: Flavour, id: &str) -> Vec<&str> {
     match flavour {
@@ -65,13 +80,13 @@ async fn forget_one(
     }
     let path = path_of(client.flavour, id.as_str());
     let ask = Request::new(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
-    let reply = client.exchange(ask, Some(key)).await?;
+    let reply = client.exchange(ask, Some(key)).await.map_err(|error| may_have_forgotten(SERVICE, error))?;
     if reply.status() == 404 {
         // Already gone: deleted by a repetition of this very call, or by another.
         return Ok(true);
     }
     if let Some(error) = client.error_of(&reply) {
-        return Err(error);
+        return Err(may_have_forgotten(SERVICE, error));
     }
     if client.flavour == Flavour::Platform {
         let mut wait = FIRST_WAIT;
@@ -114,16 +129,17 @@ pub(crate) async fn forget_all(
         Flavour::SelfHosted => &["memories"],
         Flavour::Platform => &["v1", "memories", ""],
     };
-    let ask = Request::new(Method::Delete, path, options.timeout())
+    // The server answers when everything is deleted.
+    let ask = Request::new(Method::Delete, path, options.forget_timeout())
         .parameters(&parameters)
         .kind(CallKind::Idempotent);
-    let reply = client.exchange(ask, Some(key)).await?;
+    let reply = client.exchange(ask, Some(key)).await.map_err(|error| may_have_forgotten(SERVICE, error))?;
     if reply.status() == 403 {
         // On a self-hosted server only an administrator's key may delete by filter.
         return one_by_one(client, key, owner, options).await;
     }
     if let Some(error) = client.error_of(&reply) {
-        return Err(error);
+        return Err(may_have_forgotten(SERVICE, error));
     }
     let mut wait = FIRST_WAIT;
     while !left(client, key, owner, options)
@@ -159,17 +175,19 @@ async fn one_by_one(
     owner: &Owner,
     options: &Mem0Options,
 ) -> Result<ForgetOutcome> {
-    let mut forgotten = 0_u64;
+    let mut forgetting = Forgetting::new(SERVICE);
     loop {
-        let ids = left(client, key, owner, options).await?;
+        let ids = left(client, key, owner, options).await.map_err(|error| forgetting.failed(error))?;
+        let before = forgetting.forgotten();
         if ids.is_empty() {
-            return Ok(ForgetOutcome::new(Some(forgotten)));
+            return Ok(ForgetOutcome::new(Some(before)));
         }
-        let round = forget_ids(client, key, owner, &ids, options).await?;
-        let gone = round.forgotten.unwrap_or(0);
-        forgotten = forgotten.saturating_add(gone);
-        if gone == 0 {
-            return Err(some_may_remain(SERVICE, Some(forgotten)));
+        for id in &ids {
+            let was_there = forget_one(client, key, owner, id, options).await;
+            forgetting.note(id, was_there)?;
+        }
+        if forgetting.forgotten() == before {
+            return Err(some_may_remain(SERVICE, Some(before)));
         }
     }
 }

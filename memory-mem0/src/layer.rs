@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::add::{AddedRow, add, stored};
 use crate::config::Flavour;
 use crate::event;
-use crate::forget::{forget_all, forget_ids};
+use crate::forget::{forget_all, forget_ids, remains};
 use crate::listing;
 use crate::owner::SERVICE;
 use crate::provider::Mem0Provider;
@@ -85,7 +85,9 @@ impl MemoryLayer for Mem0Provider {
 
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
         let owner = self.owner(run, scope)?;
-        self.forget_within(&self.keys.of(run)?, &owner, what).await
+        let mut outcome = self.forget_within(&self.keys.of(run)?, &owner, what).await?;
+        outcome.remains.push(remains(self.client.flavour).to_owned());
+        Ok(outcome)
     }
 
     async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {

@@ -40,16 +40,15 @@ pub(crate) fn error_of(reply: &Reply) -> Option<Error> {
             "the space's schema does not fit the server's way of embedding; it has to be mended there",
         )
         .with_retry(Retry::Never),
+        // Said before anything is done. Any other 503 may come after a part of an add is stored.
+        503 if said.contains("cannot connect to tenant database") => Error::new(
+            ErrorKind::Unavailable,
+            "mem9 cannot reach the database of this space, and nothing was done; try again later",
+        ),
         429 if said.contains("quota") => {
             Error::new(ErrorKind::QuotaExceeded, "the cluster of this space has no quota left at mem9")
         }
         _ => return Some(plain),
     };
     Some(error.with_detail("status", reply.status()))
-}
-
-/// Whether an `add` with this reply may have stored something all the same. A 503 is said before anything is
-/// done; a 500 also where a language model failed in the midst of it.
-pub(crate) fn add_is_unknown(reply: &Reply) -> bool {
-    matches!(reply.status(), 500 | 502 | 504)
 }

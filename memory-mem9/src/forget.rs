@@ -2,7 +2,7 @@
 
 use memory_core::layer::{FactId, ForgetOutcome};
 use memory_core::{Error, ErrorKind, Result, Secret};
-use memory_http::service::{Forgetting, Owner, Request, is_uuid, some_may_remain};
+use memory_http::service::{Forgetting, Owner, Request, is_uuid, may_have_forgotten, some_may_remain};
 use memory_http::{CallKind, Method};
 use serde::Deserialize;
 use serde_json::json;
@@ -13,6 +13,11 @@ use crate::error;
 use crate::listing::{MOST, list};
 use crate::owner::SERVICE;
 use crate::rows::Row;
+
+/// What mem9 keeps of forgotten words.
+pub(crate) const REMAINS: &str = "mem9 marks forgotten facts as deleted and keeps their rows, and on TiDB the raw \
+    messages; it makes at most 50 facts of one add, so a message may hold more than its facts told. Its operator can \
+    delete both";
 
 /// The path of one memory.
 fn path_of(id: &str) -> [&str; 4] {
@@ -50,12 +55,13 @@ async fn forget_one(
         return Ok(false);
     }
     let ask = Request::new(Method::Delete, &path, options.timeout()).kind(CallKind::Idempotent);
-    let reply = client.exchange(ask, Some(key)).await?;
-    match reply.status() {
+    let deleted = match client.exchange(ask, Some(key)).await {
         // Already gone, deleted by another.
-        404 => Ok(true),
-        _ => error::error_of(&reply).map_or(Ok(true), Err),
-    }
+        Ok(reply) if reply.status() == 404 => Ok(true),
+        Ok(reply) => error::error_of(&reply).map_or(Ok(true), Err),
+        Err(error) => Err(error),
+    };
+    deleted.map_err(|error| may_have_forgotten(SERVICE, error))
 }
 
 /// Forgets these; ids that are not the owner's are reported and left alone.
@@ -82,11 +88,15 @@ pub(crate) async fn forget_all(
     owner: &Owner,
     options: &Mem9Options,
 ) -> Result<ForgetOutcome> {
-    let forgotten = delete_all(client, key, owner, "active", options).await?;
-    delete_all(client, key, owner, "archived", options).await.map_err(|error| {
-        if forgotten > 0 { some_may_remain(SERVICE, Some(forgotten)).with_source(error) } else { error }
-    })?;
-    Ok(ForgetOutcome::new(Some(forgotten)))
+    let (mut facts, mut replaced) = (Forgetting::new(SERVICE), Forgetting::new(SERVICE));
+    let deleting = async {
+        delete_all(client, key, owner, "active", options, &mut facts).await?;
+        delete_all(client, key, owner, "archived", options, &mut replaced).await
+    };
+    match deleting.await {
+        Ok(()) => Ok(facts.outcome()),
+        Err(error) => Err(facts.failed(replaced.failed(error))),
+    }
 }
 
 #[derive(Deserialize)]
@@ -100,14 +110,14 @@ async fn delete_all(
     owner: &Owner,
     state: &str,
     options: &Mem9Options,
-) -> Result<u64> {
+    forgetting: &mut Forgetting,
+) -> Result<()> {
     let [version, spaces, memories] = MEMORIES;
     let path = [version, spaces, memories, "batch-delete"];
-    let mut forgotten = 0_u64;
     loop {
         let rows = list(client, key, owner, state, 0, MOST, options).await?.memories;
         if rows.is_empty() {
-            return Ok(forgotten);
+            return Ok(());
         }
         let mut ids = Vec::new();
         for row in rows {
@@ -115,17 +125,15 @@ async fn delete_all(
             ids.push(SERVICE.fact_id(&row.id)?.as_str().to_owned());
         }
         // Deleting a deleted memory changes nothing.
-        let ask = Request::new(Method::Post, &path, options.timeout())
+        let ask = Request::new(Method::Post, &path, options.forget_timeout())
             .body(json!({ "ids": ids }))
             .kind(CallKind::Idempotent);
-        let deleted = match client.request(ask, key).await {
-            Ok(reply) => reply.trusted_json::<Deleted>()?.deleted,
-            Err(error) if forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
-            Err(error) => return Err(some_may_remain(SERVICE, Some(forgotten)).with_source(error)),
-        };
-        forgotten = forgotten.saturating_add(deleted);
+        let reply = client.request(ask, key).await.map_err(|error| may_have_forgotten(SERVICE, error))?;
+        let Deleted { deleted } =
+            reply.trusted_json().map_err(|error| some_may_remain(SERVICE, None).with_source(error))?;
         if deleted == 0 {
-            return Err(some_may_remain(SERVICE, Some(forgotten)));
+            return Err(some_may_remain(SERVICE, None));
         }
+        forgetting.add(deleted);
     }
 }

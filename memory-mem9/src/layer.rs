@@ -12,8 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::client::MEMORIES;
-use crate::error;
-use crate::forget::{forget_all, forget_ids};
+use crate::forget::{REMAINS, forget_all, forget_ids};
 use crate::listing;
 use crate::owner::SERVICE;
 use crate::provider::Mem9Provider;
@@ -98,19 +97,13 @@ impl MemoryLayer for Mem9Provider {
         let ask = Request::new(Method::Post, &MEMORIES, self.options.add_timeout())
             .body(body)
             .kind(CallKind::NotIdempotent);
-        let reply = match self.client.exchange(ask, Some(&key)).await {
+        let reply = match self.client.request(ask, &key).await {
             Ok(reply) => reply,
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 return Ok(AddOutcome::new(AddStatus::Unknown));
             }
             Err(error) => return Err(error),
         };
-        if error::add_is_unknown(&reply) {
-            return Ok(AddOutcome::new(AddStatus::Unknown));
-        }
-        if let Some(error) = error::error_of(&reply) {
-            return Err(error);
-        }
         Ok(AddOutcome::new(status(&reply).unwrap_or_else(|error| {
             // mem9 took the messages; only its reply cannot be trusted.
             tracing::warn!(%error, "mem9 took an add and answered what cannot be trusted");
@@ -129,7 +122,9 @@ impl MemoryLayer for Mem9Provider {
 
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome> {
         let owner = self.owner(run, scope)?;
-        self.forget_within(&self.keys.of(run)?, &owner, what).await
+        let mut outcome = self.forget_within(&self.keys.of(run)?, &owner, what).await?;
+        outcome.remains.push(REMAINS.to_owned());
+        Ok(outcome)
     }
 
     async fn facts(&self, run: &RunContext, scope: &Scope, query: FactsQuery) -> Result<FactsPage> {

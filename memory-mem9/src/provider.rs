@@ -47,7 +47,8 @@ impl Mem9Provider {
         ids: Arc<dyn IdGen>,
     ) -> Result<Self> {
         options.check()?;
-        let http = service::client(policy, clock, ids, options.add_timeout(), options.ca_file.as_deref())?;
+        let longest_call = options.add_timeout().max(options.forget_timeout());
+        let http = service::client(policy, clock, ids, longest_call, options.ca_file.as_deref())?;
         Self::with_client(options, http)
     }
 

@@ -113,6 +113,7 @@ impl OpenAiEmbedder {
         let mut call = Call::new(Method::Post, &self.url)?
             .kind(CallKind::Safe)
             .json(&request)?
+            .judged_by(refusal::repeats)
             .timeout(self.options.timeout())
             .max_response_bytes(self.options.reply_bytes());
         if let Some(credential) = &self.credential {

@@ -23,11 +23,20 @@ const TOO_LONG: &[&str] = &[
 const TOO_MANY: &[&str] =
     &["batch size", "maximum allowed batch", "array too long", "array_above_max_length"];
 
+fn says(said: &str, ways: &[&str]) -> bool {
+    ways.iter().any(|way| said.contains(way))
+}
+
+/// Some services answer a text that is too long with a 500. The text is refused, and the service is well.
+pub(super) fn repeats(reply: &Reply) -> Option<bool> {
+    (reply.status() == 500 && says(&words(reply.body()), TOO_LONG)).then_some(false)
+}
+
 /// The typed error of a reply that refuses.
 pub(super) fn error_of(reply: &Reply, model: &str) -> Option<Error> {
     let plain = reply.error()?;
     let said = words(reply.body());
-    let says = |ways: &[&str]| ways.iter().any(|way| said.contains(way));
+    let says = |ways: &[&str]| says(&said, ways);
     let error = match reply.status() {
         // First, since texts that are too long may be called a batch that is too large.
         400 | 413 | 422 | 500 if says(TOO_LONG) => Error::new(

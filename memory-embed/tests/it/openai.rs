@@ -309,6 +309,23 @@ async fn a_service_that_is_busy_is_asked_again() {
 }
 
 #[tokio::test]
+async fn texts_that_a_service_refuses_do_not_keep_it_from_the_others() {
+    let server = Server::start(|_, request| match request.json()["input"][0] == "short" {
+        true => memory_fakes::http::json(&json!({"data": [{"embedding": [1, 0, 0]}]})),
+        // As llama.cpp says it.
+        false => reply(500, &[], br#"{"error": {"message": "input is too large to process"}}"#),
+    })
+    .await;
+    let embedder = OpenAiEmbedder::new(options(&server), server.client()).unwrap();
+    for _ in 0..6 {
+        let refused = embedder.embed(&["long"], EmbedRole::Document).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    }
+    assert_eq!(embedder.embed(&["short"], EmbedRole::Document).await.unwrap(), [[1.0, 0.0, 0.0]]);
+    assert_eq!(server.count(), 7, "none is sent twice");
+}
+
+#[tokio::test]
 async fn a_service_that_hangs_or_drips_ends_by_the_deadline() {
     for steps in [
         vec![Step::Stall],

@@ -38,6 +38,21 @@ fn upstream() -> Answer {
     (502, json!({ "detail": "Upstream provider error.", "code": "unknown", "request_id": "0" }))
 }
 
+/// The failure of the model's provider that a mark in a text asks for.
+fn provider_fails(text: &str) -> Result<(), Answer> {
+    for (mark, code) in [
+        ("[[s401]]", "provider_auth_failed"),
+        ("[[s400]]", "provider_bad_request"),
+        ("[[s429]]", "provider_rate_limited"),
+        ("[[s500]]", "provider_unavailable"),
+    ] {
+        if text.contains(mark) {
+            return Err((502, json!({ "detail": "Provider", "code": code, "request_id": "0" })));
+        }
+    }
+    Ok(())
+}
+
 fn is_uuid(id: &str) -> bool {
     id.len() == 36
         && id.split('-').map(str::len).eq([8, 4, 4, 4, 12])
@@ -250,15 +265,8 @@ impl SelfHosted {
         if all.contains('\0') {
             return Err(upstream());
         }
-        for (mark, code) in [
-            ("[[s401]]", "provider_auth_failed"),
-            ("[[s400]]", "provider_bad_request"),
-            ("[[s429]]", "provider_rate_limited"),
-            ("[[s500]]", "provider_unavailable"),
-        ] {
-            if all.contains(mark) {
-                return Err((502, json!({ "detail": "Provider", "code": code, "request_id": "0" })));
-            }
+        if infer {
+            provider_fails(&all)?;
         }
         let mut metadata = body.get("metadata").cloned().unwrap_or(Value::Null);
         if let Some(members) = metadata.as_object_mut() {
@@ -280,6 +288,8 @@ impl SelfHosted {
                 "assistant" => ("Assistant said", "assistant"),
                 _ => continue,
             };
+            // Word for word, each message is embedded and stored before the next.
+            provider_fails(content)?;
             let texts: Vec<String> = if infer {
                 content
                     .split(['.', '!', '?', '\n'])

@@ -1,6 +1,7 @@
 //! An attempt without a usable reply: what happened, whether to try again, and its typed error.
 
 use std::error::Error as StdError;
+use std::io;
 use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Retry};
@@ -49,8 +50,8 @@ impl Failure {
                     .with_source(error);
             return Self { error, repeats: true, counts: true };
         }
-        // A wait that is over while a body is being decoded is a wait that is over.
-        if error.is_decode() && !error.is_timeout() {
+        // The transport calls everything a failure to decode that happens in a body, also a broken connection.
+        if error.is_decode() && !error.is_timeout() && !is_cut(&error) {
             return Self::unusable(call, "is not what its content encoding says", Some(error));
         }
         Self::lost(call, error.is_timeout(), Some(error))
@@ -81,7 +82,7 @@ impl Failure {
             ),
             (_, false) => Error::new(
                 ErrorKind::Unavailable,
-                format!("the connection to {origin} broke before the whole reply was there; try again"),
+                format!("the reply of {origin} ended before it was whole; try again"),
             ),
         };
         let error = match source {
@@ -156,6 +157,13 @@ impl Failure {
     }
 }
 
+/// Whether a body ended early: its connection broke, or what was compressed is not all there.
+fn is_cut(error: &reqwest::Error) -> bool {
+    let Some(source) = error.source() else { return false };
+    find::<reqwest::Error>(source).is_some_and(reqwest::Error::is_body)
+        || find::<io::Error>(source).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+}
+
 /// The error of type `T` in a chain, also inside I/O errors, which hide what they wrap.
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
@@ -163,7 +171,7 @@ fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
         if let Some(found) = error.downcast_ref() {
             return Some(found);
         }
-        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         if let Some(wrapped) = wrapped {
             let wrapped: &(dyn StdError + 'static) = wrapped;
             if let Some(found) = find(wrapped) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use memory_core::{Error, ErrorKind, Result, Retry};
 use reqwest::header::HeaderMap;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::call::kind::CallKind;
 use crate::egress::origin::Origin;
@@ -33,6 +33,25 @@ impl Reply {
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// How long `Retry-After` asks to wait, if it does.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Whether it calls for another attempt.
+    pub(crate) fn repeats(&self) -> bool {
+        self.kind.repeats(self.status)
+            || self.kind == CallKind::Safe && self.is_success() && self.ends_early()
+    }
+
+    /// Whether the body begins as JSON and ends before it is whole.
+    fn ends_early(&self) -> bool {
+        let begins = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
+        matches!(begins, Some(b'{' | b'['))
+            && serde_json::from_slice::<IgnoredAny>(&self.body).is_err_and(|error| error.is_eof())
     }
 
     /// The first value of a header, where it is text.
@@ -141,10 +160,10 @@ impl Reply {
             425 | 429 => (ErrorKind::RateLimited, "call less often"),
             400..=499 => (ErrorKind::InvalidArgument, "the request is not what it expects"),
             501 | 505 => (ErrorKind::Unsupported, "it does not serve this"),
-            503 => (ErrorKind::Unavailable, "it is overloaded or down for now"),
-            500 | 502 | 504 if unknown => {
+            500.. if unknown => {
                 (ErrorKind::OutcomeUnknown, "and the call may have had its effect; read before calling again")
             }
+            503 => (ErrorKind::Unavailable, "it is overloaded or down for now"),
             504 => (ErrorKind::Timeout, "what stands behind it did not answer in time"),
             _ => (ErrorKind::Unavailable, "it failed on its side"),
         };

@@ -139,16 +139,17 @@ impl Call {
     }
 
     /// Lets `judge` read a whole reply and say whether the call is to be repeated, where the service says more than
-    /// its status does; `None` leaves it to the kind.
+    /// its status does; `None` leaves it to the kind. A reply that it judges counts as a sign of health, whatever its
+    /// status: the service answered about this one call.
     #[must_use]
     pub fn judged_by(mut self, judge: fn(&Reply) -> Option<bool>) -> Self {
         self.judge = Some(judge);
         self
     }
 
-    /// Whether a reply calls for another attempt.
-    pub(crate) fn repeats_after(&self, reply: &Reply) -> bool {
-        self.judge.and_then(|judge| judge(reply)).unwrap_or_else(|| self.kind.repeats(reply.status))
+    /// What the judge says of a reply.
+    pub(crate) fn judged(&self, reply: &Reply) -> Option<bool> {
+        self.judge.and_then(|judge| judge(reply))
     }
 
     /// Sends `body` as JSON and asks for JSON.

@@ -50,12 +50,6 @@ impl<'a> Request<'a> {
         self.kind = kind;
         self
     }
-
-    /// What repeating the request would do.
-    #[must_use]
-    pub fn call_kind(&self) -> CallKind {
-        self.kind
-    }
 }
 
 /// The connection to one service.

@@ -80,6 +80,18 @@ pub async fn forget_within(
     }
 }
 
+/// The error of a call that deletes: `outcome_unknown` where the service may have deleted, or may go on deleting, all the
+/// same; a refusal stays as it is.
+#[must_use]
+pub fn may_have_forgotten(service: Service, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => {
+            some_may_remain(service, None).with_source(error)
+        }
+        _ => error,
+    }
+}
+
 /// `outcome_unknown`: not everything that was to be forgotten is known to be gone.
 #[must_use]
 pub fn some_may_remain(service: Service, forgotten: Option<u64>) -> Error {

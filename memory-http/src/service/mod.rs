@@ -8,7 +8,7 @@ mod owner;
 mod rows;
 
 pub use connection::{Connection, Request};
-pub use forget::{Forgetting, forget_within, some_may_remain};
+pub use forget::{Forgetting, forget_within, may_have_forgotten, some_may_remain};
 pub use options::{
     DEFAULT_ADD_TIMEOUT_MS, DEFAULT_MAX_REPLY_BYTES, DEFAULT_TIMEOUT_MS, check_limits, client, health,
 };

@@ -37,8 +37,8 @@ pub fn check_limits(deadlines_ms: &[(&str, u64)], max_reply_bytes: usize) -> Res
     Ok(())
 }
 
-/// A client that waits in silence for as long as an `add` may take: services say nothing until their language model has
-/// answered.
+/// A client that waits in silence for as long as the longest call may take: services say nothing until their language
+/// model has answered, or everything is deleted.
 ///
 /// # Errors
 /// As [`HttpClientBuilder::trust_file`](crate::HttpClientBuilder::trust_file) and
@@ -47,10 +47,10 @@ pub fn client(
     policy: EgressPolicy,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
-    add_timeout: Duration,
+    longest_call: Duration,
     ca_file: Option<&Path>,
 ) -> Result<HttpClient> {
-    let limits = Limits { idle_timeout: add_timeout, ..Limits::default() };
+    let limits = Limits { idle_timeout: longest_call, ..Limits::default() };
     HttpClient::builder(policy, clock, ids).limits(limits).trust_file(ca_file)?.build()
 }
 

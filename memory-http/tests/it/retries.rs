@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_core::{ErrorKind, Retry};
-use memory_fakes::http::{Server, Step, TestTimer, builder, json, reply};
-use memory_http::{BreakerPolicy, Call, CallKind, HttpClient, Method, RetryPolicy};
+use memory_fakes::http::{Server, Step, TestTimer, builder, head, json, reply};
+use memory_http::{BreakerPolicy, Call, CallKind, HttpClient, Method, Reply, RetryPolicy};
 
 fn post(server: &Server, kind: CallKind) -> Call {
     Call::new(Method::Post, &server.url("/")).unwrap().kind(kind).json(&serde_json::json!({"n": 1})).unwrap()
@@ -69,6 +69,49 @@ async fn a_lost_reply_is_repeated_only_where_twice_is_as_good_as_once() {
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert_eq!(error.retry(), Retry::Never);
     assert_eq!(server.count(), 1, "sent once");
+}
+
+/// Replies to a read that are not all there: the connection ends, the compressed body ends, the JSON ends.
+fn cut_short() -> Vec<(&'static str, Vec<Step>)> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut packed, br#"{"ok": true, "words": "honest honest honest"}"#).unwrap();
+    let packed = packed.finish().unwrap();
+    vec![
+        ("closed", vec![head("HTTP/1.1 200 OK\nContent-Length: 12\n\n{\"ok\""), Step::Close]),
+        ("reset", vec![head("HTTP/1.1 200 OK\nContent-Length: 12\n\n{\"ok\""), Step::Reset]),
+        ("chunked", vec![head("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\n{\"ok\"\n"), Step::Close]),
+        ("compressed", reply(200, &[("Content-Encoding", "gzip")], &packed[..packed.len() / 2])),
+        ("half the JSON", reply(200, &[("Content-Type", "application/json")], b"{\"ok\": ")),
+    ]
+}
+
+#[tokio::test]
+async fn a_read_whose_reply_is_cut_short_is_repeated_and_a_write_is_not() {
+    for (what, cut) in cut_short() {
+        let server = Server::script(vec![cut.clone(), ok()]).await;
+        let (client, _) = with_timer(&server);
+        let reply = client.request(post(&server, CallKind::Safe)).await.unwrap();
+        assert_eq!(
+            (reply.json::<serde_json::Value>().unwrap()["ok"].clone(), server.count()),
+            (true.into(), 2),
+            "{what}"
+        );
+
+        let server = Server::script(vec![cut, ok()]).await;
+        let (client, _) = with_timer(&server);
+        let _ = client.request(post(&server, CallKind::NotIdempotent)).await;
+        assert_eq!(server.count(), 1, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_5xx_to_a_call_that_must_not_happen_twice_may_have_come_after_it_happened() {
+    for status in [500, 502, 503, 504, 507, 520] {
+        let server = Server::always(reply(status, &[], b"")).await;
+        let (client, _) = with_timer(&server);
+        let error = client.request(post(&server, CallKind::NotIdempotent)).await.unwrap_err();
+        assert_eq!((error.kind(), server.count()), (ErrorKind::OutcomeUnknown, 1), "{status}");
+    }
 }
 
 #[tokio::test]
@@ -162,6 +205,21 @@ async fn refusals_of_the_callers_making_do_not_open_the_breaker() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
     assert_eq!(server.count(), 6);
+}
+
+#[tokio::test]
+async fn a_service_that_refuses_one_call_in_its_own_words_is_well() {
+    let server = Server::always(reply(502, &[], br#"{"code": "unknown"}"#)).await;
+    let client = builder(server.policy())
+        .breaker(BreakerPolicy { failures: 2, cooldown: Duration::from_secs(10) })
+        .build()
+        .unwrap();
+    let words = |reply: &Reply| reply.body().starts_with(br#"{"code""#).then_some(false);
+    for _ in 0..6 {
+        let call = post(&server, CallKind::Safe).judged_by(words);
+        assert_eq!(client.request(call).await.unwrap_err().details()["status"], 502);
+    }
+    assert_eq!(server.count(), 6, "each is asked once, and none is held back");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@
 
 mod bad_replies;
 mod isolation;
+mod outcomes;
 #[allow(dead_code, reason = "the example is shown, and reaches a real server")]
 mod page;
 mod recorded;

@@ -213,7 +213,7 @@ async fn an_add_that_failed_is_told_as_what_it_is_and_repeated_where_that_is_saf
     for (name, kind, times) in [
         ("add_upstream_s401", Some(ErrorKind::Unavailable), 1),
         ("add_upstream_s400", Some(ErrorKind::Unavailable), 1),
-        ("add_upstream_s429", Some(ErrorKind::RateLimited), 3),
+        ("add_upstream_s429", Some(ErrorKind::RateLimited), 1),
         ("add_upstream_s500", Some(ErrorKind::Unavailable), 3),
         ("add_no_ids", Some(ErrorKind::InvalidArgument), 1),
         ("add_messages_string", Some(ErrorKind::InvalidArgument), 1),

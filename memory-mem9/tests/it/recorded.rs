@@ -174,6 +174,7 @@ async fn an_add_is_sent_and_told_for_what_it_is() {
         unknown("reconcile_failed_500"),
         unknown("sync_timeout_504"),
         unknown("runtime_usage_conflict_502"),
+        unknown("write_conflict_503"),
         ("quota_denied_402", true, Err(ErrorKind::QuotaExceeded)),
         ("list_bad_key", true, Err(ErrorKind::Unauthenticated)),
         ("list_missing_key", true, Err(ErrorKind::Unauthenticated)),

@@ -123,7 +123,13 @@ pub(super) async fn facts(
         return unreachable("the service cannot forget; ask its operator");
     }
     match layer.forget(run, scope, Forget::All).await {
-        Ok(outcome) => report.done("facts", None, outcome.forgotten.unwrap_or(1)),
+        Ok(outcome) => {
+            let count = outcome.forgotten.unwrap_or(1);
+            match outcome.remains.as_slice() {
+                [] => report.done("facts", None, count),
+                remains => report.add("facts", None, count, StepOutcome::Remains, remains.join("; ")),
+            }
+        }
         Err(error) => report.failed("facts", None::<&str>, &error),
     }
 }

@@ -132,6 +132,8 @@ impl MemoryTool {
             forgotten: Option<u64>,
             not_found: Vec<Box<RawValue>>,
             truncated: bool,
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            remains: Vec<String>,
         }
         let scope = self.memory_scope(op.scope)?;
         let what = match (op.ids, op.all.unwrap_or_default()) {
@@ -145,6 +147,7 @@ impl MemoryTool {
             forgotten: outcome.forgotten,
             truncated: not_found.len() < outcome.not_found.len(),
             not_found,
+            remains: outcome.remains,
         })
     }
 

@@ -186,6 +186,9 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
         for id in &outcome.not_found {
             out.line(format!("was not there: {id}"))?;
         }
+        for remains in &outcome.remains {
+            out.line(format!("remains: {remains}"))?;
+        }
     }
     // As `delete` ends where nothing was there.
     let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();

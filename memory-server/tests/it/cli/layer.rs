@@ -45,9 +45,12 @@ fn mem0_learns_recalls_lists_and_forgets() {
     assert_eq!(lines.iter().map(|fact| fact["id"].as_str().unwrap()).collect::<Vec<_>>(), ids(&added));
 
     let id = &ids(&added)[0];
-    assert_eq!(run(&["forget", id]), json!({"forgotten": 1, "not_found": []}));
+    let forgotten = run(&["forget", id]);
+    assert_eq!((&forgotten["forgotten"], &forgotten["not_found"]), (&json!(1), &json!([])));
+    assert!(forgotten["remains"][0].as_str().unwrap().contains("last 10 messages"), "{forgotten}");
     let again = user.run(&["--backend", "mem0", "forget", id, "--json"]);
-    assert_eq!((again.code, again.document()), (Some(1), json!({"forgotten": 0, "not_found": [id]})));
+    let told = again.document();
+    assert_eq!((again.code, &told["forgotten"], &told["not_found"]), (Some(1), &json!(0), &json!([id])));
     assert_eq!(run(&["forget", "--all"])["forgotten"], 1);
     assert_eq!(memories(&run(&["facts"])), [""; 0]);
 }
@@ -65,9 +68,31 @@ fn what_is_printed_is_for_people() {
     assert_eq!(run(&["recall", "zebra", "--user", "nobody"]), "nothing found\n");
     let listed = run(&["facts"]);
     assert!(listed.starts_with("ID") && listed.contains(id), "{listed}");
-    assert_eq!(run(&["forget", id]), "forgotten: 1\n");
+    let forgotten = run(&["forget", id]);
+    assert!(forgotten.starts_with("forgotten: 1\nremains: mem0 keeps the last 10 messages"), "{forgotten}");
     let gone = user.run(&["--backend", "mem0", "forget", id]);
-    assert_eq!((gone.code, gone.stdout), (Some(1), format!("forgotten: 0\nwas not there: {id}\n")));
+    assert_eq!(gone.code, Some(1));
+    assert!(gone.stdout.starts_with(&format!("forgotten: 0\nwas not there: {id}\n")), "{gone:?}");
+}
+
+#[test]
+fn what_a_service_did_before_its_503_is_told_as_unknown() {
+    let mut fake = memory_fakes::mem0::SelfHosted::default();
+    let service = Service::of(move |asked| {
+        let answer = fake.handle(asked);
+        match asked.method.as_str() {
+            "POST" if asked.path == ["memories"] => (503, json!({"detail": "proxy"})),
+            "DELETE" => (503, json!({"detail": "proxy"})),
+            _ => answer,
+        }
+    });
+    let user = user_of(&service, "mem0", MEM0);
+    let added = user.run(&["--backend", "mem0", "add", "I live in Lisbon", "--json"]);
+    assert_eq!(added.document()["status"], "unknown", "{added:?}");
+    assert_eq!(memories(&user.json(&["--backend", "mem0", "facts"])).len(), 1);
+    let forgot = user.run(&["--backend", "mem0", "forget", "--all", "--json"]);
+    assert!(forgot.stderr.contains("outcome_unknown"), "{forgot:?}");
+    assert_eq!(memories(&user.json(&["--backend", "mem0", "facts"])).len(), 0);
 }
 
 #[test]

@@ -41,12 +41,14 @@ fn facts_of_a_forgotten_scope_are_gone_at_the_service() {
     let named = ["forget", "--json", "--tenant", "acme", "--user", "ada"];
     ok(home, &[&named[..], &["--dry-run"]].concat());
     assert_eq!((facts(home, "ada"), facts(home, "ben")), (1, 1), "a dry run touches nothing");
-    let report = ok(home, &[&named[..], &["--yes"]].concat());
+    // mem0 keeps its last messages, and shows them to its model.
+    let report = ends(home, &[&named[..], &["--yes"]].concat(), 7);
     let step = step(&report);
-    assert_eq!((&step["outcome"], &step["count"]), (&json!("done"), &json!(1)), "{report}");
+    assert_eq!((&step["outcome"], &step["count"]), (&json!("remains"), &json!(1)), "{report}");
+    assert!(step["reason"].as_str().unwrap().contains("last 10 messages"), "{report}");
     assert_eq!((facts(home, "ada"), facts(home, "ben")), (0, 1));
-    let again = self::step(&ok(home, &[&named[..], &["--yes"]].concat()));
-    assert_eq!(again["outcome"], "nothing", "{again}");
+    let again = self::step(&ends(home, &[&named[..], &["--yes"]].concat(), 7));
+    assert_eq!((&again["outcome"], &again["count"]), (&json!("remains"), &json!(0)), "{again}");
 }
 
 #[test]

@@ -206,3 +206,45 @@ fn a_printed_configuration_names_the_backend_and_its_key_s_place() {
     }
     assert!(!text.contains(memory_fakes::mem0::KEY));
 }
+
+/// A folder with the first memory.toml that a page shows, for a service here.
+fn place_of_page(page: &str, service: &Service, url: &str) -> Place {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+    let page = std::fs::read_to_string(file).unwrap();
+    let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let address = service.address();
+    let config = shown
+        .replace(url, &format!("http://{address}"))
+        .replace("allow = [\"", &format!("allow = [\"{address}\", \""))
+        .replace("env:MEM0_API_KEY", "file:keys/mem0")
+        .replace("tenant_keys.acme=env:ACME_MEM9_KEY", "tenant_keys.acme=file:keys/mem9");
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("keys")).unwrap();
+    place.write("keys/mem0", memory_fakes::mem0::KEY);
+    place.write("keys/mem9", memory_fakes::mem9::KEY);
+    place.write("memory.toml", &config);
+    place
+}
+
+#[test]
+fn an_agent_may_use_what_the_first_example_of_each_page_configures() {
+    let (mem0, mem9) = (Service::mem0(), Service::mem9());
+    let agent = ["--agent", "claude", "--user", "ada"];
+    for (page, service, url, backend) in [
+        ("mem0.md", &mem0, "http://localhost:8888", "mem0"),
+        ("mem9.md", &mem9, "https://api.mem9.ai", "mem9"),
+    ] {
+        let place = place_of_page(page, service, url);
+        let options = [&["--backend", backend, "--tenant", "acme"], &agent[..]].concat();
+        let mut client = place.connect_with(&options);
+        for scope in ["agent", "user"] {
+            let mut add = said("I live in Lisbon.");
+            add["scope"] = json!(scope);
+            client.ok(add);
+            let found = client.ok(json!({"op": "recall", "query": "Lisbon", "scope": scope}));
+            assert_eq!(memories(&found).len(), 1, "{page}: {found}");
+            client.ok(json!({"op": "facts", "scope": scope}));
+            client.ok(json!({"op": "forget", "all": true, "scope": scope}));
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! Services that run beside a test, and the `memory.toml` that names one.
 
+use std::sync::{Arc, Mutex};
+
 use memory_fakes::http::Server;
-use memory_fakes::{mem0, mem9};
+use memory_fakes::{Answer, ParsedRequest, mem0, mem9, serve};
 
 /// A service on a port of this machine, for as long as the test.
 pub(crate) struct Service {
@@ -14,6 +16,11 @@ impl Service {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         Self { server: runtime.block_on(server), _runtime: runtime }
+    }
+
+    /// A service that answers each request as this does.
+    pub(crate) fn of(fake: impl FnMut(&ParsedRequest) -> Answer + Send + 'static) -> Self {
+        Self::start(serve(Arc::new(Mutex::new(fake))))
     }
 
     pub(crate) fn mem0() -> Self {
