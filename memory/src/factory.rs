@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Clock, Embedder, IdGen, Provider, Result};
+use memory_core::{Capabilities, Clock, Embedder, IdGen, Provider, Result};
 
 use crate::system::{RandomIds, SystemClock};
 use crate::url::BackendUrl;
@@ -58,4 +58,10 @@ pub trait Factory: Send + Sync + Debug {
     /// # Errors
     /// `invalid_argument` for a malformed URL; as the backend fails. No error shows credentials.
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
+
+    /// The facets of every store of this scheme, whether it compares and sets, and who owns embedding, as far as that is
+    /// known without opening one; `None`: it is not. So a configuration that could not be opened is refused before.
+    fn serves(&self) -> Option<Capabilities> {
+        None
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory_core::{Clock, Embedder, EmbeddingOwner, Error, ErrorKind, IdGen, Result, Retry};
+use memory_core::{Capabilities, Clock, Embedder, EmbeddingOwner, Error, ErrorKind, IdGen, Result, Retry};
 
 use crate::factory::{Factory, OpenContext};
 use crate::memory::Memory;
@@ -123,6 +123,11 @@ impl Registry {
         self.factories.keys().map(String::as_str)
     }
 
+    /// What the stores of a scheme serve, as [`Factory::serves`] tells.
+    pub(crate) fn serves(&self, scheme: &str) -> Option<Capabilities> {
+        self.factories.get(scheme)?.serves()
+    }
+
     /// Opens a backend.
     ///
     /// # Errors
@@ -155,12 +160,9 @@ impl Registry {
         match context.embedder {
             None => Ok(memory),
             // Writes would be acknowledged without the vectors that the operator asked for.
-            Some(_) if memory.capabilities().embedding != EmbeddingOwner::Embedder => Err(Error::new(
-                ErrorKind::VectorUnsupported,
-                format!("provider `{}` takes no embedder; open it without one", memory.name()),
-            )
-            .with_retry(Retry::Never)
-            .with_detail("provider", memory.name())),
+            Some(_) if memory.capabilities().embedding != EmbeddingOwner::Embedder => {
+                Err(takes_no_embedder(memory.name()))
+            }
             Some(embedder) => Ok(memory.with_embedding_model(embedder.model().clone())),
         }
     }
@@ -189,6 +191,15 @@ impl Registry {
         };
         Error::invalid(message).with_detail("scheme", scheme).with_detail("schemes", present)
     }
+}
+
+pub(crate) fn takes_no_embedder(provider: &str) -> Error {
+    Error::new(
+        ErrorKind::VectorUnsupported,
+        format!("provider `{provider}` takes no embedder; open it without one"),
+    )
+    .with_retry(Retry::Never)
+    .with_detail("provider", provider)
 }
 
 /// Opens a backend with the default [`Registry`]: `sqlite:PATH`, `sqlite::memory:`, and with the features `postgres`,

@@ -18,7 +18,7 @@ use crate::schema;
 pub async fn doctor(config: &PostgresConfig) -> Result<Report> {
     config.check()?;
     let connections = Connections::new(config)?;
-    let mut report = Report { findings: Vec::new(), exposures: Vec::new() };
+    let mut report = Report { findings: Vec::new(), exposures: Vec::new(), vectors: false };
     match connections.take().await {
         Err(error) => report.say("connection", Status::Problem, why(&error)),
         Ok(connection) => {
@@ -299,6 +299,7 @@ async fn vectors(connection: &Connection, report: &mut Report) -> Result<()> {
     .await?;
     let (installed, recent): (String, bool) = (get(&row, 0)?, get(&row, 1)?);
     let (available, usable): (bool, bool) = (get(&row, 2)?, get(&row, 3)?);
+    report.vectors = usable;
     let (status, message) = match (installed.is_empty(), usable, recent, available) {
         (false, true, true, _) => (Status::Ok, format!("pgvector {installed}")),
         (false, true, false, _) => {

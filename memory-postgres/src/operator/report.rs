@@ -39,6 +39,8 @@ pub struct Report {
     /// What roles of scopes can read of each other in the database for agents' SQL, past the validator, since the server
     /// does not let its administrator hide it. Empty: nothing, or no SQL is configured.
     pub exposures: Vec<Exposure>,
+    /// Whether pgvector is there and may be used, so that an embedder can be.
+    pub vectors: bool,
 }
 
 impl Report {

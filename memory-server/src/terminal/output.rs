@@ -34,7 +34,8 @@ impl Out {
         self.json
     }
 
-    /// Writes a JSON document in one line. If a fallback answered, an object names it in `fallback`.
+    /// Writes a JSON document in one line. If a fallback answered, an object names it in `fallback`; anything else, such as
+    /// the `null` for an entry that is not there, becomes the `answer` of one.
     pub fn document<T: Serialize + ?Sized>(&mut self, document: &T) -> Result<(), Failure> {
         let Some(who) = memory::fallback::fell_back() else {
             serde_json::to_writer(&mut self.writer, document)
@@ -46,7 +47,9 @@ impl Out {
         match text.strip_suffix('}') {
             Some("{") => self.bytes(format!("{{\"fallback\":{who}}}").as_bytes())?,
             Some(members) => self.bytes(format!("{members},\"fallback\":{who}}}").as_bytes())?,
-            None => self.bytes(text.as_bytes())?,
+            None => self.bytes(
+                format!("{{\"answer\":{text},\"source\":\"fallback\",\"fallback\":{who}}}").as_bytes(),
+            )?,
         }
         self.bytes(b"\n")
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Provider, Result};
+use memory_core::{Capabilities, Provider, Result};
 use memory_mem0::Mem0Provider;
 pub use memory_mem0::{Flavour, Mem0Options, PLATFORM_BASE_URL, remote_id};
 use serde_json::json;
@@ -31,6 +31,10 @@ impl Factory for Mem0Factory {
         let provider = Mem0Provider::open(config(url, context)?, remote::policy(context)?, clock, ids)
             .map_err(remote::with_advice)?;
         Ok(Arc::new(provider))
+    }
+
+    fn serves(&self) -> Option<Capabilities> {
+        Some(remote::facts())
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Provider, Result};
+use memory_core::{Capabilities, Provider, Result};
 use memory_mem9::Mem9Provider;
 pub use memory_mem9::{MEM9_BASE_URL, Mem9Options, Ranking, agent_id};
 
@@ -30,6 +30,10 @@ impl Factory for Mem9Factory {
         let provider = Mem9Provider::open(config(url, context)?, remote::policy(context)?, clock, ids)
             .map_err(remote::with_advice)?;
         Ok(Arc::new(provider))
+    }
+
+    fn serves(&self) -> Option<Capabilities> {
+        Some(remote::facts())
     }
 }
 

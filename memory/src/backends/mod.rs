@@ -10,3 +10,12 @@ pub mod postgres;
 mod remote;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+
+/// What every store of entries serves.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+fn entries() -> memory_core::Capabilities {
+    let mut capabilities = memory_core::Capabilities::none();
+    (capabilities.kv, capabilities.compare_and_set) = (true, true);
+    capabilities.embedding = memory_core::EmbeddingOwner::Embedder;
+    capabilities
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Provider, Result};
+use memory_core::{Capabilities, EmbeddingOwner, Error, ErrorKind, Provider, Result, Retry};
 use memory_postgres::PostgresProvider;
 pub use memory_postgres::{Exposure, PostgresConfig, Prepared, operator};
 
@@ -23,10 +23,22 @@ impl Factory for PostgresFactory {
             None => PostgresProvider::open(config).await?,
             Some(clock) => PostgresProvider::open_with_clock(config, clock).await?,
         };
-        Ok(match &context.embedder {
-            Some(embedder) => Arc::new(provider.with_embedder(Arc::clone(embedder))),
-            None => Arc::new(provider),
-        })
+        let Some(embedder) = &context.embedder else { return Ok(Arc::new(provider)) };
+        let provider = provider.with_embedder(Arc::clone(embedder));
+        if provider.capabilities().embedding != EmbeddingOwner::Embedder {
+            return Err(Error::new(
+                ErrorKind::VectorUnsupported,
+                "an embedder is set, and the PostgreSQL database has no pgvector that its user may use: run `CREATE \
+                 EXTENSION vector` in it, or open it without an embedder",
+            )
+            .with_retry(Retry::Never)
+            .with_detail("provider", "postgres"));
+        }
+        Ok(Arc::new(provider))
+    }
+
+    fn serves(&self) -> Option<Capabilities> {
+        Some(super::entries())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, ErrorKind, Result};
+use memory_core::{Capabilities, EmbeddingOwner, Error, ErrorKind, Result};
 use memory_http::{EgressPolicy, Endpoint};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -115,6 +115,14 @@ impl Remote {
 /// `invalid_argument` for what is not `host:port`.
 pub(crate) fn policy(context: &OpenContext) -> Result<EgressPolicy> {
     context.allowed_hosts.iter().try_fold(EgressPolicy::new(), |policy, host| policy.allow_host(host))
+}
+
+/// What every service serves.
+pub(crate) fn facts() -> Capabilities {
+    let mut capabilities = Capabilities::none();
+    capabilities.memory_layer = true;
+    capabilities.embedding = EmbeddingOwner::Remote;
+    capabilities
 }
 
 /// Says where a host is listed, in a refusal that asks for it.

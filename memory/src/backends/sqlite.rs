@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_core::{Error, ErrorKind, Provider, Result, Retry};
+use memory_core::{Capabilities, Error, ErrorKind, Provider, Result, Retry};
 use memory_sqlite::SqliteProvider;
 pub use memory_sqlite::{RepairOptions, Repaired, SchemaObject, SqliteConfig, prepare_process};
 use serde_json::{Map, Value};
@@ -32,6 +32,10 @@ impl Factory for SqliteFactory {
             Some(embedder) => Arc::new(provider.with_embedder(Arc::clone(embedder))),
             None => Arc::new(provider),
         })
+    }
+
+    fn serves(&self) -> Option<Capabilities> {
+        Some(super::entries())
     }
 }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use memory_core::{Error, Result};
+use memory_core::{EmbeddingOwner, Error, Result};
 
-use super::Config;
 use super::sections::file::{BackendSection, FallbackWrites};
+use super::{Config, is_file_name};
 use crate::memory::Memory;
-use crate::registry::Registry;
+use crate::registry::{Registry, takes_no_embedder};
 
 impl BackendSection {
     fn journals(&self) -> bool {
@@ -92,8 +92,7 @@ impl Config {
                 "journals writes into a database in memory, which does not outlive this process; name a file",
             );
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if section.fallback_journal.is_none() && !(name.len() <= 64 && name.chars().all(plain)) {
+        if section.fallback_journal.is_none() && !is_file_name(name) {
             return bad("has a name that is no file's; set `fallback_journal`");
         }
         if !journals.insert(self.journal_file(name, section)) {
@@ -102,25 +101,72 @@ impl Config {
         Ok(())
     }
 
+    /// Refuses a backend that cannot be opened with the embedder, the fallback and the journal that the file gives it,
+    /// as far as that shows without opening a store.
+    ///
+    /// # Errors
+    /// `not_found` where there is no such backend; else as [`Config::open_backend_with`] would refuse it.
+    pub fn check_backend(&self, registry: &Registry, name: &str) -> Result<()> {
+        let serves = |name: &str| Ok::<_, Error>(registry.serves(self.backend_url(name)?.scheme()));
+        if self.embedder_of(name)?.is_some()
+            && let Some(capabilities) = serves(name)?
+            && capabilities.embedding != EmbeddingOwner::Embedder
+        {
+            return Err(takes_no_embedder(name));
+        }
+        #[cfg(feature = "sqlite")]
+        if let Some(section) = self.file().backends.get(name) {
+            if let Some(fallback) = &section.fallback {
+                let (of_primary, of_fallback) = (serves(name)?, serves(fallback)?);
+                for (name, known) in [(name, &of_primary), (fallback.as_str(), &of_fallback)] {
+                    if let Some(known) = known
+                        && section.journals()
+                    {
+                        crate::fallback::replayable(known, name)?;
+                    }
+                }
+                if let (Some(primary), Some(other)) = (&of_primary, &of_fallback) {
+                    crate::fallback::together(primary, other, fallback)?;
+                }
+            }
+            self.check_journal(name, section)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a journal in which writes of other stores wait, or that the backend does not have any more.
+    #[cfg(feature = "sqlite")]
+    fn check_journal(&self, name: &str, section: &BackendSection) -> Result<()> {
+        let file = self.journal_file(name, section);
+        match &section.fallback {
+            Some(fallback) if section.journals() => {
+                crate::fallback::belongs(&file, &self.fingerprint(name, fallback)?)
+            }
+            _ => crate::fallback::nothing_waits(&file),
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    fn fingerprint(&self, name: &str, fallback: &str) -> Result<String> {
+        Ok(crate::fallback::fingerprint(self.backend_url(name)?, self.backend_url(fallback)?))
+    }
+
     /// Opens a backend, with its fallback where it has one.
     #[cfg(feature = "sqlite")]
     pub(super) async fn open_paired(&self, registry: &Registry, name: &str) -> Result<Memory> {
-        use crate::fallback::{DEFAULT_REST_MILLIS, FallbackOptions, fingerprint, nothing_waits, paired};
+        use crate::fallback::{DEFAULT_REST_MILLIS, FallbackOptions, paired};
 
         let url = self.backend_url(name)?;
+        self.check_backend(registry, name)?;
         let Some(section) = self.file().backends.get(name) else {
             return self.open_alone(registry, name).await;
         };
-        if !section.journals() {
-            nothing_waits(&self.journal_file(name, section))?;
-        }
         let Some(fallback) = &section.fallback else { return self.open_alone(registry, name).await };
-        let of_fallback = self.backend_url(fallback)?;
         let mut options = FallbackOptions::new(fallback.as_str());
         options.journal = self.fallback_journal(name)?;
         options.rest_millis = section.fallback_rest_ms.unwrap_or(DEFAULT_REST_MILLIS);
         options.clock = std::sync::Arc::clone(&registry.context().clock);
-        options.fingerprint = fingerprint(url, of_fallback);
+        options.fingerprint = self.fingerprint(name, fallback)?;
         let spare = self.open_alone(registry, fallback).await?;
         let opener = Reopen {
             registry: self.registry_for(registry, name)?,

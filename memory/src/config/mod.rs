@@ -167,13 +167,28 @@ impl Config {
         self.open_paired(registry, name).await
     }
 
-    /// Opens a backend by name, without its fallback.
+    /// Opens a backend by name, without its fallback. Where it is no file and serves drift checks, `NAME.drift` beside this
+    /// file is its folder for backups of drift.
     ///
     /// # Errors
     /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`].
     pub async fn open_alone(&self, registry: &Registry, name: &str) -> Result<Memory> {
-        let registry = self.registry_for(registry, name)?;
-        registry.open_from(self.backend_url(name)?, self.base_dir()).await
+        let (registry, url) = (self.registry_for(registry, name)?, self.backend_url(name)?);
+        let memory = registry.open_from(url, self.base_dir()).await?;
+        Ok(match self.drift_folder(name) {
+            Some(folder) if !memory.capabilities().drift.is_empty() => memory.with_drift_backups(folder),
+            _ => memory,
+        })
+    }
+
+    /// The folder beside the file in which scopes of a backend that is no file are saved when writes are refused for drift,
+    /// unless the program names another; `None`: the backend is a file, or its name is no file's.
+    #[must_use]
+    pub fn drift_folder(&self, backend: &str) -> Option<PathBuf> {
+        let url = self.backend_url(backend).ok()?;
+        let folder = self.origin.parent().unwrap_or_else(|| Path::new(""));
+        let named = url.scheme() != "sqlite" && is_file_name(backend);
+        named.then(|| folder.join(format!("{backend}.drift")))
     }
 
     /// The registry with the embedder of a backend, and the hosts that `[egress]` lists.
@@ -310,4 +325,9 @@ impl Config {
     fn check(&self) -> Result<()> {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
+}
+
+/// Whether a backend's name may be part of a file's.
+fn is_file_name(name: &str) -> bool {
+    name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }

@@ -129,26 +129,20 @@ impl Journal {
         let mut connection = journal.lock();
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        if about(&transaction, "fingerprint")?.as_deref() != Some(fingerprint) {
-            let rows: i64 = transaction
-                .query_row("SELECT count(*) FROM waiting", [], |row| row.get(0))
-                .map_err(failed)?;
-            if rows > 0 {
-                return Err(Error::new(
-                    ErrorKind::Conflict,
-                    format!(
-                        "writes wait in {} that belong to other stores; open them with the URLs as they were until none \
-                         waits, or move the file away to give them up",
-                        path.display()
-                    ),
-                )
-                .with_retry(Retry::Never));
-            }
+        if !belongs(&transaction, path, fingerprint)? {
             set_about(&transaction, "fingerprint", fingerprint)?;
         }
         transaction.commit().map_err(failed)?;
         drop(connection);
         Ok(journal)
+    }
+
+    /// Whether the file is of the pair of stores with this fingerprint, or of none yet.
+    ///
+    /// # Errors
+    /// `conflict` where writes of another pair wait in it.
+    pub(super) fn belongs(&self, fingerprint: &str) -> Result<bool> {
+        belongs(&self.lock(), &self.path, fingerprint)
     }
 
     /// Opens a file that is there, whatever pair it belongs to.
@@ -446,15 +440,6 @@ impl Journal {
             })
             .map_err(failed)
     }
-
-    /// Whether the primary was seen to serve what replaying needs.
-    pub(super) fn replayable(&self) -> Result<bool> {
-        Ok(about(&self.lock(), "replayable")?.is_some())
-    }
-
-    pub(super) fn note_replayable(&self) -> Result<()> {
-        set_about(&self.lock(), "replayable", "1")
-    }
 }
 
 const SCHEMA: &str = "
@@ -501,6 +486,26 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Row> {
         expects: expects.map(|text| serde_json::from_str(&text)).transpose().map_err(unreadable)?,
         record: serde_json::from_str(&text(6)?).map_err(unreadable)?,
     })
+}
+
+fn belongs(connection: &Connection, path: &Path, fingerprint: &str) -> Result<bool> {
+    if about(connection, "fingerprint")?.as_deref() == Some(fingerprint) {
+        return Ok(true);
+    }
+    let rows: i64 =
+        connection.query_row("SELECT count(*) FROM waiting", [], |row| row.get(0)).map_err(failed)?;
+    if rows == 0 {
+        return Ok(false);
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "writes wait in {} that belong to other stores; open them with the URLs as they were until none waits, or move \
+             the file away to give them up",
+            path.display()
+        ),
+    )
+    .with_retry(Retry::Never))
 }
 
 fn about(connection: &Connection, name: &str) -> Result<Option<String>> {

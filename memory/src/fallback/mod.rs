@@ -107,18 +107,12 @@ pub(crate) fn paired(
     let of_fallback = fallback.capabilities();
     // What a primary serves that is not there is not known; it must serve this much when it comes.
     let of_primary = primary.as_ref().map_or_else(|| of_fallback.clone(), Memory::capabilities);
-    let capabilities = both(&of_primary, &of_fallback);
-    if !(capabilities.kv || capabilities.memory_layer || capabilities.sql) {
-        return Err(Error::invalid(format!(
-            "the fallback `{}` serves nothing that the primary serves; name another",
-            options.name
-        )));
-    }
-    let journal =
-        options.journal.as_deref().map(|path| journal_of(path, &options, primary.as_ref())).transpose()?;
-    if journal.is_some() {
+    let capabilities = together(&of_primary, &of_fallback, &options.name)?;
+    if options.journal.is_some() {
+        replayable(&of_primary, primary.as_ref().map_or(fallback.name(), Memory::name))?;
         replayable(&of_fallback, fallback.name())?;
     }
+    let journal = options.journal.as_deref().map(|path| journal_of(path, &options)).transpose()?;
     let same_model = |memory: &Memory| memory.embedding_model() == fallback.embedding_model();
     let model = fallback.embedding_model().filter(|_| primary.as_ref().is_none_or(same_model)).cloned();
     let name = primary.as_ref().map_or(fallback.name(), Memory::name).to_owned();
@@ -144,20 +138,29 @@ pub(crate) fn paired(
     })
 }
 
-fn journal_of(path: &Path, options: &FallbackOptions, primary: Option<&Memory>) -> Result<Journal> {
-    if let Some(primary) = primary {
-        replayable(&primary.capabilities(), primary.name())?;
-    }
+fn journal_of(path: &Path, options: &FallbackOptions) -> Result<Journal> {
     let mut journal = Journal::open(path, &options.fingerprint)?;
     journal.limit(options.max_waiting);
-    if primary.is_some() {
-        journal.note_replayable()?;
-    }
     Ok(journal)
 }
 
+/// What a primary and the fallback of this name serve together.
+///
+/// # Errors
+/// `invalid_argument` where that is nothing.
+pub(crate) fn together(primary: &Capabilities, fallback: &Capabilities, name: &str) -> Result<Capabilities> {
+    let capabilities = both(primary, fallback);
+    if capabilities.kv || capabilities.memory_layer || capabilities.sql {
+        return Ok(capabilities);
+    }
+    Err(Error::invalid(format!("the fallback `{name}` serves nothing that the primary serves; name another")))
+}
+
 /// Replaying a write once needs to say over what it is written.
-fn replayable(capabilities: &Capabilities, provider: &str) -> Result<()> {
+///
+/// # Errors
+/// `capability_unsupported` where the store cannot.
+pub(crate) fn replayable(capabilities: &Capabilities, provider: &str) -> Result<()> {
     if capabilities.kv && capabilities.compare_and_set {
         return Ok(());
     }
@@ -209,6 +212,17 @@ pub fn forget_set_aside(file: &Path) -> Result<usize> {
     let journal = Journal::existing(file)?;
     let _turn = journal.turn()?;
     journal.forget_set_aside()
+}
+
+/// Refuses a journal in which writes wait for another pair of stores than that of this fingerprint.
+///
+/// # Errors
+/// `conflict` where some do; as the journal cannot be read.
+pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
+    if !file.is_file() {
+        return Ok(());
+    }
+    Journal::existing(file)?.belongs(fingerprint).map(drop)
 }
 
 /// Refuses to use a store by itself while writes wait for it in a journal.

@@ -180,14 +180,13 @@ impl Stores {
         let (Some(journal), Some(second)) = (&self.journal, again(&request)) else {
             return self.ask_primary(request, waits).await;
         };
-        if waits || (self.primary.rests() && journal.replayable()?) {
+        if waits || self.primary.rests() {
             return self.journaled(journal, request).await;
         }
         match self.primary.run(request).await {
-            Err(Failed { error, is_away: true }) if journal.replayable()? => {
+            Err(Failed { error, is_away: true }) => {
                 self.journaled(journal, second).await.map_err(|worse| because(worse, &error))
             }
-            Err(Failed { error, is_away: true }) => Err(not_taken(error)),
             answered => Ok(answered?),
         }
     }

@@ -111,6 +111,9 @@ pub(super) async fn run(
         for (name, section) in &config.file().backends {
             let place = format!("[backends.{name}]");
             references(&place, &section.url, &config, &mut checked);
+            if let Err(error) = config.check_backend(&registry, name) {
+                checked.note(&place, "pair", Status::Problem, error.message());
+            }
             if !offline {
                 reach(name, &place, &section.url, (&config, &registry), timeout, &mut checked).await;
             }
@@ -211,6 +214,15 @@ async fn reach(
                             _ => Status::Problem,
                         };
                         checked.note(place, finding.check, status, finding.message);
+                    }
+                    if let Ok(Some(embedder)) = config.embedder_of(name)
+                        && !report.vectors
+                    {
+                        let message = format!(
+                            "it names the embedder `{embedder}`, and its database has no pgvector that its user may use; run \
+                             `CREATE EXTENSION vector` in it, or leave out `embedder`"
+                        );
+                        checked.note(place, "pair", Status::Problem, message);
                     }
                     checked.exposures.insert(name.to_owned(), report.exposures);
                 }

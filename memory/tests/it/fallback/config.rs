@@ -55,17 +55,11 @@ async fn a_primary_that_cannot_be_opened_is_opened_when_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let (far, registry, _) = far();
     let config = config(folder.path(), JOURNAL).unwrap();
-    // Not seen yet: nothing may wait for it.
+    // It was never reached, in no process.
     far.0.is_away.store(true, Ordering::SeqCst);
     let memory = config.open_backend_with(&registry, "main").await.unwrap();
-    assert_eq!(set(&memory, "k", "1").await.unwrap_err().kind(), ErrorKind::Unavailable);
     let (entry, who) = observe(get(&memory, "k")).await;
     assert_eq!((entry, who.as_deref()), (None, Some("spare")));
-    far.0.is_away.store(false, Ordering::SeqCst);
-    config.open_backend_with(&registry, "main").await.unwrap();
-
-    far.0.is_away.store(true, Ordering::SeqCst);
-    let memory = config.open_backend_with(&registry, "main").await.unwrap();
     set(&memory, "k", "1").await.unwrap();
     assert_eq!(memory.health().await.unwrap().status, HealthStatus::Degraded);
     far.0.is_away.store(false, Ordering::SeqCst);
@@ -84,6 +78,21 @@ async fn a_primary_that_comes_back_as_another_is_not_used() {
     far.0.is_away.store(false, Ordering::SeqCst);
     let error = set(&memory, "k", "1").await.unwrap_err();
     assert!(error.message().contains("other capabilities"), "{error}");
+}
+
+#[tokio::test]
+async fn writes_that_wait_for_a_primary_that_cannot_replay_them_stay_readable_and_the_pair_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (far, registry, _) = far();
+    let config = config(folder.path(), JOURNAL).unwrap();
+    far.0.is_away.store(true, Ordering::SeqCst);
+    let memory = config.open_backend_with(&registry, "main").await.unwrap();
+    set(&memory, "k", "1").await.unwrap();
+    *far.0.faults.less.lock().unwrap() = Some(|capabilities| capabilities.compare_and_set = false);
+    far.0.is_away.store(false, Ordering::SeqCst);
+    assert_eq!(text(&memory, "k").await.as_deref(), Some("1"));
+    let refused = config.open_backend_with(&registry, "main").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]

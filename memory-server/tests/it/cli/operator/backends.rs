@@ -134,14 +134,73 @@ fn a_read_that_fell_back_says_so_and_a_write_is_refused() {
 }
 
 #[test]
-fn a_primary_that_never_was_seen_takes_no_journal() {
+fn a_missing_entry_says_so_and_that_the_fallback_answered() {
+    let user = User::new();
+    user.ok(&["set", "k", "1", "--url", "sqlite:spare.db"]);
+    outage(&user, "refuse");
+    let ran = user.run(&["get", "missing", "--json"]);
+    assert_eq!(ran.document(), json!({"answer": null, "source": "fallback", "fallback": "spare"}), "{ran:?}");
+    let ran = user.run(&["get", "missing", "--url", "sqlite:spare.db", "--json"]);
+    assert_eq!(ran.document(), json!(null), "{ran:?}");
+}
+
+#[test]
+fn a_primary_that_never_was_reached_takes_writes_into_the_journal() {
     let user = User::new();
     outage(&user, "journal");
-    // Whether what waits could ever be replayed there is not known.
-    user.refused(&["set", "k", "2"], 5, "unavailable");
+    assert_eq!(user.json(&["set", "k", "2"])["fallback"], "spare");
+    assert_eq!(user.ok(&["get", "k"]), "2\n");
     let journal = user.json(&["backend", "journal", "main"]);
-    assert_eq!((&journal["counts"]["waiting"], &journal["writes"]), (&json!(0), &json!([])));
+    assert_eq!((&journal["counts"]["waiting"], &journal["writes"][0]["keys"]), (&json!(1), &json!(["k"])));
     user.refused(&["backend", "journal", "spare"], 3, "invalid_argument");
+}
+
+#[test]
+fn config_check_refuses_the_pairs_that_cannot_be_opened() {
+    let user = User::new();
+    user.file("keys/mem0", memory_fakes::mem0::KEY);
+    let mem0 = "mem0+https://mem0.example?api_key=file:keys/mem0";
+    for (of_main, of_spare, why) in [
+        (format!("{mem0}\"\nfallback = \"spare"), "sqlite:spare.db".to_owned(), "serves nothing"),
+        ("sqlite:main.db\"\nfallback = \"spare".to_owned(), mem0.to_owned(), "serves nothing"),
+        (
+            format!("{mem0}\"\nfallback = \"spare\"\nfallback_writes = \"journal"),
+            mem0.replace("mem0.example", "other.example"),
+            "compare-and-set",
+        ),
+        (format!("{mem0}\"\nembedder = \"small"), "sqlite:spare.db".to_owned(), "takes no embedder"),
+    ] {
+        let text = format!(
+            "[backends.main]\nurl = \"{of_main}\"\n[backends.spare]\nurl = \"{of_spare}\"\n[default]\nbackend = \"main\"\n\
+             memory_scopes = [\"agent\"]\n[embedders.small]\nkind = \"openai\"\nmodel = \"m\"\ndimensions = 3\n\
+             base_url = \"https://embed.example/v1\"\n"
+        );
+        user.file("memory.toml", &text);
+        let ran = user.run(&["config", "check", "--offline", "--json"]);
+        let findings = ran.document()["findings"].clone();
+        let pair = findings.as_array().unwrap().iter().find(|found| found["check"] == "pair");
+        let pair = pair.unwrap_or_else(|| panic!("{text}\n{findings}"));
+        assert_eq!((ran.code, &pair["status"]), (Some(1), &json!("problem")), "{text}");
+        assert!(pair["message"].as_str().unwrap().contains(why), "{pair}");
+        // As every other command does.
+        let opened = user.run(&["describe", "--json"]);
+        assert!(opened.code != Some(0) && opened.stderr.contains(why), "{text}: {opened:?}");
+    }
+}
+
+#[test]
+fn config_check_knows_a_journal_in_which_writes_of_other_stores_wait() {
+    let user = User::new();
+    outage(&user, "journal");
+    user.ok(&["set", "k", "2"]);
+    assert!(!user.run(&["config", "check", "--offline"]).stdout.contains("other stores"));
+    let file = user.home().join("memory.toml");
+    let moved = std::fs::read_to_string(&file).unwrap().replace("sqlite:spare.db", "sqlite:moved.db");
+    std::fs::write(&file, moved).unwrap();
+    let checked = user.run(&["config", "check", "--offline", "--json"]);
+    assert_eq!(checked.code, Some(1));
+    assert!(checked.stdout.contains("other stores"), "{checked:?}");
+    user.refused(&["get", "k"], 4, "conflict");
 }
 
 #[test]
