@@ -86,7 +86,7 @@ pub trait Backend: Send + Sync + Debug {
     ///   persistent.
     /// - VER-1 to VER-8: Versions grow and are never reused; a failed precondition is `conflict`, unless its result
     ///   is already stored.
-    /// - DRF-1 to DRF-16: A write whose drift check fails is `drift_detected` and changes nothing.
+    /// - DRF-1 to DRF-17: A write whose drift check fails is `drift_detected` and changes nothing.
     /// - TTL-1 to TTL-8: An entry is invisible from the millisecond of its expiry on; setting over an expired entry
     ///   creates it anew.
     /// - QUO-1 to QUO-6: A write that grows the scope past its quota is `quota_exceeded` and changes nothing;
@@ -107,7 +107,7 @@ pub trait Backend: Send + Sync + Debug {
     /// - DEL-3: A precondition works as for `set`. If it fails and no live entry exists, the delete succeeds with
     ///   `deleted: false`, because its goal is already reached.
     /// - DEL-4: A deleted entry is gone from every read, including search.
-    /// - DRF-1 to DRF-16: A write whose drift check fails is `drift_detected` and changes nothing.
+    /// - DRF-1 to DRF-17: A write whose drift check fails is `drift_detected` and changes nothing.
     ///
     /// # Errors
     /// `conflict`, `unavailable`, `outcome_unknown`.

@@ -20,7 +20,8 @@ pub enum DriftPolicy {
     /// Never.
     #[default]
     Off,
-    /// If somebody else changed, deleted or created the entry since the session read it.
+    /// If somebody else changed, deleted or created the entry since the session read it; of an entry that it has not
+    /// read, if somebody else wrote it since the session began.
     Row,
     /// If somebody else changed anything in the scope since the session read it.
     Strict,
@@ -192,6 +193,9 @@ impl fmt::Debug for ContentDigest {
 /// What a session last saw of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
+    /// Nothing: the session has not looked. An entry of a later version than this one, the highest of the scope when the
+    /// session began ([`DriftState::version`]), was written by somebody else since.
+    Unread(u64),
     /// No live entry.
     Absent,
     /// A live entry.
@@ -222,8 +226,9 @@ impl Seen {
     /// What has become of it.
     pub fn compare(&self, live: Option<u64>, now: Timestamp) -> std::result::Result<(), DriftReason> {
         match (self, live) {
-            (Self::Absent, None) => Ok(()),
-            (Self::Absent, Some(_)) => Err(DriftReason::Appeared),
+            (Self::Unread(_) | Self::Absent, None) => Ok(()),
+            (Self::Unread(began), Some(live)) if live <= *began => Ok(()),
+            (Self::Unread(_) | Self::Absent, Some(_)) => Err(DriftReason::Appeared),
             (Self::Entry { version, .. }, Some(live)) if *version == live => Ok(()),
             (Self::Entry { .. }, Some(_)) => Err(DriftReason::Changed),
             (Self::Entry { expires_at: Some(at), .. }, None) if *at <= now => Ok(()),
@@ -309,7 +314,7 @@ pub enum DriftReason {
     Changed,
     /// The entry is gone.
     Vanished,
-    /// The entry was not there.
+    /// The entry was not there, or was not seen.
     Appeared,
     /// Something of the scope is another.
     ScopeChanged,
@@ -353,7 +358,8 @@ impl DriftReason {
                 "somebody else deleted the entry since it was read and nothing was written; read it and decide again"
             }
             Self::Appeared => {
-                "somebody else created the entry since it was found absent and nothing was written; read it and decide again"
+                "somebody else wrote an entry that you have not seen under this key and nothing was written; read it and \
+                 decide again"
             }
             Self::ScopeChanged => {
                 "somebody else changed the scope since it was read and nothing was written; read what changed and decide again"
@@ -475,6 +481,9 @@ mod tests {
         assert_eq!(seen(Some(now)).compare(Some(4), now), Err(DriftReason::Changed));
         assert_eq!(Seen::Absent.compare(None, now), Ok(()));
         assert_eq!(Seen::Absent.compare(Some(1), now), Err(DriftReason::Appeared));
+        assert_eq!(Seen::Unread(3).compare(None, now), Ok(()));
+        assert_eq!(Seen::Unread(3).compare(Some(3), now), Ok(()));
+        assert_eq!(Seen::Unread(3).compare(Some(4), now), Err(DriftReason::Appeared));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) async fn insert(
     let simple = drafts.iter().all(|draft| {
         let new = matches!(
             draft.options.drift,
-            DriftCheck::Off | DriftCheck::Observe | DriftCheck::Row(Seen::Absent)
+            DriftCheck::Off | DriftCheck::Observe | DriftCheck::Row(Seen::Absent | Seen::Unread(_))
         );
         new && draft.options.expect == Expect::Any && keys.insert(draft.key.as_str())
     });

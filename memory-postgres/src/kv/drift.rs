@@ -37,7 +37,8 @@ pub(crate) fn reason(outcome: i16) -> Option<DriftReason> {
     }
 }
 
-/// What the caller saw of one entry, as the functions take it: its version (0 where there was none) and its expiry.
+/// What the caller saw of one entry, as the functions take it: its version (0 where there was none; below 0, where it was
+/// not read, -1 less the version at which the session began) and its expiry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sight {
     pub(crate) version: Option<i64>,
@@ -49,6 +50,9 @@ impl Sight {
     pub(crate) fn of(check: &DriftCheck, expect: Expect) -> Self {
         match check {
             DriftCheck::Row(_) if expect != Expect::Any => Self::default(),
+            DriftCheck::Row(Seen::Unread(began)) => {
+                Self { version: Some(signed(*began).saturating_neg().saturating_sub(1)), until: None }
+            }
             DriftCheck::Row(Seen::Absent) => Self { version: Some(0), until: None },
             DriftCheck::Row(Seen::Entry { version, expires_at, .. }) => {
                 Self { version: Some(signed(*version)), until: expires_at.map(|at| at.as_millis()) }

@@ -31,6 +31,7 @@ const PARTS: &[Part] = &[
             concat!(include_str!("v2.sql"), include_str!("guard.sql")),
             include_str!("v3.sql"),
             include_str!("v4.sql"),
+            include_str!("v5.sql"),
         ],
         needs_vector: false,
     },

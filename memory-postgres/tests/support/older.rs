@@ -5,10 +5,12 @@ use tokio_postgres::Client;
 use super::Database;
 
 /// What brought the entries to each version.
-const ENTRIES: [&str; 3] = [
+const ENTRIES: [&str; 5] = [
     include_str!("../../src/schema/v1.sql"),
     concat!(include_str!("../../src/schema/v2.sql"), include_str!("../../src/schema/guard.sql")),
     include_str!("../../src/schema/v3.sql"),
+    include_str!("../../src/schema/v4.sql"),
+    include_str!("../../src/schema/v5.sql"),
 ];
 
 /// Tables of entries as a program of this version makes them, and nothing else.

@@ -69,7 +69,9 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
                     Some(name) => name.to_owned(),
                     None => config.agent(agent.as_str())?.backend,
                 };
-                let memory = config.open_backend_for(&context.registry()?, &tenant, &backend).await?;
+                let mut global = context.global().clone();
+                global.backend = Some(backend.clone());
+                let memory = Settings::resolve(&global)?.open().await?;
                 with_workers(memory, config, context, Some(&backend))?
             } else {
                 with_workers(context.settings()?.open().await?, config, context, None)?

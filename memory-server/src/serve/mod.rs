@@ -32,6 +32,8 @@ use wire::transport::{FLUSH, Lines};
 pub(crate) use options::ServeArgs;
 pub(crate) use workers::{SqlWorkerArgs, run as sql_worker};
 
+/// Time limit for asking in which state the run finds its scopes.
+const BEGIN: Duration = Duration::from_secs(2);
 /// Time limit for purging the run at the end.
 const PURGE: Duration = Duration::from_secs(10);
 
@@ -50,6 +52,8 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let line_limit = identity.policy.max_input_bytes.saturating_add(MAX_ENVELOPE_BYTES);
     let sweeps = gc.map(|schedule| gc::Sweeps::begin(memory.clone(), schedule, auditor.clone()));
     let sessions = Arc::new(Sessions::begin(memory, identity, auditor, &RandomIds)?);
+    // A store that cannot be asked now is asked by the first call.
+    let _ = tokio::time::timeout(BEGIN, sessions.default_tool().begin()).await;
 
     let (stopping, _) = watch::channel(false);
     let failed = |error| Failure::File("a thread cannot be started".to_owned(), error);

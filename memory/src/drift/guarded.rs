@@ -43,6 +43,19 @@ impl<'a> Guarded<'a> {
         self.session.policy == DriftPolicy::Off
     }
 
+    /// Takes the scope as it is now for where the session begins, unless it has begun there: of entries that it will not
+    /// have read, those written by somebody else from now on are not written over. Its first call about a scope does this,
+    /// too.
+    ///
+    /// # Errors
+    /// As reading the scope's token fails.
+    pub async fn meet(&self, scope: &Scope) -> Result<()> {
+        if self.is_off() {
+            return Ok(());
+        }
+        self.begin(scope, scope.digest()).await.map(drop)
+    }
+
     /// Learns the scope's token before anything of it is read, so that what changes later is noticed. Returns when the
     /// call begins.
     async fn begin(&self, scope: &Scope, digest: ScopeDigest) -> Result<u64> {
@@ -111,7 +124,9 @@ impl<'a> Guarded<'a> {
         let mut views = self.session.views();
         let seen = views.seen(digest, key);
         match (self.session.policy, seen, views.token(digest)) {
-            (DriftPolicy::Row, Some(seen), _) => DriftCheck::Row(seen),
+            (DriftPolicy::Row, seen, _) => {
+                DriftCheck::Row(seen.unwrap_or_else(|| Seen::Unread(views.began(digest))))
+            }
             (DriftPolicy::Strict, seen, Some(token)) => DriftCheck::Strict(token, seen),
             _ => DriftCheck::Observe,
         }

@@ -96,8 +96,23 @@ impl Guarded<'_> {
         drifted: &BTreeMap<Key, Seen>,
         changed: &BTreeMap<Key, Seen>,
     ) -> Option<Kept> {
-        // What ends with its run leaves no copy on a disk.
-        let backups = self.session.backups.as_ref().filter(|_| scope.kind.is_durable())?;
+        let backups = match &self.session.backups {
+            Some(backups) if scope.kind.is_durable() => backups,
+            backups => {
+                if !self.session.views().is_refused_at(&digest, actual) {
+                    tracing::warn!(
+                        scope = %digest.to_hex(),
+                        reason,
+                        why = match backups {
+                            Some(_) => "what ends with its run leaves no copy on a disk",
+                            None => "the store has no folder for backups of drift",
+                        },
+                        "somebody else changed the scope: a write was refused, and the scope was not saved"
+                    );
+                }
+                return None;
+            }
+        };
         let before = self.session.views().saved(&digest, drifted);
         if let Some(kept) = before
             && Arc::clone(backups).holds(&kept.path).await
@@ -132,11 +147,17 @@ impl Guarded<'_> {
     /// Compares what the session saw with what is stored.
     async fn changed(&self, scope: &Scope, digest: ScopeDigest, written: &[Key]) -> Result<Changed> {
         let mut changed = Changed { keys: BTreeMap::new(), complete: true };
-        let (known, version) = {
+        let (mut known, version, began) = {
             let views = self.session.views();
-            (views.all(&digest, COMPARED), views.version(&digest))
+            (views.all(&digest, COMPARED), views.version(&digest), views.began(&digest))
         };
         changed.complete &= known.len() < COMPARED;
+        if self.session.policy == DriftPolicy::Row {
+            let remembered: BTreeSet<&Key> = known.iter().map(|(key, _)| key).collect();
+            let unread: BTreeSet<&Key> = written.iter().filter(|key| !remembered.contains(key)).collect();
+            let unread: Vec<_> = unread.into_iter().map(|key| (key.clone(), Seen::Unread(began))).collect();
+            known.extend(unread);
+        }
         // What was to be written first: it has to be among those that are compared.
         let (first, rest): (Vec<_>, Vec<_>) =
             known.iter().partition::<Vec<&(Key, Seen)>, _>(|(key, _)| written.contains(key));
@@ -178,12 +199,13 @@ impl Guarded<'_> {
 /// Whether an entry is as it was seen; where it was seen to expire, also where it has.
 fn same(before: &Seen, now: &Seen, clock: memory_core::Timestamp) -> bool {
     match (before, now) {
-        (Seen::Absent, Seen::Absent) => true,
-        (Seen::Entry { expires_at, .. }, Seen::Absent) => expires_at.is_some_and(|at| at <= clock),
+        (Seen::Unread(began), Seen::Entry { version, .. }) => version <= began,
         (Seen::Entry { version: one, digest: a, .. }, Seen::Entry { version: other, digest: b, .. }) => {
             one == other && (a.is_none() || a == b)
         }
         (Seen::Absent, Seen::Entry { .. }) => false,
+        (Seen::Entry { expires_at, .. }, _) => expires_at.is_some_and(|at| at <= clock),
+        (Seen::Unread(_) | Seen::Absent, _) => true,
     }
 }
 

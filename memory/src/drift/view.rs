@@ -43,6 +43,9 @@ struct View {
     token: Option<DriftToken>,
     /// The highest version given in the scope at that token.
     version: u64,
+    /// The highest version of which nobody can say that it was written by somebody else since the session began: of what
+    /// was there then, and of what the session knew and has forgotten.
+    began: u64,
     keys: HashMap<Key, Known>,
     unresolved: Option<Unresolved>,
     /// When a write was last refused.
@@ -89,6 +92,7 @@ impl Views {
         let view = self.scopes.entry(digest).or_default();
         if view.token.is_none() {
             (view.token, view.version) = (Some(state.token), state.version);
+            view.began = view.began.max(state.version);
         }
     }
 
@@ -98,6 +102,10 @@ impl Views {
 
     pub(super) fn version(&self, digest: &ScopeDigest) -> u64 {
         self.scopes.get(digest).map_or(0, |view| view.version)
+    }
+
+    pub(super) fn began(&self, digest: &ScopeDigest) -> u64 {
+        self.scopes.get(digest).map_or(0, |view| view.began)
     }
 
     pub(super) fn entries(&self, digest: &ScopeDigest) -> usize {
@@ -110,6 +118,12 @@ impl Views {
 
     pub(super) fn is_unresolved(&self, digest: &ScopeDigest) -> bool {
         self.scopes.get(digest).is_some_and(|view| view.unresolved.is_some())
+    }
+
+    /// Whether a write was refused while the scope was at this token, and that is not cleared.
+    pub(super) fn is_refused_at(&self, digest: &ScopeDigest, actual: Option<DriftToken>) -> bool {
+        let unresolved = self.scopes.get(digest).and_then(|view| view.unresolved.as_ref());
+        unresolved.is_some_and(|unresolved| unresolved.actual == actual)
     }
 
     /// Where the scope was saved with these entries drifted as they are now.
@@ -210,8 +224,10 @@ impl Views {
         self.order.insert(used, (digest, key.clone()));
         while self.order.len() > self.capacity {
             let Some((_, (digest, key))) = self.order.pop_first() else { break };
-            if let Some(view) = self.scopes.get_mut(&digest) {
-                view.keys.remove(&key);
+            if let Some(view) = self.scopes.get_mut(&digest)
+                && let Some(Known { seen: Seen::Entry { version, .. }, .. }) = view.keys.remove(&key)
+            {
+                view.began = view.began.max(version);
             }
             if self.forgotten == 0 {
                 tracing::warn!(
@@ -256,6 +272,7 @@ impl Views {
         }
         let view = self.scopes.entry(digest).or_default();
         (view.token, view.version) = (Some(state.token), state.version);
+        view.began = view.began.max(state.version);
         view.unresolved.take()?.backup.map(|kept| kept.path)
     }
 

@@ -73,6 +73,23 @@ impl MemoryTool {
         self
     }
 
+    /// Takes the scopes of this run as they are now for where it begins: an entry that somebody else writes from now on, and
+    /// that the run does not read, is not written over. Without this, a scope's first call does it. With the drift policy
+    /// `off` it does nothing.
+    ///
+    /// # Errors
+    /// As [`Backend::drift_state`](memory_core::Backend::drift_state).
+    pub async fn begin(&self) -> Result<()> {
+        let Some(backend) = self.memory.backend() else { return Ok(()) };
+        let guarded = self.drift.guard(backend);
+        for kind in self.usable(&self.policy.memory_scopes) {
+            if let Some(scope) = self.run.scope(kind) {
+                guarded.meet(&scope).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// The backend.
     #[must_use]
     pub fn memory(&self) -> &Memory {

@@ -36,6 +36,7 @@ cases! {
     "drift.bulk.whole": [Kv, Drift], ["DRF-15", "DRF-6"] => bulk;
     "drift.expect.alone-counts": [Kv, Drift, Cas], ["DRF-16"] => expect_alone;
     "drift.counters.never-refused": [Kv, Drift], ["DRF-16"] => counters;
+    "drift.row.unread-and-new": [Kv, Drift], ["DRF-17", "DRF-6"] => unread;
 }
 
 fn row(seen: Seen) -> SetOptions {
@@ -458,6 +459,35 @@ async fn counters(cx: &Cx) -> CaseResult {
         let options = UpdateOptions::default().with_drift(check);
         cx.kv().increment(&scope, &key("k")?, 1, options).await?;
         cx.kv().update(&scope, &key("l")?, Reducer::AppendDedupe(json("1")?), options).await?;
+    }
+    Ok(())
+}
+
+async fn unread(cx: &Cx) -> CaseResult {
+    serves(cx, DriftPolicy::Row)?;
+    let scope = cx.scope()?;
+    cx.fill(&scope, &[("old", "1"), ("older", "1")]).await?;
+    let began = Seen::Unread(cx.kv().drift_state(&scope).await?.version);
+    // What was there when the session began may be written over unread.
+    cx.set_with(&scope, "old", "2", row(began)).await?;
+    cx.set(&scope, "k", "1").await?;
+    let was = before(cx, &scope).await?;
+    refused(cx, &scope, was.clone(), cx.set_with(&scope, "k", "2", row(began)).await, "appeared").await?;
+    let options = DeleteOptions::default().with_drift(DriftCheck::Row(began));
+    refused(cx, &scope, was.clone(), cx.kv().delete(&scope, &key("k")?, options).await, "appeared").await?;
+    let mut items = vec![NewEntry::new(key("new")?, json("1")?), NewEntry::new(key("k")?, json("2")?)];
+    items.iter_mut().for_each(|item| item.options.drift = DriftCheck::Row(began));
+    let bulk = cx.kv().bulk_insert(&scope, items, BulkOptions::default()).await;
+    refused(cx, &scope, was, bulk, "appeared").await?;
+    cx.set(&scope, "older", "2").await?;
+    expect_kind!(
+        cx.set_with(&scope, "older", "3", row(began)).await,
+        ErrorKind::DriftDetected,
+        "a set over an entry that was changed unread"
+    );
+    check!(cx.kv().delete(&scope, &key("old")?, DeleteOptions::default()).await?.deleted, "`old` is gone");
+    for name in ["old", "new"] {
+        check!(cx.set_with(&scope, name, "3", row(began)).await?.created, "nobody has written `{name}`");
     }
     Ok(())
 }

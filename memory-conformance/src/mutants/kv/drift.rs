@@ -42,6 +42,11 @@ mutants! {
     "drift.counters-refused": ["DRF-16"], "an increment is refused for drift"
         => instead(Request::Increment { options, .. } if options.drift.compares()
             => Err(Error::new(ErrorKind::DriftDetected, "somebody else counted").with_retry(Retry::Never)));
+    "drift.unread-passes": ["DRF-17"], "what was never read is written over"
+        => ask(|request| relax(request, |check| matches!(check, DriftCheck::Row(Seen::Unread(_)))));
+    "drift.unread-refuses": ["DRF-17"], "what was there before the session began is not written over"
+        => ask(Request::Set { options, .. } if matches!(options.drift, DriftCheck::Row(Seen::Unread(_)))
+            => options.drift = DriftCheck::Row(Seen::Unread(0)));
 }
 
 fn relax(request: &mut Request, relaxed: fn(&DriftCheck) -> bool) {

@@ -94,28 +94,43 @@ impl Settings {
         }
     }
 
+    /// Where backups of drift of a store that is no file may lie: in the data folder, and of a backend of this name, where
+    /// other programs opened it, beside memory.toml.
+    ///
+    /// # Errors
+    /// As [`store_key`](Self::store_key).
+    async fn drift_folders(&self, memory: &Memory, name: Option<&str>) -> Result<Vec<PathBuf>> {
+        if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
+            return Ok(Vec::new());
+        }
+        let in_data_folder = self.in_data_folder("drift", memory).await?;
+        let beside = self.config.as_ref().zip(name).and_then(|(config, name)| config.drift_folder(name));
+        Ok(in_data_folder.into_iter().chain(beside).collect())
+    }
+
     /// The files beside a fallback: its drift backups and its ledger of snapshots.
     async fn beside_fallback(
         &self,
         config: &Config,
         fallback: &str,
-    ) -> Result<(Option<PathBuf>, Option<Ledger>)> {
+    ) -> Result<(Vec<PathBuf>, Option<Ledger>)> {
         let url = config.backend_url(fallback)?;
         if url.scheme() == "sqlite" {
             let base = config.origin().parent().filter(|folder| !folder.as_os_str().is_empty());
             let places =
                 memory::sqlite::file(url, base)?.map(|file| Places::beside(&file)).unwrap_or_default();
-            return Ok((places.drift_backups, places.ledger));
+            return Ok((places.drift_backups.into_iter().collect(), places.ledger));
         }
         // One that is away is named by the erasing itself.
         let opened = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await;
-        let Ok(memory) = opened else { return Ok((None, None)) };
-        if memory.backend().is_none() || memory.capabilities().drift.is_empty() {
-            return Ok((None, None));
+        let Ok(memory) = opened else { return Ok((Vec::new(), None)) };
+        let backups = self.drift_folders(&memory, Some(fallback)).await?;
+        if backups.is_empty() {
+            return Ok((backups, None));
         }
         let ledger = self.in_data_folder("snapshots", &memory).await?;
         let ledger = ledger.map(|file| Ledger::at(file.with_extension("jsonl")));
-        Ok((self.in_data_folder("drift", &memory).await?, ledger))
+        Ok((backups, ledger))
     }
 
     /// Every place that may hold copies of the store's data, and the auditor that records a `forget`.
@@ -129,7 +144,13 @@ impl Settings {
                 let mut places = Places::default();
                 places.ledger = self.ledger(memory).await?;
                 places.intents = places.ledger.as_ref().map(|ledger| ledger.path().with_extension("forget"));
-                places.drift_backups = memory.drift_backups().map(Path::to_path_buf);
+                let name = match &self.store {
+                    Store::Named(name) => Some(name.as_str()),
+                    _ => None,
+                };
+                let mut backups = self.drift_folders(memory, name).await?.into_iter();
+                places.drift_backups = backups.next();
+                places.fallback_backups.extend(backups);
                 places
             }
         };
@@ -140,7 +161,8 @@ impl Settings {
             places = places.with_journal(config.fallback_journal(name)?);
             if let Some(fallback) = &section.fallback {
                 let (backups, ledger) = self.beside_fallback(config, fallback).await?;
-                places = places.with_fallback(backups, ledger);
+                places.fallback_backups.extend(backups);
+                places = places.with_fallback(None, ledger);
             }
         }
         if config.file().definitions.is_some() {

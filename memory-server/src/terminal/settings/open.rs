@@ -36,8 +36,8 @@ impl Settings {
     pub(crate) async fn open_to_resume(&self) -> Result<Memory> {
         let memory = self.open_store().await?;
         let is_file = self.backend_url().is_ok_and(|(url, _)| url.scheme() == "sqlite");
-        // Those of a file lie beside it.
-        if is_file || memory.drift_backups().is_some() || memory.capabilities().drift.is_empty() {
+        // Those of a file lie beside it. The folder of memory.toml need not be writable.
+        if is_file || memory.capabilities().drift.is_empty() {
             return Ok(memory);
         }
         Ok(match self.in_data_folder("drift", &memory).await? {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod client;
 mod configuration;
+mod drift;
 mod gc;
 mod identity;
 mod layer;

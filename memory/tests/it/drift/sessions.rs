@@ -56,6 +56,48 @@ async fn an_entry_that_was_found_absent_and_has_appeared_is_not_written_over() {
 }
 
 #[tokio::test]
+async fn an_entry_that_appeared_since_the_session_began_is_not_written_over_unread() {
+    let Some(fixture) = Fixture::new().await else { return };
+    for name in ["old", "older"] {
+        fixture.other_sets(name, "1").await;
+    }
+    let session = fixture.session(DriftPolicy::Row);
+    let agent = Agent::of(&session, &fixture);
+    agent.0.meet(agent.1).await.unwrap();
+    fixture.other_sets("k", "1").await;
+    fixture.other_sets("older", "2").await;
+    for name in ["k", "older"] {
+        let error = agent.set(name, "3").await.unwrap_err();
+        assert_eq!(
+            (&error.details()["reason"], &error.details()["changed"]),
+            (&"appeared".into(), &[name].into())
+        );
+        assert_eq!(reason(agent.delete(name).await), "appeared");
+        let items = ["new", name].map(|name| NewEntry::new(key(name), json("3"))).to_vec();
+        let bulk = agent.0.bulk_insert(agent.1, items, BulkOptions::default()).await;
+        assert_eq!(bulk.unwrap_err().details()["reason"], "appeared");
+    }
+    assert_eq!((fixture.value("k").await.as_deref(), fixture.value("new").await), (Some("1"), None));
+    // What was there when it began may be written over, and so may what it has read by now.
+    agent.set("old", "3").await.unwrap();
+    agent.read("k").await;
+    agent.set("k", "3").await.unwrap();
+    assert!(session.status(&fixture.scope).unresolved, "`older` is still to be read");
+}
+
+#[tokio::test]
+async fn what_a_session_wrote_itself_and_forgot_is_not_taken_for_somebody_elses() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let session = fixture.session(DriftPolicy::Row).with_capacity(2);
+    let agent = Agent::of(&session, &fixture);
+    for name in ["a", "b", "c", "d", "a"] {
+        agent.set(name, "1").await.unwrap();
+    }
+    fixture.other_sets("k", "1").await;
+    assert_eq!(reason(agent.set("k", "2").await), "appeared");
+}
+
+#[tokio::test]
 async fn scenario_04_a_change_of_another_entry_does_not_refuse_a_row() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
@@ -124,7 +166,7 @@ async fn an_entry_that_was_never_read_is_not_guarded_by_row() {
 }
 
 #[tokio::test]
-async fn what_a_session_has_forgotten_is_not_guarded_and_is_counted() {
+async fn what_a_session_has_forgotten_counts_as_never_read() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row).with_capacity(2);
     let agent = Agent::of(&session, &fixture);
@@ -136,7 +178,7 @@ async fn what_a_session_has_forgotten_is_not_guarded_and_is_counted() {
     let status = session.status(&fixture.scope);
     assert_eq!((status.entries, status.forgotten), (2, 1));
     assert_eq!(reason(agent.set("c", "3").await), "changed");
-    agent.set("a", "3").await.unwrap();
+    assert_eq!(reason(agent.set("a", "3").await), "appeared");
 }
 
 #[tokio::test]

@@ -43,6 +43,17 @@ async fn two_runs_do_not_write_over_each_other_unread() {
 }
 
 #[tokio::test]
+async fn a_run_does_not_write_over_what_another_program_added_since_it_began() {
+    let Some(fixture) = Fixture::new().await else { return };
+    let tool = tool(&fixture, "1", Policy::default());
+    tool.begin().await.unwrap();
+    fixture.other_sets("k", "\"of somebody else\"").await;
+    assert_eq!(code(&tool, WRITE).await, "drift_detected");
+    assert_eq!(code(&tool, READ).await, "ok");
+    assert_eq!(code(&tool, WRITE).await, "ok");
+}
+
+#[tokio::test]
 async fn what_an_answer_left_out_was_not_seen() {
     let large = format!("tea {}", "x".repeat(8_000));
     let huge = format!("tea {}", "x".repeat(20_000));
