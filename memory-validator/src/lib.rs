@@ -35,7 +35,7 @@ mod verdict;
 mod walk;
 
 pub use literals::without_literals;
-pub use placeholders::{Placeholder, placeholders};
+pub use placeholders::{Numbered, Placeholder, placeholders};
 pub use policy::{Dialect, Grammar, Limits, Mode, Policy};
 pub use stages::Stages;
 pub use validator::{SHORT_STACK_BYTES, STACK_BYTES, Validator};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::gate;
 use crate::gate::token::{Kind, Lexed, Role, Token};
 use crate::policy::{Dialect, Limits};
-use crate::verdict::Refusal;
+use crate::verdict::{Position, Refusal};
 
 /// A place that an argument is put into.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,68 @@ pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<
     Ok(found)
 }
 
+/// A statement of PostgreSQL's with `$n` for each `?`: what is judged, and what the server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    text: String,
+    arguments: usize,
+    /// Where each placeholder is now, and where it was.
+    moved: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Numbered {
+    /// Numbers the placeholders of a text.
+    ///
+    /// # Errors
+    /// As [`placeholders`].
+    pub fn of(sql: &str, limits: &Limits) -> Result<Self, Refusal> {
+        let mut numbered =
+            Self { text: String::with_capacity(sql.len() + 8), arguments: 0, moved: Vec::new() };
+        let mut done = 0;
+        for Placeholder { span, number } in placeholders(sql, Dialect::Postgres, limits)? {
+            numbered.arguments = numbered.arguments.max(number);
+            numbered.text.push_str(sql.get(done..span.start).unwrap_or_default());
+            let start = numbered.text.len();
+            numbered.text.push('$');
+            numbered.text.push_str(&number.to_string());
+            done = span.end;
+            // `?AND` is two words, `$1AND` none.
+            let next = sql.get(done..).and_then(|rest| rest.chars().next());
+            if next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '$') {
+                numbered.text.push(' ');
+            }
+            numbered.moved.push((start..numbered.text.len(), span));
+        }
+        numbered.text.push_str(sql.get(done..).unwrap_or_default());
+        Ok(numbered)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text, and how many arguments it takes.
+    #[must_use]
+    pub fn into_parts(self) -> (String, usize) {
+        (self.text, self.arguments)
+    }
+
+    /// A refusal of the text with its place in `sql`, which the text was made of.
+    #[must_use]
+    pub fn refusal_in(&self, sql: &str, mut refusal: Refusal) -> Refusal {
+        let offset = refusal.position.offset;
+        let offset = match self.moved.iter().rev().find(|(now, _)| now.start <= offset) {
+            Some((now, was)) if offset < now.end => was.start,
+            Some((now, was)) => was.end + (offset - now.end),
+            None => offset,
+        };
+        refusal.position = Position::of(sql, offset);
+        refusal
+    }
+}
+
 /// Where in an operator of PostgreSQL's, which takes in every sign that it can, question marks stand for values: `a=?`,
 /// `'%'||?||'%'`. None in an operator that has one by itself.
 fn within_operator(text: &str, after_value: bool) -> impl Iterator<Item = usize> {
@@ -99,8 +161,9 @@ fn ends_value(lexed: &Lexed<'_>, token: Option<Token>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::placeholders;
+    use super::{Numbered, placeholders};
     use crate::policy::{Dialect, Limits};
+    use crate::verdict::{Position, Refusal, Stage};
 
     fn numbers(sql: &str, dialect: Dialect) -> Vec<(String, usize)> {
         let found = placeholders(sql, dialect, &Limits::default()).expect("within the caps");
@@ -152,5 +215,29 @@ mod tests {
     fn in_literals_and_comments_it_is_nothing() {
         assert_eq!(postgres("SELECT '?', $$ ? $1 $$, \"?\" /* ? */ -- $9"), of(&[]));
         assert_eq!(numbers("SELECT '?', \"?\", [?] /* ? */ -- $9", Dialect::Sqlite), of(&[]));
+    }
+
+    fn numbered(sql: &str) -> Numbered {
+        Numbered::of(sql, &Limits::default()).expect("within the caps")
+    }
+
+    #[test]
+    fn places_are_numbered_and_nothing_else_is_touched() {
+        let sql = "SELECT ?,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=?AND b = $3";
+        let due = "SELECT $1,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=$2 AND b = $3";
+        assert_eq!(numbered(sql).into_parts(), (due.to_owned(), 3));
+        assert_eq!(numbered("SELECT 1").into_parts(), ("SELECT 1".to_owned(), 0));
+    }
+
+    #[test]
+    fn a_refusal_names_the_column_of_the_text_that_was_sent() {
+        let sql = "SELECT ?, ?, a=?AND b\nFROM t WHERE ? FOR UPDATE";
+        let numbered = numbered(sql);
+        for word in ["SELECT", "?, a", "AND b", "FROM", "FOR UPDATE"] {
+            let due = Position::of(sql, sql.find(word).expect("it is there"));
+            let now = numbered.text().find(&word.replace("?, a", "$2, a")).expect("it is there");
+            let refusal = Refusal::new(Stage::Walk, "rule", Position::of(numbered.text(), now), "construct");
+            assert_eq!(numbered.refusal_in(sql, refusal).position, due, "{word}");
+        }
     }
 }

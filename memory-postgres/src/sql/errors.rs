@@ -25,6 +25,14 @@ pub(crate) fn statement(fault: &Fault) -> Error {
         "57014" => timeout(),
         "55P03" => locked(),
         "25006" => writes(),
+        "42501" if told.contains("row-level security") => Error::new(
+            ErrorKind::StatementRefused,
+            format!(
+                "{told}; the policy was set by the table's owner: write only rows that it allows, or ask the operator"
+            ),
+        )
+        .with_detail("construct", named(&told))
+        .with_detail("layer", "privileges"),
         "42501" => Error::new(
             ErrorKind::StatementRefused,
             format!("the engine refuses this to agents: {told}; use the scope's own tables and the documented functions"),
@@ -92,9 +100,47 @@ fn told(fault: &Fault) -> String {
     message.chars().take(LONGEST).collect()
 }
 
-/// The last word of `permission denied for function pg_sleep`.
+/// What a message is about, which stands last: `permission denied for function pg_sleep`, `… policy for table "my notes"`.
 fn named(told: &str) -> String {
-    told.rsplit(' ').next().unwrap_or_default().chars().take(64).collect()
+    let quoted = told.strip_suffix('"').and_then(|rest| rest.rsplit_once('"')).map(|(_, name)| name);
+    quoted.or_else(|| told.rsplit(' ').next()).unwrap_or_default().chars().take(64).collect()
+}
+
+/// What tells in a message that a statement is about vectors.
+const OF_VECTORS: &[&str] = &[
+    " <=> ",
+    " <-> ",
+    " <#> ",
+    " <+> ",
+    "type \"vector\"",
+    "type \"halfvec\"",
+    "type \"sparsevec\"",
+    "function cosine_distance(",
+    "function inner_product(",
+    "function l1_distance(",
+    "function l2_distance(",
+    "function l2_normalize(",
+    "function vector_dims(",
+    "function vector_norm(",
+];
+
+/// The error of a statement in a database without pgvector. The server only says that an operator, a type or a function is
+/// not there, as if its arguments were at fault.
+pub(crate) fn without_vectors(error: Error) -> Error {
+    let state = error.details().get("sqlstate").and_then(|state| state.as_str()).unwrap_or_default();
+    let message = error.message();
+    if !matches!(state, "42883" | "42704") || !OF_VECTORS.iter().any(|word| message.contains(word)) {
+        return error;
+    }
+    Error::new(
+        ErrorKind::VectorUnsupported,
+        format!(
+            "{message}; vectors need pgvector, which this database does not have: do without them, or ask the operator to \
+             install it"
+        ),
+    )
+    .with_detail("sqlstate", state)
+    .with_detail("provider", "postgres")
 }
 
 /// The statement ended the transaction that it ran in.
@@ -172,8 +218,30 @@ mod tests {
     fn constraints_and_refusals_are_named() {
         let error = of("23505", "duplicate key value violates unique constraint \"t_v_key\"");
         assert_eq!(error.details().get("constraint").and_then(|value| value.as_str()), Some("unique"));
-        let error = of("42501", "permission denied for function pg_sleep");
-        assert_eq!(error.kind(), ErrorKind::StatementRefused);
-        assert_eq!(error.details().get("construct").and_then(|value| value.as_str()), Some("pg_sleep"));
+        for (message, construct) in [
+            ("permission denied for function pg_sleep", "pg_sleep"),
+            ("new row violates row-level security policy for table \"my notes\"", "my notes"),
+            ("new row violates row-level security policy \"own\" for table \"notes\"", "notes"),
+        ] {
+            let error = of("42501", message);
+            assert_eq!(error.kind(), ErrorKind::StatementRefused);
+            assert_eq!(error.details()["construct"], construct);
+            assert_eq!(error.message().contains("documented functions"), construct == "pg_sleep", "{error}");
+        }
+    }
+
+    #[test]
+    fn without_pgvector_a_statement_about_vectors_is_told_what_is_missing() {
+        for (state, message) in [
+            ("42883", "operator does not exist: text <=> unknown"),
+            ("42704", "type \"vector\" does not exist"),
+            ("42883", "function cosine_distance(unknown, unknown) does not exist"),
+        ] {
+            let error = without_vectors(of(state, message));
+            assert_eq!(error.kind(), ErrorKind::VectorUnsupported);
+            assert!(error.message().contains(message) && error.message().contains("pgvector"), "{error}");
+        }
+        let other = without_vectors(of("42883", "operator does not exist: text + integer"));
+        assert_eq!(other.kind(), ErrorKind::InvalidArgument);
     }
 }

@@ -14,6 +14,7 @@ use tokio_postgres::IsolationLevel;
 use crate::lifecycle::tombstones::ScopeTombstones;
 use crate::provider::PostgresProvider;
 use crate::sql::engine::Engine;
+use crate::sql::errors;
 use crate::sql::statement::arguments;
 use crate::sql::statement::run::{Call, Ran};
 use crate::store::hex::Hex;
@@ -55,7 +56,8 @@ impl PostgresProvider {
             args.to_vec()
         };
         engine.used(scope, mode == Mode::Exec).await.map_err(open)?;
-        engine.run(Call { scope: scope.clone(), judged, args, mode, options, deadline }).await
+        let ran = engine.run(Call { scope: scope.clone(), judged, args, mode, options, deadline }).await;
+        if engine.found.vector.is_some() { ran } else { ran.map_err(errors::without_vectors) }
     }
 }
 

@@ -36,10 +36,21 @@ impl Statement {
 
     /// Reads it as the backend's own rules do. A statement that they refuse is of no kind.
     pub(super) fn about(self, sql: &str, redactor: &Redactor) -> About {
-        use memory_validator::{Mode, Policy, Validator, Verdict};
+        use memory_validator::{Dialect, Mode, Numbered, Policy, Validator, Verdict};
         let Some(dialect) = self.dialect() else { return About::default() };
-        let Verdict::Accepted(accepted) = Validator::check(sql, dialect, Mode::Exec, &Policy::new(dialect))
-        else {
+        let policy = Policy::new(dialect);
+        let numbered;
+        let sql = match dialect {
+            Dialect::Postgres => match Numbered::of(sql, &policy.limits) {
+                Ok(text) => {
+                    numbered = text;
+                    numbered.text()
+                }
+                Err(_) => return About::default(),
+            },
+            _ => sql,
+        };
+        let Verdict::Accepted(accepted) = Validator::check(sql, dialect, Mode::Exec, &policy) else {
             return About::default();
         };
         let mut tables: Vec<String> = Vec::new();
@@ -122,6 +133,15 @@ mod tests {
         assert_eq!((made.kind, made.tables), (Some("create_table"), vec!["people".to_owned()]));
         assert_eq!(about("ATTACH 'x' AS y").kind, None);
         assert_eq!(about("no SQL at all").kind, None);
+    }
+
+    #[test]
+    fn a_statement_of_postgresql_with_question_marks_has_a_kind_and_tables_too() {
+        let about = |sql: &str| Statement { dialect: SqlDialect::Postgres }.about(sql, &Redactor::default());
+        let inserted = about("INSERT INTO people (name, age) VALUES (?, ?) RETURNING id");
+        assert_eq!((inserted.kind, inserted.tables), (Some("insert"), vec!["people".to_owned()]));
+        let read = about("SELECT name FROM people WHERE age=?AND tags ? 'old'");
+        assert_eq!((read.kind, read.tables), (Some("select"), vec!["people".to_owned()]));
     }
 
     #[test]

@@ -35,13 +35,18 @@ pub(crate) async fn embed(
     role: EmbedRole,
 ) -> Result<Vec<SqlValue>> {
     let texts = texts_to_embed(args);
-    let Some(embedder) = embedder.filter(|_| has_vectors) else {
-        return Err(Error::new(
-            ErrorKind::VectorUnsupported,
-            "an argument is to be embedded, but there is no embedder, or the server lacks pgvector; pass the vector as text",
-        )
-        .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
-        .with_detail("provider", "postgres"));
+    let lacks = |what: &str| {
+        Error::new(ErrorKind::VectorUnsupported, format!("an argument is to be embedded, and {what}"))
+            .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
+            .with_detail("provider", "postgres")
+    };
+    if !has_vectors {
+        return Err(lacks(
+            "the database for agents' SQL has no pgvector, so it has no vectors; do without them",
+        ));
+    }
+    let Some(embedder) = embedder else {
+        return Err(lacks("there is no embedder; pass the vector as text"));
     };
     let vectors = ask(embedder.as_ref(), &texts, role).await?;
     with_embeddings(args, vectors, |vector| SqlValue::Text(as_text(vector)))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory_core::{Error, ErrorKind, Result};
 use memory_sql::refused;
-use memory_validator::{Accepted, Dialect, Mode, Policy, Stages, StatementKind, Validator, placeholders};
+use memory_validator::{Dialect, Mode, Numbered, Policy, Stages, StatementKind, Validator};
 
 /// What the validator found out about a statement.
 #[derive(Clone, Debug)]
@@ -80,13 +80,15 @@ pub(crate) fn policy() -> Policy {
 }
 
 fn decide(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Result<Judged> {
-    let (text, arguments) = numbered(sql, policy)?;
-    if !(stages.gate || stages.grammar || stages.walk) {
-        let asks_places = asks_places(&text);
-        return Ok(Judged { kind: StatementKind::Select, text: text.into(), arguments, asks_places });
-    }
-    let verdict = Validator::check_stages(&text, Dialect::Postgres, mode, policy, stages);
-    let Accepted { kind, .. } = verdict.into_result().map_err(refused)?;
+    let numbered = Numbered::of(sql, &policy.limits).map_err(refused)?;
+    let kind = if stages.gate || stages.grammar || stages.walk {
+        let verdict = Validator::check_stages(numbered.text(), Dialect::Postgres, mode, policy, stages);
+        let accepted = verdict.into_result();
+        accepted.map_err(|refusal| refused(numbered.refusal_in(sql, refusal)))?.kind
+    } else {
+        StatementKind::Select
+    };
+    let (text, arguments) = numbered.into_parts();
     let asks_places = asks_places(&text);
     Ok(Judged { kind, text: text.into(), arguments, asks_places })
 }
@@ -97,42 +99,9 @@ fn asks_places(text: &str) -> bool {
     text.contains("val") && (text.contains("currval") || text.contains("lastval")) || text.contains("u&\"")
 }
 
-/// Numbers the placeholders.
-fn numbered(sql: &str, policy: &Policy) -> Result<(String, usize)> {
-    let places = placeholders(sql, Dialect::Postgres, &policy.limits).map_err(refused)?;
-    let arguments = places.iter().map(|place| place.number).max().unwrap_or(0);
-    let mut text = String::with_capacity(sql.len() + places.len() * 3);
-    let mut done = 0;
-    for place in places {
-        text.push_str(sql.get(done..place.span.start).unwrap_or_default());
-        text.push('$');
-        text.push_str(&place.number.to_string());
-        done = place.span.end;
-        // `?AND` is two words, `$1AND` none.
-        let next = sql.get(done..).and_then(|rest| rest.chars().next());
-        if next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '$') {
-            text.push(' ');
-        }
-    }
-    text.push_str(sql.get(done..).unwrap_or_default());
-    Ok((text, arguments))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(sql: &str) -> (String, usize) {
-        numbered(sql, &policy()).unwrap()
-    }
-
-    #[test]
-    fn places_are_numbered_and_nothing_else_is_touched() {
-        let sql = "SELECT ?,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=?AND b = $3";
-        let due = "SELECT $1,'?', \"?\" /* ? */, meta ? 'k' FROM t WHERE a=$2 AND b = $3";
-        assert_eq!(text(sql), (due.to_owned(), 3));
-        assert_eq!(text("SELECT 1"), ("SELECT 1".to_owned(), 0));
-    }
 
     #[test]
     fn what_asks_where_a_sequence_stands_is_known() {

@@ -1,5 +1,6 @@
 //! `memory serve`, as a client meets it: each test starts the real binary and speaks with it line by line.
 
+mod audit;
 mod bad_input;
 mod client;
 mod configuration;
