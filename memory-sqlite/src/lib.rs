@@ -35,7 +35,7 @@ mod vector;
 
 pub use config::{Durability, SharedDatabase, SqlConfig, SqliteConfig};
 pub use file::repair::{RepairOptions, Repaired, SchemaObject, repair};
-pub use provider::SqliteProvider;
+pub use provider::{SqliteProvider, wait_until_closed};
 
 /// Prepares SQLite for agents' statements, whose memory is metered. Opening a provider does it as well; a process that uses SQLite
 /// for something else first must call this before, or it gets no SQL for agents. Only the first call does anything.

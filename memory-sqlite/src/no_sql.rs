@@ -60,6 +60,8 @@ impl Engine {
 
     pub(crate) fn close(&self) {}
 
+    pub(crate) fn discard_temporary(&self) {}
+
     pub(crate) async fn complete_all(&self) -> Result<u64> {
         self.check()?;
         let scopes = self.store.read(eviction::leaving).await?;

@@ -1,11 +1,16 @@
 //! Runs a program, from its parsed command line to its exit code.
 
+use std::time::Duration;
+
 use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::log;
 use super::output::Out;
 use super::progress::note;
 use super::settings::Global;
+
+/// How long the end of a program waits for stores to write the access counts that they hold. Everything else is stored.
+const CLOSING: Duration = Duration::from_secs(30);
 
 /// Runs one command, and prints why if it fails. The runtime and the log start here, not earlier: help and version need neither.
 pub fn run(
@@ -35,6 +40,13 @@ pub fn run(
         Err(error) => Err(Failure::File("the runtime cannot be started".to_owned(), error)),
     };
     let result = result.and_then(|exit| out.flush().map(|()| exit));
+    // The runtime has ended, and with it the last user of a store.
+    if !memory::sqlite::wait_until_closed(CLOSING) {
+        note(&format!(
+            "{program}: the store did not close within {} s; nothing that was acknowledged is lost",
+            CLOSING.as_secs()
+        ));
+    }
     match result {
         Ok(exit) => exit,
         Err(failure) if failure.is_broken_pipe() => Exit::Ok,

@@ -1,7 +1,7 @@
 //! The signal that wakes the background thread, and its schedule.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,6 @@ pub(crate) struct Signal {
     wake: Condvar,
     written: AtomicUsize,
     checkpoint_rows: usize,
-    checkpoint_runs: AtomicBool,
 }
 
 /// The work that is due.
@@ -61,7 +60,6 @@ impl Signal {
             wake: Condvar::new(),
             written: AtomicUsize::new(0),
             checkpoint_rows: usize::try_from(checkpoint_pages).unwrap_or(usize::MAX),
-            checkpoint_runs: AtomicBool::new(false),
         }
     }
 
@@ -73,15 +71,10 @@ impl Signal {
         }
     }
 
-    /// Whether writers are so far ahead of the checkpoint that runs that they must wait for its end: the disk syncs
-    /// more slowly than they write, and the log would grow for as long as they go on.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.checkpoint_runs.load(Ordering::SeqCst)
-            && self.written.load(Ordering::Relaxed) / TOLERATED >= self.checkpoint_rows
-    }
-
-    pub(crate) fn checkpoint_runs(&self, runs: bool) {
-        self.checkpoint_runs.store(runs, Ordering::SeqCst);
+    /// Whether writers are so far ahead of a checkpoint that runs that they must wait for its end: the disk syncs more
+    /// slowly than they write, and the log would grow for as long as they go on.
+    pub(crate) fn is_far_ahead(&self) -> bool {
+        self.written.load(Ordering::Relaxed) / TOLERATED >= self.checkpoint_rows
     }
 
     pub(crate) fn checkpoint(&self) {

@@ -52,7 +52,7 @@ impl Checkpointer {
             }
         }
         let (mode, patience) = if very_long { ("TRUNCATE", MUCH_PATIENCE) } else { ("RESTART", PATIENCE) };
-        let log = writer.pause(|| {
+        let log = writer.pause("a checkpoint", || {
             // First, so that readers who come now read the file alone and are not in the way.
             self.checkpoint("PASSIVE", Duration::ZERO)?;
             self.checkpoint(mode, patience)
@@ -66,7 +66,7 @@ impl Checkpointer {
     /// Empties the log of a file that lost its name. The log still has its own name, and a program that opens the file put
     /// in its place would apply it to that one.
     pub(crate) fn empty(&self, writer: &Writer) -> rusqlite::Result<()> {
-        writer.pause(|| empty(&self.connection, MUCH_PATIENCE)).map(drop)
+        writer.pause("emptying the log", || empty(&self.connection, MUCH_PATIENCE)).map(drop)
     }
 
     fn checkpoint(&self, mode: &str, patience: Duration) -> rusqlite::Result<Log> {

@@ -11,5 +11,12 @@ pub(crate) mod scope;
 pub(crate) mod scope_cache;
 pub(crate) mod store;
 pub(crate) mod threads;
+mod turns;
 pub(crate) mod uses;
+pub(crate) mod waits;
 pub(crate) mod writer;
+
+/// What [`turns`] waits with. The model check of that file has primitives of its own in this place.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+}

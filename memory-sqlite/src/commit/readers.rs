@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use memory_core::{Error, Result};
 use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 
+use super::waits::{Alarm, Busy, LONG, Stuck};
 use super::writer::Writer;
 use crate::error::{Unreadable, closed, is_busy, overloaded};
 
@@ -52,9 +54,7 @@ impl Readers {
             }
             Self::Shared(writer) => {
                 let connection = writer.try_connection()?;
-                let read = read(&connection);
-                writer.release(connection);
-                read
+                read(&connection)
             }
         };
         match read {
@@ -68,7 +68,7 @@ type Work = Box<dyn FnOnce(&Connection) + Send>;
 
 #[derive(Default)]
 struct Queue {
-    work: VecDeque<Work>,
+    work: VecDeque<(Instant, Work)>,
     closed: bool,
 }
 
@@ -77,6 +77,9 @@ pub(crate) struct Workers {
     queue: Mutex<Queue>,
     wake: Condvar,
     interrupts: Mutex<Vec<InterruptHandle>>,
+    /// What each of the threads is busy with.
+    busy: Mutex<Vec<Arc<Busy>>>,
+    alarm: Alarm,
 }
 
 impl std::fmt::Debug for Workers {
@@ -93,7 +96,13 @@ pub(crate) enum Desk {
 
 impl Workers {
     pub(crate) fn new() -> Self {
-        Self { queue: Mutex::default(), wake: Condvar::new(), interrupts: Mutex::default() }
+        Self {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            interrupts: Mutex::default(),
+            busy: Mutex::default(),
+            alarm: Alarm::default(),
+        }
     }
 
     /// Reads on a worker.
@@ -109,17 +118,7 @@ impl Workers {
                 let _ = reply.send(read(connection));
             }
         });
-        {
-            let mut queue = lock(&self.queue);
-            if queue.closed {
-                return Err(closed());
-            }
-            if queue.work.len() >= QUEUE {
-                return Err(overloaded("reads"));
-            }
-            queue.work.push_back(work);
-        }
-        self.wake.notify_one();
+        self.push(work)?;
         answer.await.unwrap_or_else(|_| {
             Err(if lock(&self.queue).closed {
                 closed()
@@ -129,20 +128,74 @@ impl Workers {
         })
     }
 
+    /// Whether a worker answers within this time.
+    pub(crate) fn answers(
+        &self,
+        read: fn(&Connection) -> Result<()>,
+        within: Duration,
+    ) -> Option<Result<()>> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let work: Work = Box::new(move |connection| drop(reply.try_send(read(connection))));
+        if let Err(error) = self.push(work) {
+            return Some(Err(error));
+        }
+        match answer.recv_timeout(within) {
+            Ok(read) => Some(read),
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => Some(Err(closed())),
+        }
+    }
+
+    fn push(&self, work: Work) -> Result<()> {
+        let since = Instant::now();
+        let mut queue = lock(&self.queue);
+        if queue.closed {
+            return Err(closed());
+        }
+        if queue.work.len() >= QUEUE {
+            return Err(overloaded("reads"));
+        }
+        queue.work.push_back((since, work));
+        let late =
+            queue.work.front().is_some_and(|(first, _)| since.saturating_duration_since(*first) >= LONG);
+        drop(queue);
+        self.wake.notify_one();
+        if late {
+            self.warn_if_stuck();
+        }
+        Ok(())
+    }
+
+    /// Reads that have waited for long, and what for.
+    pub(crate) fn stuck(&self) -> Option<Stuck> {
+        let (count, oldest) = {
+            let queue = lock(&self.queue);
+            (queue.work.len(), queue.work.front().map(|(since, _)| *since))
+        };
+        let busy = lock(&self.busy);
+        Stuck::look("reads", count, oldest, busy.iter().map(|busy| &**busy)).if_calls_wait()
+    }
+
+    /// Warns if reads have waited for long.
+    pub(crate) fn warn_if_stuck(&self) {
+        self.stuck().iter().for_each(|stuck| self.alarm.raise(stuck));
+    }
+
     /// A worker's thread, until [`close`](Self::close).
     pub(crate) fn work(&self, desk: &Desk) {
         if let Desk::Own(connection) = desk {
             lock(&self.interrupts).push(connection.get_interrupt_handle());
         }
+        let busy = Arc::new(Busy::default());
+        lock(&self.busy).push(Arc::clone(&busy));
         while let Some(work) = self.next() {
+            let _busy = busy.with("a read");
             // A bug in one read must not take the thread from all others.
             let worked = match desk {
                 Desk::Own(connection) => catch_unwind(AssertUnwindSafe(|| work(connection))),
                 Desk::Shared(writer) => {
-                    let connection = writer.connection();
-                    let worked = catch_unwind(AssertUnwindSafe(|| work(&connection)));
-                    writer.release(connection);
-                    worked
+                    let connection = writer.connection("a read");
+                    catch_unwind(AssertUnwindSafe(|| work(&connection)))
                 }
             };
             if worked.is_err() {
@@ -157,7 +210,7 @@ impl Workers {
             if queue.closed {
                 return None;
             }
-            if let Some(work) = queue.work.pop_front() {
+            if let Some((_, work)) = queue.work.pop_front() {
                 return Some(work);
             }
             queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);

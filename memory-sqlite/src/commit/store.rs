@@ -270,14 +270,14 @@ impl Store {
         }
     }
 
-    /// Refuses what comes from now on; false where that was so already.
-    pub(crate) fn begin_close(&self) -> bool {
-        !self.closed.swap(true, Ordering::AcqRel)
+    /// Refuses what comes from now on.
+    pub(crate) fn refuse(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     /// Ends the threads. Writes that wait are still done; what comes later is refused.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.refuse();
         self.signal.close();
         self.writer.close();
         self.workers.close();
@@ -290,7 +290,7 @@ impl Store {
         }
         if self.is_displaced() {
             // SQLite leaves the log as it is then, and whoever opens the file in place next would put it into that.
-            match checkpoint::empty(&self.writer.connection(), Duration::ZERO) {
+            match checkpoint::empty(&self.writer.connection("emptying the log"), Duration::ZERO) {
                 Ok(log) if !log.busy => {}
                 _ => tracing::warn!(
                     "the database file was moved, deleted or replaced, and its log could not be put into it: remove the \

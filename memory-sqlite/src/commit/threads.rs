@@ -19,8 +19,17 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on this thread, which must not be an executor's.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+/// Runs a future to its end on a thread of its own, and waits for that thread. On a thread of an executor it might never end:
+/// tokio's channels answer "not yet" there once the task has used up its budget, which the executor alone gives back.
+pub(crate) fn wait_for<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("memory-sqlite-task".to_owned());
+        let running = thread.spawn_scoped(scope, || block_on(future)).map_err(no_thread)?;
+        running.join().unwrap_or_else(|_| Err(lost()))
+    })
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -41,8 +50,10 @@ pub(crate) async fn on_own_thread<T: Send + 'static>(
         let done = work();
         let _ = reply.send(done);
     };
-    std::thread::Builder::new().name("memory-sqlite-task".to_owned()).spawn(run).map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "no thread can be started; try again").with_source(error)
-    })?;
+    std::thread::Builder::new().name("memory-sqlite-task".to_owned()).spawn(run).map_err(no_thread)?;
     answer.await.unwrap_or_else(|_| Err(lost()))
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "no thread can be started; try again").with_source(error)
 }

@@ -1,16 +1,19 @@
 //! Group commit: a caller that finds the connection free runs all queued operations in one transaction.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use memory_core::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
+use super::background::Signal;
 use super::batch::{Batch, Context};
-use super::threads::block_on;
+use super::turns::{self, By, Turn, Turns};
+use super::waits::{Alarm, Busy, LONG, Ongoing, Stuck};
 use crate::config::Durability;
 use crate::error::{self, Fault, closed, engine, locked, lost, overloaded};
 
@@ -59,7 +62,14 @@ trait Job: Send {
 struct Pending<T, F> {
     operation: F,
     result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: Reply<T>,
+}
+
+/// Where the answer goes: to a future, or to a thread that does nothing else meanwhile. A thread never waits for what
+/// an executor has a say in.
+enum Reply<T> {
+    Future(oneshot::Sender<Result<T>>),
+    Thread(mpsc::SyncSender<Result<T>>),
 }
 
 impl<T, F> Job for Pending<T, F>
@@ -68,7 +78,7 @@ where
     F: FnMut(&mut Batch<'_>) -> Result<T, Fault> + Send,
 {
     fn abandoned(&self) -> bool {
-        self.reply.is_closed()
+        matches!(&self.reply, Reply::Future(reply) if reply.is_closed())
     }
 
     fn run(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
@@ -90,42 +100,92 @@ where
             None => self.result.unwrap_or_else(|| Err(lost())),
         };
         // A caller that went away does not care.
-        let _ = self.reply.send(result);
+        match self.reply {
+            Reply::Future(reply) => drop(reply.send(result)),
+            Reply::Thread(reply) => drop(reply.try_send(result)),
+        }
     }
 }
 
 struct Queued {
     job: Box<dyn Job>,
     cost: Cost,
+    since: Instant,
 }
 
-#[derive(Default)]
 struct Queue {
     jobs: VecDeque<Queued>,
     bytes: usize,
-    closed: bool,
+    signal: Arc<Signal>,
 }
 
-enum Taken {
-    Jobs(Vec<Queued>),
-    Empty,
-    /// The next one is not for a caller's thread.
-    Slow,
+impl turns::Queue for Queue {
+    type Jobs = Vec<Queued>;
+
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    fn heeds_hold(&self) -> bool {
+        self.signal.is_far_ahead()
+    }
+
+    fn take(&mut self, by: By) -> Option<Vec<Queued>> {
+        let (mut count, mut bytes) = (0, 0_usize);
+        for queued in &self.jobs {
+            let cost = queued.cost;
+            let fits = count < BATCH_OPERATIONS && bytes.saturating_add(cost.bytes) <= INLINE_BYTES;
+            if by == By::Caller && cost.slow || count > 0 && !fits {
+                break;
+            }
+            count += 1;
+            bytes = bytes.saturating_add(cost.bytes);
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        (count > 0).then(|| self.jobs.drain(..count).collect())
+    }
+
+    fn put_back(&mut self, jobs: Vec<Queued>) {
+        for queued in jobs.into_iter().rev() {
+            self.bytes += queued.cost.bytes;
+            self.jobs.push_front(queued);
+        }
+    }
 }
 
 /// The one writing connection and the queue of operations for it.
 pub(crate) struct Writer {
-    queue: Mutex<Queue>,
-    /// Wakes the writer's thread.
-    wake: Condvar,
-    /// Held to get the connection ahead of the queue.
-    gate: Mutex<()>,
-    connection: Mutex<Connection>,
+    turns: Turns<Connection, Queue>,
+    /// What the connection is used for.
+    busy: Busy,
+    /// The checkpoint that writers may have to wait for.
+    checkpoint: Busy,
+    alarm: Alarm,
     context: Context,
     inline: bool,
     busy_timeout: Duration,
     max_operations: usize,
     max_bytes: usize,
+}
+
+/// The writing connection, until this is dropped.
+pub(crate) struct InTurn<'w> {
+    turn: Turn<'w, Connection, Queue>,
+    _busy: Option<Ongoing<'w>>,
+}
+
+impl Deref for InTurn<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.turn
+    }
+}
+
+impl DerefMut for InTurn<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.turn
+    }
 }
 
 impl std::fmt::Debug for Writer {
@@ -139,11 +199,12 @@ impl Writer {
         // Waiting for another process happens in `begin`, where it can be told from the time limit.
         connection.busy_timeout(Duration::ZERO).map_err(engine)?;
         let config = &context.config;
+        let queue = Queue { jobs: VecDeque::new(), bytes: 0, signal: Arc::clone(&context.signal) };
         Ok(Self {
-            queue: Mutex::default(),
-            wake: Condvar::new(),
-            gate: Mutex::default(),
-            connection: Mutex::new(connection),
+            turns: Turns::new(connection, queue),
+            busy: Busy::default(),
+            checkpoint: Busy::default(),
+            alarm: Alarm::default(),
             // A sync stalls the thread that asks for it, so it never happens on a caller's.
             inline: in_memory || config.durability == Durability::Normal,
             busy_timeout: config.busy_timeout(),
@@ -162,11 +223,16 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
     {
-        let answer = self.enqueue(cost, operation)?;
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(cost, operation, Reply::Future(reply))?;
         if self.inline && !cost.slow {
-            self.lead();
+            // Another process may have the lock; waiting for that is for the thread.
+            self.turns.lead(INLINE_ROUNDS, |connection, jobs| {
+                let _busy = self.busy.with("a write");
+                self.run(connection, jobs, Duration::ZERO)
+            });
         } else {
-            self.wake.notify_one();
+            self.turns.wake();
         }
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
@@ -177,172 +243,106 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
     {
-        let answer = self.enqueue(cost, operation)?;
-        self.wake.notify_one();
-        block_on(answer).unwrap_or_else(|_| Err(lost()))
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.enqueue(cost, operation, Reply::Thread(reply))?;
+        self.turns.wake();
+        loop {
+            match answer.recv_timeout(LONG) {
+                Ok(result) => return result,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(lost()),
+                Err(mpsc::RecvTimeoutError::Timeout) => self.warn_if_stuck(),
+            }
+        }
     }
 
-    fn enqueue<T, F>(&self, cost: Cost, operation: F) -> Result<oneshot::Receiver<Result<T>>>
+    fn enqueue<T, F>(&self, cost: Cost, operation: F, reply: Reply<T>) -> Result<()>
     where
         T: Send + 'static,
         F: FnMut(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let mut queue = self.queue();
-        if queue.closed {
-            return Err(closed());
-        }
-        let full = queue.jobs.len() >= self.max_operations
-            || (!queue.jobs.is_empty() && queue.bytes.saturating_add(cost.bytes) > self.max_bytes);
-        if full {
-            return Err(overloaded("writes"));
-        }
-        queue.bytes += cost.bytes;
-        queue.jobs.push_back(Queued { job: Box::new(Pending { operation, result: None, reply }), cost });
-        Ok(answer)
-    }
-
-    /// Runs queued operations if the connection is free. If it is not, its holder checks the queue when it releases it.
-    fn lead(&self) {
-        for _ in 0..INLINE_ROUNDS {
-            // In both cases the queue is checked again afterwards.
-            if matches!(self.gate.try_lock(), Err(TryLockError::WouldBlock))
-                || self.context.signal.is_behind()
-            {
-                return;
+        let since = Instant::now();
+        let late = self.turns.queue(|queue, is_closed| {
+            if is_closed {
+                return Err(closed());
             }
-            let Some(connection) = self.try_connection() else { return };
-            match self.take(true) {
-                Taken::Empty => {}
-                Taken::Slow => {
-                    drop(connection);
-                    self.wake.notify_one();
-                    return;
-                }
-                Taken::Jobs(jobs) => {
-                    if let Some(jobs) = self.run(&connection, jobs, Duration::ZERO) {
-                        // Another process has the lock; waiting is for the thread.
-                        self.put_back(jobs);
-                        drop(connection);
-                        self.wake.notify_one();
-                        return;
-                    }
-                }
+            let full = queue.jobs.len() >= self.max_operations
+                || (!queue.jobs.is_empty() && queue.bytes.saturating_add(cost.bytes) > self.max_bytes);
+            if full {
+                return Err(overloaded("writes"));
             }
-            drop(connection);
-            if self.queue().jobs.is_empty() {
-                return;
-            }
+            queue.bytes += cost.bytes;
+            let job = Box::new(Pending { operation, result: None, reply });
+            queue.jobs.push_back(Queued { job, cost, since });
+            Ok(queue.jobs.front().is_some_and(|first| since.saturating_duration_since(first.since) >= LONG))
+        })?;
+        if late {
+            self.warn_if_stuck();
         }
-        self.wake.notify_one();
+        Ok(())
     }
 
     /// The writer's thread: runs the operations that callers leave to it, until the queue is closed and empty.
     pub(crate) fn work(&self) {
-        loop {
-            let mut queue = self.queue();
-            while queue.jobs.is_empty() || self.context.signal.is_behind() {
-                if queue.closed && queue.jobs.is_empty() {
-                    return;
-                }
-                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            }
-            drop(queue);
-            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
-            let connection = self.connection();
+        self.turns.work(|connection, jobs| {
+            let _busy = self.busy.with("a write");
             // A bug in one operation must not take the thread from all others; what it left is rolled back.
             let worked = catch_unwind(AssertUnwindSafe(|| {
-                if let Taken::Jobs(jobs) = self.take(false)
-                    && let Some(jobs) = self.run(&connection, jobs, self.busy_timeout)
-                {
-                    jobs.into_iter().for_each(|queued| queued.job.answer(Some(locked())));
-                }
+                let left = self.run(connection, jobs, self.busy_timeout);
+                left.into_iter().flatten().for_each(|queued| queued.job.answer(Some(locked())));
             }));
             if worked.is_err() {
                 tracing::error!("a write panicked");
             }
-        }
+        });
     }
 
     /// Refuses new operations; queued ones still run.
     pub(crate) fn close(&self) {
-        self.queue().closed = true;
-        self.wake.notify_all();
+        self.turns.close();
     }
 
-    /// The writing connection, for reads where it is the only one. Hand it back with [`release`](Self::release).
-    pub(crate) fn try_connection(&self) -> Option<MutexGuard<'_, Connection>> {
-        match self.connection.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// The writing connection, if it is free, for a short read where it is the only one.
+    pub(crate) fn try_connection(&self) -> Option<InTurn<'_>> {
+        self.turns.try_turn().map(|turn| InTurn { turn, _busy: None })
     }
 
-    /// As [`try_connection`](Self::try_connection), but waits.
-    pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Releases the connection and wakes the writer if operations were queued meanwhile: their callers found it taken.
-    pub(crate) fn release(&self, connection: MutexGuard<'_, Connection>) {
-        drop(connection);
-        if !self.queue().jobs.is_empty() {
-            self.wake.notify_one();
-        }
+    /// The writing connection, once it is free, for this.
+    pub(crate) fn connection(&self, what: &'static str) -> InTurn<'_> {
+        let turn = self.turns.turn();
+        InTurn { turn, _busy: Some(self.busy.with(what)) }
     }
 
     /// Runs a checkpoint. Writers that get too far ahead of it wait for its end.
     pub(crate) fn checkpoint<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.context.signal.checkpoint_runs(true);
-        let done = work();
-        self.context.signal.checkpoint_runs(false);
-        drop(self.queue());
-        self.wake.notify_all();
-        done
+        self.turns.hold(|| {
+            let _busy = self.checkpoint.with("a checkpoint");
+            work()
+        })
     }
 
-    /// Does something while nothing is written, ahead of the queue. Locks are not fair: without the gate, busy writers
-    /// would keep taking the connection.
-    pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
-        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let connection = self.connection();
-        let done = work();
-        // The gate opens before the queue is checked: a caller that found it closed has queued its operation.
-        drop(gate);
-        self.release(connection);
-        done
+    /// Does something while nothing is written, ahead of the queue.
+    pub(crate) fn pause<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
+        self.turns.pause(|_| {
+            let _busy = self.busy.with(what);
+            work()
+        })
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Writes that have waited for long, and what for.
+    pub(crate) fn stuck(&self) -> Option<Stuck> {
+        let (count, oldest) =
+            self.turns.queue(|queue, _| (queue.jobs.len(), queue.jobs.front().map(|first| first.since)));
+        Stuck::look("writes", count, oldest, [&self.busy, &self.checkpoint]).if_anything_is_long()
     }
 
-    fn take(&self, inline: bool) -> Taken {
-        let mut queue = self.queue();
-        let (mut count, mut bytes) = (0, 0_usize);
-        for queued in &queue.jobs {
-            let cost = queued.cost;
-            let fits = count < BATCH_OPERATIONS && bytes.saturating_add(cost.bytes) <= INLINE_BYTES;
-            if inline && cost.slow || count > 0 && !fits {
-                break;
-            }
-            count += 1;
-            bytes = bytes.saturating_add(cost.bytes);
-        }
-        if count == 0 {
-            return if queue.jobs.is_empty() { Taken::Empty } else { Taken::Slow };
-        }
-        queue.bytes = queue.bytes.saturating_sub(bytes);
-        Taken::Jobs(queue.jobs.drain(..count).collect())
+    #[cfg(test)]
+    pub(crate) fn busy(&self) -> &Busy {
+        &self.busy
     }
 
-    fn put_back(&self, jobs: Vec<Queued>) {
-        let mut queue = self.queue();
-        for queued in jobs.into_iter().rev() {
-            queue.bytes += queued.cost.bytes;
-            queue.jobs.push_front(queued);
-        }
+    /// Warns if writes have waited for long.
+    pub(crate) fn warn_if_stuck(&self) {
+        self.stuck().iter().for_each(|stuck| self.alarm.raise(stuck));
     }
 
     /// Runs the jobs in one transaction and answers them. Returns them where the lock could not be had.

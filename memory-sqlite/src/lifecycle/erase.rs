@@ -137,10 +137,8 @@ pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
 
 /// Whether what is deleted on the writing connection is overwritten with zeros.
 fn overwrite(store: &Store, does: bool) -> Result<()> {
-    let connection = store.writer.connection();
-    let set = connection.pragma_update(None, "secure_delete", does).map_err(engine);
-    store.writer.release(connection);
-    set
+    let connection = store.writer.connection("a change of settings");
+    connection.pragma_update(None, "secure_delete", does).map_err(engine)
 }
 
 /// Deletes dropped rows, rebuilds the file and empties the log (FGT-20, FGT-22). Returns in words what could not be cleaned.
@@ -163,7 +161,7 @@ fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
         // A page may hold in its gaps what an update wrote over long ago.
         store
             .writer
-            .pause(|| {
+            .pause("rebuilding the file", || {
                 connection.busy_timeout(store.config.busy_timeout())?;
                 connection.execute_batch("PRAGMA temp_store = FILE; VACUUM")
             })
@@ -191,7 +189,7 @@ fn empty_log(store: &Store, connection: &Connection) -> Result<bool> {
     loop {
         let busy = store
             .writer
-            .pause(|| {
+            .pause("emptying the log", || {
                 connection.busy_timeout(PATIENCE / 8)?;
                 connection
                     .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))

@@ -81,10 +81,8 @@ fn send(
         Err(error) => Err(error.into()),
         // In memory there is one connection, and a slow reader must not hold it: each page is its own snapshot.
         Ok(None) => pages(store, pipe, |after, now| {
-            let connection = store.writer.connection();
-            let page = page(&connection, &store.accesses, digest, after, now);
-            store.writer.release(connection);
-            page
+            let connection = store.writer.connection("a read");
+            page(&connection, &store.accesses, digest, after, now)
         }),
     }
 }

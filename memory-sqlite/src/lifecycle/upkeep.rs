@@ -43,6 +43,8 @@ impl Upkeep {
         };
         loop {
             let due = self.store.signal.wait(&mut schedule);
+            self.store.writer.warn_if_stuck();
+            self.store.workers.warn_if_stuck();
             if due.closed {
                 return;
             }
@@ -77,10 +79,8 @@ impl Upkeep {
         let targets = match self.store.connect()? {
             Some(connection) => sweep::targets(&connection, now)?,
             None => {
-                let connection = self.store.writer.connection();
-                let targets = sweep::targets(&connection, now);
-                self.store.writer.release(connection);
-                targets?
+                let connection = self.store.writer.connection("a read");
+                sweep::targets(&connection, now)?
             }
         };
         let removed = sweep::expired(&self.store.writer, targets, now)?;
@@ -125,11 +125,9 @@ impl Upkeep {
         Ok(reclaimed)
     }
 
-    /// Writes what is held and closes the database. Closing again does nothing.
+    /// Writes what is held and closes the database.
     pub(crate) fn close(&self) {
-        if !self.store.begin_close() {
-            return;
-        }
+        self.store.refuse();
         if let Err(error) = self.flush() {
             tracing::warn!(%error, "access counts were lost as the database closed");
         }

@@ -29,7 +29,7 @@ impl Clock for Still {
 fn count(provider: &SqliteProvider) -> Arc<AtomicU64> {
     let steps = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&steps);
-    let mut connection = provider.store.writer.connection();
+    let mut connection = provider.store.writer.connection("a test");
     connection
         .progress_handler(
             EACH,
@@ -39,7 +39,7 @@ fn count(provider: &SqliteProvider) -> Arc<AtomicU64> {
             }),
         )
         .unwrap();
-    provider.store.writer.release(connection);
+    drop(connection);
     steps
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_core::{
@@ -11,12 +12,17 @@ use memory_core::{
 };
 
 use super::open::SqliteProvider;
+use crate::commit::store::Store;
+use crate::commit::waits::Stuck;
 use crate::commit::writer::Cost;
 use crate::error::engine;
 use crate::kv::scopes;
 use crate::lifecycle::snapshot::Snapshot;
 use crate::lifecycle::upkeep::Upkeep;
 use crate::lifecycle::{erase, tombstones};
+
+/// How long `health` waits for a reader.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[async_trait]
 impl Provider for SqliteProvider {
@@ -70,24 +76,13 @@ impl Provider for SqliteProvider {
                 "the database file was moved, deleted or replaced while it was open; open it again",
             ));
         }
-        let read = self
-            .store
-            .workers
-            .run(|connection| {
-                connection
-                    .query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0))
-                    .map_err(engine)
-            })
-            .await;
-        Ok(match read {
-            #[cfg(feature = "sql")]
-            Ok(_) if !self.sql.is_served => {
-                let message = format!("no SQL for agents: {}", crate::sandbox::heap::TOO_LATE);
-                Health::new(HealthStatus::Degraded, message)
-            }
-            Ok(_) => Health::new(HealthStatus::Ok, "the database reads"),
-            Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
-        })
+        let health = self.blocking(|upkeep| Ok(health(upkeep.store()))).await?;
+        #[cfg(feature = "sql")]
+        if health.status == HealthStatus::Ok && !self.sql.is_served {
+            let message = format!("no SQL for agents: {}", crate::sandbox::heap::TOO_LATE);
+            return Ok(Health::new(HealthStatus::Degraded, message));
+        }
+        Ok(health)
     }
 
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
@@ -158,5 +153,25 @@ impl Provider for SqliteProvider {
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         let buried = tombstones.to_vec();
         self.store.writer.submit(Cost::slow(0), move |batch| tombstones::bury(batch, &buried)).await
+    }
+}
+
+/// Asks whether the database reads, and looks at who waits.
+fn health(store: &Store) -> Health {
+    let read = store.workers.answers(
+        |connection| {
+            let rows = connection.query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0));
+            rows.map(drop).map_err(engine)
+        },
+        PATIENCE,
+    );
+    let stuck: Vec<String> =
+        [store.writer.stuck(), store.workers.stuck()].iter().flatten().map(Stuck::to_string).collect();
+    let stuck = stuck.join("; ");
+    match read {
+        Some(Err(error)) => Health::new(HealthStatus::Down, error.message().to_owned()),
+        None if stuck.is_empty() => Health::new(HealthStatus::Degraded, "no reader was free for 5 s"),
+        Some(Ok(())) if stuck.is_empty() => Health::new(HealthStatus::Ok, "the database reads"),
+        _ => Health::new(HealthStatus::Degraded, stuck),
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use memory_core::{Clock, Embedder, Result};
 
+use super::closing::Closing;
 use crate::commit::store::Store;
-use crate::commit::threads::{block_on, on_own_thread};
+use crate::commit::threads::{on_own_thread, wait_for};
 use crate::config::SqliteConfig;
 use crate::lifecycle::eviction;
 use crate::lifecycle::upkeep::Upkeep;
@@ -19,8 +20,9 @@ use crate::vector::embed::Timed;
 
 /// Memory in one SQLite file, which several processes may share, or in memory alone.
 ///
-/// Dropping it writes the access counts held and ends its threads; [`close`](Self::close) does so without holding
-/// up an executor.
+/// Every write that was acknowledged is stored, whatever happens next. What is held besides, the access counts, is written
+/// when it is closed: [`close`](Self::close) waits for that; dropping it leaves that to a thread of its own, and the end of
+/// a program may wait with [`wait_until_closed`](crate::wait_until_closed).
 #[derive(Debug)]
 pub struct SqliteProvider {
     pub(crate) store: Arc<Store>,
@@ -28,6 +30,7 @@ pub struct SqliteProvider {
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     pub(crate) sql: Arc<Engine>,
+    closing: Arc<Closing>,
 }
 
 impl SqliteProvider {
@@ -64,7 +67,8 @@ impl SqliteProvider {
             .and_then(|()| Engine::new(&store, store.database()));
         match sql {
             Ok(sql) => {
-                let provider = Self { store, caches, upkeep, embedder: None, sql };
+                let closing = Closing::new(&sql, &upkeep);
+                let provider = Self { store, caches, upkeep, embedder: None, sql, closing };
                 provider.finish_what_was_left();
                 Ok(provider)
             }
@@ -79,7 +83,7 @@ impl SqliteProvider {
     fn finish_what_was_left(&self) {
         let found = self.store.readers.inline(eviction::leaving);
         if matches!(found, Some(Ok(scopes)) if !scopes.is_empty())
-            && let Err(error) = block_on(self.sql.complete_all())
+            && let Err(error) = wait_for(self.sql.complete_all())
         {
             tracing::warn!(%error, "what an eviction or the end of a run left is finished later");
         }
@@ -112,15 +116,17 @@ impl SqliteProvider {
         self.blocking(Upkeep::flush).await
     }
 
-    /// Writes what is held and ends the threads; every later call is `unavailable`. Closing again succeeds.
+    /// Writes what is held and ends the threads; every later call is `unavailable`. Closing again succeeds, once the first
+    /// has ended.
     ///
     /// # Errors
     /// `unavailable` where no thread can be started to do it.
     pub async fn close(&self) -> Result<()> {
-        let sql = Arc::clone(&self.sql);
-        self.blocking(move |upkeep| {
-            sql.close();
-            upkeep.close();
+        let closing = Arc::clone(&self.closing);
+        on_own_thread(move || {
+            closing.run();
+            // Who was answered may drop the provider, which then closes the files.
+            drop(closing);
             Ok(())
         })
         .await
@@ -144,7 +150,6 @@ impl SqliteProvider {
 
 impl Drop for SqliteProvider {
     fn drop(&mut self) {
-        self.sql.close();
-        self.upkeep.close();
+        self.closing.hand_over();
     }
 }

@@ -291,6 +291,11 @@ impl Engine {
         });
     }
 
+    /// Removes databases that are not to outlive the provider, as far as no statement is in the way.
+    pub(crate) fn discard_temporary(&self) {
+        let _ = self.pool.files.discard_temporary();
+    }
+
     /// Cancels statements, rolls back open transactions, and checkpoints the logs.
     pub(crate) fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {

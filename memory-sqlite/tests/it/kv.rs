@@ -102,6 +102,7 @@ fn access_counts_outlive_the_provider() {
         db.flush().await.unwrap();
         db.get(&scope, &key("k"), GetOptions::default()).await.unwrap();
         drop(db);
+        assert!(memory_sqlite::wait_until_closed(std::time::Duration::from_secs(30)));
         let db = crate::support::open(&path, normal());
         let entry = db.get(&scope, &key("k"), GetOptions::default()).await.unwrap().unwrap();
         assert_eq!(entry.access_count, 6);

@@ -12,6 +12,7 @@
 #[path = "../conformance/harness.rs"]
 mod harness;
 
+mod closing;
 mod conformance_mutants;
 mod file;
 mod histories;
@@ -21,6 +22,7 @@ mod lifecycle;
 mod processes;
 mod search;
 mod soak_dedup;
+mod soak_mixed;
 mod space;
 mod sql;
 mod support;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_core::{Capabilities, Error, ErrorKind, Provider, Result, Retry};
 use memory_sqlite::SqliteProvider;
-pub use memory_sqlite::{RepairOptions, Repaired, SchemaObject, SqliteConfig, prepare_process};
+pub use memory_sqlite::{
+    RepairOptions, Repaired, SchemaObject, SqliteConfig, prepare_process, wait_until_closed,
+};
 use serde_json::{Map, Value};
 
 use crate::factory::{Factory, OpenContext};

@@ -103,7 +103,7 @@ impl StoreEntries {
     /// Reads a range of a database in memory, whose one connection is everybody's.
     fn copy(&self, range: &KeyRange, now: Timestamp) -> Result<Box<dyn EntryReader>> {
         let writer = &self.pool.store.writer;
-        let connection = writer.connection();
+        let connection = writer.connection("a read");
         let read = read::range(
             &connection,
             &self.digest,
@@ -113,7 +113,7 @@ impl StoreEntries {
             usize::MAX,
             COPY_BYTES,
         );
-        writer.release(connection);
+        drop(connection);
         let found = read?;
         if found.more {
             return Err(Error::too_large(

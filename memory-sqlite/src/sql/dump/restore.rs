@@ -84,10 +84,8 @@ impl Engine {
         let found = match self.store.connect()? {
             Some(connection) => tombstones::is_forgotten(&connection, scope, None, taken_at),
             None => {
-                let connection = self.store.writer.connection();
-                let found = tombstones::is_forgotten(&connection, scope, None, taken_at);
-                self.store.writer.release(connection);
-                found
+                let connection = self.store.writer.connection("a read");
+                tombstones::is_forgotten(&connection, scope, None, taken_at)
             }
         };
         found.map_err(crate::error::engine)

@@ -203,12 +203,21 @@ impl Files {
     }
 }
 
+impl Files {
+    /// Removes what is not to outlive the provider.
+    pub(crate) fn discard_temporary(&self) -> std::io::Result<()> {
+        match &self.root {
+            Root::Temporary(root, _) if fs::symlink_metadata(root).is_ok_and(|found| found.is_dir()) => {
+                fs::remove_dir_all(root)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Drop for Files {
     fn drop(&mut self) {
-        if let Root::Temporary(root, _) = &self.root
-            && fs::symlink_metadata(root).is_ok_and(|found| found.is_dir())
-            && let Err(error) = fs::remove_dir_all(root)
-        {
+        if let Err(error) = self.discard_temporary() {
             tracing::warn!(%error, "the temporary folder of SQL databases could not be removed");
         }
     }

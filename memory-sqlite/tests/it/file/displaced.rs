@@ -144,6 +144,7 @@ fn closing_leaves_the_log_of_whoever_opened_the_file_that_was_put_in_place() {
     let other = Store::open(&path, fast()).unwrap();
     other.set("new", "1");
     drop(store);
+    assert!(memory_sqlite::wait_until_closed(std::time::Duration::from_secs(30)));
     for end in ["-wal", "-shm"] {
         assert!(beside(&path, end).exists(), "{end}");
     }

@@ -14,6 +14,7 @@ pub(crate) mod embedders;
 pub(crate) mod files;
 pub(crate) mod sql;
 pub(crate) mod trace;
+pub(crate) mod watchdog;
 
 use std::future::Future;
 use std::path::Path;

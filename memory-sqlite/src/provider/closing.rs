@@ -1,0 +1,134 @@
+//! Closing a provider: once, on a thread of its own, and waited for by whoever asks.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::lifecycle::upkeep::Upkeep;
+#[cfg(not(feature = "sql"))]
+use crate::no_sql::Engine;
+#[cfg(feature = "sql")]
+use crate::sql::Engine;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Begun,
+    Over,
+}
+
+/// What is left to do when a provider is closed or dropped.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    sql: Arc<Engine>,
+    upkeep: Arc<Upkeep>,
+    stage: Mutex<Stage>,
+    over: Condvar,
+}
+
+impl Closing {
+    pub(crate) fn new(sql: &Arc<Engine>, upkeep: &Arc<Upkeep>) -> Arc<Self> {
+        Arc::new(Self {
+            sql: Arc::clone(sql),
+            upkeep: Arc::clone(upkeep),
+            stage: Mutex::new(Stage::Open),
+            over: Condvar::new(),
+        })
+    }
+
+    /// Closes; where another thread does so already, waits for it. Blocks.
+    pub(crate) fn run(&self) {
+        struct Over<'c>(&'c Closing);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                *lock(&self.0.stage) = Stage::Over;
+                self.0.over.notify_all();
+            }
+        }
+        let mut stage = lock(&self.stage);
+        if *stage == Stage::Open {
+            *stage = Stage::Begun;
+            drop(stage);
+            let _over = Over(self);
+            self.upkeep.store().refuse();
+            self.sql.close();
+            self.upkeep.close();
+            return;
+        }
+        while *stage != Stage::Over {
+            stage = self.over.wait(stage).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Closes on a thread of its own, which nobody waits for but [`wait_until_closed`]. Does nothing where closing has
+    /// begun.
+    pub(crate) fn hand_over(self: &Arc<Self>) {
+        if *lock(&self.stage) != Stage::Open {
+            return;
+        }
+        // From now on, and not from when the thread gets to it.
+        self.upkeep.store().refuse();
+        // The program may end before the thread does. Where a statement that still runs is in the way, the thread does it.
+        self.sql.discard_temporary();
+        let (closing, under_way) = (Arc::clone(self), UnderWay::begin());
+        let run = move || {
+            closing.run();
+            // The last to have the files open closes them.
+            drop(closing);
+            drop(under_way);
+        };
+        if std::thread::Builder::new().name("memory-sqlite-close".to_owned()).spawn(run).is_err() {
+            // Nothing in it waits for an executor.
+            self.run();
+        }
+    }
+}
+
+/// Dropped providers whose closing is not over, by their numbers.
+static UNDER_WAY: Mutex<Numbers> = Mutex::new(Numbers { next: 0, open: BTreeSet::new() });
+static ONE_LESS: Condvar = Condvar::new();
+
+struct Numbers {
+    next: u64,
+    open: BTreeSet<u64>,
+}
+
+struct UnderWay(u64);
+
+impl UnderWay {
+    fn begin() -> Self {
+        let mut numbers = lock(&UNDER_WAY);
+        let number = numbers.next;
+        numbers.next += 1;
+        numbers.open.insert(number);
+        Self(number)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        lock(&UNDER_WAY).open.remove(&self.0);
+        ONE_LESS.notify_all();
+    }
+}
+
+/// Waits until every [`SqliteProvider`](crate::SqliteProvider) of this process that has been dropped so far has closed its
+/// files; false: that took longer. Blocks: it is for the end of `main`, after the runtime.
+#[must_use]
+pub fn wait_until_closed(patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    let mut numbers = lock(&UNDER_WAY);
+    let so_far = numbers.next;
+    while numbers.open.first().is_some_and(|first| *first < so_far) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        numbers = ONE_LESS.wait_timeout(numbers, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    true
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
