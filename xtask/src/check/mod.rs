@@ -42,6 +42,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         ("sizes of files and folders", passed(|| structure::sizes(workspace))),
         ("unchecked providers", passed(|| structure::doors(workspace))),
         ("formatting", passed(|| formatting(workspace))),
+        ("interleavings", passed(|| interleavings(workspace))),
         ("dependency trees", passed(|| tree::feature_sets(workspace))),
         ("lints", passed(|| lints(workspace, libclang()))),
         ("documentation", passed(|| documentation(workspace, libclang()))),
@@ -64,6 +65,13 @@ fn passed<'w>(work: impl FnOnce() -> Result<()> + 'w) -> Box<dyn FnOnce() -> Res
 
 fn formatting(workspace: &Workspace) -> Result<()> {
     process::run(workspace.cargo().args(["fmt", "--all", "--check"]))
+}
+
+/// Runs the model check of how memory-sqlite takes turns, which is a package outside the workspace.
+fn interleavings(workspace: &Workspace) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["test", "--locked", "--manifest-path", "memory-sqlite/loom/Cargo.toml", "--target-dir"]);
+    process::run(cargo.arg(workspace.target.join("loom")))
 }
 
 fn lints(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
