@@ -340,6 +340,11 @@ impl Writer {
         &self.busy
     }
 
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.turns.queue(|queue, _| queue.jobs.len())
+    }
+
     /// Warns if writes have waited for long.
     pub(crate) fn warn_if_stuck(&self) {
         self.stuck().iter().for_each(|stuck| self.alarm.raise(stuck));

@@ -5,9 +5,9 @@ mod closing;
 #[cfg(test)]
 mod drift_tests;
 mod facets;
-#[cfg(test)]
-mod health_tests;
 mod open;
+#[cfg(test)]
+mod waiting_tests;
 
 pub use closing::wait_until_closed;
 pub use open::SqliteProvider;

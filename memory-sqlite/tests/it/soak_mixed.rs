@@ -22,8 +22,8 @@ use tokio::runtime::Builder;
 use crate::support::files::integrity;
 use crate::support::{TestClock, agent, block_on, json, key, normal, poll_once, watchdog};
 
-/// Without progress for so long, the store hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Without progress for so long, the store hangs. A build that is not optimised may take longer for one search.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 10 });
 /// Tasks at work at a time.
 const TASKS: u64 = 4;
 /// Operations of a task between two closings.

@@ -1,8 +1,8 @@
-//! What a store that is stuck says of itself. Time is told, not waited for.
+//! Writes that wait for each other, and what a store that is stuck says of itself.
 
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use memory_core::{Clock, HealthStatus, Provider as _, Timestamp};
@@ -11,7 +11,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::SqliteProvider;
-use crate::SqliteConfig;
+use crate::commit::threads::wait_for;
+use crate::commit::writer::Cost;
+use crate::{Durability, SqliteConfig};
 
 #[derive(Debug)]
 struct Still;
@@ -33,7 +35,7 @@ fn ago(seconds: u64) -> Instant {
 }
 
 fn health(provider: &SqliteProvider) -> (HealthStatus, String) {
-    let health = crate::commit::threads::wait_for(provider.health()).unwrap();
+    let health = wait_for(provider.health()).unwrap();
     (health.status, health.message)
 }
 
@@ -103,17 +105,20 @@ fn health_answers_though_every_reader_is_busy() {
     let provider = open(&folder.path().join("memory.db"));
     let gate = Arc::new(Mutex::new(()));
     let shut = gate.lock().unwrap();
+    let (began, begins) = mpsc::channel();
     let reads: Vec<_> = (0..provider.store.config.workers)
         .map(|_| {
-            let (store, gate) = (Arc::clone(&provider.store), Arc::clone(&gate));
+            let (store, gate, began) = (Arc::clone(&provider.store), Arc::clone(&gate), began.clone());
             std::thread::spawn(move || {
-                crate::commit::threads::wait_for(store.workers.run(move |_| {
+                wait_for(store.workers.run(move |_| {
+                    began.send(()).unwrap();
                     drop(gate.lock());
                     Ok(())
                 }))
             })
         })
         .collect();
+    begins.iter().take(provider.store.config.workers).for_each(drop);
     let (status, message) = health(&provider);
     assert_eq!((status, message.as_str()), (HealthStatus::Degraded, "no reader was free for 5 s"));
     drop(shut);
@@ -121,4 +126,32 @@ fn health_answers_though_every_reader_is_busy() {
         read.join().unwrap().unwrap();
     }
     assert_eq!(health(&provider).0, HealthStatus::Ok);
+}
+
+#[test]
+fn a_write_that_panics_on_its_callers_thread_leaves_no_other_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SqliteConfig::default().with_durability(Durability::Normal);
+    let provider = SqliteProvider::open(folder.path().join("memory.db"), config, Arc::new(Still)).unwrap();
+    let (began, begins) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let writer = Arc::clone(&provider.store.writer);
+    let panics = std::thread::spawn(move || {
+        wait_for(writer.submit(Cost::entry(1), move |_| -> Result<(), crate::error::Fault> {
+            began.send(()).unwrap();
+            goes_on.recv().unwrap();
+            panic!("as a bug would");
+        }))
+    });
+    begins.recv().unwrap();
+    let writer = Arc::clone(&provider.store.writer);
+    let (answer, answered) = mpsc::channel();
+    std::thread::spawn(move || answer.send(wait_for(writer.submit(Cost::entry(1), |_| Ok(())))));
+    // The connection is taken, so the other write is left in the queue.
+    while provider.store.writer.waiting() == 0 {
+        std::thread::yield_now();
+    }
+    go_on.send(()).unwrap();
+    panics.join().unwrap().unwrap_err();
+    answered.recv_timeout(Duration::from_secs(30)).expect("the other write is never run").unwrap();
 }
