@@ -1,4 +1,4 @@
-//! SQLite's errors as core errors.
+//! Maps SQLite's errors to core errors.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use memory_core::DriftReason;
 use memory_core::{Error, ErrorKind, Retry};
 use rusqlite::ErrorCode;
 
-/// The code of an engine error; `None` for what is not SQLite's own.
+/// The code of an engine error; `None` for errors of rusqlite.
 pub(crate) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
     error.sqlite_error_code()
 }
 
-/// Whether another connection's lock is in the way.
+/// Whether another connection holds a lock.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// An engine error before anything was made permanent.
+/// An engine error before the commit.
 pub(crate) fn engine(error: rusqlite::Error) -> Error {
     let (kind, message, retry) = match code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return locked().with_source(error),
@@ -55,7 +55,7 @@ pub(crate) fn engine(error: rusqlite::Error) -> Error {
             (ErrorKind::Unavailable, "the operation was interrupted as the database closes", None)
         }
         Some(ErrorCode::TooBig) => (ErrorKind::TooLarge, "a text is longer than SQLite can store", None),
-        _ => (ErrorKind::Internal, "SQLite reports an error that it should not; please report it", None),
+        _ => (ErrorKind::Internal, "SQLite reports an unexpected error; please report it", None),
     };
     let converted = Error::new(kind, message).with_source(error);
     match retry {
@@ -64,19 +64,19 @@ pub(crate) fn engine(error: rusqlite::Error) -> Error {
     }
 }
 
-/// An engine error of COMMIT: where the file system failed, whether the commit is in the log is not known.
+/// An error of COMMIT. If the file system failed, it is unknown whether the commit is in the log.
 pub(crate) fn commit(error: rusqlite::Error) -> Error {
     if code(&error) == Some(ErrorCode::SystemIoFailure) {
         return Error::new(
             ErrorKind::OutcomeUnknown,
-            "the disk failed while the write was made permanent; read the key to see whether it was stored",
+            "the disk failed during the commit; read the key to see whether the write was stored",
         )
         .with_source(error);
     }
     engine(error)
 }
 
-/// Another process holds the lock for longer than the time limit.
+/// Another process held the lock past the timeout.
 pub(crate) fn locked() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -89,22 +89,22 @@ pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, "the database was closed; open it again").with_retry(Retry::Never)
 }
 
-/// The file has another name, or none: what is written to it is lost with this process.
+/// The file was renamed or deleted: writes to it are lost when this process ends.
 pub(crate) fn displaced() -> Error {
     Error::new(ErrorKind::Unavailable, DriftReason::FileReplaced.message())
         .with_retry(Retry::Never)
         .with_detail("reason", DriftReason::FileReplaced.as_str())
 }
 
-/// Too much waits already.
+/// The queue is full.
 pub(crate) fn overloaded(what: &'static str) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("too many {what} wait already; nothing was done, try again later"),
+        format!("too many {what} are waiting already; nothing was done, try again later"),
     )
 }
 
-/// The thread that should have answered did not.
+/// The thread that should have answered is gone.
 pub(crate) fn lost() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
@@ -120,19 +120,19 @@ pub(crate) fn malformed(what: &'static str) -> Error {
     )
 }
 
-/// A row of the table `scope`, by its `space`, that names none.
+/// A row of the table `scope`, identified by its `space`, that names no scope.
 pub(crate) fn malformed_scope(space: i64) -> Error {
     Error::new(
         ErrorKind::Corrupt,
         format!(
-            "the row of the table scope whose space is {space} names no scope: the file was changed by another program or is \
-             damaged; mend or delete that row, then try again"
+            "the row with space {space} of the table scope names no scope: the file was changed by another program or is \
+             damaged; correct or delete that row, then try again"
         ),
     )
     .with_detail("space", space)
 }
 
-/// A file that is no database of this crate, or a later one's.
+/// A file that is not ours, or of a later version.
 pub(crate) fn foreign(message: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
@@ -152,7 +152,7 @@ pub(crate) fn file(error: std::io::Error) -> Error {
     .with_source(error)
 }
 
-/// Why a row cannot be read: the engine, or what it holds.
+/// Why a row cannot be read: an engine error, or its contents.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Engine(rusqlite::Error),
@@ -180,12 +180,12 @@ impl From<Unreadable> for Error {
     }
 }
 
-/// Why an operation did not do what it was asked.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It may not; it has written nothing.
+    /// It was refused, before writing anything.
     Refused(Error),
-    /// The engine failed; what it has written is to be rolled back.
+    /// The engine failed; its writes must be rolled back.
     Engine(rusqlite::Error),
 }
 

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use memory_sqlite::lab::{Layers, Trial};
+use memory_sqlite::lab::{Layers, ScratchDatabase};
 use memory_validator::{Dialect, Mode, Policy, StatementKind, Validator, Verdict};
 
 use crate::generate::Choices;
@@ -39,7 +39,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 thread_local! {
-    static TRIAL: RefCell<Trial> = RefCell::new(Trial::new(SCRIPT, Layers::ALL).expect("a sandbox"));
+    static DATABASE: RefCell<ScratchDatabase> = RefCell::new(ScratchDatabase::new(SCRIPT, Layers::ALL).expect("a sandbox"));
 }
 
 /// Tries one statement.
@@ -60,7 +60,7 @@ fn try_one(sql: &str, mode: Mode) {
     let policy = Policy::new(Dialect::Sqlite);
     let Verdict::Accepted(accepted) = Validator::check(sql, Dialect::Sqlite, mode, &policy) else { return };
     assert!(mode == Mode::Exec || accepted.kind.reads_only(), "a query that writes: {sql}");
-    TRIAL.with_borrow_mut(|trial| {
+    DATABASE.with_borrow_mut(|trial| {
         let started = Instant::now();
         let ran = trial.run(sql, &[], mode, TIMEOUT);
         assert!(started.elapsed() < PATIENCE, "{:?} for {sql}", started.elapsed());

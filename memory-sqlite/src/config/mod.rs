@@ -1,4 +1,4 @@
-//! How a database is opened.
+//! Options of a database.
 
 mod range;
 mod sql;
@@ -19,12 +19,11 @@ pub enum Durability {
     /// Power loss: the write-ahead log is synced before the acknowledgement. Concurrent writes share one sync.
     #[default]
     Full,
-    /// The end of the process, kill -9 included. Power loss may take the last moments, never the file's
-    /// integrity.
+    /// The end of the process, including kill -9. Power loss may take the last writes, but never the file's integrity.
     Normal,
 }
 
-/// Options of [`SqliteProvider`](crate::SqliteProvider). Every one has a default; unknown names are refused.
+/// Options of [`SqliteProvider`](crate::SqliteProvider). Each has a default; unknown names are refused.
 ///
 /// ```
 /// use memory_sqlite::{Durability, SqliteConfig};
@@ -41,48 +40,47 @@ pub struct SqliteConfig {
     pub max_value_bytes: usize,
     /// Read connections for short reads on the caller's thread: 1 to 64. Default 4.
     pub readers: usize,
-    /// Threads for searches, long lists and everything else that takes its time: 1 to 64. Default 2.
+    /// Threads for searches, long lists and other slow operations: 1 to 64. Default 2.
     pub workers: usize,
     /// How long an operation waits for another process's lock, in milliseconds: 1 to 600,000. Default 5,000.
     pub busy_timeout_ms: u64,
-    /// Most operations that wait for the writer; further ones are `unavailable`. 1 to 1,000,000. Default 16,384.
+    /// Most operations waiting for the writer; further ones are `unavailable`. 1 to 1,000,000. Default 16,384.
     pub queue_operations: usize,
-    /// Most bytes that wait for the writer; one operation alone may exceed it. Default 128 MiB.
+    /// Most bytes waiting for the writer; a single operation may exceed it. Default 128 MiB.
     pub queue_bytes: usize,
-    /// Memory for the text indexes of recently searched scopes. A scope whose index does not fit is searched by
-    /// reading it, with the same answers. Default 256 MiB.
+    /// Memory for the text indexes of recently searched scopes. A scope whose index does not fit is read for each
+    /// search, with the same results. Default 256 MiB.
     pub search_index_bytes: usize,
-    /// Memory for the vectors of recently searched scopes: some 450 bytes each at 384 dimensions. A scope whose
-    /// vectors do not fit is searched by reading them, with the same answers. Default 512 MiB.
+    /// Memory for the vectors of recently searched scopes: some 450 bytes each at 384 dimensions. A scope whose vectors
+    /// do not fit is read for each search, with the same results. Default 512 MiB.
     pub vector_index_bytes: usize,
     /// How long a write or a search waits for the embedder, in milliseconds of real time: 1 to 3,600,000. The write
-    /// stands all the same. Default 120,000.
+    /// succeeds even if the embedder does not answer. Default 120,000.
     pub embed_timeout_ms: u64,
     /// How often expired entries are reclaimed, in milliseconds of real time; 0: only by
     /// [`sweep`](crate::SqliteProvider::sweep). Default 60,000.
     pub sweep_interval_ms: u64,
     /// How often access counts are written, in milliseconds of real time: 1 to 86,400,000. Default 30,000.
     pub access_flush_ms: u64,
-    /// Entries whose unwritten access counts are held; beyond it they are written earlier. One takes about 100
-    /// bytes and its key. 1 to 10,000,000. Default 200,000.
+    /// Most entries whose unwritten access counts are kept in memory, about 100 bytes each plus the key; with more they
+    /// are written earlier. 1 to 10,000,000. Default 200,000.
     pub access_entries: usize,
-    /// How far the use of a scope that is stored may lie behind its last one before it is written in the background, in
-    /// milliseconds: 1 to 360,000. At ten times that, the *slack*, a use is written before it is answered. Default 60,000.
+    /// How far the stored last use of a scope may lag behind before it is written in the background, in milliseconds: 1
+    /// to 360,000. At ten times that, the *slack*, a use is written before the call returns. Default 60,000.
     pub use_granularity_ms: u64,
-    /// How long writes to the scope of an ended run are refused, in milliseconds; 0: they are not. At most 30 days.
-    /// Default a day.
+    /// How long writes to the scope of an ended run are refused, in milliseconds, at most 30 days; 0: they are allowed.
+    /// Default one day.
     pub run_fence_ms: u64,
-    /// Pages of the write-ahead log from which it is moved into the file, in the background: 16 to 1,000,000.
-    /// Default 1,000.
+    /// Pages of the write-ahead log from which it is checkpointed, in the background: 16 to 1,000,000. Default 1,000.
     pub checkpoint_pages: u32,
     /// Page cache of each connection, in KiB: 64 to 1,048,576. Default 8,192.
     pub cache_kib: u32,
-    /// Exports that may be under way at once: 1 to 64. Default 4.
+    /// Most concurrent exports: 1 to 64. Default 4.
     pub exports: usize,
-    /// How long an export waits for its reader to take the next record before it gives up, in milliseconds, since
-    /// it holds a snapshot that keeps the write-ahead log from shrinking: 1 to 86,400,000. Default 60,000.
+    /// How long an export waits for its reader to take the next record, in milliseconds, before it gives up: its
+    /// snapshot keeps the write-ahead log from shrinking. 1 to 86,400,000. Default 60,000.
     pub export_idle_ms: u64,
-    /// How agents' SQL databases are kept.
+    /// Options of agents' SQL databases.
     pub sql: SqlConfig,
 }
 
@@ -163,14 +161,14 @@ impl SqliteConfig {
         self
     }
 
-    /// Sets how agents' SQL databases are kept.
+    /// Sets the options of agents' SQL databases.
     #[must_use]
     pub fn with_sql(mut self, sql: SqlConfig) -> Self {
         self.sql = sql;
         self
     }
 
-    /// Sets how long writes to the scope of an ended run are refused; zero: they are not.
+    /// Sets how long writes to the scope of an ended run are refused; zero: they are allowed.
     #[must_use]
     pub fn with_run_fence(mut self, fence: Duration) -> Self {
         self.run_fence_ms = u64::try_from(fence.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! How agents' databases are kept.
+//! Options of agents' databases.
 
 use std::path::{Path, PathBuf};
 
@@ -12,54 +12,53 @@ use super::range::in_range;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqlConfig {
-    /// The folder that holds a database for each scope. Default: beside the key/value file, `<path>.sql`; for a
-    /// database in memory a private folder that ends with the provider.
+    /// The folder of the scopes' databases. Default: beside the key/value file, `<path>.sql`; for an in-memory database
+    /// a private folder that is removed with the provider.
     pub root: Option<PathBuf>,
-    /// Threads that run statements: 1 to 64. Default 4. A transaction that is open holds none.
+    /// Threads that run statements: 1 to 64. Default 4. An open transaction holds none.
     pub workers: usize,
     /// Connections that stay open between statements: 0 to 100,000. Default 1,024. They also stay within
     /// `max_descriptors`.
     pub handles: usize,
-    /// File descriptors for connections that stay open, three each. Default: half of what the process may open (soft
-    /// limit), 256 where that cannot be read.
+    /// File descriptors for idle connections, three each. Default: half of the process's soft limit, or 256 if that
+    /// cannot be read.
     pub max_descriptors: Option<usize>,
-    /// Connections that read one scope at a time: 1 to 64. Default 4.
+    /// Connections reading one scope at a time: 1 to 64. Default 4.
     pub readers_per_scope: usize,
-    /// How long a statement may take where its call does not say, waiting included, in milliseconds: 1 to 3,600,000.
-    /// Default 30,000.
+    /// Default timeout of a statement, including waiting, in milliseconds: 1 to 3,600,000. Default 30,000.
     pub statement_timeout_ms: u64,
-    /// A transaction that no call has used for so long is rolled back, in milliseconds of real time: 1 to 3,600,000.
+    /// A transaction that no call has used for this long is rolled back, in milliseconds of real time: 1 to 3,600,000.
     /// Default 30,000.
     pub tx_idle_ms: u64,
     /// Most transactions open at once: 1 to 1,024. Default 64.
     pub max_transactions: usize,
     /// Most savepoints within a transaction: 0 to 1,000. Default 16.
     pub max_savepoints: u32,
-    /// Most bytes of one scope's database where the call does not say; `None`: unlimited. At least 65,536.
+    /// Default quota of one scope's database in bytes; `None`: unlimited. At least 65,536.
     pub quota_bytes: Option<u64>,
     /// Longest text or blob, and longest row, in bytes: 1,024 to 1,000,000,000. Default 4 MiB.
     pub value_bytes: usize,
-    /// Memory that the engine may hold for one statement, in bytes: 4 MiB to 16 GiB. Default 128 MiB.
+    /// Memory of the engine for one statement, in bytes: 4 MiB to 16 GiB. Default 128 MiB.
     pub heap_bytes: usize,
-    /// Memory that SQLite may hold in the whole process, in bytes: 16 MiB to 1 TiB. It holds only where the process used SQLite before
-    /// [`prepare_process`](crate::prepare_process), so that the memory of single statements cannot be bounded: there one statement
-    /// may take what others need, but not what the host needs. Default: none, and no SQL in such a process.
+    /// Memory of SQLite in the whole process, in bytes: 16 MiB to 1 TiB. Applies only if the process used SQLite before
+    /// [`prepare_process`](crate::prepare_process), so that the memory of single statements cannot be limited: then one
+    /// statement may take what others need, but not what the host needs. Default: none, and no SQL in such a process.
     pub process_heap_bytes: Option<u64>,
     /// Bytes of write-ahead log that one statement or transaction may write: 1 MiB to 1 TiB. Default 1 GiB.
     pub wal_bytes: u64,
     /// Page cache of each connection, in KiB: 16 to 1,048,576. Default 256.
     pub cache_kib: u32,
-    /// Pages of a write-ahead log from which it is moved into its file, in the background: 16 to 1,000,000. Default 256.
+    /// Pages of a write-ahead log from which it is checkpointed, in the background: 16 to 1,000,000. Default 256.
     pub checkpoint_pages: u32,
-    /// Memory for the decisions about texts of statements that come again. Default 4 MiB; 0: none.
+    /// Memory for cached verdicts about statements. Default 4 MiB; 0: none.
     pub verdict_bytes: usize,
-    /// Whether a query may run on the caller's thread: one that comes again, is compiled, and was over in some hundred steps,
-    /// or a new one of at most 512 bytes and 48 tokens over tables that were read before; at most for a millisecond and a few
-    /// instructions. Default true.
+    /// Whether a query may run on the caller's thread, for at most about a millisecond: one that is repeated, prepared,
+    /// and took at most a few hundred steps before, or a new one of at most 512 bytes and 48 tokens over tables that
+    /// were read before. Default true.
     pub inline: bool,
-    /// Dumps that may be under way at once: 1 to 64. Default 4.
+    /// Most concurrent dumps: 1 to 64. Default 4.
     pub dumps: usize,
-    /// Databases of the operator's that every scope may read, at most 10.
+    /// The operator's databases that every scope may read, at most 10.
     pub shared: Vec<SharedDatabase>,
 }
 
@@ -68,7 +67,7 @@ pub struct SqlConfig {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SharedDatabase {
-    /// Its name as a schema: a letter, then letters, digits and `_`, at most 64, in lower case.
+    /// Its schema name: a letter, then letters, digits and `_`, at most 64 characters, in lower case.
     pub name: String,
     /// The file.
     pub path: PathBuf,
@@ -162,7 +161,7 @@ fn check_name(name: &str) -> Result<()> {
         Ok(())
     } else {
         Err(Error::invalid(
-            "a name in sqlite.sql.shared is no schema's; use a lower case letter, then letters, digits and `_`, at most 64, \
+            "a name in sqlite.sql.shared is not a valid schema name; use a lower case letter, then letters, digits and `_`, at most 64, \
              neither `main` nor `temp` nor beginning with `sqlite_`",
         ))
     }

@@ -1,4 +1,4 @@
-//! Columns as the types they stand for.
+//! Decoding columns.
 
 use memory_core::{Result, Scope, ScopeId, ScopeKind, TenantId, Timestamp};
 
@@ -17,7 +17,7 @@ pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Rows of `scope` order by kind as `ScopeKind` does.
+/// Rows of `scope` sort by kind as `ScopeKind` does.
 pub(crate) fn kind_number(kind: ScopeKind) -> i64 {
     match kind {
         ScopeKind::Agent => 0,
@@ -36,7 +36,7 @@ pub(crate) fn kind(number: i64) -> Result<ScopeKind> {
     }
 }
 
-/// The scope that the columns `tenant`, `kind` and `name` of a row name.
+/// The scope named by the columns `tenant`, `kind` and `name`.
 pub(crate) fn scope(tenant: String, number: i64, name: String) -> Result<Scope> {
     let tenant = TenantId::new(tenant).map_err(|_| malformed("scope"))?;
     let id = ScopeId::new(name).map_err(|_| malformed("scope"))?;

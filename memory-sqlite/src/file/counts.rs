@@ -1,4 +1,4 @@
-//! What the rows of a scope add up to, counted from the rows themselves.
+//! Counters of a scope, computed from its rows.
 
 use memory_core::{ScopeDigest, Timestamp};
 use rusqlite::{Connection, params};
@@ -6,13 +6,13 @@ use rusqlite::{Connection, params};
 use super::column::unsigned;
 use crate::error::Unreadable;
 
-/// What the rows of a scope add up to.
+/// Totals of a scope's rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) expiring: u64,
-    /// The highest there is; 0: none, or none that a write ever gave.
+    /// The highest version; 0: none, or none that a write of ours assigned.
     pub(crate) version: u64,
 }
 
@@ -36,7 +36,7 @@ impl Counted {
     }
 }
 
-/// Vectors of a scope's entries.
+/// Number of vectors of a scope's entries.
 pub(crate) fn vectors_of(connection: &Connection, space: i64) -> Result<u64, Unreadable> {
     let vectors = connection
         .prepare_cached("SELECT count(*) FROM vector WHERE space = ?1")?
@@ -44,7 +44,7 @@ pub(crate) fn vectors_of(connection: &Connection, space: i64) -> Result<u64, Unr
     Ok(unsigned(vectors, "count")?)
 }
 
-/// Rows that have expired but are still there, and their bytes.
+/// Expired rows that still exist, and their bytes.
 pub(crate) fn expired(
     connection: &Connection,
     space: i64,
@@ -61,7 +61,7 @@ pub(crate) fn expired(
         .query_row(params![space, now.as_millis()], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Rows, bytes and rows that expire, of a scope that another program changed and none of ours has written since.
+/// Number of rows, bytes, and rows with an expiry, of a scope that another program changed last.
 pub(crate) fn counted(connection: &Connection, space: i64) -> rusqlite::Result<(i64, i64, i64)> {
     connection
         .prepare_cached(
@@ -70,7 +70,7 @@ pub(crate) fn counted(connection: &Connection, space: i64) -> rusqlite::Result<(
         .query_row([space], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
 }
 
-/// The highest version that what was erased of a scope had; 0: nothing was.
+/// The highest version among the erased entries of a scope; 0: none.
 pub(crate) fn erased_version(connection: &Connection, scope: &ScopeDigest) -> rusqlite::Result<i64> {
     connection
         .prepare_cached("SELECT coalesce(max(version), 0) FROM tombstone WHERE scope = ?1")?

@@ -1,4 +1,4 @@
-//! What is in a file beside what this crate puts there: tables, indexes, triggers, views.
+//! Differences between a file's schema and ours: tables, indexes, triggers, views.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::error::{engine, foreign};
 pub(crate) const UNEXPECTED: &str = "the tables of the database are not those this program creates; restore the file from a copy. \
      The file was not touched";
 
-/// Most names that a refusal tells.
+/// Most names listed in a refusal.
 const NAMED: usize = 16;
 
 /// A row of `sqlite_schema`.
@@ -20,12 +20,12 @@ pub(crate) struct Object {
     /// `table`, `index`, `trigger` or `view`.
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// `None`: made with its table.
+    /// `None`: created together with its table.
     pub(crate) sql: Option<String>,
 }
 
 impl Object {
-    /// Whether it holds nothing of its own, so that it can be made from what is there.
+    /// Whether it holds no data, so that it can be rebuilt.
     fn is_derived(&self) -> bool {
         self.kind != "table" && self.sql.is_some()
     }
@@ -40,19 +40,19 @@ impl Object {
     }
 }
 
-/// How a file differs from one of its version that was just made.
+/// How a file differs from a newly created one of its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Differences {
-    /// What holds entries, and is missing, changed or another program's: no repair brings it back.
+    /// Tables that hold entries and are missing, changed or foreign: repair cannot bring them back.
     pub(crate) tables: Vec<Object>,
-    /// What is to be there and is not.
+    /// Expected objects that are missing.
     pub(crate) missing: Vec<Object>,
-    /// What is there and is not to be. What was changed is here, and in `missing` as it is to be.
+    /// Unexpected objects. A changed object is here, and in `missing` as it should be.
     pub(crate) foreign: Vec<Object>,
 }
 
 impl Differences {
-    /// Compares a file with what its `user_version` has.
+    /// Compares a file with the schema of its `user_version`.
     pub(crate) fn of(conn: &Connection, version: i32) -> Result<Self> {
         let pristine = Connection::open_in_memory().map_err(engine)?;
         for sql in statements(version) {
@@ -78,13 +78,13 @@ impl Differences {
         Ok(differences)
     }
 
-    /// Whether something other than our triggers ran, or did not, when other programs wrote.
+    /// Whether triggers differ, so that writes of other programs may have gone unnoticed.
     pub(crate) fn is_about_triggers(&self) -> bool {
         self.missing.iter().chain(&self.foreign).any(Object::is_trigger)
     }
 
     /// # Errors
-    /// `corrupt` where tables differ.
+    /// `corrupt` if tables differ.
     pub(crate) fn refuse_tables(&self) -> Result<()> {
         if self.tables.is_empty() {
             return Ok(());
@@ -93,7 +93,7 @@ impl Differences {
     }
 
     /// # Errors
-    /// `corrupt` where anything differs.
+    /// `corrupt` if anything differs.
     pub(crate) fn refuse(&self) -> Result<()> {
         self.refuse_tables()?;
         if self.missing.is_empty() && self.foreign.is_empty() {
@@ -101,8 +101,8 @@ impl Differences {
         }
         Err(named(
             foreign(
-                "another program changed triggers, indexes or views of the database, so that what it wrote meanwhile was \
-                 not noticed; `memory drift repair` makes ours anew. The file was not touched",
+                "another program changed triggers, indexes or views of the database, so its writes may have gone \
+                 unnoticed; run `memory drift repair` to restore them. The file was not touched",
             ),
             self.missing.iter().chain(&self.foreign),
         ))
@@ -110,14 +110,14 @@ impl Differences {
 }
 
 fn named<'a>(error: Error, objects: impl IntoIterator<Item = &'a Object>) -> Error {
-    // What was changed is in both lists.
+    // A changed object is in both lists.
     let names: BTreeSet<String> = objects.into_iter().map(Object::title).collect();
     error.with_detail("objects", names.into_iter().take(NAMED).collect::<Vec<_>>())
 }
 
 fn objects(conn: &Connection) -> Result<BTreeMap<(String, String), Object>> {
     let read = || -> rusqlite::Result<BTreeMap<_, _>> {
-        // ANALYZE's tables are harmless and not ours to forbid.
+        // ANALYZE's tables are harmless and allowed.
         let mut statement = conn.prepare(
             "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\'",
         )?;

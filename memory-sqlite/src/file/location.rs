@@ -1,4 +1,4 @@
-//! Where a database lives: its path is judged before the file is touched, and a new file is private.
+//! Where a database lives. The path is checked before the file is touched, and a new file is private.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::error::{file, foreign};
 pub(crate) enum Location {
     /// In one private connection.
     Memory,
-    /// In a file whose folder's path has no symbolic link in it.
+    /// In a file; the path of its folder has no symbolic link.
     File(PathBuf),
 }
 
@@ -29,7 +29,7 @@ impl Location {
     }
 }
 
-/// Tells one file from another that took its name.
+/// Identifies a file, to notice when another takes its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -37,7 +37,7 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
-    /// The identity of what has this name now; `None` where nothing has, or the system has no such thing.
+    /// The identity of the file that has this name now; `None` if there is none or the system has no such identity.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         #[cfg(unix)]
         {
@@ -51,8 +51,8 @@ impl FileId {
         }
     }
 
-    /// Whether another file has this name now, or none has. What cannot be told, as where a folder may not be looked
-    /// into any more, is no.
+    /// Whether the name now belongs to another file or to none. False if that cannot be determined, for example in
+    /// a folder that may no longer be read.
     pub(crate) fn has_left(self, path: &Path) -> bool {
         match Self::of(path) {
             Some(found) => found != self,
@@ -64,11 +64,10 @@ impl FileId {
     }
 }
 
-/// Judges the file of this name, creates it (0600, in folders of 0700) where there is none, and returns its path.
+/// Checks the file with this name, creates it if missing (0600, in folders of 0700), and returns its path.
 ///
 /// # Errors
-/// `invalid_argument` for what is no ordinary file; `corrupt` for what is no database of ours; nothing is
-/// changed then.
+/// `invalid_argument` if it is no ordinary file; `corrupt` if it is no database of ours. Nothing is changed then.
 pub(crate) fn prepare(path: &Path) -> Result<PathBuf> {
     if let Some(path) = judge(path)? {
         return Ok(path);
@@ -91,7 +90,7 @@ fn parts(path: &Path) -> Result<(&Path, &OsStr)> {
     Ok((folder, name))
 }
 
-/// Judges the file of this name, and returns its path; `None`: there is none.
+/// Checks the file with this name, and returns its path; `None`: it does not exist.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -117,7 +116,7 @@ pub(crate) fn judge(path: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The names of new folders are synced, as is (by SQLite) the file's: what loses its name is lost.
+/// Syncs the names of new folders; SQLite syncs the file's. A file that loses its name is lost.
 pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
     let mut builder = fs::DirBuilder::new();
@@ -131,7 +130,7 @@ pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     for parent in missing.into_iter().filter_map(Path::parent) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        // As SQLite has it: a file system that cannot sync a folder, or lets nobody read it, is no reason to refuse.
+        // Like SQLite: a file system that cannot sync a folder, or lets nobody read it, is no reason to refuse.
         if let Ok(parent) = File::open(parent) {
             let _ = parent.sync_all();
         }
@@ -149,14 +148,14 @@ fn create_file(path: &Path) -> std::io::Result<()> {
         options.mode(0o600);
     }
     match options.open(path) {
-        // Another process was first.
+        // Another process was faster.
         Err(error) if error.kind() == IoErrorKind::AlreadyExists => Ok(()),
         other => other.map(drop),
     }
 }
 
-/// Reads the marks off the file's first bytes, since SQLite itself may write to a file it opens (a hot journal).
-/// Ours has them from its first tables on.
+/// Checks the identity in the file's first bytes, since SQLite itself may write to a file it opens (hot journal).
+/// Our files have it from their first tables on.
 fn judge_header(path: &Path) -> Result<()> {
     let mut header = [0_u8; 100];
     let mut source = File::open(path).map_err(file)?;
@@ -179,8 +178,8 @@ fn judge_header(path: &Path) -> Result<()> {
         let bytes = header.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
         i32::from_be_bytes(bytes.unwrap_or_default())
     };
-    // A process killed while it made the file leaves one page without a schema and without marks, not yet in WAL
-    // mode (whose log could hold another program's tables). It is judged again, by its tables, once it is open.
+    // A process killed while creating the file leaves one page without schema and identity, not yet in WAL mode
+    // (whose log could hold another program's tables). Its tables are checked once it is open.
     let (pages, schema_cookie, wal) = (number(28), number(40), header.get(18) == Some(&2));
     schema::identify(number(68), number(60), pages <= 1 && schema_cookie == 0 && !wal).map(drop)
 }

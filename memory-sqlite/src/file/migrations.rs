@@ -1,11 +1,11 @@
-//! The statements that make the tables, one migration per version of the format.
+//! The statements that create the tables, one migration per version of the format.
 
 use rusqlite::Connection;
 
-/// What this version writes. A file with a higher `user_version` is refused.
+/// The current format. A file with a higher `user_version` is refused.
 pub(crate) const USER_VERSION: i32 = 5;
 
-/// Entry `i` takes a file from `user_version` i to i + 1. A released one never changes.
+/// Entry `i` migrates from `user_version` i to i + 1. A released one never changes.
 const MIGRATIONS: [&str; 5] = [V1, V2, V3, V4, V5];
 
 const V1: &str = "
@@ -61,7 +61,7 @@ CREATE TABLE garbage (
 ) STRICT;
 ";
 
-/// Vectors. An id names one vector for ever: what is held in memory of it is right as long as its row is there.
+/// Vectors. An id is never reused: a vector cached in memory is right as long as its row exists.
 const V2: &str = "
 CREATE TABLE model (
     id INTEGER PRIMARY KEY,
@@ -87,10 +87,10 @@ CREATE INDEX vector_model ON vector (space, model);
 ALTER TABLE scope ADD COLUMN vectors INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// What other programs change is noticed. Our own connections run no triggers: they do the same in their statements.
+/// Triggers notice changes by other programs. Our own connections run no triggers; their statements do the same.
 ///
-/// A trigger's own UPDATE of `entry` names only `version`, and one of `scope` none of the columns that `scope_moved` is
-/// about, so that they end also where a program has recursive triggers on.
+/// A trigger's own UPDATE of `entry` sets only `version`, and one of `scope` none of the columns that `scope_moved`
+/// watches, so they also end if a program enables recursive triggers.
 const V3: &str = "
 CREATE TABLE database (
     id BLOB PRIMARY KEY
@@ -150,7 +150,7 @@ CREATE TRIGGER scope_moved AFTER UPDATE OF digest, space, tenant, kind, name ON 
 END;
 ";
 
-/// What was forgotten, by digests: an empty one stands for all of the tenant, or of the scope.
+/// Tombstones, by digests: an empty digest stands for the whole tenant, or the whole scope.
 const V4: &str = "
 CREATE TABLE tombstone (
     tenant BLOB NOT NULL,
@@ -163,8 +163,8 @@ CREATE TABLE tombstone (
 CREATE INDEX tombstone_scope ON tombstone (scope);
 ";
 
-/// When scopes were used, which SQL databases are to go, and which runs have ended. No trigger: what other programs do is no
-/// use.
+/// When scopes were used, which SQL databases to remove, and which runs have ended. Without triggers: other
+/// programs' writes are no use.
 const V5: &str = "
 ALTER TABLE database ADD COLUMN tracked_since INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE scope ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;
@@ -182,17 +182,17 @@ CREATE INDEX ended_leaving ON ended (leaving) WHERE leaving <> 0;
 CREATE INDEX ended_at ON ended (at);
 ";
 
-/// The statements that make what a file of this `user_version` has.
+/// The statements that create the schema of this `user_version`.
 pub(crate) fn statements(version: i32) -> impl Iterator<Item = &'static str> {
     MIGRATIONS.into_iter().take(usize::try_from(version).unwrap_or(0))
 }
 
-/// The migrations that take a file of this `user_version` to [`USER_VERSION`].
+/// The migrations from this `user_version` to [`USER_VERSION`].
 pub(crate) fn migrations_from(version: i32) -> impl Iterator<Item = &'static str> {
     MIGRATIONS.into_iter().skip(usize::try_from(version).unwrap_or(0))
 }
 
-/// Whether every trigger of this version is there as it was made, and no other.
+/// Whether the triggers are exactly those of this version.
 pub(crate) fn has_triggers(conn: &Connection) -> rusqlite::Result<bool> {
     let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")?;
     let found = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;

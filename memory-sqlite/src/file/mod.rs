@@ -1,4 +1,4 @@
-//! The database file: judged before it is touched, opened, migrated, repaired, and watched for other programs.
+//! The database file: checked before it is touched, opened, migrated, repaired, and watched for other programs.
 
 pub(crate) mod column;
 pub(crate) mod counts;

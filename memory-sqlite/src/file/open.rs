@@ -1,4 +1,4 @@
-//! Connections to the database: hardened, configured, and opened only to the file that was judged.
+//! Connections to the database: hardened, configured, and opened only to the file that was checked.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -13,19 +13,20 @@ use super::schema::{self, Identity};
 use crate::config::{Durability, SqliteConfig};
 use crate::error::{displaced, engine, is_busy, locked};
 
-/// One file is judged, created and brought to the write-ahead log at a time. Judging closes a descriptor of the file, and
-/// with it the system takes every lock of this process on it: another handle could be creating the same file. Once the
-/// log is in use, SQLite relies on the locks of its index, which nobody else opens.
+/// Only one file at a time is checked, created and switched to the write-ahead log. Checking closes a descriptor of
+/// the file, and with it the system releases every lock of this process on it, while another handle could be
+/// creating the same file. Once the log is in use, SQLite relies on the locks of its index, which nobody else
+/// opens.
 pub(crate) static OPENING: Mutex<()> = Mutex::new(());
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Writer,
     Reader,
 }
 
-/// Opens, checks and, where needed, creates or migrates the database; returns the writing connection.
+/// Opens and checks the database, creates or migrates it if needed, and returns the writing connection.
 pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connection> {
     let conn = match location {
         Location::Memory => hardened(Connection::open_in_memory().map_err(engine)?, config)?,
@@ -43,7 +44,7 @@ pub(crate) fn open(location: &Location, config: &SqliteConfig) -> Result<Connect
     Ok(conn)
 }
 
-/// Opens a file that [`judge`] has judged, whatever tables it has. Our connections run no triggers and no views.
+/// Opens a file that [`judge`] has checked, whatever its tables. Our connections run no triggers and no views.
 pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     let conn = hardened(raw(path)?, config)?;
     if conn.is_readonly("main").map_err(engine)? {
@@ -55,8 +56,8 @@ pub(crate) fn open_unverified(path: &Path, config: &SqliteConfig) -> Result<Conn
     Ok(conn)
 }
 
-/// Opens one more connection to a database that [`open`] has judged; of a file that took its name, nothing is read, and
-/// so nothing of the log is put into it that lies under the old name.
+/// Opens one more connection to a database opened by [`open`]. If another file took its name, that is not read, so
+/// the log of the old file is not applied to it.
 pub(crate) fn connect(
     path: &Path,
     id: Option<FileId>,
@@ -72,13 +73,13 @@ pub(crate) fn connect(
     check()?;
     let conn = hardened(conn, config)?;
     configure(&conn, config, role)?;
-    // The log is found by its name when it is first read, which must be now.
+    // SQLite looks up the log by name at the first read, which must be now.
     conn.query_row("SELECT count(*) FROM sequence", [], |row| row.get::<_, i64>(0)).map_err(engine)?;
     Ok(conn)
 }
 
 fn raw(path: &Path) -> Result<Connection> {
-    // No URI: a `?` or `file:` in a path is part of its name.
+    // No URI: a `?` or `file:` in a path is part of the name.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
@@ -93,8 +94,8 @@ fn hardened(conn: Connection, config: &SqliteConfig) -> Result<Connection> {
     set(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    // Without it a join over `entry` is prepared anew for every binding: the planner compares parameters with the
-    // condition of the partial index `entry_expiry`. A point read then costs six times as much.
+    // Without it a join over `entry` is prepared again for every binding, because the planner compares parameters
+    // with the condition of the partial index `entry_expiry`. A point read then costs six times as much.
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(conn)
 }
@@ -117,7 +118,7 @@ fn configure(conn: &Connection, config: &SqliteConfig, role: Role) -> Result<()>
     Ok(())
 }
 
-/// Switching to the write-ahead log needs the file alone for a moment, and SQLite does not wait for that itself.
+/// Switching to the write-ahead log needs exclusive access for a moment, and SQLite does not wait for it.
 pub(crate) fn write_ahead(conn: &Connection, patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {

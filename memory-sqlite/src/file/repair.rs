@@ -1,7 +1,7 @@
-//! Repair of a file whose triggers, indexes or views another program changed.
+//! Repairs a file whose triggers, indexes or views another program changed.
 //!
-//! What that program wrote while our triggers were missing left no sign, so every scope counts as changed. A repair is one
-//! transaction: a process killed in the middle leaves the file as it was.
+//! Writes made while our triggers were missing left no trace, so every scope counts as changed. A repair is one
+//! transaction: if the process is killed, the file stays as it was.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -20,19 +20,19 @@ use super::schema::{self, Identity};
 use crate::config::SqliteConfig;
 use crate::error::{self, Unreadable, engine, foreign};
 
-/// How a file is repaired.
+/// Options of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairOptions {
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Keep the vectors of entries whose versions they stand for. A search by meaning is wrong for every entry that was
-    /// changed without a trigger.
+    /// Keep the vectors of entries whose version is unchanged. Search by meaning will be wrong for every entry that
+    /// was changed without a trigger.
     pub keep_vectors: bool,
 }
 
 impl RepairOptions {
-    /// Sets whether to only tell what would be done.
+    /// Sets whether to only report what would be done.
     #[must_use]
     pub const fn with_dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -47,7 +47,7 @@ impl RepairOptions {
     }
 }
 
-/// A trigger, index or view of another program, which was removed.
+/// A trigger, index or view that was removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SchemaObject {
@@ -55,29 +55,29 @@ pub struct SchemaObject {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The statement that made it.
+    /// The statement that created it.
     pub sql: String,
 }
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// Triggers and indexes of ours that were made anew, as `trigger entry_deleted`.
+    /// Our triggers and indexes that were recreated, such as `trigger entry_deleted`.
     pub made: Vec<String>,
-    /// What was removed since it is not ours, or not as we make it.
+    /// Objects that were removed because they are foreign or were changed.
     pub removed: Vec<SchemaObject>,
-    /// The older format that the file had; `None`: it had the present one.
+    /// The older format of the file; `None`: it had the current one.
     pub updated_from: Option<i32>,
-    /// Scopes that were counted.
+    /// Scopes counted.
     pub scopes: u64,
-    /// Those that count as changed: their tokens moved, and their entries have new versions.
+    /// Scopes that count as changed: they have new tokens, and their entries new versions.
     pub changed: u64,
-    /// Those whose counters were not what their rows add up to.
+    /// Scopes whose counters were wrong.
     pub miscounted: u64,
     /// Entries that got new versions.
     pub entries: u64,
-    /// Vectors that were removed, since nobody knows whether they stand for what the entries say now.
+    /// Vectors removed because they may no longer match their entries.
     pub vectors: u64,
 }
 
@@ -89,22 +89,23 @@ impl Repaired {
     }
 }
 
-/// Makes the triggers and indexes of a file anew that are missing or changed, removes triggers, indexes and views that are
-/// not ours, and counts every scope. Tables are left as they are.
+/// Recreates missing or changed triggers and indexes, removes triggers, indexes and views that are not ours, and
+/// counts every scope. Tables are left alone.
 ///
-/// Where triggers differed, every scope counts as changed: its token moves, its entries get versions that it never had, and
-/// its vectors go ([`RepairOptions::keep_vectors`] keeps them). Else that happens to scopes alone whose rows were changed
-/// without a sign. A file of an older format is brought up to date. Repairing again does nothing. Programs that have the
-/// file open may go on; it waits for their writes as a writer does. Blocks for as long as reading the file twice takes.
+/// If triggers differed, every scope counts as changed: its token moves, its entries get versions they never had,
+/// and its vectors are removed (unless [`RepairOptions::keep_vectors`]). Otherwise this happens only to scopes
+/// whose rows were changed without a trace. A file of an older format is migrated. Repairing again does nothing.
+/// Other programs may keep the file open; the repair waits for their writes like any writer. Blocks for about as
+/// long as reading the file twice.
 ///
 /// # Errors
-/// `not_found` where there is no file, or an empty one. `corrupt` for what is no database of ours, a newer version's, a
-/// damaged one, and one whose tables are not ours; `invalid_argument`, `read_only`, `unavailable` as
-/// [`SqliteProvider::open`](crate::SqliteProvider::open). The file is as it was then.
+/// `not_found` if there is no file, or an empty one. `corrupt` if the file is not ours, is damaged, was written by
+/// a newer version, or has different tables; `invalid_argument`, `read_only`, `unavailable` as
+/// [`SqliteProvider::open`](crate::SqliteProvider::open). The file is then unchanged.
 pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOptions) -> Result<Repaired> {
     config.check()?;
     crate::prepare_process();
-    // Judging lets go of every lock that this process has on the file: nobody else may be at it before there is a log.
+    // Checking releases every lock of this process on the file, so nobody else may open it before there is a log.
     let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = judge(path.as_ref())?.ok_or_else(nothing)?;
     let conn = open_unverified(&path, config)?;
@@ -113,14 +114,14 @@ pub fn repair(path: impl AsRef<Path>, config: &SqliteConfig, options: RepairOpti
     if repaired.is_ok() && !options.dry_run {
         conn.execute_batch("COMMIT").map_err(error::commit)?;
     } else if !conn.is_autocommit() {
-        // Nothing of it is in the file; ending only tells that a little earlier.
+        // Nothing was written; this only ends the transaction a little earlier.
         let _ = conn.execute_batch("ROLLBACK");
     }
     repaired
 }
 
 fn nothing() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no memory in that file, so nothing to repair; name another one")
+    Error::new(ErrorKind::NotFound, "there is no memory in that file and nothing to repair; name another one")
         .with_retry(Retry::Never)
 }
 
@@ -155,7 +156,7 @@ fn within(conn: &Connection, options: RepairOptions) -> Result<Repaired> {
     Ok(repaired)
 }
 
-/// What is damaged is not made better by this.
+/// Refuses a damaged file, which a repair would not improve.
 fn sound(conn: &Connection) -> Result<()> {
     let found: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(engine)?;
     if found == "ok" {
@@ -167,11 +168,11 @@ fn sound(conn: &Connection) -> Result<()> {
     .with_detail("found", found))
 }
 
-/// Makes an index or a trigger. How many vectors were in its way.
+/// Creates an index or trigger. Returns how many vectors had to be removed for it.
 fn make(conn: &Connection, object: &Object) -> Result<u64> {
     let mut removed = 0;
     if object.name == "vector_key" {
-        // Without it there may be two of one entry and model, of which nobody knows the right one.
+        // Without the index there may be two of one entry and model, and no way to know the right one.
         removed = conn
             .execute(
                 "DELETE FROM vector WHERE (space, key, model) IN \
@@ -192,14 +193,14 @@ fn make(conn: &Connection, object: &Object) -> Result<u64> {
     Ok(removed)
 }
 
-/// What a scope's row says, as far as it matters here. Nothing in it can be relied upon.
+/// The relevant columns of a scope's row. None of them can be trusted.
 struct ScopeRow {
     digest: Vec<u8>,
     space: i64,
     version: i64,
     generation: i64,
     recount: bool,
-    /// Entries, bytes, those expiring.
+    /// Entries, bytes, entries with an expiry.
     counters: [i64; 3],
     vectors: i64,
 }
@@ -226,7 +227,7 @@ impl ScopeRow {
         read().map_err(engine)
     }
 
-    /// Counts the scope, and gives it another state where it is not known to be in the one it says.
+    /// Counts the scope, and marks it as changed unless it is known to be as its row says.
     fn repair(
         &self,
         conn: &Connection,
@@ -268,7 +269,8 @@ impl ScopeRow {
         Ok(())
     }
 
-    /// Gives the scope a token, and its entries versions, that it never had. How many vectors it lost.
+    /// Gives the scope a token, and its entries versions, that they never had. Returns how many vectors were
+    /// removed.
     fn change(&self, conn: &Connection, counted: Counted, options: RepairOptions) -> Result<u64, Unreadable> {
         let before = self.version.max(signed(counted.version));
         let Some(last) = before.checked_add(signed(counted.entries)) else {
@@ -285,14 +287,14 @@ impl ScopeRow {
         } else {
             conn.execute("DELETE FROM vector WHERE space = ?1", [self.space])?
         };
-        // In the order that they had, each another one.
+        // New versions in the old order, all different.
         conn.execute(
             "UPDATE entry SET version = n.version FROM (SELECT key, ?2 + row_number() OVER (ORDER BY version, key) AS version \
              FROM entry WHERE space = ?1) n WHERE entry.space = ?1 AND entry.key = n.key",
             params![self.space, before],
         )?;
         if options.keep_vectors {
-            // An id names one vector for ever, its version too: what other processes hold in memory goes by it.
+            // A vector's id stands for one version: other processes' caches rely on it.
             conn.execute(
                 "REPLACE INTO vector (space, model, key, version, expires_at, text, data) \
                  SELECT v.space, v.model, v.key, e.version, e.expires_at, v.text, v.data FROM vector v \

@@ -10,19 +10,19 @@ use crate::error::{engine, foreign};
 /// `MemA`, the `application_id` of our files.
 pub(crate) const APPLICATION_ID: i32 = 0x4d65_6d41;
 
-/// Whose file this is, by its header.
+/// Whose file this is, according to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// No tables, no marks.
+    /// No tables and no identity.
     Empty,
     /// Ours, of this `user_version`.
     Ours(i32),
 }
 
-/// Judges the two marks of a file's header.
+/// Checks the two identity fields of a file's header.
 ///
 /// # Errors
-/// `corrupt` for another application's file or a later version's.
+/// `corrupt` if it belongs to another application or a later version.
 pub(crate) fn identify(application_id: i32, user_version: i32, empty: bool) -> Result<Identity> {
     match (application_id, user_version) {
         (0, 0) if empty => Ok(Identity::Empty),
@@ -38,8 +38,8 @@ pub(crate) fn identify(application_id: i32, user_version: i32, empty: bool) -> R
     }
 }
 
-/// Reads the identity through SQLite, which sees the write-ahead log too. All of it from one snapshot: another
-/// process may be creating the tables right now.
+/// Reads the identity through SQLite, which includes the write-ahead log. All in one snapshot: another process may
+/// be creating the tables right now.
 pub(crate) fn read_identity(conn: &Connection) -> Result<Identity> {
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(engine);
     let read = || -> Result<(i32, i32, i32)> {
@@ -54,17 +54,17 @@ pub(crate) fn read_identity(conn: &Connection) -> Result<Identity> {
     }
     let marks = read();
     if snapshot {
-        // Only read: where ending fails, reading had failed.
+        // Nothing was written; if this fails, reading had failed.
         let _ = conn.execute_batch("ROLLBACK");
     }
     let (application_id, user_version, tables) = marks?;
     identify(application_id, user_version, tables == 0)
 }
 
-/// Brings the file to [`USER_VERSION`] in one transaction; no-op where it is there already.
+/// Migrates the file to [`USER_VERSION`] in one transaction; does nothing if it is current.
 ///
 /// # Errors
-/// As [`identify`]; engine errors, after which the file is as it was.
+/// As [`identify`]; engine errors, which leave the file unchanged.
 pub(crate) fn migrate(conn: &Connection) -> Result<()> {
     if read_identity(conn)? == Identity::Ours(USER_VERSION) {
         return Ok(());
@@ -78,7 +78,7 @@ pub(crate) fn migrate(conn: &Connection) -> Result<()> {
 }
 
 fn migrate_locked(conn: &Connection) -> Result<()> {
-    // Another process may have been first.
+    // Another process may have been faster.
     match read_identity(conn)? {
         Identity::Empty => upgrade(conn, 0),
         Identity::Ours(version) => {
@@ -88,16 +88,16 @@ fn migrate_locked(conn: &Connection) -> Result<()> {
     }
 }
 
-/// Takes a file that is as its version has it to [`USER_VERSION`], within a transaction.
+/// Migrates a file that matches its version to [`USER_VERSION`], within a transaction.
 pub(crate) fn upgrade(conn: &Connection, from: i32) -> Result<()> {
     for sql in migrations_from(from) {
         conn.execute_batch(sql).map_err(|error| match error {
-            // The statements are right, so the file has not what a file of its version has.
+            // Our statements are right, so the file does not match its version.
             rusqlite::Error::SqlInputError { .. } => foreign(UNEXPECTED).with_source(error),
             error => engine(error),
         })?;
     }
-    // Before the commit: a file that is not as we would have made it stays as it was.
+    // Before the commit, so that a file that does not match is left unchanged.
     verify(conn)?;
     conn.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {USER_VERSION};"
@@ -105,16 +105,15 @@ pub(crate) fn upgrade(conn: &Connection, from: i32) -> Result<()> {
     .map_err(engine)
 }
 
-/// Checks that the schema is exactly the one this crate writes: a trigger or view slipped into the file would
-/// run inside our statements.
+/// Checks that the schema is exactly ours: an injected trigger or view would run inside our statements.
 ///
 /// # Errors
-/// `corrupt` where it differs.
+/// `corrupt` if it differs.
 pub(crate) fn verify(conn: &Connection) -> Result<()> {
     Differences::of(conn, USER_VERSION)?.refuse()
 }
 
-/// Since when uses are kept: the moment at which the file was first opened by a version that keeps them.
+/// The time since which uses are recorded: when the file was first opened by a version that records them.
 pub(crate) fn tracked_since(conn: &Connection, now: memory_core::Timestamp) -> Result<i64> {
     let read = || conn.query_row("SELECT tracked_since FROM database", [], |row| row.get::<_, i64>(0));
     if read().map_err(engine)? == 0 {

@@ -1,7 +1,8 @@
-//! What an open database knows of its file: its id, whether it has its name still, and whether other programs wrote.
+//! What an open database knows about its file: its id, whether it still has its name, and whether other programs
+//! wrote.
 //!
-//! Our own writes move a scope's token with the rest of its row; triggers do it for other programs. What those cannot
-//! see shows in `data_version`, and only then is anything compared that costs more than a number.
+//! Our own writes change a scope's token together with its row; triggers do it for other programs. What triggers
+//! cannot see shows in `data_version`, and only then is anything expensive compared.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,28 +18,29 @@ use super::location::FileId;
 use super::migrations::has_triggers;
 use crate::error::{Unreadable, engine, malformed};
 
-/// Scopes whose last count is remembered.
+/// Scopes whose last count is cached.
 const COUNTED: usize = 1_024;
 
-/// What the store knows of its file for as long as it is open.
+/// What an open store knows about its file.
 #[derive(Debug)]
 pub(crate) struct Watch {
     database: u128,
-    /// Nonces are this number, mixed with how many there were.
+    /// Nonces are this number mixed with a counter.
     seed: u64,
     nonces: AtomicU64,
-    /// `data_version` of the writing connection when it was opened; as long as it is the same, nobody else committed.
+    /// The writing connection's `data_version` when it was opened; while it is unchanged, nobody else has
+    /// committed.
     opened: i64,
-    /// `schema_version` at which the triggers were last found as they are to be.
+    /// The `schema_version` at which the triggers were last verified.
     schema: AtomicI64,
-    /// `data_version` at which a scope was last counted and found right.
+    /// The `data_version` at which a scope's counters were last verified.
     counted: Mutex<HashMap<ScopeDigest, i64>>,
-    /// `None`: in memory, where there is nobody else.
+    /// `None`: in memory, where there are no other programs.
     file: Option<(PathBuf, FileId)>,
 }
 
 impl Watch {
-    /// Of the writing connection, just opened and its schema verified.
+    /// For the writing connection, just opened and with its schema verified.
     pub(crate) fn new(connection: &Connection, file: Option<(PathBuf, FileId)>) -> Result<Self> {
         let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(engine);
         Ok(Self {
@@ -52,7 +54,7 @@ impl Watch {
         })
     }
 
-    /// A nonce that no other handle gives, but by an accident of 64 bits.
+    /// A nonce that no other handle uses, except by a 64-bit collision.
     pub(crate) fn nonce(&self) -> i64 {
         let count = self.nonces.fetch_add(1, Ordering::Relaxed);
         // SplitMix64: a bijection, so that one handle repeats none.
@@ -66,7 +68,7 @@ impl Watch {
         DriftToken::new(self.database, generation, nonce.cast_unsigned())
     }
 
-    /// `data_version`, where another connection has committed since the database was opened.
+    /// `data_version`, if another connection has committed since the database was opened.
     pub(crate) fn foreign_commits(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
         if self.file.is_none() {
             return Ok(None);
@@ -76,8 +78,8 @@ impl Watch {
         Ok((commits != self.opened).then_some(commits))
     }
 
-    /// Whether the triggers are as they were made. They are read again only where the schema has changed.
-    pub(crate) fn triggers_stand(&self, connection: &Connection) -> rusqlite::Result<bool> {
+    /// Whether the triggers are intact. They are checked again only after the schema changed.
+    pub(crate) fn triggers_are_intact(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let version: i64 =
             connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))?;
         if version == self.schema.load(Ordering::Relaxed) {
@@ -90,12 +92,12 @@ impl Watch {
         Ok(stand)
     }
 
-    /// Whether a scope was counted at this `data_version` and found right.
+    /// Whether a scope's counters were verified at this `data_version`.
     pub(crate) fn was_counted(&self, digest: &ScopeDigest, commits: i64) -> bool {
         self.counted().get(digest) == Some(&commits)
     }
 
-    /// Notes that a scope was counted and found right.
+    /// Records that a scope's counters were verified.
     pub(crate) fn note_counted(&self, digest: &ScopeDigest, commits: i64) {
         let mut counted = self.counted();
         if counted.len() >= COUNTED {
@@ -108,7 +110,7 @@ impl Watch {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a scope, for a reader.
+    /// The state of a scope for a reader.
     pub(crate) fn state(
         &self,
         connection: &Connection,
@@ -128,13 +130,13 @@ impl Watch {
         Ok(DriftState::new(token, unsigned(version, "counter")?))
     }
 
-    /// Whether the file has another name now, or none, so that what is written is lost with this process.
+    /// Whether the file was renamed or deleted, so that writes to it are lost when this process ends.
     pub(crate) fn is_displaced(&self) -> bool {
         self.file.as_ref().is_some_and(|(path, id)| id.has_left(path))
     }
 }
 
-/// The id that the file was given when it was made.
+/// The id that the file was given on creation.
 fn database_id(connection: &Connection) -> Result<u128> {
     let id: Vec<u8> = connection
         .query_row("SELECT id FROM database", [], |row| row.get(0))

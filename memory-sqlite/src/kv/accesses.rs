@@ -1,4 +1,4 @@
-//! Writing the access counts that are held in memory.
+//! Writes the access counts held in memory.
 
 use memory_core::Result;
 use memory_core::access::AccessCounts;
@@ -12,7 +12,7 @@ const FLUSH: usize = 512;
 
 /// Writes access counts; one caller at a time.
 pub(crate) fn flush(writer: &Writer, counts: &AccessCounts) -> Result<()> {
-    // Those counted meanwhile are left for the next time.
+    // Keys counted meanwhile are written the next time.
     let mut keys = counts.keys();
     while keys > 0 {
         let shares = counts.take(FLUSH);

@@ -1,4 +1,4 @@
-//! What filters see of a stored entry, read without its value.
+//! The filterable fields of a stored entry, read without its value.
 
 use memory_core::filter::FilterView;
 use memory_core::{Metadata, Result, SearchQuery, Source, Timestamp};
@@ -8,7 +8,7 @@ use super::row;
 use crate::error::{Unreadable, malformed};
 use crate::file::column::time;
 
-/// The parts of an entry that a filter looks at.
+/// The filterable fields of an entry.
 #[derive(Debug)]
 pub(crate) struct Described {
     metadata: Metadata,
@@ -19,11 +19,11 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Of one key.
+    /// For one key.
     pub(crate) const OF_KEY: &str = "SELECT e.created_at, e.updated_at, e.expires_at, e.source, \
          coalesce(e.metadata, b.metadata) FROM entry e LEFT JOIN body b ON b.id = e.body \
          WHERE e.space = ?1 AND e.key = ?2";
-    /// Of every vector of a model, which follows in the row by its id.
+    /// For every vector of a model, with the vector's id as the last column.
     pub(crate) const OF_VECTORS: &str = "SELECT e.created_at, e.updated_at, e.expires_at, e.source, \
          coalesce(e.metadata, b.metadata), v.id FROM vector v CROSS JOIN entry e ON e.space = v.space AND e.key = v.key \
          LEFT JOIN body b ON b.id = e.body WHERE v.space = ?1 AND v.model = ?2 ORDER BY v.space, v.key";
@@ -53,7 +53,7 @@ impl Described {
     }
 }
 
-/// Which entries may be hits.
+/// Decides which entries may be hits.
 pub(crate) struct Screen<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) space: i64,

@@ -1,4 +1,4 @@
-//! A model whose vectors have another length than those stored is refused before anything is written.
+//! Refuses vectors of another length than the stored ones, before anything is written.
 
 use memory_core::{EmbeddingModel, Error, ErrorKind, ScopeDigest, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -10,7 +10,7 @@ use crate::error::{Fault, Unreadable};
 use crate::file::column::signed;
 
 impl Batch<'_> {
-    /// Refuses a model whose vectors differ in length from those that the scope holds of it (EMB-2).
+    /// Refuses a model whose vectors differ in length from those the scope has of it (EMB-2).
     pub(crate) fn check_dimensions(
         &self,
         space: &Space,
@@ -24,7 +24,7 @@ impl Batch<'_> {
     }
 }
 
-/// As [`Batch::check_dimensions`], for a search.
+/// Like [`Batch::check_dimensions`], for a search.
 pub(crate) fn check_searched(
     connection: &Connection,
     digest: &ScopeDigest,
@@ -58,7 +58,7 @@ fn check_dimensions(
         None => Ok(()),
         Some(other) => Err(Error::new(
             ErrorKind::DimensionMismatch,
-            "the scope holds vectors of this model with another length and nothing was written; configure the \
+            "the scope holds vectors of this model with another length, so nothing was written; configure the \
              model's own dimensions, or move the scope to them with `reembed`",
         )
         .with_detail("expected", other)

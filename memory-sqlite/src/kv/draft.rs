@@ -1,4 +1,4 @@
-//! A set that waits for its transaction.
+//! A set that is prepared before its transaction.
 
 use memory_core::ContentDigest;
 use memory_core::entry::{Ttl, size_bytes};
@@ -27,17 +27,17 @@ impl Draft {
         Self { key, value, options, metadata, size }
     }
 
-    /// Memory it holds, about.
+    /// Approximate memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }
 
-    /// Whether it asks for an embedding, where there is an embedder.
+    /// Whether it asks for an embedding, if there is an embedder.
     pub(crate) fn embed(&self) -> Embed {
         self.options.embed
     }
 
-    /// What is embedded of it.
+    /// The text to embed.
     pub(crate) fn search_text(&self) -> String {
         match &self.options.text {
             Some(text) => text.clone(),
@@ -55,13 +55,13 @@ impl Draft {
         }
     }
 
-    /// What the entry says once it is stored.
+    /// The digest of the entry once stored.
     pub(crate) fn digest(&self, expires_at: Option<Timestamp>) -> ContentDigest {
         let SetOptions { metadata, source, text, .. } = &self.options;
         ContentDigest::of(&self.value, metadata, source.as_ref(), text.as_deref(), expires_at)
     }
 
-    /// Whether the entry is what this set would make of it.
+    /// Whether the entry already is what this set would store.
     pub(crate) fn is_stored(&self, entry: &Entry) -> bool {
         let lifetime = match self.options.ttl {
             Ttl::Keep => true,

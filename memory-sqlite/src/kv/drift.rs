@@ -1,4 +1,4 @@
-//! The drift guard of a write: what its caller saw is compared with what is stored.
+//! The drift guard of a write: compares what the caller saw with what is stored.
 
 use memory_core::{ContentDigest, DriftChange, DriftReason, Seen};
 use memory_core::{DriftCheck, DriftToken, Key, ScopeDigest, Timestamp};
@@ -10,13 +10,13 @@ use crate::error::{Fault, displaced};
 use crate::file::counts::Counted;
 
 impl Batch<'_> {
-    /// The token of a scope as this transaction has it.
+    /// A scope's token in this transaction.
     pub(crate) fn token(&self, space: &Space) -> DriftToken {
         space.token(&self.context().watch)
     }
 
-    /// What a write did to the token, where it is to be told.
-    pub(crate) fn told(
+    /// How a write changed the token, if the caller wants to know.
+    pub(crate) fn token_change(
         &self,
         check: &DriftCheck,
         before: DriftToken,
@@ -26,7 +26,7 @@ impl Batch<'_> {
         check.tells().then(|| DriftChange::new(before, self.token(space), digest()))
     }
 
-    /// Refuses where the file is another now, whatever is compared.
+    /// Refuses if the file was replaced by another, whatever else is compared.
     pub(crate) fn in_place(&self, check: &DriftCheck, token: DriftToken) -> Result<(), Fault> {
         match (self.is_displaced(), check.tells()) {
             (false, _) => Ok(()),
@@ -35,7 +35,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Compares what the caller saw with what is stored. `Ok(Some)`: that has drifted.
+    /// Compares what the caller saw with what is stored. `Ok(Some)`: it has drifted.
     pub(crate) fn drifted(
         &self,
         digest: &ScopeDigest,
@@ -53,7 +53,7 @@ impl Batch<'_> {
             return Ok(Some(reason));
         }
         let Some(commits) = watch.foreign_commits(self.connection())? else { return Ok(None) };
-        if !watch.triggers_stand(self.connection())? {
+        if !watch.triggers_are_intact(self.connection())? {
             return Ok(Some(DriftReason::Triggers));
         }
         if let (Some(key), Some(_), Some(Seen::Entry { digest: Some(seen), .. })) = (key, live, check.seen())
@@ -69,7 +69,7 @@ impl Batch<'_> {
         Ok(None)
     }
 
-    /// Whether the rows of a scope are what its counters say, counted once for each commit of somebody else.
+    /// Whether a scope's rows agree with its counters, counted once per foreign commit.
     fn counts_hold(&self, digest: &ScopeDigest, space: &Space, commits: i64) -> Result<bool, Fault> {
         let watch = &self.context().watch;
         if space.id == 0 || watch.was_counted(digest, commits) {

@@ -1,4 +1,4 @@
-//! Entries within a write transaction: looked up, written with what hangs on them, removed, reclaimed, held to a quota.
+//! Entries within a write transaction: reading, writing with their vectors, removing, reclaiming, quotas.
 
 use memory_core::json::Json;
 use memory_core::{Key, Quota, ScopeDigest, Timestamp};
@@ -11,18 +11,18 @@ use crate::commit::scope::{Space, Target};
 use crate::error::Fault;
 use crate::file::column::{signed, time, unsigned};
 
-/// A row with less than this much text lives in `entry`, whose pages then hold four or more; the text of a longer one
-/// lives in `body`. SQLite spills what is over a quarter of a page from a table without rowids, which is slow.
+/// A row with less text than this is stored in `entry`, where a page holds four or more; longer texts go to `body`.
+/// In a table without rowids SQLite spills rows of over a quarter of a page, which is slow.
 const INLINE_BYTES: usize = 900;
 
-/// Most expired rows that one write reclaims to make room.
+/// Most expired rows that one write reclaims for space.
 const RECLAIM: usize = 512;
 
 static SELECT_ENTRY: Sql = Sql::new(
     "SELECT {columns} FROM entry e LEFT JOIN body b ON b.id = e.body WHERE e.space = ?1 AND e.key = ?2",
 );
 
-/// What a write needs to know of the row it replaces, live or not.
+/// What a write needs to know about the row it replaces, live or not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Old {
     pub(crate) version: u64,
@@ -44,15 +44,15 @@ impl Old {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content<'a> {
     pub(crate) value: &'a Json,
-    /// As [`encode_metadata`](super::row::encode_metadata) writes it.
+    /// As encoded by [`encode_metadata`](super::row::encode_metadata).
     pub(crate) metadata: Option<&'a str>,
     pub(crate) source: Option<&'a str>,
     pub(crate) text: Option<&'a str>,
-    /// As `Entry::size_bytes` counts.
+    /// As counted by `Entry::size_bytes`.
     pub(crate) size: u64,
 }
 
-/// The history of a row to write.
+/// The versions and times of a row to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
     pub(crate) version: u64,
@@ -94,7 +94,7 @@ impl Batch<'_> {
         Ok(rows.next()?.map(row::read).transpose()?)
     }
 
-    /// Writes a row over the old one, if any, and counts it.
+    /// Writes a row over the old one, if any, and updates the counters.
     pub(crate) fn put(
         &mut self,
         target: &Target,
@@ -182,7 +182,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes a row and counts it out.
+    /// Removes a row and updates the counters.
     pub(crate) fn remove(
         &mut self,
         target: &Target,
@@ -210,7 +210,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes the vectors of a key and names them. Where the scope has none, nothing is asked of the database.
+    /// Removes the vectors of a key and returns their ids. If the scope has none, the database is not asked.
     pub(crate) fn remove_vectors(&mut self, space: &mut Space, key: &str) -> rusqlite::Result<Vec<i64>> {
         if space.vectors == 0 {
             return Ok(Vec::new());
@@ -227,7 +227,7 @@ impl Batch<'_> {
         Ok(gone)
     }
 
-    /// Rows of a scope that have expired but are still there: how many, and their bytes.
+    /// Expired rows of a scope that still exist: their number and bytes.
     pub(crate) fn expired(&self, space: &Space, now: Timestamp) -> Result<(u64, u64), Fault> {
         if space.expiring == 0 {
             return Ok((0, 0));
@@ -240,13 +240,13 @@ impl Batch<'_> {
         Ok((unsigned(count, "count")?, unsigned(bytes, "size")?))
     }
 
-    /// Entries and bytes of a scope that are live.
+    /// Number and bytes of a scope's live entries.
     pub(crate) fn live(&self, space: &Space, now: Timestamp) -> Result<(u64, u64), Fault> {
         let (entries, bytes) = self.expired(space, now)?;
         Ok((space.entries.saturating_sub(entries), space.bytes.saturating_sub(bytes)))
     }
 
-    /// Removes up to `limit` expired rows of a scope, which nobody can notice. Returns how many.
+    /// Removes up to `limit` expired rows of a scope, which is invisible to callers. Returns how many.
     pub(crate) fn reclaim(
         &mut self,
         digest: &ScopeDigest,
@@ -293,9 +293,9 @@ impl Batch<'_> {
         Ok(found.len())
     }
 
-    /// Checks a write of one entry against the quota, making room by reclaiming what has expired. The old row may be
-    /// among that.
-    #[allow(clippy::too_many_arguments, reason = "the facts of one write, which its caller goes on using")]
+    /// Checks a write of one entry against the quota, reclaiming expired rows to make room, possibly including the
+    /// old row.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of one write, which its caller keeps using")]
     pub(crate) fn allow(
         &mut self,
         target: &Target,
@@ -314,13 +314,13 @@ impl Batch<'_> {
             Some(old) => (entries, (bytes + size).saturating_sub(old.size)),
             None => (entries + 1, bytes + size),
         };
-        // An upper bound of what is live, and it is at hand.
+        // An upper bound of what is live, available without counting.
         let most = (space.entries, space.bytes);
         if quota.check(most, after(most)).is_ok() {
             return Ok(());
         }
         if self.reclaim(&target.digest, space, now, RECLAIM)? > 0 {
-            // Reclaiming stands even if the write is refused.
+            // What was reclaimed stays so, even if the write is refused.
             self.keep(&target.digest, *space);
             *old = self.old(space, key)?;
         }

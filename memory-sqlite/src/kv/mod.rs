@@ -1,4 +1,4 @@
-//! Entries: how they lie in rows, and the operations that read, write and reclaim them.
+//! Entries: their encoding in rows, and the operations that read, write and reclaim them.
 
 pub(crate) mod accesses;
 pub(crate) mod described;

@@ -1,4 +1,4 @@
-//! The operations that read entries, as they run on a connection.
+//! The operations that read entries.
 
 use std::sync::OnceLock;
 
@@ -15,19 +15,19 @@ use crate::commit::readers::{Allowance, Step};
 use crate::error::{Unreadable, malformed};
 use crate::file::column::unsigned;
 
-/// Most bytes that a caller's thread reads in one operation.
+/// Most bytes read on the caller's thread in one operation.
 pub(crate) const INLINE_BYTES: usize = 64 << 10;
-/// Most entries that a caller's thread reads in one operation.
+/// Most entries read on the caller's thread in one operation.
 pub(crate) const INLINE_ENTRIES: usize = 256;
 
-/// An entry and the space its counts are kept under.
+/// An entry, and the space its access count belongs to.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) space: i64,
     pub(crate) stored: StoredEntry,
 }
 
-/// Columns of an entry, of a long one without what is in its body, and that body.
+/// Columns of an entry without its body, and the body's id.
 const SHORT: &str = "SELECT e.key, e.version, e.born, e.created_at, e.updated_at, e.expires_at, e.accesses, e.source, \
      e.metadata, e.text, e.value, e.body, e.size, e.space FROM entry e ";
 const BODY: usize = 11;
@@ -35,7 +35,7 @@ const SIZE: usize = 12;
 const SPACE: usize = 13;
 
 impl Got {
-    /// The entry with its accesses, this one counted for the next.
+    /// The entry with its access count; this access counts from the next read on.
     pub(crate) fn entry(self, counts: &mut Look<'_>, options: GetOptions, signal: &Signal) -> Entry {
         let Self { space, stored: StoredEntry { mut entry, born } } = self;
         let key = entry.key.as_str();
@@ -73,7 +73,7 @@ static GET: Short = Short::new(
 static GET_OF_SPACE: Short =
     Short::new("WHERE e.space = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)");
 
-/// The whole of a long entry, in one statement, so in one snapshot.
+/// All of a long entry, in one statement and therefore one snapshot.
 static GET_WHOLE: Sql = Sql::new(
     "SELECT {columns}, s.space FROM scope s CROSS JOIN entry e ON e.space = s.space LEFT JOIN body b ON b.id = e.body \
      WHERE s.digest = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
@@ -103,7 +103,7 @@ pub(crate) fn get(
     Ok(Step::Done(Some(Got { space: row.get(11)?, stored: row::read(row)? })))
 }
 
-/// Many keys in one snapshot.
+/// Reads many keys in one snapshot.
 pub(crate) fn get_many(
     connection: &Connection,
     digest: &ScopeDigest,
@@ -136,7 +136,7 @@ pub(crate) fn get_many(
     Ok(Step::Done(found))
 }
 
-/// Reads a row of [`SHORT`], and its body where it has one.
+/// Reads a row of [`SHORT`], and its body if it has one.
 fn read_whole(snapshot: &Connection, row: &Row<'_>) -> Result<StoredEntry, Unreadable> {
     let Some(body) = row.get::<_, Option<i64>>(BODY)? else { return row::read(row) };
     let mut statement = snapshot.prepare_cached("SELECT metadata, text, value FROM body WHERE id = ?1")?;
@@ -145,7 +145,7 @@ fn read_whole(snapshot: &Connection, row: &Row<'_>) -> Result<StoredEntry, Unrea
     row::read_with_body(row, body)
 }
 
-/// What a caller's thread may still read.
+/// How much the caller's thread may still read.
 struct Budget(Option<u64>);
 
 impl Budget {
@@ -153,7 +153,7 @@ impl Budget {
         Self((allowance == Allowance::Inline).then_some(4 * INLINE_BYTES as u64))
     }
 
-    /// Takes a row of [`SHORT`]; false where that is too much.
+    /// Charges a row of [`SHORT`]; false if it exceeds the budget.
     fn take(&mut self, row: &Row<'_>) -> Result<bool, Unreadable> {
         let Some(left) = &mut self.0 else { return Ok(true) };
         match left.checked_sub(unsigned(row.get(SIZE)?, "size")?) {
@@ -174,7 +174,7 @@ static LIST_PREFIX: Short = Short::new(
     "WHERE e.space = ?1 AND e.key >= ?2 AND e.key < ?4 AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
 );
 
-/// One page, without the access counts that the rows do not hold.
+/// Lists one page, without the access counts still in memory.
 pub(crate) fn list(
     connection: &Connection,
     scope: &Scope,
@@ -228,7 +228,7 @@ pub(crate) fn list(
     Ok(Step::Done(listed))
 }
 
-/// A page as the rows have it.
+/// A page as stored.
 #[derive(Debug)]
 pub(crate) struct Listed {
     space: i64,
@@ -237,12 +237,12 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// There is more behind the last entry.
+    /// Ends the page before the end of the list.
     fn end(&mut self, scope: &Scope, prefix: &str) {
         self.next = self.entries.last().map(|last| Cursor::after_key(scope, prefix, &last.entry.key));
     }
 
-    /// The page, with the access counts of this moment.
+    /// The page, with the current access counts.
     pub(crate) fn page(self, accesses: &AccessCounts) -> Page {
         let counts = accesses.look();
         let space = self.space;
@@ -258,16 +258,16 @@ static RANGE: Short = Short::new(
     "WHERE e.space = ?1 AND e.key >= ?2 AND e.key < ?4 AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key",
 );
 
-/// Entries of a range of keys.
+/// Entries in a range of keys.
 #[derive(Debug, Default)]
 pub(crate) struct Ranged {
     pub(crate) space: i64,
     pub(crate) entries: Vec<StoredEntry>,
-    /// Whether there are more behind the last.
+    /// Whether there are more after the last.
     pub(crate) more: bool,
 }
 
-/// Live entries from one key on, before another, in the order of keys; at most so many, and about so many bytes.
+/// Live entries in a range of keys, in key order, limited in number and (approximately) in bytes.
 pub(crate) fn range(
     connection: &Connection,
     digest: &ScopeDigest,

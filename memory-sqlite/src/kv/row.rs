@@ -1,4 +1,4 @@
-//! Entries as rows and back.
+//! Encoding entries as rows, and decoding.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,11 +30,11 @@ impl Sql {
     }
 }
 
-/// An entry and what only this crate needs to know of it.
+/// An entry, with fields that only this crate needs.
 #[derive(Debug)]
 pub(crate) struct StoredEntry {
     pub(crate) entry: Entry,
-    /// The scope's change that created it: tells an entry from a later one of the same key.
+    /// The number of the scope's change that created it: tells an entry from a later one with the same key.
     pub(crate) born: i64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn read(row: &Row<'_>) -> Result<StoredEntry, Unreadable> {
     read_parts(row, text(row, 8)?, text(row, 9)?, text(row, 10)?)
 }
 
-/// Reads a row of [`COLUMNS`] whose last three are in a row of `body`.
+/// Reads a row of [`COLUMNS`] whose last three columns are in a row of `body`.
 pub(crate) fn read_with_body(row: &Row<'_>, body: &Row<'_>) -> Result<StoredEntry, Unreadable> {
     read_parts(row, text(body, 0)?, text(body, 1)?, text(body, 2)?)
 }
@@ -76,7 +76,7 @@ pub(crate) fn source(label: &str) -> Result<Source> {
     Source::new(label).map_err(|_| malformed("source"))
 }
 
-/// Metadata as a JSON object; `None` where it is empty. Numbers with a fraction or exponent are floats.
+/// Metadata as a JSON object; `None` if empty. Numbers with a fraction or exponent are floats.
 pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
     if metadata.is_empty() {
         return None;
@@ -90,7 +90,7 @@ pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
         let _ = match value {
             Scalar::Bool(value) => write!(out, "{value}"),
             Scalar::Int(value) => write!(out, "{value}"),
-            // Rust prints the shortest digits that read back as the same number, and marks it as a float.
+            // Rust prints the shortest digits that read back as the same number, recognisably a float.
             Scalar::Float(value) => write!(out, "{value:?}"),
             Scalar::Text(value) => write!(out, "{}", Json::string(value)),
         };

@@ -1,4 +1,4 @@
-//! Which tenants and scopes there are.
+//! Lists tenants and scopes.
 
 use memory_core::{Cursor, Result, Scope, ScopeId, ScopeInfo, ScopePage, ScopesQuery, TenantId, Timestamp};
 use rusqlite::{Connection, params};
@@ -13,7 +13,7 @@ pub(crate) fn tenants(
     after: Option<&TenantId>,
     limit: usize,
 ) -> Result<Vec<TenantId>, Unreadable> {
-    // One seek a tenant, however many scopes it has.
+    // One seek per tenant, however many scopes it has.
     let mut statement = connection.prepare_cached("SELECT min(tenant) FROM scope WHERE tenant > ?1")?;
     let mut tenants: Vec<TenantId> = Vec::new();
     while tenants.len() < limit {
@@ -48,7 +48,7 @@ pub(crate) fn scopes(
         None => (-1, String::new()),
     };
     let (low, high) = query.kind.map_or((0, 2), |kind| (kind_number(kind), kind_number(kind)));
-    // Within a moment there is one already.
+    // Within a read transaction there is a snapshot already.
     let _snapshot = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let mut statement = connection.prepare_cached(
         "SELECT kind, name, space, entries, bytes, expiring, recount FROM scope \

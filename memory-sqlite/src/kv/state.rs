@@ -1,4 +1,4 @@
-//! What a reader's snapshot says of a scope as a whole.
+//! The state of a scope in a reader's snapshot.
 
 use memory_core::ScopeDigest;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -6,15 +6,15 @@ use rusqlite::{Connection, OptionalExtension as _};
 use crate::error::Unreadable;
 use crate::file::column::unsigned;
 
-/// What a snapshot says of a scope.
+/// The state of a scope in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScopeState {
     pub(crate) space: i64,
     pub(crate) changes: i64,
-    /// Rows, expired ones included.
+    /// Rows, including expired ones.
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    /// Vectors of all models, those of expired rows included.
+    /// Vectors of all models, including those of expired rows.
     pub(crate) vectors: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reclaiming what expired or was dropped, in small steps between which other writers get their turn.
+//! Reclaims expired rows and dropped scopes, in small steps so that other writers are not blocked for long.
 
 use memory_core::{Result, Timestamp};
 use rusqlite::{Connection, params};
@@ -9,16 +9,16 @@ use crate::commit::writer::{Cost, Writer};
 use crate::error::{Fault, Unreadable};
 use crate::file::column::{scope, signed};
 
-/// Rows of one step.
+/// Rows per step.
 const STEP: usize = 256;
-/// Free pages given back to the file system in one step.
+/// Free pages returned to the file system per step.
 const VACUUM_PAGES: usize = 256;
-/// Free pages that the background leaves.
+/// Free pages that the background keeps.
 pub(crate) const KEPT_PAGES: usize = 256;
-/// Vectors of which one step asks whether they have an entry.
+/// Vectors checked for a missing entry per step.
 const LOOK: usize = 2_048;
 
-/// Deletes the rows that have expired at `now`, scope by scope. Returns how many.
+/// Deletes the rows expired at `now`, scope by scope. Returns how many.
 pub(crate) fn expired(writer: &Writer, targets: Vec<Target>, now: Timestamp) -> Result<u64> {
     let mut removed = 0;
     for target in targets {
@@ -39,7 +39,7 @@ pub(crate) fn expired(writer: &Writer, targets: Vec<Target>, now: Timestamp) -> 
     Ok(removed)
 }
 
-/// Scopes that hold rows that have expired.
+/// Scopes with expired rows.
 pub(crate) fn targets(connection: &Connection, now: Timestamp) -> Result<Vec<Target>, Unreadable> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, kind, name FROM scope s WHERE expiring > 0 \
@@ -96,7 +96,7 @@ fn garbage_step(batch: &mut Batch<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Removes vectors that no entry has: another program deleted it. Returns how many.
+/// Removes vectors whose entry another program deleted. Returns how many.
 pub(crate) fn dead_vectors(writer: &Writer) -> Result<u64> {
     let (mut from, mut dead) = (0_i64, 0_u64);
     loop {
@@ -106,7 +106,7 @@ pub(crate) fn dead_vectors(writer: &Writer) -> Result<u64> {
     }
 }
 
-/// Looks at some vectors behind one; the last of them, and how many were removed.
+/// Checks some vectors after an id; returns the last id, and how many were removed.
 fn dead_vectors_after(batch: &mut Batch<'_>, from: i64) -> Result<Option<(i64, u64)>, Fault> {
     let (mut last, mut dead) = (None, Vec::new());
     {
@@ -125,14 +125,14 @@ fn dead_vectors_after(batch: &mut Batch<'_>, from: i64) -> Result<Option<(i64, u
     }
     for (id, space) in &dead {
         batch.statement("DELETE FROM vector WHERE id = ?1")?.execute([id])?;
-        // Its counters are counted anew by whoever writes to the scope next.
+        // The next writer to the scope recounts its counters.
         batch.statement("UPDATE scope SET recount = 1 WHERE space = ?1")?.execute([space])?;
     }
     batch.wrote(dead.len() * 2);
     Ok(last.map(|last| (last, dead.len() as u64)))
 }
 
-/// Gives free pages back to the file system, but for `kept`, which are soon used again.
+/// Returns free pages to the file system, except `kept`, which are soon reused.
 pub(crate) fn vacuum(writer: &Writer, kept: usize) -> Result<()> {
     loop {
         let left: i64 = writer.submit_blocking(Cost::slow(0), move |batch| {

@@ -1,4 +1,4 @@
-//! The operations that write, as they run inside a transaction. Each checks first and writes then.
+//! The operations that write, inside a transaction. Each checks first, then writes.
 
 use memory_core::entry::{Expect, Quota};
 use memory_core::json::Json;
@@ -17,8 +17,8 @@ use crate::commit::batch::Batch;
 use crate::commit::scope::{Space, Target};
 use crate::error::{Fault, lost};
 
-/// Sets an entry, checked against its precondition, drift guard and quota (SET, VER, TTL, QUO). `model` is the
-/// embedder's, where there is one.
+/// Sets an entry, checking precondition, drift guard and quota (SET, VER, TTL, QUO). `model` is the embedder's, if
+/// there is one.
 pub(crate) fn set(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -59,14 +59,14 @@ fn set_within(
                     batch.drifted(&target.digest, &space, Some(&draft.key), live.as_ref(), check, now)?
                 }
                 (Expect::Any, found) => found,
-                // It is safe by itself.
+                // Without `expect` there is nothing to check.
                 _ => None,
             };
             lost = drifted.is_some_and(DriftReason::is_of_the_store);
             drifted.map_or(Ok(()), |reason| Err(reason.refusal(before).into()))
         });
     if let Err(refused) = allowed {
-        // The retry of a set whose reply was lost; or somebody else wrote the same.
+        // Either a retry of a set whose reply was lost, or somebody else wrote the same.
         if let (Fault::Refused(_), Some(live)) = (&refused, live)
             && !lost
             && let Some(stored) = readable(batch.entry(&space, &draft.key))?
@@ -74,7 +74,7 @@ fn set_within(
         {
             let mut outcome = SetOutcome::new(live.version, false, false, live.expires_at);
             outcome.drift =
-                batch.told(check, before, &space, || Some(ContentDigest::of_entry(&stored.entry)));
+                batch.token_change(check, before, &space, || Some(ContentDigest::of_entry(&stored.entry)));
             return Ok(outcome);
         }
         return Err(refused);
@@ -85,11 +85,11 @@ fn set_within(
     batch.put(target, &mut space, &draft.key, old.as_ref(), draft.content(), history)?;
     batch.keep(&target.digest, space);
     let mut outcome = SetOutcome::new(history.version, live.is_none(), true, expires_at);
-    outcome.drift = batch.told(check, before, &space, || Some(draft.digest(expires_at)));
+    outcome.drift = batch.token_change(check, before, &space, || Some(draft.digest(expires_at)));
     Ok(outcome)
 }
 
-/// An entry, unless what is stored is none: another program may have written anything.
+/// An entry, or `None` if the row cannot be decoded: another program may have written anything.
 fn readable(read: Result<Option<StoredEntry>, Fault>) -> Result<Option<StoredEntry>, Fault> {
     match read {
         Err(Fault::Refused(_)) => Ok(None),
@@ -97,7 +97,7 @@ fn readable(read: Result<Option<StoredEntry>, Fault>) -> Result<Option<StoredEnt
     }
 }
 
-/// The history of a row that is written at `now` over a live one, or anew.
+/// The history of a row written at `now` over a live one, or newly created.
 fn follow(
     space: &Space,
     live: Option<&Old>,
@@ -109,7 +109,7 @@ fn follow(
         Some(live) => History {
             version,
             created_at: live.created_at,
-            // A clock that was set back does not make an entry older than its creation.
+            // If the clock was set back, an update is still not before the creation.
             updated_at: now.max(live.created_at),
             expires_at,
             accesses: live.accesses,
@@ -145,7 +145,7 @@ fn check_expect(
     if holds { Ok(()) } else { Err(Error::conflict(live.map(|live| live.version)).into()) }
 }
 
-/// Deletes an entry; one that is absent already is no error (DEL).
+/// Deletes an entry; a missing one is no error (DEL).
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -162,9 +162,9 @@ pub(crate) fn delete(
         if let Some(reason) = found.filter(|reason| reason.is_of_the_store()) {
             return Err(reason.refusal(before).into());
         }
-        // It is gone, as was wanted.
+        // Already gone, as requested.
         let mut outcome = DeleteOutcome::new(false);
-        outcome.drift = batch.told(check, before, &space, || None);
+        outcome.drift = batch.token_change(check, before, &space, || None);
         return Ok(outcome);
     };
     check_expect(batch, &space, key, options.expect, Some(&old))?;
@@ -176,11 +176,11 @@ pub(crate) fn delete(
     batch.remove(target, &mut space, key, &old)?;
     batch.keep(&target.digest, space);
     let mut outcome = DeleteOutcome::new(true);
-    outcome.drift = batch.told(check, before, &space, || None);
+    outcome.drift = batch.token_change(check, before, &space, || None);
     Ok(outcome)
 }
 
-/// Adds to a number (INC). With an embedder's model, also returns the text to embed.
+/// Adds to a number (INC). If given an embedder's model, also returns the text to embed.
 pub(crate) fn increment(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -207,7 +207,7 @@ pub(crate) fn increment(
             })?,
         };
             value = before.checked_add(delta).ok_or_else(|| {
-                Error::invalid("the sum does not fit 64 bits; nothing was changed; use a smaller delta")
+                Error::invalid("the sum does not fit 64 bits, so nothing was changed; use a smaller delta")
             })?;
             Ok(Json::from(value))
         },
@@ -217,7 +217,7 @@ pub(crate) fn increment(
     Ok((outcome, text))
 }
 
-/// Applies a reducer (UPD). With an embedder's model, also returns the text to embed.
+/// Applies a reducer (UPD). If given an embedder's model, also returns the text to embed.
 pub(crate) fn update(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -246,16 +246,16 @@ pub(crate) fn update(
     Ok((outcome, text))
 }
 
-/// What [`modify`] wrote.
+/// The result of [`modify`].
 struct Modified {
     version: u64,
     expires_at: Option<Timestamp>,
-    /// What is to be embedded, where a model was given.
+    /// The text to embed, if a model was given.
     text: Option<String>,
     drift: Option<DriftChange>,
 }
 
-/// Replaces the value by what `change` makes of it, and keeps the rest.
+/// Replaces the value by `change` of it, and keeps the rest.
 fn modify(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -300,7 +300,7 @@ fn modify(
     batch.put(target, &mut space, key, old.as_ref(), content, history)?;
     batch.keep(&target.digest, space);
     let text = model.map(|_| stored.search_text().into_owned());
-    let drift = batch.told(&options.drift, before, &space, || {
+    let drift = batch.token_change(&options.drift, before, &space, || {
         let Entry { value, metadata, source, text, .. } = &stored;
         Some(ContentDigest::of(value, metadata, source.as_ref(), text.as_deref(), expires_at))
     });
@@ -361,7 +361,7 @@ fn at_index(fault: Fault, index: usize) -> Fault {
     }
 }
 
-/// Drops a scope (SCO-4). It gets a new space at once, so that its rows are out of sight; the sweep reclaims them.
+/// Drops a scope (SCO-4). It gets a new space at once, which hides its rows; the sweep reclaims them.
 pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropOutcome, Fault> {
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
@@ -374,7 +374,7 @@ pub(crate) fn drop_scope(batch: &mut Batch<'_>, target: &Target) -> Result<DropO
         batch.leaves_garbage();
     }
     let Scope { kind, .. } = &target.scope;
-    // A row that says that a database is to go stays until that is gone.
+    // A row that records a SQL database to remove stays until that is gone.
     if kind.is_durable() || space.leaving != 0 {
         if space.entries > 0 {
             let fresh = batch.fresh_space()?;

@@ -1,4 +1,4 @@
-//! Forgetting: taking away, the tombstone, and cleaning the file. `docs/spec/forget.md` has the behaviours.
+//! Erasing: deletes entries, writes the tombstone, and scrubs the file. `docs/spec/forget.md` has the behaviours.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -17,25 +17,25 @@ use crate::file::open::Role;
 use crate::kv::sweep;
 use crate::search::Caches;
 
-/// Largest file that is rebuilt, in bytes. Writers wait meanwhile.
+/// Largest file to rebuild, in bytes. Writers wait meanwhile.
 const REBUILT_BYTES: u64 = 1 << 30;
-/// How long readers of the log are waited for.
+/// How long to wait for readers of the log.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What may still be held in memory of rows that were erased.
+/// Erased rows that caches may still hold.
 struct Gone {
     digest: ScopeDigest,
     space: i64,
     key: Option<String>,
 }
 
-/// Hides the entries and writes the tombstone, in one transaction.
+/// Deletes the entries and writes the tombstone, in one transaction.
 pub(crate) fn entries(store: &Store, caches: &Caches, target: &EraseTarget) -> Result<Erased> {
     let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
     overwrite(store, true)?;
     let target = target.clone();
     let (erased, gone) = store.writer.submit_blocking(Cost::slow(0), move |batch| {
         let mut gone = Vec::new();
-        take_away(batch, &target, &mut gone).map(|erased| (erased, gone))
+        delete(batch, &target, &mut gone).map(|erased| (erased, gone))
     })?;
     for Gone { digest, space, key } in gone {
         store.accesses.forget(space, key.as_deref());
@@ -46,7 +46,7 @@ pub(crate) fn entries(store: &Store, caches: &Caches, target: &EraseTarget) -> R
     Ok(erased)
 }
 
-fn take_away(batch: &mut Batch<'_>, target: &EraseTarget, gone: &mut Vec<Gone>) -> Result<Erased, Fault> {
+fn delete(batch: &mut Batch<'_>, target: &EraseTarget, gone: &mut Vec<Gone>) -> Result<Erased, Fault> {
     let now = batch.now();
     let id = TombstoneId::of(target);
     let (mut scopes, mut entries, mut version) = (0, 0, 0);
@@ -85,8 +85,8 @@ fn take_away(batch: &mut Batch<'_>, target: &EraseTarget, gone: &mut Vec<Gone>) 
     Ok(erased)
 }
 
-/// Removes a scope's row, which hides its entries. Returns whether it had a row, its number of entries and its highest
-/// version.
+/// Removes a scope's row, which hides its entries. Returns whether the row existed, its number of entries and its
+/// highest version.
 fn take_scope(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -116,7 +116,7 @@ fn scopes_of(batch: &Batch<'_>, tenant: &TenantId) -> Result<Vec<Scope>, Fault> 
     Ok(scopes)
 }
 
-/// Clears the names of ended runs. They were kept until their databases were gone.
+/// Clears the names of ended runs, which were kept until their databases were gone.
 pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
     let (tenant, digest) = match target {
         EraseTarget::Tenant(tenant) => (tenant.clone(), None),
@@ -135,13 +135,14 @@ pub(crate) fn names(store: &Store, target: &EraseTarget) -> Result<()> {
     })
 }
 
-/// Whether what is deleted on the writing connection is overwritten with zeros.
+/// Sets whether the writing connection overwrites deleted content with zeros.
 fn overwrite(store: &Store, does: bool) -> Result<()> {
     let connection = store.writer.connection("a change of settings");
     connection.pragma_update(None, "secure_delete", does).map_err(engine)
 }
 
-/// Deletes dropped rows, rebuilds the file and empties the log (FGT-20, FGT-22). Returns in words what could not be cleaned.
+/// Deletes dropped rows, rebuilds the file and empties the log (FGT-20, FGT-22). Returns a message for each thing
+/// that could not be cleaned.
 pub(crate) fn scrub(store: &Store) -> Result<Vec<String>> {
     let _one = store.erasing.lock().unwrap_or_else(PoisonError::into_inner);
     overwrite(store, true)?;
@@ -158,7 +159,7 @@ fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
     };
     let bytes = std::fs::symlink_metadata(path).map_or(0, |found| found.len());
     if bytes <= REBUILT_BYTES {
-        // A page may hold in its gaps what an update wrote over long ago.
+        // Gaps in a page may contain content overwritten by an update long ago.
         store
             .writer
             .pause("rebuilding the file", || {
@@ -169,21 +170,20 @@ fn scrub_overwriting(store: &Store) -> Result<Vec<String>> {
     } else {
         sweep::vacuum(&store.writer, 0)?;
         remains.push(
-            "the database file is over 1 GiB and was not rebuilt: what was overwritten before may be left in gaps of its \
-             pages; run VACUUM on it when nobody writes"
+            "the database file is over 1 GiB and was not rebuilt: gaps in its pages may still contain data overwritten \
+             earlier; run VACUUM on it when nobody writes"
                 .to_owned(),
         );
     }
     if !empty_log(store, &connection)? {
         remains.push(
-            "a reader kept the log of the database from being emptied; erase again when it has ended"
-                .to_owned(),
+            "a reader prevented emptying the database's log; erase again when it has finished".to_owned(),
         );
     }
     Ok(remains)
 }
 
-/// Moves the log into the file and makes it empty; false where a reader is in the way for long.
+/// Moves the log into the file and truncates it; false if a reader prevents it for too long.
 fn empty_log(store: &Store, connection: &Connection) -> Result<bool> {
     let deadline = Instant::now() + PATIENCE;
     loop {

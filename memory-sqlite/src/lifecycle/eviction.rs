@@ -1,7 +1,8 @@
-//! How scopes go as a whole, and the notes that outlive them: the intent to remove a SQL database, and the end of a run.
+//! Removing whole scopes, and the records that outlive them: the intent to remove a SQL database, and the end of a
+//! run.
 //!
-//! An intent has a number of its own, so that finishing an old one late does not clear a newer one. While an intent stands,
-//! no new database is made for the scope: the intent is cleared first, once no file is left.
+//! Each intent has a number, so that finishing an old one late does not clear a newer one. While a scope has an
+//! intent, no new database is created for it: the intent is cleared first, once no file is left.
 
 use memory_core::{Error, EvictOutcome, Kept, Result, Scope, ScopeId, ScopeKind, TenantId, Timestamp};
 use rusqlite::{Connection, params};
@@ -13,33 +14,33 @@ use crate::file::column::{kind, kind_number, scope, signed, unsigned};
 use crate::file::counts::{counted, expired};
 use crate::kv::write;
 
-/// Most intents that are finished in one go.
+/// Most intents finished at once.
 const MOST: usize = 1_000;
 /// Rows of one step.
 const STEP: u64 = 1_000;
 
-/// What is asked of an eviction.
+/// The conditions of an eviction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judging {
     pub(crate) unused_since: Timestamp,
-    /// The use that is held in memory.
+    /// The last use held in memory.
     pub(crate) held: i64,
     pub(crate) slack: i64,
-    /// Scopes without a moment of their own were used then.
+    /// Scopes without a recorded use count as used then.
     pub(crate) tracked_since: i64,
-    /// Bytes of its database; `None`: it has none. Who asks holds its lock for writing.
+    /// Bytes of its SQL database; `None`: it has none. The caller holds the database's write lock.
     pub(crate) sql: Option<u64>,
 }
 
-/// What came of it, and the number of the intent to remove the database.
+/// The outcome, and the number of the intent to remove the database.
 pub(crate) type Judged = (EvictOutcome, Option<i64>);
 
-/// Evicts a scope's entries unless it was used lately (GC-5 to GC-10).
+/// Evicts a scope's entries unless it was used recently (GC-5 to GC-10).
 pub(crate) fn evict(batch: &mut Batch<'_>, target: &Target, asked: Judging) -> Result<Judged, Fault> {
     let now = batch.now();
     let mut space = batch.space(&target.digest)?;
     let (entries, _) = batch.live(&space, now)?;
-    // A database that is to go already is no longer there.
+    // A database with an intent counts as removed.
     let sql = asked.sql.filter(|_| space.leaving == 0);
     if entries == 0 && sql.is_none() {
         return Ok((EvictOutcome::Kept(Kept::Absent), None));
@@ -68,8 +69,8 @@ pub(crate) fn evict(batch: &mut Batch<'_>, target: &Target, asked: Judging) -> R
     Ok((EvictOutcome::Evicted { bytes }, intent))
 }
 
-/// Drops a run's entries and notes that it has ended (SCO-5, RUN-1). Returns the number of the intent to remove its SQL
-/// database, where it has one.
+/// Drops a run's entries and records that it has ended (SCO-5, RUN-1). Returns the number of the intent to remove
+/// its SQL database, if it has one.
 pub(crate) fn end_run(batch: &mut Batch<'_>, target: &Target, database: bool) -> Result<Option<i64>, Fault> {
     let space = batch.space(&target.digest)?;
     let intent = if database { Some(batch.fresh_space()?) } else { None };
@@ -77,7 +78,7 @@ pub(crate) fn end_run(batch: &mut Batch<'_>, target: &Target, database: bool) ->
         clear(batch, target, None)?;
     }
     write::drop_scope(batch, target)?;
-    // The names are there only as long as they are needed.
+    // The names are stored only as long as they are needed.
     let names = intent.map(|_| (target.scope.tenant.as_str(), target.scope.id.as_str())).unzip();
     let (tenant, name): (Option<&str>, Option<&str>) = names;
     batch
@@ -98,7 +99,7 @@ pub(crate) fn end_run(batch: &mut Batch<'_>, target: &Target, database: bool) ->
     Ok(intent)
 }
 
-/// Clears the intent of this number; without a number, whatever intent there is, since no file is left.
+/// Clears the intent with this number, or, without a number, any intent, since no file is left.
 pub(crate) fn clear(batch: &mut Batch<'_>, target: &Target, number: Option<i64>) -> Result<(), Fault> {
     let mut space = batch.space(&target.digest)?;
     if space.leaving != 0 && number.is_none_or(|number| number == space.leaving) {
@@ -120,18 +121,19 @@ pub(crate) fn clear(batch: &mut Batch<'_>, target: &Target, number: Option<i64>)
     Ok(())
 }
 
-/// Before a scope's database is made: it is a use, nothing is left of an earlier one, and the run has not ended.
-pub(crate) fn found_database(batch: &mut Batch<'_>, target: &Target) -> Result<(), Fault> {
+/// Called before a scope's database is created: counts as a use, clears earlier intents, and refuses if the run has
+/// ended.
+pub(crate) fn before_database(batch: &mut Batch<'_>, target: &Target) -> Result<(), Fault> {
     let run = target.scope.kind == ScopeKind::Run;
     if run && batch.has_ended(&target.digest)? {
         return Err(Fault::Refused(Error::run_ended()));
     }
     clear(batch, target, None)?;
-    use_of(batch, target).map(drop)
+    record_use(batch, target).map(drop)
 }
 
-/// Stores this moment as a use of a scope, which gets its row if it has none. False where its database is to go.
-pub(crate) fn use_of(batch: &mut Batch<'_>, target: &Target) -> Result<bool, Fault> {
+/// Records a use of a scope, creating its row if necessary. Returns false if its database has an intent.
+pub(crate) fn record_use(batch: &mut Batch<'_>, target: &Target) -> Result<bool, Fault> {
     let mut space = batch.space(&target.digest)?;
     batch.ensure_row(target, &mut space)?;
     space.used_at = space.used_at.max(batch.now().as_millis());
@@ -140,7 +142,7 @@ pub(crate) fn use_of(batch: &mut Batch<'_>, target: &Target) -> Result<bool, Fau
     Ok(space.leaving == 0)
 }
 
-/// Forgets runs whose fence is over, at most a step of them. Returns how many.
+/// Deletes expired records of ended runs, at most one step. Returns how many.
 pub(crate) fn fences(batch: &mut Batch<'_>) -> Result<u64, Fault> {
     let over = batch.now().as_millis().saturating_sub(batch.fence());
     let gone = batch
@@ -153,8 +155,8 @@ pub(crate) fn fences(batch: &mut Batch<'_>) -> Result<u64, Fault> {
     Ok(gone as u64)
 }
 
-/// The scopes whose databases are to go.
-pub(crate) fn leaving(connection: &Connection) -> Result<Vec<Scope>, Unreadable> {
+/// The scopes with an intent to remove their database.
+pub(crate) fn intents(connection: &Connection) -> Result<Vec<Scope>, Unreadable> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, kind, name FROM scope WHERE leaving <> 0 \
          UNION SELECT tenant, 2, name FROM ended WHERE leaving <> 0 LIMIT ?1",
@@ -167,7 +169,7 @@ pub(crate) fn leaving(connection: &Connection) -> Result<Vec<Scope>, Unreadable>
     Ok(scopes)
 }
 
-/// A scope with live entries, and its use.
+/// A scope with live entries, and its last use.
 #[derive(Clone, Debug)]
 pub(crate) struct UsedRow {
     pub(crate) kind: ScopeKind,
@@ -176,7 +178,7 @@ pub(crate) struct UsedRow {
     pub(crate) used_at: i64,
 }
 
-/// Scopes of a tenant that hold live entries, after a place in their order.
+/// A tenant's scopes with live entries, after a position in their order.
 pub(crate) fn used_rows(
     connection: &Connection,
     of: &TenantId,

@@ -23,7 +23,7 @@ static PAGE: Sql = Sql::new(
      AND (e.expires_at IS NULL OR e.expires_at > ?3) ORDER BY e.key LIMIT ?4",
 );
 
-/// Marks the end of an export also where its thread panics.
+/// Ends the export even if its thread panics.
 struct Ending(Arc<Store>, Arc<Pipe<Record>>);
 
 impl Drop for Ending {
@@ -33,7 +33,7 @@ impl Drop for Ending {
     }
 }
 
-/// Streams a scope from a thread of its own, since a reader may take its time.
+/// Streams a scope from its own thread, since a reader may be slow.
 pub(crate) fn export(
     store: &Arc<Store>,
     target: Target,
@@ -74,12 +74,13 @@ fn send(
     };
     match store.connect() {
         Ok(Some(connection)) => whole(&connection),
-        // Readers that were open before still read what was there, of which no other copy may be left.
+        // Readers opened earlier can still read the old file, which may be the last copy.
         Err(error) if store.is_displaced() => {
             store.readers.inline(whole).unwrap_or(Err(error)).map_err(Unreadable::Content)
         }
         Err(error) => Err(error.into()),
-        // In memory there is one connection, and a slow reader must not hold it: each page is its own snapshot.
+        // An in-memory database has one connection, which a slow reader must not hold: each page is its own
+        // snapshot.
         Ok(None) => pages(store, pipe, |after, now| {
             let connection = store.writer.connection("a read");
             page(&connection, &store.accesses, digest, after, now)
@@ -136,7 +137,7 @@ fn page(
     Ok(records)
 }
 
-/// Memory that a record takes, about.
+/// Approximate memory of a record, in bytes.
 pub(crate) fn record_bytes(record: &Record) -> usize {
     let of_vector =
         |vector: &RecordVector| vector.vector.len() * 4 + vector.text.as_ref().map_or(0, String::len);

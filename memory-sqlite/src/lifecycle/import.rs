@@ -1,4 +1,4 @@
-//! Import of a scope: a few records in a transaction, or all of them.
+//! Import of a scope: a few records per transaction, or all in one.
 
 use memory_core::{Atomicity, ImportOptions, ImportOutcome, RecordStream, Result};
 
@@ -8,7 +8,7 @@ use crate::commit::scope::Target;
 use crate::commit::store::Store;
 use crate::commit::writer::Cost;
 
-/// Stores a stream: a few records in a transaction, or all of them.
+/// Stores a stream: a few records per transaction, or all in one.
 pub(crate) async fn import(
     store: &Store,
     target: Target,

@@ -15,7 +15,7 @@ use crate::kv::row::encode_metadata;
 use crate::kv::write::next_version;
 use crate::vector::rows::{NewVector, Owner, Put};
 
-/// Records, and their bytes, that one transaction imports.
+/// Records, and their bytes, imported per transaction.
 const STEP_RECORDS: usize = 256;
 const STEP_BYTES: usize = 1 << 20;
 
@@ -27,7 +27,7 @@ pub(super) fn add(sum: &mut ImportOutcome, step: ImportOutcome) {
     sum.forgotten += step.forgotten;
 }
 
-/// Takes the next records off the stream; the third is its end, with its error.
+/// Takes the next records off the stream; the third value is the stream's end, with its error.
 pub(super) async fn next_step(records: &mut RecordStream) -> (Vec<Record>, usize, Option<Option<Error>>) {
     let (mut step, mut bytes) = (Vec::new(), 0_usize);
     while step.len() < STEP_RECORDS && bytes < STEP_BYTES {
@@ -43,7 +43,7 @@ pub(super) async fn next_step(records: &mut RecordStream) -> (Vec<Record>, usize
     (step, bytes, None)
 }
 
-/// What one transaction of an import did, and the record that ended it.
+/// The result of one transaction of an import, and the record that ended it.
 pub(super) struct Stored {
     pub(super) outcome: ImportOutcome,
     pub(super) refused: Option<(u64, Error)>,
@@ -59,7 +59,7 @@ pub(super) fn import_step(
     for (at, record) in (0_u64..).zip(records) {
         match import_record(batch, target, record, options, &mut stored.outcome) {
             Ok(()) => {}
-            // Records before it stay.
+            // Records before it are kept.
             Err(Fault::Refused(error)) => {
                 stored.refused = Some((at, error));
                 break;
@@ -114,7 +114,7 @@ fn import_record(
     memory_core::backend::check_vectors(&record.vectors)?;
     let size = entry.size_bytes();
     batch.allow(target, &mut space, &entry.key, options.quota, &mut old, size, now)?;
-    // A version that this key, or one that is gone, may have had is not given again.
+    // A version that this key, or a deleted one, may have had is not reused.
     let version = if entry.version > used { entry.version } else { next_version(&space)? };
     let metadata = encode_metadata(&entry.metadata);
     let content = Content {
@@ -156,7 +156,7 @@ fn import_record(
     Ok(())
 }
 
-/// Whether importing the record again would change nothing. Its version may be another by then, and reads count.
+/// Whether importing the record again would change nothing. Version and access count may differ.
 fn is_same(stored: &Entry, record: &Entry) -> bool {
     stored.value == record.value
         && stored.metadata == record.metadata

@@ -1,7 +1,7 @@
-//! Importing a scope in one transaction, whatever its size.
+//! Imports a scope in one transaction, whatever its size.
 //!
-//! The transaction runs on the writer's thread, which takes the records from a channel as the stream gives them; other
-//! writers wait meanwhile. What is ahead of the thread is bounded by permits.
+//! The transaction runs on the writer's thread, which receives the records through a channel; other writers wait
+//! meanwhile. Permits limit how far the stream is read ahead.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -25,33 +25,33 @@ use crate::commit::writer::Cost;
 use crate::error::{Fault, malformed};
 use crate::kv::write;
 
-/// Steps that are read ahead of the transaction.
+/// Steps read ahead of the transaction.
 const AHEAD: usize = 2;
 
-/// What the stream gave.
-enum Given {
+/// An item of the channel.
+enum Item {
     /// Records, and the number of the first.
     Step(u64, Vec<Record>),
     End,
     Failed(Error),
 }
 
-/// What the transaction reads from, and where it says why it was given up.
+/// The transaction's input, and where it reports why it was abandoned.
 struct Job {
-    given: Receiver<Given>,
+    given: Receiver<Item>,
     room: Arc<Semaphore>,
     refused: Arc<Mutex<Option<Error>>>,
     patience: Duration,
 }
 
-/// Imports a stream whole, or nothing of it (EXP-12, EXP-13, EXP-15).
+/// Imports a stream as a whole, or nothing of it (EXP-12, EXP-13, EXP-15).
 pub(super) async fn import(
     store: &Store,
     target: Target,
     mut records: RecordStream,
     options: ImportOptions,
 ) -> Result<ImportOutcome> {
-    // A stream that fails at once keeps nobody waiting.
+    // A stream that fails at once makes no writer wait.
     let (first, _, end) = next_step(&mut records).await;
     let end = match end {
         Some(Some(error)) if first.is_empty() => return Err(numbered(error, 0)),
@@ -86,9 +86,9 @@ pub(super) async fn import(
     }
 }
 
-/// Hands the stream over until its end, or until nobody takes any more.
+/// Sends the stream until its end, or until the receiver is gone.
 async fn feed(
-    sender: &Sender<Given>,
+    sender: &Sender<Item>,
     room: &Semaphore,
     first: Vec<Record>,
     end: Option<Option<Error>>,
@@ -100,14 +100,14 @@ async fn feed(
         let count = step.len() as u64;
         let Ok(permit) = room.acquire().await else { return };
         permit.forget();
-        if sender.send(Given::Step(index, step)).is_err() {
+        if sender.send(Item::Step(index, step)).is_err() {
             return;
         }
         index += count;
         if let Some(end) = end {
             let _ = sender.send(match end {
-                None => Given::End,
-                Some(error) => Given::Failed(numbered(error, index)),
+                None => Item::End,
+                Some(error) => Item::Failed(numbered(error, index)),
             });
             return;
         }
@@ -120,7 +120,7 @@ fn numbered(error: Error, index: u64) -> Error {
     if error.details().contains_key("index") { error } else { error.with_detail("index", index) }
 }
 
-/// The transaction. What it refuses is noted, and everything is rolled back as if the engine had failed.
+/// The transaction. If it refuses something, that is recorded and everything rolled back.
 fn run(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -149,7 +149,7 @@ fn take(
     let mut outcome = ImportOutcome::default();
     loop {
         match job.given.recv_timeout(job.patience) {
-            Ok(Given::Step(first, records)) => {
+            Ok(Item::Step(first, records)) => {
                 if let Some(named) = &mut named {
                     named.extend(records.iter().map(|record| record.entry.key.as_str().to_owned()));
                 }
@@ -160,17 +160,17 @@ fn take(
                 add(&mut outcome, stored.outcome);
                 job.room.add_permits(1);
             }
-            Ok(Given::End) => {
+            Ok(Item::End) => {
                 if let Some(named) = &named {
                     remove_others(batch, target, named)?;
                 }
                 return Ok(outcome);
             }
-            Ok(Given::Failed(error)) => return Err(Fault::Refused(error)),
+            Ok(Item::Failed(error)) => return Err(Fault::Refused(error)),
             Err(RecvTimeoutError::Timeout) => {
                 return Err(Fault::Refused(Error::new(
                     ErrorKind::Timeout,
-                    "the import was given up, and nothing of it is stored: its next record did not come in time",
+                    "the import was abandoned, and nothing of it is stored: its next record did not arrive in time",
                 )));
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -199,7 +199,7 @@ fn remove_others(batch: &mut Batch<'_>, target: &Target, named: &HashSet<String>
     }
     let now = batch.now();
     for key in &others {
-        // What has expired is nobody's to notice.
+        // Removing an expired entry is invisible.
         if let Some(old) = batch.old(&space, key)?.filter(|old| old.is_live(now)) {
             batch.remove(target, &mut space, key, &old)?;
         }

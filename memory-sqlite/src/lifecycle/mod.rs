@@ -1,4 +1,4 @@
-//! Operations on whole scopes: export and import, snapshots, erasure, eviction; and the upkeep in the background.
+//! Operations on whole scopes: export, import, snapshots, erasure, eviction; and background upkeep.
 
 pub(crate) mod erase;
 pub(crate) mod eviction;

@@ -1,4 +1,4 @@
-//! A read transaction on a connection of its own.
+//! A read transaction on its own connection.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,17 +7,17 @@ use rusqlite::Connection;
 
 use crate::error::engine;
 
-/// An open transaction that sees what was committed when it began; it ends with the value.
+/// An open transaction on the snapshot taken when it began; dropping it ends the transaction.
 #[derive(Debug)]
 pub(crate) struct ReadTransaction {
     connection: Mutex<Connection>,
-    /// What has expired by then is not there.
+    /// Entries expired at this time are invisible.
     pub(crate) now: Timestamp,
 }
 
 impl ReadTransaction {
     pub(crate) fn begin(connection: Connection, clock: &dyn Clock) -> Result<Self> {
-        // A transaction sees what was committed when it first reads.
+        // The snapshot is taken at the first read, which must happen now.
         connection.execute_batch("BEGIN").map_err(engine)?;
         let now = clock.now();
         connection

@@ -1,4 +1,4 @@
-//! Every entry as of one moment.
+//! A snapshot of every entry.
 
 use std::sync::Arc;
 

@@ -9,10 +9,10 @@ use crate::commit::batch::Batch;
 use crate::error::{Fault, Unreadable, malformed};
 use crate::file::column::{signed, time, unsigned};
 
-/// Stands for all of a tenant, or of a scope.
+/// Digest that stands for a whole tenant or scope.
 const ALL: &[u8] = &[];
 
-/// Whether a scope, or a key of it, was forgotten at this time or later.
+/// Whether a scope, or a key in it, was forgotten at this time or later.
 pub(crate) fn is_forgotten(
     connection: &Connection,
     scope: &Scope,
@@ -30,7 +30,7 @@ pub(crate) fn is_forgotten(
         .query_row(params![tenant.as_bytes(), scope.as_bytes(), key, moment.as_millis()], |row| row.get(0))
 }
 
-/// Adds a tombstone; of two the later moment and the higher version stay.
+/// Adds a tombstone; of two, the later time and the higher version win.
 pub(crate) fn put(batch: &mut Batch<'_>, tombstone: Tombstone) -> Result<Tombstone, Fault> {
     let Tombstone { id: TombstoneId { tenant, scope, key }, at, version } = tombstone;
     let bytes =
@@ -49,8 +49,8 @@ pub(crate) fn put(batch: &mut Batch<'_>, tombstone: Tombstone) -> Result<Tombsto
     Ok(Tombstone { id: tombstone.id, at: time(at)?, version: unsigned(version, "version")? })
 }
 
-/// Adds tombstones, as a restore does; none gives a version again that was used up (FGT-12).
-pub(crate) fn bury(batch: &mut Batch<'_>, tombstones: &[Tombstone]) -> Result<(), Fault> {
+/// Adds tombstones, as a restore does; their used-up versions are never assigned again (FGT-12).
+pub(crate) fn put_all(batch: &mut Batch<'_>, tombstones: &[Tombstone]) -> Result<(), Fault> {
     let now = batch.now();
     for tombstone in tombstones {
         let version = tombstone.version.min(i64::MAX.unsigned_abs());

@@ -1,4 +1,4 @@
-//! Storing when scopes were last used.
+//! Stores when scopes were last used.
 
 use memory_core::{Result, ScopeDigest};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -9,10 +9,10 @@ use crate::commit::uses::Uses;
 use crate::commit::writer::{Cost, Writer};
 use crate::error::{Fault, Unreadable};
 
-/// Scopes of one step of a flush.
+/// Scopes per step of a flush.
 const FLUSH: usize = 512;
 
-/// What a row says of the use of its scope.
+/// The stored use of a scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredUse {
     pub(crate) used_at: i64,
@@ -20,7 +20,8 @@ pub(crate) struct StoredUse {
     pub(crate) leaving: i64,
 }
 
-/// Notes a use of a scope's entries. It is noted before they are read, so that a read proves that the scope is kept.
+/// Records a use of a scope's entries, before they are read: a successful read therefore proves that the scope is
+/// kept.
 pub(crate) async fn note(store: &Store, digest: &ScopeDigest) -> Result<()> {
     if store.noted(digest) {
         return Ok(());
@@ -48,7 +49,7 @@ pub(crate) async fn note(store: &Store, digest: &ScopeDigest) -> Result<()> {
     Ok(())
 }
 
-/// Writes the uses that are held.
+/// Writes the uses held in memory.
 pub(crate) fn flush(writer: &Writer, uses: &Uses) -> Result<()> {
     let taken = uses.take();
     for (at, step) in taken.chunks(FLUSH).enumerate() {
@@ -72,8 +73,8 @@ pub(crate) fn flush(writer: &Writer, uses: &Uses) -> Result<()> {
     Ok(())
 }
 
-/// Stores a use of a scope that has a row. False where it has none, or its database is to go: it is then not to be known
-/// as fresh, or nobody would look for what is to be done.
+/// Stores a use of a scope that has a row. Returns false if it has none, or its database has an intent: such a
+/// scope must not be cached as fresh, or nobody would process the intent.
 pub(crate) fn touch(batch: &mut Batch<'_>, digest: &ScopeDigest, used_at: i64) -> Result<bool, Fault> {
     let mut space = batch.space(digest)?;
     if space.id != 0 && space.used_at < used_at {
@@ -84,7 +85,7 @@ pub(crate) fn touch(batch: &mut Batch<'_>, digest: &ScopeDigest, used_at: i64) -
     Ok(space.id != 0 && space.leaving == 0)
 }
 
-/// What the row of a scope says.
+/// The stored use of a scope.
 pub(crate) fn stored(connection: &Connection, digest: &ScopeDigest) -> Result<Option<StoredUse>, Unreadable> {
     Ok(connection
         .prepare_cached("SELECT used_at, leaving FROM scope WHERE digest = ?1")?

@@ -347,7 +347,7 @@ impl SqliteProvider {
         }
     }
 
-    /// Embeds what an increment or a reducer made, where there is an embedder.
+    /// Embeds the result of an increment or a reducer, if there is an embedder.
     async fn embed_modified(
         &self,
         scope: &Scope,

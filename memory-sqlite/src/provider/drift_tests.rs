@@ -1,4 +1,4 @@
-//! What a guarded write costs the engine, in steps of its programs.
+//! The cost of a guarded write, in virtual machine steps.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use memory_core::{
 
 use crate::{SqliteConfig, SqliteProvider};
 
-/// Steps between two calls of the counter: it is called at jumps alone, which every turn of a loop has.
+/// Steps between two calls of the counter. It is called only at jumps, which every loop iteration has.
 const EACH: i32 = 1;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Clock for Still {
     }
 }
 
-/// Has the writing connection count its steps.
+/// Counts the steps of the writing connection.
 fn count(provider: &SqliteProvider) -> Arc<AtomicU64> {
     let steps = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&steps);
@@ -48,8 +48,8 @@ fn open(path: &Path) -> SqliteProvider {
     SqliteProvider::open(path, config, Arc::new(Still)).unwrap()
 }
 
-/// The steps of four writes in a scope of so many entries, each the second of its kind, statements being prepared by the
-/// first: without a check, with one of the entry, of the scope, and of the entry after somebody else committed.
+/// The steps of four writes in a scope of this many entries, each the second of its kind so that statements are
+/// prepared: without a check, with a check of the entry, of the scope, and of the entry after a foreign commit.
 async fn steps_of_writes(entries: usize) -> [u64; 4] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("memory.db");
@@ -93,8 +93,5 @@ async fn a_write_that_finds_nothing_drifted_scans_nothing() {
     assert!(few[0] > 0, "the steps are counted");
     assert_eq!(few, many, "steps are the same, however many entries the scope has");
     let [plain, guarded @ ..] = few;
-    assert!(
-        guarded.iter().all(|steps| *steps <= plain + plain / 2),
-        "a few rows more are looked at: {few:?}"
-    );
+    assert!(guarded.iter().all(|steps| *steps <= plain + plain / 2), "a few more rows are read: {few:?}");
 }

@@ -24,9 +24,9 @@ use crate::file::open::Role;
 /// Where the database lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// In a file that exists (an empty one becomes a database), in a folder whose path has no symbolic link in it.
+    /// An existing file (an empty one becomes a database), in a folder whose path has no symbolic link.
     File(&'a Path),
-    /// In memory: no tables, and no writes are of use.
+    /// In memory: no tables, and writes are useless.
     Empty,
 }
 
@@ -43,15 +43,15 @@ pub(crate) struct Sandbox {
     pub(super) page_bytes: Cell<Option<u64>>,
     /// The current `max_page_count`.
     pub(super) max_pages: u64,
-    /// The schema's version, and whether the word ROLLBACK was in it then.
+    /// The schema's version, and whether the schema contained the word ROLLBACK then.
     pub(super) rollback_words: Cell<Option<(i64, bool)>>,
     pub(super) peak_bytes: u64,
-    /// Statements seen once, which are kept prepared when they come again.
+    /// Statements seen once; they are kept prepared when they come again.
     pub(super) seen: HashMap<Box<str>, Seen>,
     /// State for running new short queries inline.
     pub(super) inline: InlineState,
-    /// How often [`Sandbox::relax`] was called.
-    pub(super) relaxed: u8,
+    /// Number of calls of [`Sandbox::trim_caches`].
+    pub(super) trims: u8,
     /// Databases attached.
     shared: usize,
     /// The version of the scope's own schema that names were last resolved with.
@@ -64,16 +64,16 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// Modules of virtual tables that an agent's schema may rest on.
+/// Modules of virtual tables that an agent's schema may use.
 const MODULES: [&str; 7] =
     ["fts5", "rtree", "rtree_i32", "json_each", "json_tree", "jsonb_each", "jsonb_tree"];
-/// A connection's memory for small objects: bytes of each, and how many.
+/// A connection's lookaside memory: bytes per slot, and slots.
 const LOOKASIDE: (i32, i32) = (512, 16);
-/// Virtual machine instructions between two checks of the clock.
+/// Virtual machine instructions between two clock checks.
 pub(super) const STEPS: i32 = 1_000;
-/// Most pages of a database without quota: SQLite's own bound.
-pub(super) const MOST_PAGES: u64 = 4_294_967_294;
-/// The memory of a connection is counted once in so many calls of [`Sandbox::relax`].
+/// The page limit of a database without quota: SQLite's own limit.
+pub(super) const MAX_PAGES: u64 = 4_294_967_294;
+/// [`Sandbox::trim_caches`] measures the connection's memory once in so many calls.
 const COUNT_EVERY: u8 = 16;
 /// Statements that a connection keeps prepared.
 pub(super) const KEPT: usize = 8;
@@ -84,7 +84,7 @@ impl Sandbox {
     /// Opens a connection; see [`Place`]. A reader's file must be a database already.
     ///
     /// # Errors
-    /// `unavailable`, `corrupt`, as the file system and the file have it.
+    /// `unavailable`, `corrupt`, depending on the file system and the file.
     pub(crate) fn open(
         place: Place<'_>,
         role: Role,
@@ -123,12 +123,12 @@ impl Sandbox {
             quota: None,
             log: log(place, role, config, layers),
             page_bytes: Cell::new(None),
-            max_pages: MOST_PAGES,
+            max_pages: MAX_PAGES,
             rollback_words: Cell::new(None),
             peak_bytes: 0,
             seen: HashMap::new(),
             inline: InlineState::default(),
-            relaxed: 0,
+            trims: 0,
             shared: shared.len(),
             resolved: None,
         };
@@ -153,7 +153,7 @@ impl Sandbox {
         lock(&self.watch)
     }
 
-    /// Runs a statement of the runtime's own. Its text must hold nothing that an agent wrote.
+    /// Runs one of the runtime's own statements. Its text must contain nothing written by an agent.
     pub(super) fn trusted<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -176,7 +176,7 @@ impl Sandbox {
         self.bracket(sql).map_err(engine)
     }
 
-    /// The agent's own tables and views, without shadow tables and those of the engine and the runtime.
+    /// The agent's own tables and views, without shadow tables and the tables of the engine and the runtime.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -184,8 +184,8 @@ impl Sandbox {
         self.trusted(describe::tables).map_err(engine)
     }
 
-    /// Whether the agent has a virtual table of this name. A full-text one may be called as a function; the engine refuses the
-    /// others.
+    /// Whether the agent has a virtual table of this name. A full-text table may be called as a function; the
+    /// engine refuses other kinds.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -194,31 +194,31 @@ impl Sandbox {
         self.trusted(|conn| describe::has_virtual_table(conn, &name)).map_err(engine)
     }
 
-    /// Most memory that the engine held for the last statement, even if it failed; in bytes.
+    /// Peak memory of the last statement in bytes, even if it failed.
     #[cfg(test)]
     pub(crate) fn last_peak_bytes(&self) -> u64 {
         self.peak_bytes
     }
 
-    /// Frees caches until about so many bytes are left: first pages, which are soon read again, then prepared statements.
-    /// False: the schema alone takes more.
-    pub(crate) fn relax(&mut self, bytes: usize) -> bool {
+    /// Frees caches until about `bytes` are left: first pages, which are soon read again, then prepared statements.
+    /// Returns false if the schema alone needs more.
+    pub(crate) fn trim_caches(&mut self, bytes: usize) -> bool {
         if handle::page_bytes(&self.conn) > bytes / 2 {
             let _ = self.conn.release_memory();
         }
-        // These take some microseconds to count, and change slowly.
-        self.relaxed = self.relaxed.wrapping_add(1);
-        if self.relaxed % COUNT_EVERY != 1 || handle::kept_bytes(&self.conn) <= bytes / 2 {
+        // Measuring takes some microseconds, and the figures change slowly.
+        self.trims = self.trims.wrapping_add(1);
+        if self.trims % COUNT_EVERY != 1 || handle::kept_bytes(&self.conn) <= bytes / 2 {
             return true;
         }
         self.forget();
         handle::kept_bytes(&self.conn) <= bytes / 2
     }
 
-    /// Resolves names anew where the scope's own schema has changed. True: nothing compiled before may run.
+    /// Resolves names again if the scope's own schema has changed. If true, no earlier prepared statement may run.
     ///
-    /// A program that reads shared tables alone does not look at the scope's schema, so it would go on reading a shared table
-    /// after another process has created the scope's own table of that name.
+    /// A statement that reads only shared tables does not check the scope's schema, so it would keep reading a shared table
+    /// after another process has created the scope's own table with that name.
     pub(super) fn resolve_anew(&mut self) -> rusqlite::Result<bool> {
         if self.shared == 0 {
             return Ok(false);
@@ -228,20 +228,20 @@ impl Sandbox {
             return Ok(false);
         }
         self.forget();
-        // A statement that does look at it has the engine read it again.
+        // A statement that does check it makes the engine read it again.
         self.trusted(|conn| conn.prepare("SELECT 1 FROM main.sqlite_schema LIMIT 1")?.exists([]))?;
         self.resolved = version;
         Ok(true)
     }
 
-    /// Forgets every statement.
+    /// Drops every prepared statement.
     fn forget(&mut self) {
         self.conn.flush_prepared_statement_cache();
         self.seen.clear();
         self.forget_tables();
     }
 
-    /// Works with the runtime's rights. Nothing that an agent wrote may run with them, except in the lab.
+    /// Runs `work` with the runtime's rights. Except in the lab, nothing written by an agent may run with them.
     #[cfg(any(test, feature = "lab"))]
     pub(crate) fn with_runtime_rights<T>(
         &mut self,
@@ -258,8 +258,8 @@ impl Sandbox {
     }
 }
 
-/// Modules whose tables need no CREATE. They are read once: whatever else a host registers for every connection is removed
-/// from this one.
+/// Modules whose tables need no CREATE. They are read once; anything else that a host registers for every
+/// connection is removed from this one.
 fn modules(conn: &Connection, layers: Layers) -> Result<Arc<BTreeSet<String>>> {
     static KEPT: OnceLock<Arc<BTreeSet<String>>> = OnceLock::new();
     if layers.config
@@ -283,7 +283,7 @@ fn log(place: Place<'_>, role: Role, config: &SandboxConfig, layers: Layers) -> 
     let (Place::File(path), Role::Writer, true) = (place, role, layers.quota) else { return None };
     let mut file = path.as_os_str().to_owned();
     file.push("-wal");
-    Some(Log { file: file.into(), most_bytes: config.wal_bytes, looked: Instant::now() })
+    Some(Log { file: file.into(), most_bytes: config.wal_bytes, checked: Instant::now() })
 }
 
 fn connect(place: Place<'_>, role: Role, layers: Layers) -> Result<Connection> {

@@ -43,7 +43,7 @@ pub(super) fn has_virtual_table(conn: &Connection, name: &str) -> rusqlite::Resu
         .try_fold(false, |found, sql| Ok(found || is_virtual(sql?.as_deref())))
 }
 
-/// SQLite writes these words itself, whatever the agent's spelling.
+/// SQLite writes these words itself, however the agent spelled them.
 fn is_virtual(sql: Option<&str>) -> bool {
     sql.is_some_and(|sql| sql.starts_with("CREATE VIRTUAL TABLE"))
 }

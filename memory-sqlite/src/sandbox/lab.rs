@@ -1,4 +1,4 @@
-//! Trying statements one by one on the same database, for fuzzing and for measuring layers.
+//! Tries statements one by one on the same database, for fuzzing and for measuring layers.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use crate::file::open::Role;
 
 /// A sandboxed database in memory on which each statement leaves no trace.
 #[derive(Debug)]
-pub struct Trial {
+pub struct ScratchDatabase {
     sandbox: Sandbox,
 }
 
-impl Trial {
+impl ScratchDatabase {
     /// Creates the database with a script, which runs with the runtime's rights.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Trial {
         Ok(Self { sandbox })
     }
 
-    /// Runs a statement as an agent's, and undoes it.
+    /// Runs a statement as an agent's, and rolls it back.
     ///
     /// # Errors
     /// As the sandbox refuses it or the engine fails; `details.layer` names the layer.

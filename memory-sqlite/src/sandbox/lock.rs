@@ -1,4 +1,4 @@
-//! Locking, also where whoever held the lock panicked.
+//! Locking a mutex even if an earlier holder panicked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What the runtime does on an agent's database besides running statements: marks, checkpoints, dumps and restores.
+//! What the runtime does on an agent's database besides running statements: versions, checkpoints, dumps, restores.
 
 use memory_core::Result;
 use memory_validator::Mode;
@@ -15,24 +15,24 @@ use super::statement::Cancel;
 use crate::error::engine;
 
 impl Sandbox {
-    /// The runtime's mark on the database, which the agent cannot see; 0 on a new one.
+    /// The runtime's `user_version` of the database, which the agent cannot see; 0 on a new one.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
-    pub(crate) fn mark(&self) -> Result<i32> {
+    pub(crate) fn user_version(&self) -> Result<i32> {
         self.trusted(|conn| conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0)))
             .map_err(engine)
     }
 
-    /// Marks the database, in the transaction that is open.
+    /// Sets `user_version` in the open transaction.
     ///
     /// # Errors
     /// `unavailable`.
-    pub(crate) fn set_mark(&mut self, mark: i32) -> Result<()> {
-        self.command(&format!("PRAGMA user_version = {mark}"))
+    pub(crate) fn set_user_version(&mut self, version: i32) -> Result<()> {
+        self.command(&format!("PRAGMA user_version = {version}"))
     }
 
-    /// Checkpoints the log without waiting for readers; returns whether all of it was moved into the file.
+    /// Checkpoints the log without waiting for readers; returns whether the whole log was moved into the file.
     ///
     /// # Errors
     /// `unavailable`.
@@ -47,13 +47,13 @@ impl Sandbox {
     }
 }
 
-/// An object of the schema that an agent created.
+/// A schema object that an agent created.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct SchemaObject {
     /// `table`, `index`, `view`, `trigger`.
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// `None`: the engine made it for a constraint.
+    /// `None`: the engine created it for a constraint.
     pub(crate) sql: Option<String>,
 }
 
@@ -63,27 +63,30 @@ pub(crate) struct Layout {
     /// `table`, `view`, `virtual`, `shadow`.
     pub(crate) kind: String,
     pub(crate) without_rowid: bool,
-    /// Columns that take a value, in order.
+    /// Columns that store a value, in order.
     pub(crate) stored: Vec<String>,
-    /// Every column, also generated and hidden ones.
+    /// Every column, including generated and hidden ones.
     pub(crate) all: Vec<String>,
 }
 
-/// What dumps and restores need and no agent's statement can do.
+/// Needed by dumps and restores, and impossible in an agent's statement.
 impl Sandbox {
-    /// The objects of the schema in the order of their creation, without the engine's own.
+    /// The objects of the schema in order of creation, without the engine's own.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
-    pub(crate) fn schema(&self) -> Result<Vec<Made>> {
+    pub(crate) fn schema(&self) -> Result<Vec<SchemaObject>> {
         self.trusted(|conn| {
             let mut objects =
                 conn.prepare("SELECT type, name, sql FROM main.sqlite_schema ORDER BY rowid")?;
-            let made =
-                |row: &rusqlite::Row<'_>| Ok(Made { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? });
+            let made = |row: &rusqlite::Row<'_>| {
+                Ok(SchemaObject { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? })
+            };
             objects.query_map([], made)?.collect()
         })
-        .map(|made: Vec<Made>| made.into_iter().filter(|made| !starts_with(&made.name, "sqlite_")).collect())
+        .map(|made: Vec<SchemaObject>| {
+            made.into_iter().filter(|made| !starts_with(&made.name, "sqlite_")).collect()
+        })
         .map_err(engine)
     }
 
@@ -114,7 +117,7 @@ impl Sandbox {
         .map_err(engine)
     }
 
-    /// The numbers from which AUTOINCREMENT goes on.
+    /// The numbers from which AUTOINCREMENT continues.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -124,7 +127,7 @@ impl Sandbox {
             if !conn.prepare(there)?.exists([])? {
                 return Ok(Vec::new());
             }
-            // The engine writes integers. Anything else in a damaged file counts as 0.
+            // The engine writes integers; anything else, in a damaged file, counts as 0.
             let mut rows = conn.prepare(
                 "SELECT name, CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name IS NOT NULL",
             )?;
@@ -133,7 +136,7 @@ impl Sandbox {
         .map_err(engine)
     }
 
-    /// Sets the number from which a table's AUTOINCREMENT goes on; false where it has none.
+    /// Sets the number from which a table's AUTOINCREMENT continues; false if the table has none.
     ///
     /// # Errors
     /// `unavailable`.
@@ -153,7 +156,7 @@ impl Sandbox {
         .map_err(engine)
     }
 
-    /// The settings of a full-text index, without the version of its format; none for any other table.
+    /// The settings of a full-text index, without its format version; empty for any other table.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -172,7 +175,7 @@ impl Sandbox {
         .map_err(engine)
     }
 
-    /// Whether the planner's statistics are there.
+    /// Whether the planner's statistics exist.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -181,7 +184,7 @@ impl Sandbox {
         self.trusted(|conn| conn.prepare(there)?.exists([])).map_err(engine)
     }
 
-    /// Drops everything that the agent created, in the open transaction. If it fails, roll back.
+    /// Drops everything the agent created, in the open transaction. On failure, roll back.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -195,8 +198,8 @@ impl Sandbox {
         cleared.and(restored)
     }
 
-    /// Whether foreign keys are enforced from now on, also within an open transaction. They must be on
-    /// when the connection goes back to the pool.
+    /// Switches the enforcement of foreign keys, also within an open transaction. It must be on when the connection
+    /// goes back to the pool.
     ///
     /// # Errors
     /// `unavailable`.
@@ -207,7 +210,7 @@ impl Sandbox {
     /// Calls `row` for each row of a query, run with an agent's rights, until it returns false.
     ///
     /// # Errors
-    /// As [`Sandbox::run`]; of `row`.
+    /// As [`Sandbox::run`], and those of `row`.
     pub(crate) fn each(
         &mut self,
         sql: &str,
@@ -247,7 +250,7 @@ fn drop_objects(conn: &Connection) -> rusqlite::Result<()> {
         let word = if kind == "view" { "VIEW" } else { "TABLE" };
         conn.execute_batch(&format!("DROP {word} main.\"{}\"", name.replace('"', "\"\"")))?;
     }
-    // The table of the planner's statistics stays when the tables are gone.
+    // The tables of the planner's statistics stay after the tables are dropped.
     let analyzed = "SELECT name FROM main.sqlite_schema WHERE name IN ('sqlite_stat1', 'sqlite_stat4')";
     let tables =
         conn.prepare(analyzed)?.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;

@@ -1,8 +1,8 @@
 //! The sandbox: connections on which agents' SQL runs.
 //!
-//! The agent writes what it likes; what must hold is that no statement sees or changes anything outside the scope's
-//! database, and that each ends within its time, its memory and its quota. The authorizer is the boundary, everything else
-//! is depth: `docs/sql.md`, "Layers".
+//! An agent may write any statement. No statement may see or change anything outside the scope's database, and each
+//! ends within its time, memory and quota. The authorizer is the boundary; everything else is defence in depth:
+//! `docs/sql.md`, "Layers".
 
 mod authorizer;
 mod connection;
@@ -24,11 +24,11 @@ mod value;
 pub(crate) use connection::{Place, Sandbox};
 pub(crate) use entries::{EntryPool, EntrySource};
 #[cfg(feature = "lab")]
-pub use lab::Trial;
+pub use lab::ScratchDatabase;
 #[cfg_attr(not(feature = "lab"), allow(unreachable_pub))]
 pub use limits::Layers;
 pub(crate) use limits::{SandboxConfig, SharedFile, heap};
-pub(crate) use maintenance::{Layout, Made};
+pub(crate) use maintenance::{Layout, SchemaObject};
 #[cfg(feature = "lab")]
 pub(crate) use run::LAST_PEAK;
 pub(crate) use statement::{Cancel, Ran, Statement};

@@ -1,4 +1,4 @@
-//! The engine's errors about an agent's statement.
+//! Turns the engine's errors into refusals for the agent.
 
 use memory_core::{Error, ErrorKind};
 use memory_sql::errors;
@@ -8,13 +8,13 @@ use rusqlite::ffi;
 use super::authorizer::Denied;
 use crate::error::{code, engine};
 
-/// What the authorizer denied.
+/// Refuses what the authorizer denied.
 pub(super) fn denied(denied: &Denied) -> Error {
     let construct = &denied.construct;
     if denied.writes {
         return Error::new(
             ErrorKind::ReadOnly,
-            format!("`{construct}` writes, and a query only reads; use sql_exec for it"),
+            format!("`{construct}` writes, and a query may only read; use sql_exec for it"),
         )
         .with_detail("layer", "authorizer")
         .with_detail("construct", construct.clone());
@@ -27,7 +27,7 @@ pub(super) fn denied(denied: &Denied) -> Error {
     .with_detail("construct", construct.clone())
 }
 
-/// More than one statement, or something that is none.
+/// More than one statement, or trailing text that is not one.
 pub(super) fn several() -> Error {
     Error::new(
         ErrorKind::StatementRefused,
@@ -38,7 +38,7 @@ pub(super) fn several() -> Error {
 
 /// A text without a statement.
 pub(super) fn empty() -> Error {
-    Error::invalid("the text holds no statement; write one")
+    Error::invalid("the text contains no statement; write one")
 }
 
 pub(super) fn nul() -> Error {
@@ -69,8 +69,8 @@ pub(super) fn heap(limit: usize) -> Error {
     .with_detail("unit", "bytes")
 }
 
-/// Words around the name of what an agent may not use, in the engine's own messages, and which layer took it away.
-const TAKEN_AWAY: [(&str, &str, &str); 5] = [
+/// The engine's messages around the name of something agents may not use, and the layer that removed it.
+const REMOVED: [(&str, &str, &str); 5] = [
     ("no such function: ", "", "functions"),
     ("wrong number of arguments to function ", "()", "functions"),
     ("no such module: ", "", "config"),
@@ -78,7 +78,7 @@ const TAKEN_AWAY: [(&str, &str, &str); 5] = [
     ("unsafe use of ", "", "config"),
 ];
 
-/// Beginnings and ends of what the engine says of its own tables, and of those that virtual tables are made of.
+/// How the engine's messages about its own tables, and about shadow tables, begin and end.
 const PROTECTED: [(&str, &str); 7] = [
     ("table ", " may not be modified"),
     ("table ", " may not be dropped"),
@@ -89,7 +89,7 @@ const PROTECTED: [(&str, &str); 7] = [
     ("cannot create triggers on ", ""),
 ];
 
-/// A refusal that the engine made by itself, if it was one.
+/// A refusal that the engine made by itself, if this is one.
 pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &str) -> bool) -> Option<Error> {
     let told = told(error);
     let refuse = |construct: &str, layer: &str| {
@@ -102,7 +102,7 @@ pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &st
         .with_detail("layer", layer)
         .with_detail("construct", construct)
     };
-    for (before, after, layer) in TAKEN_AWAY {
+    for (before, after, layer) in REMOVED {
         let name = told.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
         if let Some(name) = name
             && !is_known(before, name)
@@ -115,7 +115,7 @@ pub(super) fn by_the_engine(error: &rusqlite::Error, is_known: impl Fn(&str, &st
     protected.map(|_| refuse(&told, "config"))
 }
 
-/// Ending the transaction is the runtime's to do.
+/// Only the runtime ends the transaction.
 pub(super) fn rolls_back() -> Error {
     Error::new(
         ErrorKind::StatementRefused,
@@ -164,7 +164,7 @@ pub(super) fn statement(error: rusqlite::Error, quota: Option<u64>) -> Error {
     }
 }
 
-/// What SQLite says, at most so much of it. It may quote the statement, never what is stored.
+/// SQLite's message, cut to a maximum length. It may quote the statement, never stored data.
 fn told(error: &rusqlite::Error) -> String {
     let told = match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),

@@ -10,7 +10,7 @@ use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, ErrorCode, StatementStatus};
 
 use super::authorizer::{Denied, Phase};
-use super::connection::{KEPT, KEPT_BYTES, MOST_PAGES, Sandbox};
+use super::connection::{KEPT, KEPT_BYTES, MAX_PAGES, Sandbox};
 use super::inline::history::{Seen, contains};
 use super::limits::heap::{Meter, Refused};
 use super::limits::interrupt::{Interrupt, Interrupted};
@@ -21,31 +21,31 @@ use super::{describe, refusal};
 use crate::error::{code, engine};
 use crate::file::open::Role;
 
-/// Memory that the last statement of this process took, even if it failed.
+/// Peak memory of this process's last statement, even if it failed.
 #[cfg(feature = "lab")]
 pub(crate) static LAST_PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-/// Fewest pages above the quota for statements that free space.
+/// Minimum number of pages that a statement which frees space may use above the quota.
 const RESERVE_PAGES: u64 = 64;
 
-/// A statement that was compiled and may run.
+/// A compiled statement, ready to run.
 pub(super) struct Compiled<'conn> {
     pub(super) program: rusqlite::Statement<'conn>,
     /// Whether it may be kept prepared.
     pub(super) plain: bool,
     pub(super) writes_rows: bool,
-    /// The relations that it reads; `None`: some through a view.
+    /// The relations that it reads; `None`: it also reads through a view.
     pub(super) relations: Option<Vec<String>>,
 }
 
 impl Sandbox {
     /// Runs an agent's statement.
     ///
-    /// If it fails, the caller must roll back the savepoint or transaction around it. `OR ROLLBACK` may have ended the
-    /// transaction: see [`Sandbox::in_transaction`].
+    /// If it fails, the caller must roll back the savepoint or transaction around it. `OR ROLLBACK` may have ended
+    /// the transaction: see [`Sandbox::in_transaction`].
     ///
     /// # Errors
-    /// `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for what the engine
-    /// refuses. `details.layer` names the layer, where one did.
+    /// `statement_refused`, `read_only`, `timeout`, `too_large`, `quota_exceeded`; `invalid_argument` for what the
+    /// engine refuses. `details.layer` names the layer that refused.
     pub(crate) fn run(&mut self, statement: &Statement<'_>) -> Result<Ran> {
         if statement.sql.contains('\0') {
             return Err(refusal::nul());
@@ -101,11 +101,11 @@ impl Sandbox {
             (Some(ErrorCode::OutOfMemory), _) if refused.is_some() => {
                 return refusal::heap(self.config.heap_bytes);
             }
-            // Not this statement's own limit: the whole process has reached its limit.
+            // The process has reached its limit, not this statement.
             (Some(ErrorCode::OutOfMemory), _) => return engine(error).with_detail("layer", "heap"),
             _ => {}
         }
-        // Some errors of the engine hide that the authorizer denied something.
+        // Some of the engine's errors hide that the authorizer denied something.
         let denied = self.watch().take_denied();
         match denied {
             Some(denied) => refusal::denied(&denied).with_source(error),
@@ -153,7 +153,7 @@ impl Sandbox {
         Ok(ran)
     }
 
-    /// Remembers a statement that may be kept when it comes again.
+    /// Remembers a statement, to keep it prepared if it comes again.
     pub(super) fn keep(&mut self, sql: &str, seen: Seen) {
         if self.seen.len() >= 4 * KEPT {
             self.seen.clear();
@@ -166,7 +166,7 @@ impl Sandbox {
         self.compile_as(statement, Phase::Compiling(statement.mode))
     }
 
-    /// As [`Sandbox::compile`], in this phase.
+    /// Like [`Sandbox::compile`], in this phase.
     pub(super) fn compile_as(&self, statement: &Statement<'_>, phase: Phase) -> Result<Compiled<'_>, Failed> {
         self.watch().begin(phase);
         let mut batch = Batch::new(&self.conn, statement.sql);
@@ -197,7 +197,7 @@ impl Sandbox {
         Ok(Compiled { program, plain, writes_rows, relations })
     }
 
-    /// Refuses access to shadow tables of virtual tables.
+    /// Refuses access to the shadow tables of virtual tables.
     fn judge_suspects(&self, suspects: &[String]) -> Result<(), Failed> {
         if !self.layers.authorizer {
             return Ok(());
@@ -219,8 +219,8 @@ impl Sandbox {
         Ok(mode == Mode::Exec && self.layers.config && self.schema_rolls_back()?)
     }
 
-    /// Refuses a statement that would roll the transaction back at a conflict. The word must occur in the statement or in the
-    /// schema; if it does, the compiled program tells.
+    /// Refuses a statement that would roll the transaction back on a conflict. If the word occurs in the statement
+    /// or the schema, the compiled program is checked.
     fn judge_rollback(&self, statement: &Statement<'_>) -> Result<(), Failed> {
         if !contains(statement.sql, b"rollback") && !self.schema_rolls_back()? {
             return Ok(());
@@ -297,7 +297,7 @@ impl Sandbox {
                 }
                 if result.rows.len() >= statement.max_rows || bytes > left {
                     result.truncated = true;
-                    // A statement that writes is run to its end; one that reads has told enough.
+                    // A statement that writes runs to its end; one that only reads can stop here.
                     if writes { continue } else { break }
                 }
                 left -= bytes;
@@ -313,28 +313,28 @@ impl Sandbox {
         Ok(Ran { rows: (width > 0).then_some(result), rows_affected, peak_bytes: 0 })
     }
 
-    /// The bytes that the statement must not exceed if the file is larger than the quota: the file then has free pages, which
-    /// the bound of pages does not count. `None`: that bound is enough.
+    /// The number of bytes the statement must not exceed if the file is larger than the quota. Such a file has free
+    /// pages, which `max_page_count` does not limit. `None`: that limit is enough.
     fn over_quota(&self, statement: &Statement<'_>) -> Result<Option<u64>> {
         let Some(quota) = self.quota else { return Ok(None) };
         let bounded = self.layers.quota && self.role == Role::Writer && matches!(statement.mode, Mode::Exec);
         if !bounded || self.file_bytes()? <= quota {
             return Ok(None);
         }
-        // A statement that frees space may need a few pages to do so, and gives back more.
+        // A statement that frees space may need a few pages for it, and gives back more.
         let reserve = if statement.frees { RESERVE_PAGES.saturating_mul(self.page_bytes()?) } else { 0 };
         Ok(Some(self.usage()?.max(quota).saturating_add(reserve)))
     }
 
-    /// Sets the most pages the database may have while the statement runs.
+    /// Sets the page limit of the database for this statement.
     fn bound_pages(&mut self, frees: bool) -> Result<()> {
         let pages = match self.quota {
             Some(quota) if self.layers.quota => {
-                let pages = (quota / self.page_bytes()?).clamp(1, MOST_PAGES);
+                let pages = (quota / self.page_bytes()?).clamp(1, MAX_PAGES);
                 let reserve = if frees { RESERVE_PAGES.max(pages / 16) } else { 0 };
-                pages.saturating_add(reserve).min(MOST_PAGES)
+                pages.saturating_add(reserve).min(MAX_PAGES)
             }
-            _ => MOST_PAGES,
+            _ => MAX_PAGES,
         };
         if pages != self.max_pages && self.role == Role::Writer {
             self.trusted(|conn| {
@@ -347,11 +347,11 @@ impl Sandbox {
     }
 }
 
-/// SQLite's number for "roll back", among those for what to do at a conflict.
+/// SQLite's code for "roll back" among its conflict resolutions.
 const OE_ROLLBACK: i64 = 1;
 const OE_MASK: i64 = 0x0f;
 
-/// Why a statement did not run to its end.
+/// Why a statement failed.
 #[derive(Debug)]
 pub(super) enum Failed {
     Engine(rusqlite::Error),
@@ -370,7 +370,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// Binds the arguments by position. `$2` is a name to SQLite, and one with a number in it to us.
+/// Binds the arguments by position. To SQLite `$2` is a name; to us it is a parameter with a number.
 fn bind(compiled: &mut rusqlite::Statement<'_>, statement: &Statement<'_>) -> Result<(), Failed> {
     let mut most = 0;
     for at in 1..=compiled.parameter_count() {
@@ -380,7 +380,7 @@ fn bind(compiled: &mut rusqlite::Statement<'_>, statement: &Statement<'_>) -> Re
                 Some(Ok(number)) if number > 0 && !name.starts_with(':') && !name.starts_with('@') => number,
                 _ => {
                     return Err(Error::invalid(format!(
-                        "the parameter `{name}` has a name; arguments go by position: write ?, ?1 or $1"
+                        "the parameter `{name}` is named; arguments are positional: write ?, ?1 or $1"
                     ))
                     .into());
                 }

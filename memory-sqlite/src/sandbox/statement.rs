@@ -12,7 +12,7 @@ use memory_validator::Mode;
 pub(crate) struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Tells the statement to end.
+    /// Asks the statement to stop.
     pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -26,26 +26,26 @@ impl Cancel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Statement<'a> {
     pub(crate) sql: &'a str,
-    /// By position. Texts to embed are replaced by their vectors.
+    /// By position. Texts to embed are already replaced by their vectors.
     pub(crate) args: &'a [SqlValue],
     pub(crate) mode: Mode,
     pub(crate) deadline: Instant,
-    /// Cap of the result, in rows.
+    /// Row limit of the result.
     pub(crate) max_rows: usize,
-    /// Cap of the result, in bytes.
+    /// Byte limit of the result.
     pub(crate) max_bytes: usize,
-    /// Whether it frees space: such a statement may exceed the quota a little to do so.
+    /// Whether it frees space: such a statement may exceed the quota a little.
     pub(crate) frees: bool,
     pub(crate) cancel: &'a Cancel,
 }
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug)]
 pub(crate) struct Ran {
     /// `None`: the statement has no columns.
     pub(crate) rows: Option<Rows>,
     pub(crate) rows_affected: u64,
-    /// Most memory that the engine held for it, in bytes.
+    /// Peak memory of the engine for it, in bytes.
     #[cfg_attr(not(feature = "lab"), allow(dead_code))]
     pub(crate) peak_bytes: u64,
 }

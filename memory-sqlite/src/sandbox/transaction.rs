@@ -1,4 +1,4 @@
-//! Transactions, savepoints, and how much the database holds.
+//! Transactions, savepoints, and the size of the database.
 
 use memory_core::{Error, ErrorKind, Result};
 
@@ -7,7 +7,7 @@ use super::refusal;
 use crate::error::engine;
 
 impl Sandbox {
-    /// Begins a transaction that may write, waiting for another's end until the deadline.
+    /// Begins a write transaction, waiting for the lock until the deadline.
     ///
     /// # Errors
     /// `unavailable` if the lock is held.
@@ -15,12 +15,12 @@ impl Sandbox {
         self.command("BEGIN IMMEDIATE")
     }
 
-    /// Begins a transaction that reads one snapshot.
+    /// Begins a read transaction on one snapshot.
     pub(crate) fn begin_snapshot(&mut self) -> Result<()> {
         self.command("BEGIN")
     }
 
-    /// Commits. A deferred constraint that does not hold leaves the transaction open.
+    /// Commits. A violated deferred constraint leaves the transaction open.
     ///
     /// # Errors
     /// `invalid_argument` with `details.constraint`; `outcome_unknown` if the disk failed during the commit.
@@ -29,7 +29,7 @@ impl Sandbox {
             match crate::error::code(&error) {
                 Some(rusqlite::ErrorCode::SystemIoFailure) => Error::new(
                     ErrorKind::OutcomeUnknown,
-                    "the disk failed while the transaction was made permanent; read what it wrote to see whether it was",
+                    "the disk failed during the commit; read what the transaction wrote to see whether it was kept",
                 )
                 .with_source(error),
                 _ => refusal::statement(error, self.quota),
@@ -42,32 +42,32 @@ impl Sandbox {
         if self.in_transaction() { self.command("ROLLBACK") } else { Ok(()) }
     }
 
-    /// Opens a savepoint of this number.
+    /// Opens the savepoint with this number.
     pub(crate) fn savepoint(&mut self, number: u32) -> Result<()> {
         self.command(&format!("SAVEPOINT mem_{number}"))
     }
 
-    /// Ends a savepoint and keeps what it did.
+    /// Releases a savepoint, keeping its changes.
     pub(crate) fn release(&mut self, number: u32) -> Result<()> {
         self.command(&format!("RELEASE mem_{number}"))
     }
 
-    /// Undoes what was done since the savepoint, which stays open.
+    /// Undoes everything since the savepoint, which stays open.
     pub(crate) fn rollback_to(&mut self, number: u32) -> Result<()> {
         self.command(&format!("ROLLBACK TO mem_{number}"))
     }
 
-    /// Whether the engine has a transaction open.
+    /// Whether a transaction is open.
     pub(crate) fn in_transaction(&self) -> bool {
         !self.conn.is_autocommit()
     }
 
-    /// Sets how many bytes the database may hold; `None`: any number. What it holds already stays.
+    /// Limits the size of the database in bytes; `None`: no limit. Data that is already there stays.
     pub(crate) fn set_quota(&mut self, bytes: Option<u64>) {
         self.quota = bytes;
     }
 
-    /// Bytes of the pages in use.
+    /// Bytes of pages in use.
     ///
     /// # Errors
     /// `unavailable`, `corrupt`.
@@ -76,7 +76,7 @@ impl Sandbox {
         Ok(self.file_bytes()?.saturating_sub(free))
     }
 
-    /// The bytes of the database, free pages included.
+    /// Bytes of the database, free pages included.
     pub(super) fn file_bytes(&self) -> Result<u64> {
         Ok(self.count("PRAGMA page_count")?.saturating_mul(self.page_bytes()?))
     }

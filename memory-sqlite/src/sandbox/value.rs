@@ -5,14 +5,14 @@ use memory_core::{Error, Result};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-/// An argument as the engine takes it.
+/// An argument in the engine's types.
 ///
-/// A boolean is 0 or 1. A decimal and a JSON value are their text: SQLite has neither.
+/// A boolean becomes 0 or 1. A decimal or JSON value becomes its text: SQLite has neither.
 pub(super) struct Argument<'a>(ValueRef<'a>);
 
 impl<'a> Argument<'a> {
     /// # Errors
-    /// `invalid_argument` for NaN, which SQLite would store as NULL, and for a text that was not embedded.
+    /// `invalid_argument` for NaN, which SQLite would store as NULL; `internal` for a text that was not embedded.
     pub(super) fn new(value: &'a SqlValue) -> Result<Self> {
         let value = match value {
             SqlValue::Null => ValueRef::Null,
@@ -28,7 +28,7 @@ impl<'a> Argument<'a> {
             SqlValue::Blob(bytes) => ValueRef::Blob(bytes),
             SqlValue::Json(json) => ValueRef::Text(json.as_str().as_bytes()),
             SqlValue::Embed(_) => return Err(Error::internal("an argument was not embedded")),
-            _ => return Err(Error::invalid("this kind of argument is not known to SQLite")),
+            _ => return Err(Error::invalid("SQLite does not support this kind of argument")),
         };
         Ok(Self(value))
     }
@@ -40,10 +40,10 @@ impl ToSql for Argument<'_> {
     }
 }
 
-/// A value of a result, and the bytes it takes there.
+/// A value of a result, which counts against the byte limit.
 ///
 /// # Errors
-/// `invalid_argument` for text that is not UTF-8: as text it could not be given back, as bytes it would be another value.
+/// `invalid_argument` for text that is not UTF-8: returned as text it would be invalid, as bytes another value.
 pub(super) fn read(value: ValueRef<'_>, column: &str) -> Result<SqlValue> {
     Ok(match value {
         ValueRef::Null => SqlValue::Null,
@@ -61,7 +61,7 @@ pub(super) fn read(value: ValueRef<'_>, column: &str) -> Result<SqlValue> {
     })
 }
 
-/// What a value takes in a result.
+/// A value's size in a result.
 pub(super) fn size(value: ValueRef<'_>) -> usize {
     8 + match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),

@@ -1,4 +1,4 @@
-//! From matches to hits: read, rank, fold duplicates, count.
+//! Turns matches into hits: reads, ranks, folds duplicates, counts accesses.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -21,7 +21,7 @@ static SELECT_ENTRY: Sql = Sql::new(
      WHERE e.space = ?1 AND e.key = ?2 AND (e.expires_at IS NULL OR e.expires_at > ?3)",
 );
 
-/// What ranking needs of an entry.
+/// What ranking needs to know about an entry.
 struct Summary {
     version: u64,
     born: i64,
@@ -30,13 +30,13 @@ struct Summary {
     source: Option<Source>,
 }
 
-/// A match that may be ranked.
+/// A match that is being ranked.
 struct Found {
     found: Match,
     key: Key,
-    /// `None`: similarity alone orders, so that the rest is read of the hits only.
+    /// `None`: only similarity decides the order, so only the hits are read.
     summary: Option<Summary>,
-    /// Read once it is asked for.
+    /// Read on first use.
     numbers: OnceCell<Option<Vec<f32>>>,
 }
 
@@ -51,25 +51,25 @@ enum Answered {
     Hits(SearchResults),
     /// Duplicates have used up the matches.
     TooFew,
-    /// A vector does not stand for its entry.
+    /// A vector does not belong to its entry's current version.
     Outdated,
 }
 
-/// The last part of a search.
+/// The last step of a search.
 pub(super) struct Answer<'a> {
     pub(super) store: &'a Store,
     pub(super) caches: &'a Caches,
     pub(super) snapshot: &'a Connection,
     pub(super) digest: &'a ScopeDigest,
     pub(super) space: i64,
-    /// The number of the embedder's model, by whose vectors duplicates are told; `None`: there are none of it.
+    /// The number of the embedder's model, whose vectors identify duplicates; `None`: there are no vectors of it.
     pub(super) model: Option<i64>,
     pub(super) query: &'a SearchQuery,
     pub(super) now: Timestamp,
 }
 
 impl Answer<'_> {
-    /// The hits among the matches. `None`: near-duplicates have used up all there are, and more may be had.
+    /// The hits among the matches. `None`: near-duplicates have used up all of them, and there may be more.
     pub(super) fn of(self, matches: &[Match], more: bool) -> Result<Option<SearchResults>, Unreadable> {
         if self.query.rank.is_similarity_only() {
             let found =
@@ -129,7 +129,7 @@ impl Answer<'_> {
         self.hits(found, kept, duplicates)
     }
 
-    /// Reads the hits, and counts them once all are there.
+    /// Reads the hits, and counts accesses once all are read.
     fn hits(&self, found: &[Found], kept: Vec<Kept>, duplicates: usize) -> Result<Answered, Unreadable> {
         let mut hits = Vec::with_capacity(kept.len());
         for kept in kept {
@@ -160,7 +160,7 @@ impl Answer<'_> {
         Ok(Answered::Hits(results))
     }
 
-    /// Never a stale hit: an index that disagrees with its own snapshot is a bug.
+    /// Never returns a stale hit: an index that disagrees with its own snapshot is a bug.
     fn check_index(&self, found: &Match, version: Option<u64>) -> Result<()> {
         let agrees = version.is_some_and(|version| found.indexed.is_none_or(|indexed| indexed == version));
         if found.lexical.is_none() || agrees {
@@ -171,7 +171,7 @@ impl Answer<'_> {
             .with_retry(memory_core::Retry::Now))
     }
 
-    /// The matches with what ranking needs of them.
+    /// The live matches, with what ranking needs.
     fn live(&self, matches: &[Match]) -> Result<Vec<Found>, Unreadable> {
         let mut live = Vec::with_capacity(matches.len());
         for found in matches {
@@ -179,7 +179,7 @@ impl Answer<'_> {
             self.check_index(found, summary.as_ref().map(|summary| summary.version))?;
             let Some(summary) = summary else { continue };
             let mut found = found.clone();
-            // A vector that outlived its text, as another program could leave it, says nothing of the entry.
+            // Another program may leave a vector that outlived its text; it says nothing about the entry.
             found.near = found.near.filter(|near| near.version == summary.version);
             if found.lexical.is_some() || found.near.is_some() {
                 live.push(Found::new(found, Some(summary))?);

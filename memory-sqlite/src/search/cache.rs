@@ -1,4 +1,4 @@
-//! Text indexes of recently searched scopes, kept in step with the database and within a budget.
+//! Text indexes of recently searched scopes, kept up to date within a memory budget.
 
 use std::collections::VecDeque;
 
@@ -11,16 +11,16 @@ use crate::commit::scope_cache::{Cached, Feed, ScopeCache};
 use crate::error::Unreadable;
 use crate::kv::state::ScopeState;
 
-/// Changes of a scope that are held for its next search, at most; with more, the search looks for them itself.
+/// Most changes of a scope held for its next search; beyond this the search compares versions itself.
 const FEED_CHANGES: usize = 10_000;
 const FEED_BYTES: usize = 4 << 20;
 
-/// The indexes of one provider. The size of a scope is its bytes.
+/// The indexes of one provider. A scope's size is in bytes.
 pub(crate) type IndexCache = ScopeCache<TextFeed, ScopeIndex>;
-/// One scope's index and the changes it does not show yet.
+/// One scope's index, and the changes not yet applied to it.
 pub(crate) type CachedIndex = Cached<TextFeed, ScopeIndex>;
 
-/// Committed changes of texts on their way to an index.
+/// Committed changes of texts, queued for an index.
 #[derive(Debug, Default)]
 pub(crate) struct TextFeed {
     changes: VecDeque<TextChange>,
@@ -33,7 +33,7 @@ impl Feed for TextFeed {
     fn push(&mut self, change: TextChange) {
         self.bytes += bytes_of(&change);
         self.changes.push_back(change);
-        // The gap that this leaves is noticed by its number.
+        // The gap in the numbers shows that changes were dropped.
         while self.changes.len() > FEED_CHANGES || self.bytes > FEED_BYTES {
             let Some(dropped) = self.changes.pop_front() else { break };
             self.bytes -= bytes_of(&dropped);
@@ -42,7 +42,7 @@ impl Feed for TextFeed {
 }
 
 impl TextFeed {
-    /// Takes the changes up to a snapshot.
+    /// Takes the changes visible in a snapshot.
     fn take_until(&mut self, state: ScopeState) -> Vec<TextChange> {
         let mut changes = Vec::new();
         while let Some(next) = self.changes.front() {
@@ -69,9 +69,9 @@ fn bytes_of(change: &TextChange) -> usize {
 }
 
 impl IndexCache {
-    /// Brings an index up to the snapshot that `connection` has open, in which the scope is `state`.
+    /// Brings an index up to the snapshot open on `connection`, in which the scope is `state`.
     ///
-    /// Returns false where the index does not fit the budget; it is given up then.
+    /// If it exceeds the budget, drops it and returns false.
     pub(crate) fn catch_up(
         &self,
         digest: &ScopeDigest,
@@ -82,13 +82,13 @@ impl IndexCache {
         now: Timestamp,
     ) -> Result<bool, Unreadable> {
         self.pass_barrier();
-        // A clock that was set back brings expired entries to life again.
+        // If the clock was set back, expired entries are live again.
         if index.space != state.space || now.as_millis() < index.expired_at {
             *index = ScopeIndex::of(state.space);
         }
         let changes = cached.feed().take_until(state);
         if !index.apply(changes, state) {
-            // Another process wrote, or too much happened since.
+            // Another process wrote, or too many changes were dropped.
             if !index.compare(connection, state, self.budget())? {
                 self.give_up(digest, state.bytes);
                 return Ok(false);

@@ -1,4 +1,4 @@
-//! What searches keep in memory.
+//! The memory caches of searches.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::cache::IndexCache;
 use crate::config::SqliteConfig;
 use crate::vector::cache::MatrixCache;
 
-/// What searches keep in memory of recently searched scopes.
+/// The cached indexes and matrices of recently searched scopes.
 #[derive(Clone, Debug)]
 pub(crate) struct Caches {
     pub(crate) indexes: Arc<IndexCache>,
@@ -23,7 +23,7 @@ impl Caches {
         }
     }
 
-    /// Drops what is kept of a scope.
+    /// Drops everything cached for a scope.
     pub(crate) fn forget(&self, digest: &ScopeDigest) {
         self.indexes.forget(digest);
         self.matrices.forget(digest);

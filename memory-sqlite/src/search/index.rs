@@ -1,4 +1,4 @@
-//! The text index of one scope, brought up to a snapshot.
+//! The text index of one scope, as of a snapshot.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::error::{Unreadable, malformed};
 use crate::file::column::unsigned;
 use crate::kv::state::ScopeState;
 
-/// Documents read between two looks at the memory taken.
+/// Documents read between two measurements of the memory.
 const MEASURE_EVERY: usize = 4_096;
 
 /// The documents of one scope, as of its change number `changes`.
@@ -25,12 +25,12 @@ pub(crate) struct ScopeIndex {
     pub(super) changes: i64,
     /// False until the first comparison with the database.
     complete: bool,
-    /// When documents last expired, by the caller's clock.
+    /// When expired documents were last removed, by the caller's clock.
     pub(super) expired_at: i64,
-    /// The change at which the memory taken was last looked at.
+    /// The change at which the memory was last measured.
     pub(super) measured: i64,
     pub(crate) documents: LexicalIndex<Arc<str>>,
-    /// The version of each document that is indexed.
+    /// The indexed version of each document.
     versions: HashMap<Arc<str>, u64>,
     key_bytes: usize,
 }
@@ -40,12 +40,12 @@ impl ScopeIndex {
         Self { space, ..Self::default() }
     }
 
-    /// The version that is indexed of a key.
+    /// The indexed version of a key.
     pub(crate) fn version(&self, key: &str) -> Option<u64> {
         self.versions.get(key).copied()
     }
 
-    /// Applies own changes; false where some are missing.
+    /// Applies queued changes; false if some are missing.
     pub(super) fn apply(&mut self, changes: Vec<TextChange>, state: ScopeState) -> bool {
         if !self.complete {
             return false;
@@ -70,7 +70,8 @@ impl ScopeIndex {
         self.changes == state.changes
     }
 
-    /// Finds what differs from the database by key and version, and reads that. Returns false where memory ends.
+    /// Compares keys and versions with the database and reads what differs. Returns false when the budget is used
+    /// up.
     pub(super) fn compare(
         &mut self,
         connection: &Connection,
@@ -78,7 +79,7 @@ impl ScopeIndex {
         budget: usize,
     ) -> Result<bool, Unreadable> {
         self.complete = false;
-        // Expired ones too: the index itself knows when their time has come.
+        // Including expired ones: the index itself knows when they expire.
         let mut listing =
             connection.prepare_cached("SELECT key, version, expires_at FROM entry WHERE space = ?1")?;
         let mut content = connection.prepare_cached(
@@ -138,7 +139,7 @@ impl ScopeIndex {
         self.documents.remove(key);
     }
 
-    /// Forgets the versions of documents that expired, once they are many.
+    /// Forgets the versions of expired documents once there are many.
     pub(super) fn tidy(&mut self) {
         if self.versions.len() > 2 * self.documents.len() + 1_024 {
             self.versions.retain(|key, _| self.documents.contains(key));
@@ -148,7 +149,7 @@ impl ScopeIndex {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        // The table of versions, and the keys with their two counters.
+        // The version table, and the keys with their reference counts.
         self.documents.heap_bytes()
             + self.versions.capacity() * 8 / 7 * 25
             + self.key_bytes
@@ -156,7 +157,7 @@ impl ScopeIndex {
     }
 }
 
-/// The text that search indexes of a stored entry.
+/// The text of a stored entry that search indexes.
 pub(crate) fn search_text<'a>(text: Option<&'a str>, value: &str) -> Result<Cow<'a, str>> {
     match text {
         Some(text) => Ok(text.into()),

@@ -1,4 +1,4 @@
-//! Search over one scope, in one snapshot: by words, by vectors, or both.
+//! Search in one scope and one snapshot: by words, by vectors, or both.
 
 mod answer;
 mod cache;

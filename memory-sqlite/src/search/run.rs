@@ -1,4 +1,4 @@
-//! One search, from its query to its hits.
+//! One search, from query to hits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard};
@@ -21,8 +21,8 @@ use crate::vector::nearest::{Ask, Looked, Near, Order, QueryVector};
 use crate::vector::rows::model_id;
 use crate::vector::scope_matrix::ScopeMatrix;
 
-/// Runs a search on a connection that no transaction is open on. The query's mode is not `Auto`; `model` is the
-/// embedder's, where there is one, and `vector` is there where the mode needs it.
+/// Runs a search on a connection without an open transaction. The query's mode is not `Auto`; `model` is the
+/// embedder's, if there is one, and `vector` is given if the mode needs it.
 pub(crate) fn search(
     connection: &Connection,
     store: &Store,
@@ -43,7 +43,7 @@ pub(crate) fn search(
     let cached_matrix = vector
         .filter(|_| state.vectors > 0)
         .and_then(|vector| caches.matrices.open_matrix(digest, state.vectors, vector.model.dimensions));
-    // Before the snapshot, so that neither is ever ahead of it.
+    // Locked before the snapshot begins, so that neither is ever ahead of it.
     let mut index = cached.as_ref().map(|cached| cached.value());
     let mut held = cached_matrix.as_ref().map(|cached| (cached, cached.value()));
     let snapshot = connection.unchecked_transaction()?;
@@ -60,7 +60,7 @@ pub(crate) fn search(
     };
     let most = most(query);
     let mut limit = match query.dedup {
-        // Few of the best are duplicates, as a rule.
+        // Usually few of the best are duplicates.
         Some(_) if model.is_some() && query.mode != SearchMode::Hybrid && is_by_similarity(query) => {
             query.top_k.saturating_mul(2).saturating_add(32).min(most)
         }
@@ -80,7 +80,7 @@ pub(crate) fn search(
         };
         let more = limit < most && matches.len() >= limit;
         if !more {
-            // Others may search while this one reads its hits.
+            // Unlock, so that others can search while this one reads its hits.
             (index, held) = (None, None);
         }
         let answer =
@@ -96,8 +96,8 @@ fn is_by_similarity(query: &SearchQuery) -> bool {
     query.rank.is_similarity_only() && query.rank.similarity == 1.0
 }
 
-/// How many may be hits. All that are ranked, where the order does not follow from similarity alone (a weight may round
-/// two similarities into one, and then the tie is another), or where some may be left out as duplicates.
+/// Most matches that may become hits: all of them if similarity alone does not determine the order (a weight may
+/// round two similarities to the same value, which changes the tie), or if some may be left out as duplicates.
 fn most(query: &SearchQuery) -> usize {
     match query.mode {
         SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,
@@ -106,11 +106,11 @@ fn most(query: &SearchQuery) -> usize {
     }
 }
 
-/// The nearest by vectors, best first.
+/// The nearest by vector, best first.
 #[derive(Debug, Default)]
 struct Nearest {
     found: Vec<Near>,
-    /// These are all the entries that match prefix and filter.
+    /// Whether these are all the entries that match prefix and filter.
     all_that_match: bool,
 }
 
@@ -127,7 +127,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The nearest by vectors, best first.
+    /// The nearest by vector, best first.
     fn nearest(
         &self,
         vector: &QueryVector,
@@ -141,7 +141,8 @@ impl Search<'_> {
             let dimensions = vector.model.dimensions;
             let mut usable =
                 matrices.catch_up(self.digest, cached, held, self.snapshot, self.state, model, dimensions)?;
-            // A clock that was set back may ask for what was reclaimed meanwhile; once read again, it is right.
+            // If the clock was set back, the search may need rows that were removed as expired; after the repair it
+            // is right.
             for _ in 0..2 {
                 if !usable {
                     break;
@@ -180,7 +181,7 @@ impl Search<'_> {
         }
     }
 
-    /// The best by words; for hybrid together with the nearest, each with both its similarities.
+    /// The best by words; for hybrid search joined with the nearest, each with both similarities.
     fn by_words(
         &self,
         index: Option<&ScopeIndex>,
@@ -252,7 +253,7 @@ impl Search<'_> {
         Ok(matches)
     }
 
-    /// Gives the best by words their cosines, and adds the nearest that are not among them.
+    /// Adds cosines to the best by words, and the nearest that are not among them.
     fn join(
         &self,
         matches: &mut Vec<Match>,

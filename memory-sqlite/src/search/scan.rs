@@ -1,5 +1,5 @@
-//! Search by reading every entry of a scope: for scopes whose index does not fit the memory given. The figures are
-//! those of [`memory_core::lexical`].
+//! Search by reading every entry, for scopes whose index does not fit the memory budget. Scores are those of
+//! [`memory_core::lexical`].
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -33,8 +33,8 @@ impl PartialOrd for Found {
 
 impl Eq for Found {}
 
-/// The best `limit` documents that pass `filter`, best first, ties by key; `scored` is told the score of every document
-/// that has a term. Reads the scope twice: its statistics come first.
+/// The best `limit` documents that pass `filter`, best first, ties by key; `scored` receives the score of every
+/// document that contains a term. Reads the scope twice: the statistics come first.
 pub(crate) fn search(
     connection: &Connection,
     space: i64,
@@ -114,7 +114,7 @@ fn read(
     Ok(())
 }
 
-/// Counts the query's terms in a document; returns the document's tokens.
+/// Counts the query's terms in a document; returns its number of tokens.
 fn count(analyzer: &mut Analyzer, text: &str, places: &HashMap<&str, usize>, frequencies: &mut [u16]) -> u32 {
     frequencies.fill(0);
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! Embedding texts among the arguments, before anything runs.
+//! Embeds texts among the arguments before anything runs.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use memory_sql::{texts_to_embed, with_embeddings};
 
 use crate::vector::numbers::encode;
 
-/// The arguments with each text replaced by its embedding: 32-bit floats, little-endian. One call to the embedder.
+/// The arguments with each text replaced by its embedding as little-endian 32-bit floats. One call to the embedder.
 ///
 /// # Errors
-/// `vector_unsupported` without an embedder; of the embedder.
+/// `vector_unsupported` without an embedder; the embedder's errors.
 pub(crate) async fn embed(
     embedder: Option<&Arc<dyn Embedder>>,
     args: &[SqlValue],
@@ -25,7 +25,7 @@ pub(crate) async fn embed(
     let embedder = embedder.ok_or_else(|| {
         Error::new(
             ErrorKind::VectorUnsupported,
-            "an argument is to be embedded, but no embedder is configured; pass the vector as a blob of 32-bit floats",
+            "an argument needs embedding, but no embedder is configured; pass the vector as a blob of 32-bit floats",
         )
         .with_detail("operation", if role == EmbedRole::Query { "query" } else { "exec" })
         .with_detail("provider", "sqlite")

@@ -26,7 +26,7 @@ use crate::config::{Durability, SqlConfig};
 use crate::error::closed;
 use crate::sandbox::{Cancel, EntryPool, Layers, SandboxConfig, SharedFile, heap};
 
-/// Longest deadline that a call may ask for.
+/// Longest deadline of a call.
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// Descriptors of one connection: the file, its log, the log's index.
 const DESCRIPTORS: usize = 3;
@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a transaction holds between two calls.
+/// What an open transaction keeps between two calls.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) conn: Conn,
@@ -108,7 +108,7 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Nothing is made on the disk, and no thread is started, before the first statement.
+    /// Creates nothing on disk and starts no thread before the first statement.
     pub(crate) fn new(store: &Arc<Store>, database: Option<&Path>) -> Result<Arc<Self>> {
         static PROVIDERS: AtomicU64 = AtomicU64::new(0);
         let config = store.config.sql.clone();
@@ -121,8 +121,8 @@ impl Engine {
             }
             None => false,
         };
-        // Unique: the count tells providers of one process apart, the process id those that run at the same time, the
-        // clock those of different times.
+        // Unique: the count distinguishes providers of one process, the process id concurrent processes, and the clock
+        // successive ones.
         let count = PROVIDERS.fetch_add(1, Ordering::Relaxed);
         let nonce = format!("{:x}-{:x}-{count:x}", store.clock.now().as_millis(), std::process::id());
         let durable = store.config.durability == Durability::Full;
@@ -146,7 +146,7 @@ impl Engine {
             heap_bytes: config.heap_bytes,
             wal_bytes: config.wal_bytes,
             durability: store.config.durability,
-            // A statement that waits for another process does not block a thread.
+            // A statement waiting for another process must not block a thread.
             busy_timeout: Duration::ZERO,
         };
         let shared: Vec<SharedFile> = config
@@ -205,13 +205,13 @@ impl Engine {
         let _ = self.stages.set(stages);
     }
 
-    /// The deadline of a call that begins now.
+    /// The deadline of a call that starts now.
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         let default = Duration::from_millis(self.config.statement_timeout_ms);
         Instant::now() + timeout.unwrap_or(default).min(LONGEST)
     }
 
-    /// Starts the keeper thread, which fires timers and ends idle transactions, unless it runs already.
+    /// Starts the keeper thread, which fires timers and ends idle transactions, unless it is running.
     ///
     /// # Errors
     /// `unavailable` once closed.
@@ -249,7 +249,7 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Rolls back what a transaction held, and releases the scope's write lock.
+    /// Rolls back a transaction and releases the scope's write lock.
     pub(crate) fn undo(&self, held: Held) {
         let Held { mut conn, guard } = held;
         match conn.sandbox.rollback() {
@@ -272,18 +272,18 @@ impl Engine {
             return;
         }
         let engine = Arc::clone(self);
-        // If it cannot be done now, it is done after the next write.
+        // If this fails, the next write tries again.
         let _ = self.workers.detach(move || {
             let mut conn = conn;
             match conn.sandbox.checkpoint() {
                 Ok(true) => state.log_tolerated.store(engine.pool.log_bytes(), Ordering::Relaxed),
-                // A reader holds the log back. Do not try again after every write.
+                // A reader blocks the checkpoint. Do not try again after every write.
                 Ok(false) => {
                     let more = state.place.log_bytes().saturating_add(engine.pool.log_bytes());
                     state.log_tolerated.store(more, Ordering::Relaxed);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a log could not be moved into its file; it is tried again");
+                    tracing::warn!(%error, "a checkpoint failed and will be tried again");
                 }
             }
             engine.pool.rest(conn);
@@ -305,21 +305,21 @@ impl Engine {
         self.end_all();
         self.timers.close();
         self.workers.close();
-        // Transactions that began while the threads ended.
+        // Transactions that began while the threads were ending.
         self.end_all();
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(keeper) = keeper
             && keeper.thread().id() != std::thread::current().id()
             && keeper.join().is_err()
         {
-            tracing::error!("the thread that looks after SQL panicked");
+            tracing::error!("the SQL keeper thread panicked");
         }
         for mut conn in self.pool.drain() {
             if conn.is_writer()
                 && conn.state.place.log_bytes() > 0
                 && let Err(error) = conn.sandbox.checkpoint()
             {
-                tracing::warn!(%error, "a log could not be moved into its file; the next to open it does");
+                tracing::warn!(%error, "a checkpoint failed; opening the database again will do it");
             }
         }
     }
@@ -332,7 +332,7 @@ impl Engine {
         }
     }
 
-    /// Backs off while another process holds the lock; each pause is longer.
+    /// Backs off while another process holds the lock; each pause is longer than the one before.
     ///
     /// # Errors
     /// `timeout`.
@@ -354,6 +354,6 @@ impl Engine {
 fn held_elsewhere() -> Error {
     Error::new(
         ErrorKind::Timeout,
-        "another process writes to this scope for longer than the deadline; nothing was done, try again when it has ended",
+        "another process held this scope's write lock until the deadline; nothing was done, try again later",
     )
 }

@@ -1,5 +1,5 @@
-//! Evicting a scope's database together with its entries. It is decided under the scope's write lock; a removal that was
-//! interrupted is finished by the next call that finds its intent.
+//! Evicts a scope's database together with its entries. The decision is made under the scope's write lock; an
+//! interrupted removal is finished by the next call that finds its intent.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::lifecycle::eviction::{self, Judging};
 use crate::lifecycle::uses;
 
 impl Engine {
-    /// Notes a use of a scope's database, after finishing an interrupted removal of an earlier one.
+    /// Records a use of a scope's database, after finishing an interrupted removal of an earlier one.
     ///
     /// # Errors
     /// `run_ended` for a write to the scope of a run that has ended.
@@ -51,19 +51,20 @@ impl Engine {
                     return Ok(());
                 }
             }
-            // A database that is created now is noted then.
+            // Creating a database records its use.
             None if !self.pool.scope(scope).place.is_made()? => return Ok(()),
             None => {}
         }
         let target = Target::of(scope);
-        let noted = store.writer.submit(Cost::entry(0), move |batch| eviction::use_of(batch, &target)).await;
+        let noted =
+            store.writer.submit(Cost::entry(0), move |batch| eviction::record_use(batch, &target)).await;
         let now = store.clock.now().as_millis();
         match noted {
             Ok(true) => store.uses.learn(&digest, now),
             // An eviction was faster than this use.
             Ok(false) => self.complete(scope).await?,
             Err(error) if row.is_some() || !writes => {
-                tracing::debug!(%error, "the use of a scope is held, since it cannot be written");
+                tracing::debug!(%error, "the use of a scope cannot be written and stays in memory");
                 store.uses.hold(&digest, now);
             }
             Err(error) => return Err(error),
@@ -100,7 +101,7 @@ impl Engine {
         if number == 0 {
             return Ok(());
         }
-        self.drop_leaving(scope, number).await?;
+        self.drop_with_intent(scope, number).await?;
         self.store
             .writer
             .submit(Cost::entry(0), move |batch| eviction::clear(batch, &target, Some(number)))
@@ -111,7 +112,7 @@ impl Engine {
     pub(crate) async fn complete_all(self: &Arc<Self>) -> Result<u64> {
         let mut finished = 0;
         loop {
-            let scopes = self.store.read(eviction::leaving).await?;
+            let scopes = self.store.read(eviction::intents).await?;
             if scopes.is_empty() {
                 return Ok(finished);
             }
@@ -122,8 +123,8 @@ impl Engine {
         }
     }
 
-    /// Whether this removal intent still stands.
-    pub(crate) fn stands(&self, state: &ScopeState, number: i64) -> Result<bool> {
+    /// Whether this intent is still recorded.
+    pub(crate) fn has_intent(&self, state: &ScopeState, number: i64) -> Result<bool> {
         let digest = state.digest;
         self.store.writer.submit_blocking(Cost::entry(0), move |batch| {
             let row = uses::stored(batch.connection(), &digest)?.map_or(0, |row| row.leaving);
@@ -180,7 +181,7 @@ impl Engine {
             conn.sandbox.rollback()?;
             return Ok(EvictOutcome::Kept(Kept::InUse));
         }
-        if conn.sandbox.mark()? != WRITTEN {
+        if conn.sandbox.user_version()? != WRITTEN {
             conn.sandbox.rollback()?;
             self.pool.rest(conn);
             return self.judge(state, unused_since, None).map(|(outcome, _)| outcome);
@@ -199,16 +200,16 @@ impl Engine {
             self.pool.rest(conn);
             return Ok(outcome);
         };
-        // The scope is gone by now. If this fails, the next call that finds the intent finishes it.
+        // The scope is gone by now. If this fails, the next call that finds the intent removes the files.
         if let Err(error) = self.remove_judged(conn, intent, deadline) {
-            tracing::warn!(%error, "the database of an evicted scope is removed later");
+            tracing::warn!(%error, "the database of an evicted scope will be removed later");
         }
         Ok(outcome)
     }
 
     fn remove_judged(&self, mut conn: Conn, intent: i64, deadline: Instant) -> Result<()> {
         let target = Target::of(&conn.state.scope);
-        let marked = conn.sandbox.set_mark(DROPPED).and_then(|()| conn.sandbox.commit());
+        let marked = conn.sandbox.set_user_version(DROPPED).and_then(|()| conn.sandbox.commit());
         match marked {
             Ok(()) => self.pool.remove(conn, deadline)?,
             Err(error) => {
@@ -238,7 +239,7 @@ impl Engine {
         self.store.writer.submit_blocking(Cost::slow(0), move |batch| eviction::evict(batch, &target, asked))
     }
 
-    /// Ends a run: its transactions in any scope, its entries and its database. From now on writes to its scope are refused.
+    /// Ends a run: its transactions in any scope, its entries and its database. Later writes to its scope are refused.
     pub(crate) async fn end_run(self: &Arc<Self>, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         let of_run = |transaction: &super::engine::Transaction| {
             transaction.scope.tenant == *tenant && transaction.root_run == *root_run
@@ -254,12 +255,12 @@ impl Engine {
             .await?;
         match intent {
             Some(_) => self.complete(&scope).await,
-            // A database created meanwhile is found now: creating one and looking here exclude each other.
-            None => self.drop_scope_made_meanwhile(&scope).await,
+            // A database created meanwhile is found now: the lock keeps creating one and looking for one apart.
+            None => self.drop_scope_created_meanwhile(&scope).await,
         }
     }
 
-    async fn drop_scope_made_meanwhile(self: &Arc<Self>, scope: &Scope) -> Result<()> {
+    async fn drop_scope_created_meanwhile(self: &Arc<Self>, scope: &Scope) -> Result<()> {
         if !self.pool.files.is_any()? {
             return Ok(());
         }
@@ -339,7 +340,7 @@ impl Engine {
         Ok(ScopeUsesPage::new(scopes, None))
     }
 
-    /// A tenant's scopes that have a database, with its bytes: a page of them, in order.
+    /// One page of a tenant's scopes that have a database, in order, with its bytes.
     fn databases(
         &self,
         tenant: &TenantId,

@@ -27,7 +27,7 @@ impl SqliteProvider {
         check_tenant(run, scope)?;
         let deadline = self.sql.deadline(options.timeout);
         let args = if has_texts(args) {
-            // A refused statement costs no embedding.
+            // A refused statement must not cost an embedding.
             self.sql.wake()?;
             self.sql.refuse(sql, mode, deadline).await?;
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };

@@ -1,4 +1,4 @@
-//! What the corpus runner and the tests of single layers need beyond the facet.
+//! Access beyond the facet, for the corpus runner and the tests of single layers.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::engine;
 use crate::provider::SqliteProvider;
 use crate::sandbox::Layers;
 
-/// What a statement did, and the memory it took.
+/// The result of a statement, and its memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Measured {
@@ -23,26 +23,26 @@ pub struct Measured {
     pub rows: Option<Rows>,
     /// Rows inserted, updated or deleted.
     pub rows_affected: u64,
-    /// Most memory that the engine held for it, in bytes.
+    /// Peak memory of the engine for it, in bytes.
     pub peak_bytes: u64,
 }
 
 impl SqliteProvider {
-    /// Leaves some of the engine's layers out. Only before the first statement.
+    /// Switches some of the engine's layers off. Call before the first statement.
     #[must_use]
     pub fn with_layers(self, layers: Layers) -> Self {
         self.sql.set_layers(layers);
         self
     }
 
-    /// Leaves some of the validator's stages out. Only before the first statement.
+    /// Switches some of the validator's stages off. Call before the first statement.
     #[must_use]
     pub fn with_stages(self, stages: Stages) -> Self {
         self.sql.set_stages(stages);
         self
     }
 
-    /// Runs a statement as `exec` and `query` do, and tells what memory it took.
+    /// Runs a statement like `exec` and `query`, and measures its memory.
     ///
     /// # Errors
     /// As `exec` and `query`.
@@ -63,7 +63,7 @@ impl SqliteProvider {
 /// Runs a script in a scope's database with the runtime's rights, without the validator.
 ///
 /// # Errors
-/// As the engine has it.
+/// The engine's errors.
 pub async fn load_script(provider: &SqliteProvider, scope: &Scope, sql: &str) -> Result<()> {
     let engine = Arc::clone(&provider.sql);
     engine.wake()?;
@@ -84,17 +84,17 @@ fn load(
     let mut conn = engine.pool.writer(state, engine.layers(), deadline)?;
     let done = conn.sandbox.with_runtime_rights(|raw| raw.execute_batch(sql).map_err(crate::error::engine));
     conn.sandbox.rollback()?;
-    conn.sandbox.set_mark(WRITTEN)?;
+    conn.sandbox.set_user_version(WRITTEN)?;
     engine.pool.rest(conn);
     drop(guard);
     done
 }
 
-/// Everything that a scope's database holds, as text to compare: the schema and every row of every table, shadow tables
-/// included.
+/// The contents of a scope's database as text to compare: the schema and every row of every table, including shadow
+/// tables.
 ///
 /// # Errors
-/// As the engine has it.
+/// The engine's errors.
 pub async fn dump_text(provider: &SqliteProvider, scope: &Scope) -> Result<String> {
     let read = |conn: &mut super::connections::Conn| conn.sandbox.with_runtime_rights(everything);
     Ok(provider.sql.look(scope, read).await?.unwrap_or_default())
@@ -136,30 +136,30 @@ fn rows(conn: &Connection, sql: &str, out: &mut String) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// The memory that the last statement of this process took, in bytes, also of one that failed.
+/// Peak memory of this process's last statement, even if it failed, in bytes.
 #[must_use]
 pub fn last_peak_bytes() -> u64 {
     crate::sandbox::LAST_PEAK.load(std::sync::atomic::Ordering::Acquire)
 }
 
-/// Memory that SQLite holds now in this process, in bytes.
+/// SQLite's current memory in this process, in bytes.
 #[must_use]
 pub fn engine_bytes() -> u64 {
     crate::sandbox::heap::process_bytes()
 }
 
-/// Forgets what the last statement took.
+/// Resets the peak memory of the last statement.
 pub fn forget_peak() {
     crate::sandbox::LAST_PEAK.store(0, std::sync::atomic::Ordering::Release);
 }
 
-/// How many connections rest between statements.
+/// Number of idle connections.
 #[must_use]
 pub fn resting_connections(provider: &SqliteProvider) -> usize {
     provider.sql.pool.resting()
 }
 
-/// A scope's database file; there need not be one.
+/// The path of a scope's database file, which need not exist.
 #[must_use]
 pub fn database_file(provider: &SqliteProvider, scope: &Scope) -> std::path::PathBuf {
     provider.sql.pool.scope(scope).place.database().to_owned()

@@ -1,9 +1,9 @@
-//! The SQL facet: a database of its own for each scope, on which agents run statements of their own writing.
+//! The SQL facet: a database for each scope, on which agents run their own statements.
 //!
-//! - Each scope has a file of its own; see [`files`]. Connections at rest are kept within a budget; see [`connections`].
-//! - One statement at a time writes to a scope. Whoever waits for the write lock waits on a future, never on a thread.
-//! - `memory-validator` judges every text, then it runs in a [`sandbox`](crate::sandbox).
-//! - A transaction owns a connection and the scope's write lock, not a thread.
+//! - Each scope has its own file; see [`files`]. Idle connections stay open within a budget; see [`connections`].
+//! - Each scope has one writer at a time. Waiting for the write lock blocks a future, never a thread.
+//! - `memory-validator` checks every statement, then it runs in a [`sandbox`](crate::sandbox).
+//! - A transaction holds a connection and the scope's write lock, but no thread.
 
 mod arguments;
 mod connections;

@@ -70,7 +70,7 @@ impl Engine {
         end: End,
     ) -> Result<TxState> {
         let ended = if end == End::Commit { Ended::Committed } else { Ended::RolledBack };
-        // Before the transaction ends: until then its scope cannot be evicted.
+        // Before the transaction ends, because until then its scope cannot be evicted.
         self.used(scope, false).await?;
         self.within(scope, tx, ended, move |transaction, held| {
             let left = transaction.depth().saturating_sub(1);
@@ -92,7 +92,7 @@ impl Engine {
         .await
     }
 
-    /// Changes a transaction once no other call uses it. It goes on to the end even if its caller goes away.
+    /// Changes a transaction once no other call uses it. Runs to the end even if the caller goes away.
     async fn within<F>(self: &Arc<Self>, scope: &Scope, tx: &TxId, ended: Ended, work: F) -> Result<TxState>
     where
         F: FnOnce(&Arc<Transaction>, &mut Held) -> Result<TxState> + Send + 'static,
@@ -114,7 +114,7 @@ impl Engine {
     where
         F: FnOnce(&Arc<Transaction>, &mut Held) -> Result<TxState>,
     {
-        // Nothing interrupts it: it is short, and atomic.
+        // Nothing interrupts this: it is short and atomic.
         let mut held = transaction.take(&Cancel::default())?;
         let done = work(transaction, &mut held);
         let lives = held.conn.sandbox.in_transaction();
@@ -137,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// Ends the transactions that are wanted, and waits until none of their statements runs any more.
+    /// Ends the matching transactions, and waits until none of their statements is running.
     pub(crate) async fn end_those(
         self: &Arc<Self>,
         why: Ended,

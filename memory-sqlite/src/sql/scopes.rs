@@ -47,7 +47,7 @@ impl Engine {
     ) -> Result<Option<T>> {
         let Some(mut conn) = self.pool.reader(state, self.layers(), deadline)? else { return Ok(None) };
         conn.sandbox.begin_snapshot()?;
-        let done = match conn.sandbox.mark() {
+        let done = match conn.sandbox.user_version() {
             Ok(WRITTEN) => read(&mut conn).map(Some),
             Ok(_) => Ok(None),
             Err(error) => Err(error),
@@ -127,8 +127,8 @@ impl Engine {
         self.drop_where(scope, None).await
     }
 
-    /// Drops the database that this removal intent names.
-    pub(crate) async fn drop_leaving(self: &Arc<Self>, scope: &Scope, intent: i64) -> Result<bool> {
+    /// Drops the database to which this intent refers.
+    pub(crate) async fn drop_with_intent(self: &Arc<Self>, scope: &Scope, intent: i64) -> Result<bool> {
         self.drop_where(scope, Some(intent)).await
     }
 
@@ -172,7 +172,7 @@ impl Engine {
         Ok(dropped)
     }
 
-    /// Removes the remains of a tenant's dropped databases that killed processes left.
+    /// Removes what killed processes left of a tenant's dropped databases.
     pub(crate) async fn discard_left(self: &Arc<Self>, tenant: &TenantId) -> Result<()> {
         self.wake()?;
         let (engine, of) = (Arc::clone(self), tenant.clone());
@@ -183,8 +183,8 @@ impl Engine {
         if !state.place.is_there()? {
             return Ok(false);
         }
-        let stands = || intent.map_or(Ok(true), |intent| self.stands(state, intent));
-        if !stands()? {
+        let has_intent = || intent.map_or(Ok(true), |intent| self.has_intent(state, intent));
+        if !has_intent()? {
             return Ok(false);
         }
         let mut conn = match self.pool.existing(state, self.layers(), deadline) {
@@ -211,30 +211,30 @@ impl Engine {
             }
             return Err(error);
         }
-        // Nobody creates another database while the intent stands, and this one cannot vanish while it is locked.
-        if !stands()? {
+        // Nobody creates another database while the intent is recorded, and this one cannot disappear while locked.
+        if !has_intent()? {
             conn.sandbox.rollback()?;
             self.pool.rest(conn);
             return Ok(false);
         }
-        let mark = conn.sandbox.mark()?;
-        if mark != DROPPED {
-            // With this commit the database is gone, whoever removes the files.
-            let marked = conn.sandbox.set_mark(DROPPED).and_then(|()| conn.sandbox.commit());
+        let version = conn.sandbox.user_version()?;
+        if version != DROPPED {
+            // This commit drops the database, whoever removes the files.
+            let marked = conn.sandbox.set_user_version(DROPPED).and_then(|()| conn.sandbox.commit());
             if let Err(error) = marked {
                 conn.sandbox.rollback()?;
                 if !is_out_of_room(&error) {
                     return Err(error);
                 }
-                // The mark takes a page of the log. Dropping gives room back, so it must not need any.
+                // Setting the version takes a page of the log. Dropping frees space, so it must not need any.
                 conn.sandbox.begin_immediate()?;
                 self.pool.remove_unmarked(conn, deadline)?;
-                return Ok(mark == WRITTEN);
+                return Ok(version == WRITTEN);
             }
         } else {
             conn.sandbox.rollback()?;
         }
         self.pool.remove(conn, deadline)?;
-        Ok(mark == WRITTEN)
+        Ok(version == WRITTEN)
     }
 }

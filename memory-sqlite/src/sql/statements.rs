@@ -15,10 +15,10 @@ use super::threads::in_flight::InFlightStatement;
 use super::verdicts::{Judged, called};
 use crate::sandbox::{Cancel, Layers, Ran, Sandbox, Statement};
 
-/// The number of the savepoint that undoes one statement; those of transactions begin with 1.
+/// The savepoint that undoes one statement; the numbers of transactions begin with 1.
 const OF_STATEMENT: u32 = 0;
 
-/// What a call wants done.
+/// A call of `exec` or `query`.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) scope: Scope,
@@ -30,15 +30,15 @@ pub(crate) struct Call {
     pub(crate) deadline: Instant,
 }
 
-/// The outcome of one try.
+/// The outcome of one attempt.
 enum Tried<T> {
     Done(Result<Ran>),
-    /// Another process held the lock. This is what the caller holds meanwhile.
+    /// Another process held the lock. Contains what the caller keeps holding.
     Busy(T),
 }
 
 impl Engine {
-    /// Runs a statement as its call says.
+    /// Runs a statement.
     pub(crate) async fn run(self: &Arc<Self>, call: Call) -> Result<Ran> {
         self.wake()?;
         self.used(&call.scope, call.mode == Mode::Exec).await?;
@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Refuses what can be refused without a connection, on a worker.
+    /// Runs the checks that need no connection, on a worker.
     pub(crate) async fn refuse(self: &Arc<Self>, sql: &str, mode: Mode, deadline: Instant) -> Result<()> {
         if self.verdicts.known(sql, mode).is_some() {
             return Ok(());
@@ -156,8 +156,8 @@ impl Engine {
         sandbox.run(&statement(call, frees, cancel))
     }
 
-    /// As [`Engine::step`], for a statement that may write. The engine bounds the pages of the file. If the file is larger
-    /// than its quota already, its free pages must not be filled either.
+    /// As [`Engine::step`], for a statement that may write. The engine limits the pages of the file; if the file
+    /// already exceeds its quota, its free pages must not be filled either.
     fn step_writing(
         &self,
         sandbox: &mut Sandbox,
@@ -245,7 +245,7 @@ impl Engine {
             } else {
                 Err(Error::new(
                     ErrorKind::StatementRefused,
-                    "the statement ended the transaction that it ran in, and had no effect; use RAISE(ABORT) or OR ABORT",
+                    "the statement ended its own transaction and had no effect; use RAISE(ABORT) or OR ABORT",
                 ))
             }
         });
@@ -258,8 +258,8 @@ impl Engine {
 
     /// Marks a new database as written, once a statement has written to it.
     pub(crate) fn mark_written(&self, conn: &mut Conn, judged: Judged) -> Result<()> {
-        if !judged.kind.reads_only() && conn.sandbox.mark()? != WRITTEN {
-            conn.sandbox.set_mark(WRITTEN)?;
+        if !judged.kind.reads_only() && conn.sandbox.user_version()? != WRITTEN {
+            conn.sandbox.set_user_version(WRITTEN)?;
         }
         Ok(())
     }
@@ -284,12 +284,12 @@ impl Engine {
                 }
                 return Err(error);
             }
-            // On a full disk a database is dropped without its mark, under the lock that is held now.
+            // On a full disk a database is dropped without being marked, under the lock held here.
             if !conn.is_current() {
                 conn.sandbox.rollback()?;
                 continue;
             }
-            if conn.sandbox.mark()? != DROPPED {
+            if conn.sandbox.user_version()? != DROPPED {
                 return Ok(conn);
             }
             // It was dropped while this connection was idle or waited for the lock.
@@ -364,11 +364,12 @@ impl Engine {
         })
     }
 
-    /// Gives back what a call took of a transaction, or ends the transaction if the engine did; returns whether it is open.
+    /// Returns what a call took of a transaction, or ends the transaction if the engine did; returns whether it is
+    /// open.
     pub(crate) fn after(&self, transaction: &Arc<Transaction>, held: Held) -> bool {
         let lives = held.conn.sandbox.in_transaction();
         if let Some(held) = self.transactions.put_back(transaction, held) {
-            // The transaction was ended while the statement ran.
+            // The transaction ended while the statement ran.
             self.undo(held);
             return false;
         }

@@ -1,4 +1,4 @@
-//! Judging statements, and remembering the verdicts.
+//! Checks statements, and caches the verdicts.
 
 use memory_core::{Error, Result};
 use memory_sql::refused;
@@ -6,10 +6,10 @@ use memory_validator::{Accepted, Dialect, Mode, Policy, Stages, StatementKind, V
 
 use crate::sandbox::Sandbox;
 
-/// Most full-text tables that one statement calls as functions.
-const MOST_CALLED: usize = 16;
+/// Most full-text tables that one statement may call as functions.
+const MAX_CALLED: usize = 16;
 
-/// What the validator found out about a statement.
+/// The validator's findings about a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
     pub(crate) kind: StatementKind,
@@ -32,12 +32,12 @@ impl Verdicts {
         Self { policy, known: memory_sql::Verdicts::new(bytes) }
     }
 
-    /// The remembered verdict about a text.
+    /// The cached verdict about a text.
     pub(crate) fn known(&self, sql: &str, mode: Mode) -> Option<Judged> {
         self.known.get(sql, mode)
     }
 
-    /// Judges a text. The stack must have [`memory_validator::STACK_BYTES`] free.
+    /// Checks a text. The stack must have [`memory_validator::STACK_BYTES`] free.
     ///
     /// # Errors
     /// `statement_refused`, `read_only`, `too_large`.
@@ -56,12 +56,12 @@ impl Verdicts {
         Ok(judged)
     }
 
-    /// As [`Verdicts::judge`], where the text runs on this connection: the full-text tables of its database may be called
-    /// as functions, `FROM notes('word')`. Such a name may be something else tomorrow, so the verdict is not
-    /// remembered.
+    /// As [`Verdicts::judge`], for a text that runs on this connection: the full-text tables of its database may be
+    /// called as functions, `FROM notes('word')`. Such a name may mean something else tomorrow, so the verdict is not
+    /// cached.
     ///
     /// # Errors
-    /// As [`Verdicts::judge`], and what the engine has against reading the schema.
+    /// As [`Verdicts::judge`], and the engine's errors when reading the schema.
     pub(crate) fn judge_on(
         &self,
         sandbox: &Sandbox,
@@ -74,8 +74,8 @@ impl Verdicts {
             judged => return judged,
         };
         let mut policy = self.policy.clone();
-        // Each round makes one more name known.
-        for _ in 0..MOST_CALLED {
+        // Each round allows one more name.
+        for _ in 0..MAX_CALLED {
             let Some(name) = called(&error) else { break };
             if !sandbox.is_virtual(name)? {
                 break;
@@ -89,7 +89,7 @@ impl Verdicts {
         Err(error)
     }
 
-    /// Judges a short text on any stack; `None`: it is not short, or it is refused.
+    /// Checks a short text on any stack; `None`: it is not short, or it is refused.
     pub(crate) fn judge_short(&self, sql: &str, mode: Mode) -> Option<Judged> {
         let verdict = Validator::check_short(sql, Dialect::Sqlite, mode, &self.policy)?;
         let judged = Judged { kind: verdict.into_result().ok()?.kind };
@@ -110,7 +110,7 @@ fn check(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
     }
 }
 
-/// The name for which a text was refused, where that was called as a table function.
+/// The name for which a text was refused, if it was called as a table function.
 pub(crate) fn called(error: &Error) -> Option<&str> {
     let text = |name| error.details().get(name).and_then(serde_json::Value::as_str);
     text("rule").filter(|rule| *rule == "table_function")?;

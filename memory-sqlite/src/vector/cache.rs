@@ -1,4 +1,4 @@
-//! Matrices of recently searched scopes, kept in step with the database and within a budget.
+//! Matrices of recently searched scopes, kept up to date within a memory budget.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::commit::scope_cache::{Cached, ScopeCache};
 use crate::error::Unreadable;
 use crate::kv::state::ScopeState;
 
-/// The matrices of one provider, all of its embedder's model. The size of a scope is how many vectors it has.
+/// The matrices of one provider, all for its embedder's model. A scope's size is its number of vectors.
 pub(crate) type MatrixCache = ScopeCache<VectorFeed, ScopeMatrix>;
-/// One scope's matrix and the changes it does not show yet.
+/// One scope's matrix, and the changes not yet applied to it.
 pub(crate) type CachedMatrix = Cached<VectorFeed, ScopeMatrix>;
 
 impl MatrixCache {
-    /// The cached matrix of a scope, empty at first; `None`: one of so many vectors does not fit.
+    /// The cached matrix of a scope, initially empty; `None`: a matrix of so many vectors does not fit.
     pub(crate) fn open_matrix(
         &self,
         digest: &ScopeDigest,
         vectors: u64,
         dimensions: usize,
     ) -> Option<Arc<CachedMatrix>> {
-        // One byte a number, a bit a number, and what goes with each row.
+        // One byte and one bit per number, and a row's other data.
         let row = (dimensions + dimensions / 8 + 16) as u64;
         if vectors.saturating_mul(row) > self.budget() as u64 {
             self.forget(digest);
@@ -33,8 +33,8 @@ impl MatrixCache {
         self.open(digest, vectors)
     }
 
-    /// Brings a matrix up to the snapshot that `connection` has open, in which the scope is `state` and the model has
-    /// the number `model`. Returns false where it does not fit the budget; it is given up then.
+    /// Brings a matrix up to the snapshot open on `connection`, in which the scope is `state` and the model has the
+    /// number `model`. If it exceeds the budget, drops it and returns false.
     #[allow(clippy::too_many_arguments, reason = "one search's facts, used once")]
     pub(crate) fn catch_up(
         &self,
@@ -58,7 +58,7 @@ impl MatrixCache {
         Ok(self.weigh(digest, cached, held, state))
     }
 
-    /// Reads again what a matrix should hold: something it said was not so.
+    /// Compares a matrix with the database again, after it turned out wrong.
     pub(crate) fn repair(
         &self,
         held: &mut ScopeMatrix,
@@ -69,7 +69,7 @@ impl MatrixCache {
         held.compare(connection, state, self.budget())
     }
 
-    /// Looks at the memory a matrix takes, and makes room for it; false where it alone does not fit.
+    /// Measures a matrix and makes room for it; false if it does not fit even alone.
     pub(crate) fn weigh(
         &self,
         digest: &ScopeDigest,

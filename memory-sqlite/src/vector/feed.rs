@@ -1,14 +1,14 @@
-//! Committed changes of vectors on their way to a matrix.
+//! Committed changes of vectors, queued for a matrix.
 
 use std::collections::VecDeque;
 
 use crate::commit::feed::{StoredVector, VectorChange};
 use crate::commit::scope_cache;
 
-/// Changes held for the next search, at most; with more, the search compares ids itself.
+/// Most changes held for the next search; beyond this the search compares ids itself.
 const HELD: usize = 20_000;
 
-/// One change, or several in a row that have nothing to say.
+/// One change, or several consecutive ones that changed no vector.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) space: i64,
@@ -52,7 +52,7 @@ impl scope_cache::Feed for VectorFeed {
         }
         self.weight += item.weight();
         self.items.push_back(item);
-        // The gap that this leaves is noticed by its number.
+        // The gap in the numbers shows that changes were dropped.
         while self.weight > HELD {
             let Some(dropped) = self.items.pop_front() else { break };
             self.weight -= dropped.weight();
@@ -61,13 +61,13 @@ impl scope_cache::Feed for VectorFeed {
 }
 
 impl VectorFeed {
-    /// Takes the changes that a snapshot shows, in which the scope is `space` after `changes`.
+    /// Takes the changes visible in a snapshot in which the scope is `space` after `changes`.
     pub(crate) fn take_until(&mut self, space: i64, changes: i64) -> Vec<Item> {
         let mut taken = Vec::new();
         while let Some(front) = self.items.front_mut() {
             if front.space == space && front.last > changes {
                 if front.first <= changes {
-                    // Only silent ones are several.
+                    // Only silent items cover several changes.
                     let (gone, stored) = (Vec::new(), Vec::new());
                     taken.push(Item { space, first: front.first, last: changes, gone, stored });
                     front.first = changes + 1;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_to_say_takes_no_room() {
+    fn silent_changes_take_no_room() {
         let mut feed = VectorFeed::default();
         (1..=1_000_000).for_each(|number| feed.push(change(number, &[])));
         assert_eq!(feed.items.len(), 1);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_takes_what_it_shows_and_no_more() {
+    fn a_snapshot_takes_the_changes_it_shows_and_no_more() {
         let mut feed = VectorFeed::default();
         for (number, gone) in [(1, &[7][..]), (2, &[]), (3, &[]), (4, &[8])] {
             feed.push(change(number, gone));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn with_too_many_the_oldest_leave() {
+    fn with_too_many_the_oldest_are_dropped() {
         let mut feed = VectorFeed::default();
         (0..20_000).for_each(|number| feed.push(change(number, &[number])));
         assert!(feed.weight <= HELD);

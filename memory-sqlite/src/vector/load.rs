@@ -1,4 +1,4 @@
-//! Filling a matrix: one thread reads the rows, another encodes them.
+//! Fills a matrix: one thread reads the rows, another encodes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,13 +9,13 @@ use super::matrix::Matrix;
 use super::numbers::decode_into;
 use crate::error::{Unreadable, malformed};
 
-/// Rows that are handed over together, and how many such parcels wait at most.
-const PARCEL: usize = 512;
+/// Rows per batch, and batches waiting at most.
+const BATCH_ROWS: usize = 512;
 const AHEAD: usize = 4;
 
-/// Rows of id and expiry, and their numbers one after another.
+/// Ids, expiries, and numbers of some rows.
 #[derive(Default)]
-struct Parcel {
+struct Batch {
     rows: Vec<(i64, Option<i64>)>,
     numbers: Vec<f32>,
 }
@@ -30,19 +30,19 @@ pub(super) struct Wanted {
     pub(super) after: i64,
 }
 
-/// Rows of id, key, expiry and numbers above an id, in its order.
+/// Id, key, expiry and numbers of rows above an id, in order of id.
 pub(super) const ROWS: &str =
     "SELECT id, key, expires_at, data FROM vector WHERE space = ?1 AND model = ?2 AND id > ?3 ORDER BY id";
 
 /// How a load ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loaded {
-    /// All rows up to this id.
+    /// All rows up to this id were loaded.
     UpTo(i64),
-    /// Memory ended.
+    /// The memory budget was used up.
     Full,
-    /// No thread can be had to encode; nothing was loaded.
-    Alone,
+    /// No thread could be started to encode; nothing was loaded.
+    NoThread,
 }
 
 /// Adds many rows to a matrix without columns.
@@ -54,44 +54,44 @@ pub(super) fn many(
 ) -> Result<Loaded, Unreadable> {
     let full = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let (sender, parcels) = sync_channel(AHEAD);
+        let (sender, batches) = sync_channel(AHEAD);
         let (full, dimensions) = (&full, wanted.dimensions);
-        let encode = move || encode(&parcels, matrix, dimensions, budget, full);
+        let encode = move || encode(&batches, matrix, dimensions, budget, full);
         let encoder = std::thread::Builder::new().name("memory-sqlite-load".to_owned());
         if encoder.spawn_scoped(threads, encode).is_err() {
-            return Ok(Loaded::Alone);
+            return Ok(Loaded::NoThread);
         }
         let rows = statement.query(params![wanted.space, wanted.model, wanted.after])?;
-        // The sender ends with this, and the encoder with the sender.
+        // This drops the sender, which ends the encoder.
         read(rows, wanted, sender)
     })
     .map(|loaded| if full.load(Ordering::Acquire) { Loaded::Full } else { loaded })
 }
 
-/// Reads rows until they end, or nobody takes them any more.
-fn read(mut rows: Rows<'_>, wanted: Wanted, sender: SyncSender<Parcel>) -> Result<Loaded, Unreadable> {
-    let (mut parcel, mut one, mut last) = (Parcel::default(), Vec::new(), wanted.after);
+/// Reads rows until the end, or until the receiver is gone.
+fn read(mut rows: Rows<'_>, wanted: Wanted, sender: SyncSender<Batch>) -> Result<Loaded, Unreadable> {
+    let (mut batch, mut one, mut last) = (Batch::default(), Vec::new(), wanted.after);
     while let Some(row) = rows.next()? {
         last = row.get(0)?;
         let data = row.get_ref(3)?.as_blob().map_err(|_| malformed("vector"))?;
         decode_into(data, wanted.dimensions, &mut one)?;
-        parcel.rows.push((last, row.get(2)?));
-        parcel.numbers.extend_from_slice(&one);
-        if parcel.rows.len() >= PARCEL && sender.send(std::mem::take(&mut parcel)).is_err() {
+        batch.rows.push((last, row.get(2)?));
+        batch.numbers.extend_from_slice(&one);
+        if batch.rows.len() >= BATCH_ROWS && sender.send(std::mem::take(&mut batch)).is_err() {
             return Ok(Loaded::Full);
         }
     }
-    Ok(if sender.send(parcel).is_ok() { Loaded::UpTo(last) } else { Loaded::Full })
+    Ok(if sender.send(batch).is_ok() { Loaded::UpTo(last) } else { Loaded::Full })
 }
 
 fn encode(
-    parcels: &Receiver<Parcel>,
+    batches: &Receiver<Batch>,
     matrix: &mut Matrix,
     dimensions: usize,
     budget: usize,
     full: &AtomicBool,
 ) {
-    while let Ok(Parcel { rows, numbers }) = parcels.recv() {
+    while let Ok(Batch { rows, numbers }) = batches.recv() {
         for ((id, expires_at), numbers) in rows.into_iter().zip(numbers.chunks_exact(dimensions.max(1))) {
             matrix.push(id, numbers, expires_at);
         }

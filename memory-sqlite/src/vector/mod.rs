@@ -1,8 +1,8 @@
-//! Vectors: stored beside the entries whose texts they stand for, and cached in memory for search.
+//! Vectors: stored beside their entries, and cached in memory for search.
 //!
-//! A vector is a row of its own under an id that is never given twice. Whatever replaces or removes an entry removes
-//! its vectors in the same transaction, so a vector that is stored is right, and what is held in memory by id is right
-//! as long as the row is there.
+//! A vector is a row with an id that is never reused. Whatever replaces or removes an entry removes its vectors in
+//! the same transaction. So a stored vector is always right, and so is a vector cached by id as long as its row
+//! exists.
 
 pub(crate) mod cache;
 pub(crate) mod embed;

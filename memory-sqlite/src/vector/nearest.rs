@@ -15,7 +15,7 @@ use crate::error::{Unreadable, malformed};
 use crate::file::column::unsigned;
 use crate::kv::described::{Described, Screen};
 
-/// What is searched for.
+/// The query.
 #[derive(Debug)]
 pub(crate) struct QueryVector {
     pub(crate) model: EmbeddingModel,
@@ -26,15 +26,15 @@ pub(crate) struct QueryVector {
 #[derive(Clone, Debug)]
 pub(crate) struct Near {
     pub(crate) key: String,
-    /// The version of the entry that its vector stands for.
+    /// The version of the entry that the vector belongs to.
     pub(crate) version: u64,
     pub(crate) cosine: f64,
 }
 
-/// What orders the nearest. Ties break by key.
+/// The order of the nearest. Ties break by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The score: everything that points away is equally far.
+    /// By score: every vector that points away is equally far.
     Score,
     Cosine,
 }
@@ -52,7 +52,7 @@ impl Order {
     }
 }
 
-/// A question to the vectors of one model in one scope.
+/// A nearest-neighbour query over the vectors of one model in one scope.
 pub(crate) struct Ask<'a> {
     /// A snapshot.
     pub(crate) connection: &'a Connection,
@@ -64,25 +64,25 @@ pub(crate) struct Ask<'a> {
     pub(crate) now: Timestamp,
     pub(crate) limit: usize,
     pub(crate) order: Order,
-    /// Whether nobody waits for the answer any more.
+    /// Whether the caller has given up.
     pub(crate) cancelled: &'a dyn Fn() -> bool,
 }
 
-/// The nearest by a matrix, or that the matrix is not what the snapshot shows.
+/// The nearest according to a matrix, or that the matrix does not match the snapshot.
 pub(crate) enum Looked {
     Found(Vec<Near>),
     Stale,
 }
 
 impl Ask<'_> {
-    /// The nearest of those that match, best first, by a matrix that is up to date.
+    /// The nearest matching entries, best first, from an up-to-date matrix.
     pub(crate) fn by_matrix(&self, held: &mut ScopeMatrix) -> Result<Looked, Unreadable> {
         let selection = self.selection(held)?;
         let now = self.now.as_millis();
         let shortlist =
             held.matrix.shortlist(&self.vector.numbers, self.limit, now, selection.as_ref(), self.cancelled);
         let everything = shortlist.len() < self.limit;
-        // In the order in which they lie in the file.
+        // In file order.
         let mut ids: Vec<i64> = shortlist.iter().map(|near| near.id).collect();
         ids.sort_unstable();
         let mut found = Vec::with_capacity(ids.len());
@@ -109,7 +109,7 @@ impl Ask<'_> {
         Ok(Looked::Found(found))
     }
 
-    /// Those that point away all have the score 0, so they come by key, wherever they point.
+    /// All vectors that point away have score 0, so they are ordered by key regardless of direction.
     fn complete(&self, found: &mut Vec<Near>) -> Result<(), Unreadable> {
         let mut screen = self.screen();
         let mut statement = self.connection.prepare_cached(
@@ -136,7 +136,7 @@ impl Ask<'_> {
         Ok(())
     }
 
-    /// The nearest of those that match, best first, by reading every vector.
+    /// The nearest matching entries, best first, by reading every vector.
     pub(crate) fn by_scan(&self) -> Result<Vec<Near>, Unreadable> {
         let mut screen = self.screen();
         let mut statement = self.connection.prepare_cached(
@@ -214,7 +214,7 @@ impl Ask<'_> {
             };
             let filtered = match filtered {
                 Some(filtered) => filtered,
-                // It names more fields than there are columns.
+                // The filter names more fields than there are columns.
                 None => {
                     let mut ids = Vec::new();
                     self.each_described(|id, described| {
@@ -266,7 +266,7 @@ impl Ask<'_> {
     }
 }
 
-/// The vector of a model that stands for an entry as it is.
+/// The model's vector of an entry's current version.
 pub(crate) fn numbers(
     connection: &Connection,
     space: i64,

@@ -1,15 +1,15 @@
-//! The numbers of a vector as they are stored.
+//! How the numbers of a vector are stored.
 
 use memory_core::Result;
 
 use crate::error::malformed;
 
-/// The numbers as they are stored: little-endian, four bytes each.
+/// Encodes numbers: little-endian, four bytes each.
 pub(crate) fn encode(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Reads stored numbers into `numbers`, whose room is used again.
+/// Decodes into `numbers`, reusing its capacity.
 pub(crate) fn decode_into(data: &[u8], dimensions: usize, numbers: &mut Vec<f32>) -> Result<()> {
     numbers.clear();
     let (chunks, rest) = data.as_chunks::<4>();
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_vector_is_malformed() {
+    fn bytes_that_are_no_vector_are_malformed() {
         for data in [encode(&[1.0]), encode(&[0.0, 0.0]), encode(&[1.0, f32::NAN]), vec![1; 7], Vec::new()] {
             assert!(decode(&data, 2).is_err(), "{data:?}");
         }

@@ -1,4 +1,4 @@
-//! Vectors as rows, written in the transactions of their entries.
+//! Vectors as rows, written in the same transactions as their entries.
 
 use memory_core::{EmbeddingModel, Key, RecordVector, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -14,12 +14,12 @@ use crate::file::column::signed;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewVector<'a> {
     pub(crate) model: &'a EmbeddingModel,
-    /// The text that was embedded, where it is not the entry's search text.
+    /// The embedded text, if it is not the entry's search text.
     pub(crate) text: Option<&'a str>,
     pub(crate) numbers: &'a [f32],
 }
 
-/// The entry that vectors are stored for, as it is in the transaction.
+/// The entry that vectors are stored for, as seen in the transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner<'a> {
     pub(crate) key: &'a Key,
@@ -27,7 +27,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
-/// Vectors that came and went by one change of a scope.
+/// Vectors added and removed by one change of a scope.
 #[derive(Debug, Default)]
 pub(crate) struct Put {
     gone: Vec<i64>,
@@ -35,7 +35,7 @@ pub(crate) struct Put {
 }
 
 impl Batch<'_> {
-    /// Gives an entry its vectors, in place of those it had. [`end_vectors`](Self::end_vectors) must follow.
+    /// Replaces an entry's vectors. [`end_vectors`](Self::end_vectors) must follow.
     pub(crate) fn put_vectors(
         &mut self,
         space: &mut Space,
@@ -68,7 +68,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Counts what was put as one change of the scope.
+    /// Records what was put as one change of the scope.
     pub(crate) fn end_vectors(&mut self, target: &Target, space: &mut Space, put: Put) {
         if put.stored.is_empty() && put.gone.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl Batch<'_> {
         self.tell_text(&target.digest, space, || TextEdit::None);
     }
 
-    /// The number of a model, which it gets now if it has none.
+    /// The number of a model, assigned now if it has none.
     fn model(&mut self, model: &EmbeddingModel) -> rusqlite::Result<i64> {
         if let Some(id) = model_id(self.connection(), model)? {
             return Ok(id);
@@ -101,7 +101,7 @@ pub(crate) fn model_id(connection: &Connection, model: &EmbeddingModel) -> rusql
         .optional()
 }
 
-/// The vectors of an entry as an export has them.
+/// The vectors of an entry, as exported.
 pub(crate) fn of_entry(
     connection: &Connection,
     space: i64,

@@ -1,4 +1,4 @@
-//! The vectors of one model in one scope, brought up to a snapshot.
+//! The vectors of one model in one scope, as of a snapshot.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -10,10 +10,10 @@ use crate::error::{Unreadable, malformed};
 use crate::kv::described::Described;
 use crate::kv::state::ScopeState;
 
-/// Rows loaded between two looks at the memory taken.
+/// Rows loaded between two measurements of the memory.
 const MEASURE_EVERY: usize = 4_096;
 /// With more new rows than this, a second thread helps to load them.
-const BESIDE: u64 = 8_192;
+const TWO_THREADS_FROM: u64 = 8_192;
 
 /// The vectors of one model in one scope, as of its change number `changes`.
 pub(crate) struct ScopeMatrix {
@@ -23,7 +23,7 @@ pub(crate) struct ScopeMatrix {
     changes: i64,
     /// False until the first comparison with the database.
     complete: bool,
-    /// The greatest id that was ever pushed.
+    /// The greatest id ever pushed.
     last: i64,
     pub(crate) matrix: Matrix,
 }
@@ -46,7 +46,7 @@ impl ScopeMatrix {
         Self { space, model, dimensions, changes: 0, complete: false, last: 0, matrix }
     }
 
-    /// Applies own changes; false where some are missing.
+    /// Applies queued changes; false if some are missing.
     pub(super) fn apply(
         &mut self,
         items: Vec<Item>,
@@ -56,7 +56,7 @@ impl ScopeMatrix {
         if !self.complete {
             return Ok(false);
         }
-        // Until all is applied: where reading fails, the next search compares.
+        // Until all are applied: if reading fails, the next search compares.
         self.complete = false;
         let mut numbers = Vec::new();
         for item in items {
@@ -78,19 +78,19 @@ impl ScopeMatrix {
                     "SELECT id, key, expires_at, data FROM vector WHERE id = ?1 AND space = ?2 AND model = ?3",
                 )?;
                 let mut rows = statement.query(params![stored.id, self.space, self.model])?;
-                // Gone already where a later change of this very snapshot removed it.
+                // Already gone if a later change of this snapshot removed it.
                 if let Some(row) = rows.next()? {
                     self.push(connection, row, &mut numbers)?;
                 }
             }
             self.changes = item.last;
         }
-        // With more rows than the scope has of all models, another process has reclaimed expired ones.
+        // More rows than the scope has vectors of all models: another process has reclaimed expired ones.
         self.complete = self.changes == state.changes && self.matrix.len() as u64 <= state.vectors;
         Ok(self.complete)
     }
 
-    /// Finds what differs from the database by id, and reads what is new. Returns false where memory ends.
+    /// Compares ids with the database and reads new rows. Returns false when the budget is used up.
     pub(super) fn compare(
         &mut self,
         connection: &Connection,
@@ -98,7 +98,7 @@ impl ScopeMatrix {
         budget: usize,
     ) -> Result<bool, Unreadable> {
         self.complete = false;
-        // Ids only grow, whoever writes.
+        // Ids only grow, in every process.
         if !self.load(connection, state, budget)? {
             return Ok(false);
         }
@@ -110,7 +110,7 @@ impl ScopeMatrix {
         Ok(true)
     }
 
-    /// Reads the rows above the last id. Returns false where memory ends.
+    /// Reads the rows above the last id. Returns false when the budget is used up.
     fn load(
         &mut self,
         connection: &Connection,
@@ -118,7 +118,7 @@ impl ScopeMatrix {
         budget: usize,
     ) -> Result<bool, Unreadable> {
         let mut fresh = connection.prepare_cached(load::ROWS)?;
-        if !self.matrix.has_columns() && state.vectors > self.matrix.len() as u64 + BESIDE {
+        if !self.matrix.has_columns() && state.vectors > self.matrix.len() as u64 + TWO_THREADS_FROM {
             let (space, model, dimensions) = (self.space, self.model, self.dimensions);
             let wanted = load::Wanted { space, model, dimensions, after: self.last };
             match load::many(&mut fresh, wanted, &mut self.matrix, budget)? {
@@ -127,7 +127,7 @@ impl ScopeMatrix {
                     return Ok(true);
                 }
                 Loaded::Full => return Ok(false),
-                Loaded::Alone => {}
+                Loaded::NoThread => {}
             }
         }
         let mut rows = fresh.query(params![self.space, self.model, self.last])?;
@@ -142,8 +142,7 @@ impl ScopeMatrix {
         Ok(true)
     }
 
-    /// Whether what is held are all vectors of the scope, of whatever model: then their number says that none of them is
-    /// gone.
+    /// Whether these are all the scope's vectors, of any model: then their number shows that none of them is gone.
     pub(crate) fn holds_all_of(
         &self,
         connection: &Connection,

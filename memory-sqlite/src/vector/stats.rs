@@ -1,4 +1,4 @@
-//! What a scope holds: its entries, and its vectors by model.
+//! Statistics of a scope: its entries, and its vectors by model.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::error::{Unreadable, malformed};
 use crate::file::column::unsigned;
 use crate::file::counts::{counted, expired};
 
-/// Counts what a scope holds (STA). With many expiring entries or vectors, that takes a worker.
+/// Counts a scope's contents (STA). With many expiring entries or vectors, run this on a worker.
 pub(crate) fn stats(
     connection: &Connection,
     digest: &ScopeDigest,
@@ -47,7 +47,7 @@ pub(crate) fn stats(
     Ok(Step::Done(stats))
 }
 
-/// What [`models`] is asked about.
+/// The input of [`models`].
 #[derive(Clone, Copy, Debug)]
 struct Held {
     space: i64,
@@ -59,7 +59,7 @@ struct Held {
     vectors: bool,
 }
 
-/// Vectors of live entries by model, the embedder's own also where there are none, in order of the model.
+/// Vectors of live entries by model, in order of the model. The embedder's own is listed even without vectors.
 fn models(
     connection: &Connection,
     held: Held,
@@ -76,7 +76,7 @@ fn models(
              (SELECT model, count(*) AS rows FROM vector WHERE space = ?1 GROUP BY model) c \
              JOIN model m ON m.id = c.model",
         )?;
-        // Few have expired but are still there.
+        // Few rows have expired without being reclaimed.
         let mut expired = connection.prepare_cached(
             "SELECT count(*) FROM entry e CROSS JOIN vector v ON v.space = e.space AND v.key = e.key AND v.model = ?2 \
              WHERE e.space = ?1 AND e.expires_at <= ?3",

@@ -8,7 +8,7 @@ use memory_core::{Provider, Result};
 use memory_sqlite::{Durability, SharedDatabase, SqlConfig, SqliteConfig, SqliteProvider};
 use tempfile::TempDir;
 
-/// A file for each case.
+/// A database file for each case.
 pub struct Files {
     folder: TempDir,
     config: SqliteConfig,
@@ -24,7 +24,7 @@ impl Files {
         Self { folder, config, embeds: true }
     }
 
-    /// Reads every scope at each search, as one whose index does not fit the memory.
+    /// Reads every scope at each search, like one whose index does not fit the memory.
     pub fn without_indexes(mut self) -> Self {
         self.config = self.config.with_search_index_bytes(0).with_vector_index_bytes(0);
         self
@@ -53,7 +53,7 @@ fn shared_data(folder: &Path) -> PathBuf {
     path
 }
 
-/// How the suite wants agents' databases to be kept.
+/// The options that the suite asks for.
 fn sql_of(fixture: &Fixture, config: &SqlConfig) -> SqlConfig {
     let mut sql = config.clone();
     if let Some(idle) = fixture.tx_idle {
@@ -90,7 +90,7 @@ impl Harness for Files {
     }
 }
 
-/// Memory.
+/// An in-memory database.
 pub struct Memory;
 
 #[async_trait]

@@ -1,8 +1,8 @@
-//! Nothing that waits or takes its time holds up an unrelated task, and no particular executor is needed.
+//! Nothing that waits or is slow blocks an unrelated task, and no particular executor is needed.
 //!
-//! An unrelated task of the same single-threaded runtime ticks every few milliseconds. Where an operation stalled the
-//! thread, the longest gap between two ticks would be as long as the stall: a lock held for 1,500 ms, syncs of 400 ms
-//! each, a search over thousands of entries. The gaps are asserted to stay far below it.
+//! An unrelated task on the same single-threaded runtime ticks every few milliseconds. An operation that stalled the
+//! thread would make the longest gap between two ticks as long as the stall: a lock held for 1,500 ms, syncs of 400 ms
+//! each, a search over thousands of entries. The gaps are asserted to stay far below that.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,10 +31,10 @@ use support::{Store, block_on, fast, json, key, poll_once, quiet};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-/// How long the executor may be held, on a machine that does other things too.
+/// How long the executor may be blocked, on a busy machine.
 const TOLERABLE: Duration = Duration::from_millis(300);
 
-/// Runs the work on a single-threaded runtime, beside a task that ticks; returns the longest gap between two ticks.
+/// Runs the work on a single-threaded runtime beside a ticking task; returns the longest gap between two ticks.
 fn longest_gap<F: Future>(work: F) -> (Duration, F::Output) {
     Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
         let ended = Arc::new(AtomicBool::new(false));
@@ -55,7 +55,7 @@ fn longest_gap<F: Future>(work: F) -> (Duration, F::Output) {
     })
 }
 
-/// Many tasks, each with its own keys, each writing so often.
+/// Runs many tasks, each writing to its own keys this many times.
 async fn write(store: &Store, tasks: usize, times: usize) {
     let mut writers = JoinSet::new();
     for task in 0..tasks {
@@ -76,7 +76,7 @@ async fn write(store: &Store, tasks: usize, times: usize) {
     }
 }
 
-/// Another connection that holds the write lock for a while, from before this returns.
+/// Another connection that holds the write lock for a while, starting before this returns.
 fn hold_the_lock(path: &Path, time: Duration) -> thread::JoinHandle<()> {
     let other = raw(path);
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -203,7 +203,7 @@ fn another_process_with_the_lock_leaves_the_executor_free() {
 }
 
 #[test]
-fn a_lock_that_is_not_given_back_ends_in_an_error_within_the_time_limit() {
+fn a_lock_that_is_never_released_ends_in_an_error_within_the_time_limit() {
     for durability in [Durability::Full, Durability::Normal] {
         let folder = folder();
         let path = folder.path().join("memory.db");
@@ -223,7 +223,7 @@ fn a_lock_that_is_not_given_back_ends_in_an_error_within_the_time_limit() {
     }
 }
 
-/// Syncs are made slow in the system calls of a child: what a bad disk does.
+/// strace delays the system calls of a child, as a bad disk would.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_disk_that_syncs_slowly_leaves_the_executor_free() {
@@ -305,7 +305,7 @@ fn a_multi_threaded_runtime_serves_many_tasks() {
 }
 
 #[test]
-fn dropped_futures_have_written_as_a_whole_or_not_at_all_and_wedge_nothing() {
+fn dropped_futures_write_everything_or_nothing_and_block_nothing() {
     for (durability, locked) in [
         (Durability::Full, false),
         (Durability::Normal, false),
@@ -335,7 +335,7 @@ fn dropped_futures_have_written_as_a_whole_or_not_at_all_and_wedge_nothing() {
             let _ = poll_once(backend.search(scope, query));
             let _ = poll_once(backend.drop_scope(&memory_core::Scope::run("acme", "run").unwrap()));
         }
-        // What was dropped may still be on its way; a write behind it is in the same queue.
+        // A dropped operation may still be queued; a later write comes after it in the same queue.
         store.set("last", "1");
         let count: i64 = store.text("count").map_or(0, |text| text.parse().unwrap());
         assert!((certain..=50).contains(&count), "{count} of {certain} to 50");
@@ -352,7 +352,7 @@ fn dropped_futures_have_written_as_a_whole_or_not_at_all_and_wedge_nothing() {
 }
 
 #[test]
-fn a_handle_dropped_with_work_in_flight_wedges_nothing() {
+fn a_handle_dropped_with_work_in_flight_blocks_nothing() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     for round in 0..10 {

@@ -1,5 +1,4 @@
-//! The cases about SQL are worth something here: each mutant around this provider fails one of them, and each
-//! of them fails with a mutant.
+//! The SQL cases work with this provider: each mutant around it fails some case, and each case fails with some mutant.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

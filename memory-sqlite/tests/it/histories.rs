@@ -1,5 +1,5 @@
-//! Random histories have the answers of the plain in-memory reference, search scores included: without an embedder, and
-//! with one that fails at times and changes its model.
+//! Random histories give the same results as the plain in-memory reference, search scores included: without an
+//! embedder, and with one that sometimes fails and changes its model.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -32,10 +32,10 @@ const VALUES: [&str; 12] = [
     "{\"since\":2020,\"nested\":{\"tea\":[1,2]}}",
     "[]",
     "[1, \"tea\", {\"a\":1}]",
-    // Long enough to be stored apart.
+    // Long enough to be stored outside its row.
     "\"LONG\"",
 ];
-/// The models of the embedder; the last is the first with vectors of another length.
+/// The embedder's models. The first and the last differ only in dimensions.
 const MODELS: [(&str, usize); 3] = [("one", 8), ("other", 5), ("one", 6)];
 const FAULTS: [Option<EmbedFault>; 4] = [
     None,
@@ -52,7 +52,7 @@ fn value(index: usize) -> String {
     }
 }
 
-/// A precondition, in terms of what is stored when it is asked.
+/// A precondition relative to what is stored at that point.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
     Any,
@@ -96,9 +96,9 @@ enum Step {
         dedup: Option<Dedup>,
     },
     Reembed(usize, bool),
-    /// From now on the embedder fails in this way, or not.
+    /// From now on the embedder fails in this way, or works again.
     Fail(Option<EmbedFault>),
-    /// From now on it is this model's.
+    /// From now on the embedder has this model.
     Model(usize),
     Stats,
     Scopes,
@@ -230,7 +230,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (key(), select(&[1, -3, i64::MAX, 0]), ttls()).prop_map(|(key, delta, ttl)| Step::Increment(key, delta, ttl)),
         2 => (key(), reducers(), ttls()).prop_map(|(key, reducer, ttl)| Step::Update(key, reducer, ttl)),
         3 => key().prop_map(Step::Get),
-        // What a key's second mention shows of the first's access is not specified.
+        // It is unspecified whether a key's second mention shows the access of the first.
         1 => prop::collection::btree_set(key(), 0..5).prop_map(|keys| Step::GetMany(keys.into_iter().collect())),
         2 => (select(&PREFIXES), 1..5_usize, filters()).prop_map(|(prefix, limit, filter)| Step::List(prefix, limit, filter)),
         6 => searches(),
@@ -247,7 +247,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What two stores must agree on of an answer. Messages are for people.
+/// The part of a result on which two stores must agree. Messages may differ.
 fn answer<T: Debug>(result: Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -284,7 +284,7 @@ fn expect(wanted: Wanted, stored: Option<&Entry>) -> Expect {
     }
 }
 
-/// One step on one store; what it answered.
+/// Runs one step on one store; returns its result.
 async fn take(
     kv: &dyn Backend,
     scope: &Scope,
@@ -356,7 +356,7 @@ async fn take(
     }
 }
 
-/// Stores a scope's records in another.
+/// Imports one scope's records into another.
 async fn import(kv: &dyn Backend, from: &Scope, to: &Scope, on_existing: OnExisting) -> String {
     let records = collect(kv.export_scope(from).await.unwrap()).await;
     let exported = format!("{records:?}");
@@ -389,11 +389,11 @@ async fn list(
     }
 }
 
-/// What is varied from history to history.
+/// Settings of a history.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     in_memory: bool,
-    /// Without room for an index a search reads the scope.
+    /// Without memory for an index, a search reads the scope.
     words_indexed: bool,
     vectors_indexed: bool,
     embeds: bool,
@@ -418,7 +418,7 @@ impl Setting {
         Checked::new(if self.embeds { reference.with_embedder(embedder) } else { reference }).unwrap()
     }
 
-    /// The history without what takes an embedder, where there is none.
+    /// Without an embedder, leaves out what needs one.
     fn adapt(self, step: &Step) -> Step {
         let mut step = step.clone();
         if !self.embeds {
@@ -453,7 +453,7 @@ fn run(history: &[(bool, Step)], setting: Setting) -> std::result::Result<(), Te
     let scopes = [crate::support::agent("one"), Scope::user("acme", "two").unwrap()];
     for (number, (second, step)) in history.iter().enumerate() {
         let (scope, step) = (&scopes[usize::from(*second)], &setting.adapt(step));
-        // Versions survive an import only into a scope never written.
+        // Versions survive only an import into a scope that was never written.
         let other = crate::support::agent(&format!("copy {number}"));
         match step {
             Step::Advance(ms) => clock.advance(Duration::from_millis(*ms)),
@@ -476,7 +476,7 @@ fn run(history: &[(bool, Step)], setting: Setting) -> std::result::Result<(), Te
             }
             _ => {}
         }
-        // Preconditions are about what is stored; the reference says it, uncounted.
+        // Preconditions depend on what is stored; the reference tells, without counting an access.
         let oracle = reference.backend().unwrap();
         let keys = KEYS.map(key);
         let stored = block_on(oracle.get_many(scope, &keys, GetOptions::uncounted())).unwrap();
@@ -490,7 +490,7 @@ fn run(history: &[(bool, Step)], setting: Setting) -> std::result::Result<(), Te
     Ok(())
 }
 
-/// Imports one scope into the other, which has versions of its own: which new ones it gives is each store's affair.
+/// Imports one scope into another that has its own versions; which new versions it assigns is up to each store.
 fn merge(
     oracle: &dyn Backend,
     store: &dyn Backend,

@@ -1,7 +1,7 @@
-//! A process killed at any moment has lost nothing that it acknowledged, and left nothing half-written.
+//! A process killed at any moment loses nothing it acknowledged, and leaves nothing half-written.
 //!
-//! The work of each task is a function of how many steps it took, so after a kill the file must show exactly the
-//! acknowledged steps, or one more: the step that was under way. `MEMORY_KILL_ROUNDS` says how many kills (default 200).
+//! The state of each task is a function of its number of steps, so after a kill the file must show exactly the
+//! acknowledged steps, or one more: the one in progress. `MEMORY_KILL_ROUNDS` sets the number of kills (default 200).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,12 +30,12 @@ fn rounds() -> u64 {
 fn config(round: u64) -> SqliteConfig {
     let mut config = quiet();
     config.durability = if round.is_multiple_of(2) { Durability::Full } else { Durability::Normal };
-    // Half of the rounds move the log into the file all the time.
+    // Half of the rounds checkpoint continually.
     config.checkpoint_pages = if round % 4 < 2 { 1_000 } else { 16 };
     config
 }
 
-/// What a plain task's step stores, and under which key; every fifth deletes.
+/// The key and value that a step of a plain task stores; every fifth deletes.
 fn plain_key(task: &str, step: u64) -> String {
     format!("{task}/{}", step % PLAIN_KEYS)
 }
@@ -53,7 +53,7 @@ fn bulk_items(task: &str, step: u64) -> BTreeMap<String, String> {
     (0..BULK_KEYS).map(|n| (format!("{task}/{n:02}"), step.to_string())).collect()
 }
 
-/// What a task's keys hold after so many steps.
+/// What a task's keys hold after this many steps.
 fn state(task: &str, steps: u64) -> BTreeMap<String, String> {
     if PLAIN.contains(&task) {
         let last = (steps.saturating_sub(PLAIN_KEYS - 1).max(1))..=steps;
@@ -70,7 +70,7 @@ fn state(task: &str, steps: u64) -> BTreeMap<String, String> {
     }
 }
 
-/// Takes one step of a task; the answer is what the acknowledgement says besides.
+/// Runs one step of a task; returns a number for the acknowledgement.
 fn step(store: &Store, task: &str, step: u64) -> u64 {
     if PLAIN.contains(&task) {
         match plain_value(task, step) {
@@ -94,7 +94,7 @@ fn step(store: &Store, task: &str, step: u64) -> u64 {
     }
 }
 
-/// The child: every task on a thread of its own, each step acknowledged on a line.
+/// The child: every task on its own thread, each step acknowledged on a line.
 fn work_until_killed() {
     child::end_with_parent();
     let store = Store::open(Path::new(&child::given("DATABASE")), config(child::number("ROUND"))).unwrap();
@@ -111,10 +111,10 @@ fn work_until_killed() {
     });
 }
 
-/// What is known of the file between two kills.
+/// What is known about the file between two kills.
 #[derive(Default)]
 struct Known {
-    /// Steps that each task certainly took.
+    /// Steps that each task has certainly taken.
     steps: BTreeMap<&'static str, u64>,
     /// The counter as last read.
     count: u64,
@@ -128,7 +128,7 @@ impl Known {
         self.steps.get(task).copied().unwrap_or(0)
     }
 
-    /// Takes in what a child said before it died.
+    /// Reads what a child said before it died.
     fn hear(&mut self, lines: &[String]) -> Vec<u64> {
         let mut counts = Vec::new();
         for line in lines {
@@ -171,7 +171,7 @@ impl Known {
                 assert_eq!(
                     found,
                     state(task, steps),
-                    "{task} does not hold what {steps} steps leave, nor one more"
+                    "{task} holds the state of neither {steps} steps nor one more"
                 );
             }
         }
@@ -194,7 +194,7 @@ impl Known {
         self.count = count;
     }
 
-    /// The text index is one with the entries.
+    /// The text index agrees with the entries.
     fn check_search(&self, store: &Store) {
         for task in PLAIN {
             let last = self.steps(task);
@@ -229,7 +229,7 @@ fn a_killed_process_loses_nothing_it_acknowledged() {
             command.env(task, known.steps(task).to_string());
         }
         let mut child = Child::start(&mut command);
-        // Most live for a moment after the first acknowledgement, some die on the way there.
+        // Most children live for a moment after the first acknowledgement; some die before it.
         let mut said = Vec::new();
         if round % 8 != 7 {
             said.push(child.expect_line());
@@ -292,7 +292,7 @@ fn a_kill_during_creation_leaves_a_file_that_opens() {
             store.set("after", "1");
         }
     }
-    println!("{unfinished} files were found in the making");
+    println!("{unfinished} files were found unfinished");
 }
 
 #[test]

@@ -1,12 +1,11 @@
-//! What the conformance suite does not see: several processes, crashes, full disks, hostile files, and what is held in
-//! memory.
+//! What the conformance suite cannot see: several processes, crashes, full disks, hostile files, and caches in memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "tests stop at what they did not expect"
+    reason = "tests stop at anything unexpected"
 )]
 
 #[path = "../conformance/harness.rs"]

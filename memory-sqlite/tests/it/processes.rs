@@ -1,4 +1,4 @@
-//! Several processes on one file: exact counters, one winner per version, and each sees what the others wrote.
+//! Several processes on one file: exact counters, one winner per version, and each sees the others' writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -12,12 +12,12 @@ use crate::support::{Store, fast, quiet};
 use memory_core::{ErrorKind, Expect, SetOptions};
 use memory_sqlite::SqliteConfig;
 
-/// Threads of each process: their writes commit in groups.
+/// Threads per process: their writes commit in groups.
 const THREADS: u64 = 8;
 
 fn config_of(role: &str) -> SqliteConfig {
     let mut config = if role.contains("full") { quiet() } else { fast() };
-    // The other process holds the lock half of the time, on a machine that does other things too.
+    // The other process holds the lock half of the time, on a busy machine.
     config.busy_timeout_ms = 60_000;
     config
 }
@@ -27,7 +27,7 @@ fn open_given(role: &str) -> Store {
     Store::open(Path::new(&child::given("DATABASE")), config_of(role)).unwrap()
 }
 
-/// Increments, and tells the sum of the answers.
+/// Increments, and reports the sum of the results.
 fn increment_and_tell(role: &str) {
     let (store, times) = (open_given(role), child::number("TIMES"));
     child::say("ready");
@@ -61,7 +61,7 @@ fn two_processes_increment(test: &str, role: &str, times: u64) {
     let total = i64::try_from(2 * times).unwrap();
     let store = Store::open(&path, config_of(role)).unwrap();
     assert_eq!(store.text("count"), Some(total.to_string()));
-    // Each answer from 1 to the total was given once.
+    // Each number from 1 to the total was returned once.
     assert_eq!(sum, total * (total + 1) / 2);
     store.close();
     assert_eq!(integrity(&path), "ok");
@@ -90,7 +90,7 @@ fn durable_increments_of_two_processes_add_up() {
     );
 }
 
-/// A process that does as it is told, line by line.
+/// The child: executes commands, line by line.
 fn obey(role: &str) {
     let store = Store::open(Path::new(&child::given("DATABASE")), config_of(role)).unwrap();
     child::say("ready");
@@ -135,7 +135,7 @@ fn each_process_reads_lists_and_finds_what_the_other_wrote() {
     assert_eq!(store.keys("").unwrap(), ["coffee", "tea"]);
     assert_eq!(store.find("arabica").unwrap(), ["coffee"]);
 
-    // Both hold a text index by now; each must learn of overwriting and deleting.
+    // Both have a text index by now; each must notice overwriting and deleting.
     other.ask("set tea sencha leaves");
     assert_eq!(store.find("oolong").unwrap(), Vec::<String>::new());
     assert_eq!(store.find("sencha").unwrap(), ["tea"]);
@@ -180,7 +180,7 @@ fn writes_of_two_processes_in_turn_leave_both_text_indexes_right() {
                 expected.remove(&name);
             }
         }
-        // Not after every write: an index that missed one of the other's must notice it at the next of its own.
+        // Not after every write: an index that missed one of the other's writes must notice at its own next one.
         if round % 3 != 0 {
             continue;
         }
@@ -208,7 +208,7 @@ fn writes_of_two_processes_in_turn_leave_both_text_indexes_right() {
     other.end();
 }
 
-/// Sets the same key on the condition that nobody was faster, and tells each win.
+/// Sets the same key on condition that nobody was faster, and reports each win.
 fn race(role: &str) {
     let store = open_given(role);
     let me = child::given("NAME");
@@ -217,7 +217,7 @@ fn race(role: &str) {
     while wins < 300 {
         let seen = store.entry("prize").unwrap().map(|entry| entry.version);
         let expect = seen.map_or(Expect::Absent, Expect::Version);
-        // A value of its own each time: else a loser's result could be stored already, which is a success.
+        // A unique value each time: otherwise a loser's value could be stored already, which counts as success.
         let value = format!("\"{me} {wins} {losses}\"");
         match store.try_set_with("prize", &value, SetOptions::default().with_expect(expect)) {
             Ok(outcome) => {
@@ -256,10 +256,10 @@ fn of_processes_that_expect_the_same_version_exactly_one_wins() {
             let (before, after) = win.split_once(' ').unwrap();
             let (before, after): (u64, u64) = (before.parse().unwrap(), after.parse().unwrap());
             assert!(after > before);
-            assert_eq!(steps.insert(before, after), None, "two processes won over version {before}");
+            assert_eq!(steps.insert(before, after), None, "two processes replaced version {before}");
         }
     }
-    // The wins are one chain from nothing to what is stored.
+    // The wins form one chain from nothing to the stored value.
     let (mut version, mut length) = (0, 0);
     while let Some(next) = steps.get(&version) {
         (version, length) = (*next, length + 1);
@@ -269,7 +269,7 @@ fn of_processes_that_expect_the_same_version_exactly_one_wins() {
     assert_eq!(store.entry("prize").unwrap().unwrap().version, version);
 }
 
-/// Writes and deletes one key, and tells every version it was given.
+/// Writes and deletes one key, and reports every version.
 fn collect_versions(role: &str) {
     let store = open_given(role);
     child::say("ready");
@@ -309,7 +309,7 @@ fn versions_of_a_key_are_unique_across_processes_and_deletes() {
     assert_eq!(seen.len(), 1_000);
 }
 
-/// Files that three processes create at the same moment, as far as it can be arranged.
+/// Creates files at the same moment as two other processes, as far as possible.
 fn create_together(names: &[&str]) {
     child::end_with_parent();
     let (folder, me) = (child::given("FOLDER"), child::given("NAME"));
@@ -324,7 +324,7 @@ fn create_together(names: &[&str]) {
         let store =
             Store::open(&Path::new(&folder).join(format!("{round}.db")), config_of("normal")).unwrap();
         store.increment("count", 1).unwrap();
-        // Closing while another opens is part of the question.
+        // Closing while another process opens is part of the test.
         store.close();
     }
 }
@@ -369,7 +369,7 @@ fn two_handles_of_one_process_see_each_others_writes() {
         assert_eq!(reader.find(&format!("round{round}")).unwrap(), ["shared"]);
         assert_eq!(reader.keys("").unwrap(), ["shared"]);
     }
-    // One goes; the other has its locks still.
+    // After one closes, the other still has its locks.
     one.close();
     two.set("shared", "2");
     drop(two);
@@ -377,7 +377,7 @@ fn two_handles_of_one_process_see_each_others_writes() {
     assert_eq!(Store::open(&path, fast()).unwrap().text("shared").as_deref(), Some("2"));
 }
 
-/// The system takes every lock of a process on a file away as soon as the process closes any descriptor of it.
+/// The system releases every lock of a process on a file as soon as the process closes any of its descriptors.
 #[test]
 fn a_second_handle_leaves_the_locks_of_the_first_in_place() {
     if let Some(role) = child::role() {
@@ -389,7 +389,7 @@ fn a_second_handle_leaves_the_locks_of_the_first_in_place() {
     let one = Store::open(&path, fast()).unwrap();
     one.set("before", "1");
     let two = Store::open(&path, fast()).unwrap();
-    // Who closes the file last takes the log away: not this one.
+    // Whoever closes the file last removes the log: not this one.
     let mut other = obedient(test, &path);
     assert_eq!(other.ask("get before"), "1");
     other.end();

@@ -1,4 +1,4 @@
-//! Ten thousand writes with near-duplicates that are known, in a file; for `MEMORY_SOAK_MINUTES` where that is set.
+//! Ten thousand writes with known near-duplicates, in a file; for `MEMORY_SOAK_MINUTES` if set.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn known_near_duplicates_are_folded_among_ten_thousand_writes() {
     while rounds == 0 || started.elapsed() < enough {
         rounds += 1;
         let files = crate::harness::Files::new(Durability::Normal);
-        // Every other time without an index in memory: the answers are the same.
+        // Every other round without an index in memory: the results are the same.
         let files = if rounds % 2 == 0 { files.without_indexes() } else { files };
         let harness: Arc<dyn Harness> = Arc::new(files);
         let tally = near_duplicates::run(&harness, WRITES, rounds)

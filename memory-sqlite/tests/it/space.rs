@@ -1,4 +1,4 @@
-//! Space: what expires is given back, reads do not write one by one, the log does not grow without bound.
+//! Space: expired entries are reclaimed, reads are not written one by one, the log stays bounded.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn text(number: usize) -> String {
     format!("\"words of entry {number} {}\"", "x".repeat(900))
 }
 
-/// Pages that hold something.
+/// Pages in use.
 fn pages_used(path: &Path) -> i64 {
     let conn = raw(path);
     pragma(&conn, "page_count") - pragma(&conn, "freelist_count")
@@ -37,7 +37,7 @@ fn insert(store: &Store, prefix: &str, ttl: Ttl) {
 }
 
 #[test]
-fn what_expired_is_given_back_by_a_sweep() {
+fn a_sweep_reclaims_expired_entries() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = Store::open(&path, fast()).unwrap();
@@ -65,7 +65,7 @@ fn what_expired_is_given_back_by_a_sweep() {
 }
 
 #[test]
-fn a_sweep_changes_nothing_that_can_be_read() {
+fn a_sweep_changes_nothing_visible() {
     let store = Store::in_memory(fast()).unwrap();
     insert(&store, "brief", Ttl::After(Duration::from_secs(1)));
     let before = store.set("kept", "1");
@@ -76,12 +76,12 @@ fn a_sweep_changes_nothing_that_can_be_read() {
     assert_eq!(unswept.0.len(), 1);
     assert_eq!(block_on(store.provider.sweep()).unwrap(), ENTRIES as u64);
     assert_eq!(seen(&store), unswept);
-    // No version comes back with a key that is gone.
+    // No version of a deleted key is reused.
     assert!(store.set("brief/00000", "1") > before);
 }
 
 #[test]
-fn what_is_deleted_overwritten_or_dropped_is_given_back() {
+fn deleted_overwritten_and_dropped_space_is_reclaimed() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = Store::open(&path, fast()).unwrap();
@@ -112,7 +112,7 @@ fn what_is_deleted_overwritten_or_dropped_is_given_back() {
 }
 
 #[test]
-fn ten_thousand_reads_write_nothing_until_they_are_written_together() {
+fn ten_thousand_reads_are_written_together() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = Store::open(&path, fast()).unwrap();
@@ -129,7 +129,7 @@ fn ten_thousand_reads_write_nothing_until_they_are_written_together() {
     store.find("oolong").unwrap();
     assert_eq!(pragma(&watcher, "data_version"), commits, "reading wrote");
     assert_eq!(length(&beside(&path, "-wal")), log);
-    // What is counted is seen at once all the same.
+    // The count is visible before it is written.
     assert_eq!(store.entry("entry/07").unwrap().unwrap().access_count, 101);
 
     block_on(store.provider.flush()).unwrap();
@@ -157,7 +157,7 @@ fn counts_are_written_on_closing() {
     assert_eq!(Store::open(&path, fast()).unwrap().entry("a").unwrap().unwrap().access_count, 7);
 }
 
-/// Writes so often from several threads without a pause, and tells how long the log got.
+/// Writes from several threads without a pause, and returns how long the log got.
 fn longest_log(store: &Store, path: &Path, writes: usize) -> u64 {
     const THREADS: usize = 4;
     let ended = AtomicBool::new(false);
@@ -185,7 +185,7 @@ fn longest_log(store: &Store, path: &Path, writes: usize) -> u64 {
     })
 }
 
-/// How long the log gets where nothing moves it.
+/// How long the log gets without checkpoints.
 fn unbounded_log(config: SqliteConfig, writes: usize) -> u64 {
     let folder = folder();
     let path = folder.path().join("memory.db");
@@ -207,7 +207,7 @@ fn the_log_stays_bounded_while_durable_writers_never_pause() {
     assert!(longest * 4 < unbounded, "{longest} of {unbounded} bytes");
 }
 
-/// Writers that wait for no sync write faster than a slow disk takes it: how long the log gets depends on the disk.
+/// Writers that wait for no sync write faster than a slow disk takes it: the log's length depends on the disk.
 #[test]
 fn the_log_stays_bounded_while_writers_never_pause() {
     const WRITES: usize = 24_000;
@@ -223,7 +223,7 @@ fn the_log_stays_bounded_while_writers_never_pause() {
 
 #[test]
 fn the_log_stays_bounded_beside_another_handle_that_reads_all_the_time() {
-    // Many, since a moment without a reader may be long in coming, and the log grows until then.
+    // Many, since a moment without a reader may be rare, and the log grows until then.
     const WRITES: usize = 12_000;
     let mut config = quiet();
     config.checkpoint_pages = 16;

@@ -1,4 +1,4 @@
-//! A host that used SQLite before this crate did: single statements cannot be metered, the process can.
+//! A host that used SQLite before this crate: single statements cannot be metered, but the process can.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(missing_docs)]
 
@@ -11,14 +11,14 @@ use support::fast;
 use support::sql::Sql;
 
 #[test]
-fn a_statement_takes_no_more_than_the_process_may_where_it_cannot_be_metered() {
+fn the_process_limit_holds_if_statements_cannot_be_metered() {
     let host = rusqlite::Connection::open_in_memory().unwrap();
     let mut config = fast();
     config.sql.heap_bytes = 4 << 20;
     config.sql.process_heap_bytes = Some(64 << 20);
     let sql = Sql::in_memory(config);
     sql.exec("CREATE TABLE t (a)");
-    // More than its own bound would allow.
+    // More than a statement's own limit would allow.
     let some = "SELECT length(group_concat(hex(zeroblob(1000)), '')) FROM \
                 (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1900) SELECT i FROM n)";
     assert_eq!(sql.int(some), 3_800_000);
@@ -27,7 +27,7 @@ fn a_statement_takes_no_more_than_the_process_may_where_it_cannot_be_metered() {
     let error = sql.try_query(endless).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert_eq!(error.details()["layer"], "heap");
-    // The host lives on.
+    // The host keeps running.
     assert_eq!(sql.int("SELECT count(*) FROM t"), 0);
     assert_eq!(host.query_row("SELECT 1", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
 }

@@ -1,15 +1,15 @@
-//! The engine's question whether something may be compiled, as it puts it.
+//! The authorizer callback.
 //!
-//! rusqlite's own hook panics where the engine names something that is not UTF-8, which an agent can bring about:
-//! `pragma_table_info(CAST(x'ff' AS TEXT))`. Here such bytes are replaced: every name that means anything to the watch is
-//! ASCII, and stays what it is.
+//! rusqlite's own hook panics if the engine names something that is not UTF-8, which an agent can provoke:
+//! `pragma_table_info(CAST(x'ff' AS TEXT))`. Here such bytes are replaced; every name known to the watch is ASCII
+//! and unaffected.
 //!
 //! # Safety
 //!
-//! SQLite calls [`ask`] on the thread that compiles, with the pointer it was given and texts that stay valid until it
-//! returns. The pointer is an `Arc`'s; SQLite keeps it as the connection's own data and drops it with [`forget`] once the
-//! connection is closed or something else is kept in its place, which [`install`] does only after the hook has been set to
-//! the new one. No panic crosses into C.
+//! SQLite calls [`ask`] on the thread that compiles, with the pointer it was given and texts that stay valid until
+//! it returns. The pointer is an `Arc`'s. SQLite keeps it as the connection's client data and drops it with
+//! [`forget`] when the connection closes or the data is replaced, which [`install`] does only after setting the
+//! hook to the new one. No panic crosses into C.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -25,14 +25,14 @@ use crate::sandbox::lock::lock;
 
 const KEPT_AS: &CStr = c"memory-sqlite/watch";
 
-/// Has the engine ask this watch about every statement from now on.
+/// Makes the engine ask this watch about every statement from now on.
 ///
 /// # Errors
-/// As the engine has them: no memory.
+/// If the engine runs out of memory.
 pub(in crate::sandbox) fn install(conn: &Connection, watch: &Arc<Mutex<Watch>>) -> rusqlite::Result<()> {
     let kept = Arc::into_raw(Arc::clone(watch)).cast_mut().cast::<c_void>();
-    // SAFETY: the handle is an open connection's. Where the engine cannot keep the pointer it drops it itself, and the hook
-    // that would use it is taken away.
+    // SAFETY: the handle is open. If the engine cannot keep the pointer it drops it itself, and the hook that would
+    // use it is removed.
     unsafe {
         let db = conn.handle();
         ffi::sqlite3_set_authorizer(db, Some(ask), kept);
@@ -58,7 +58,7 @@ unsafe extern "C" fn ask(
     database: *const c_char,
     accessor: *const c_char,
 ) -> c_int {
-    // SAFETY: the watch lives as long as the hook, and the texts as long as this call.
+    // SAFETY: the watch outlives the hook, and the texts outlive this call.
     let (watch, first, second, database, accessor) = unsafe {
         (
             &*kept.cast_const().cast::<Mutex<Watch>>(),
@@ -83,13 +83,13 @@ unsafe extern "C" fn ask(
 /// A text that may be missing.
 ///
 /// # Safety
-/// It is null, or ends with a zero and stays valid for as long as the result is used.
+/// It is null, or null-terminated and valid for as long as the result is used.
 unsafe fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
 
-/// What is asked about, as rusqlite has it.
+/// Converts the callback's arguments to rusqlite's type.
 fn action<'a>(code: c_int, first: Option<&'a str>, second: Option<&'a str>) -> AuthAction<'a> {
     use AuthAction as A;
     let operation = TransactionOperation::Unknown;

@@ -1,4 +1,4 @@
-//! The authorizer: what the engine asks before it compiles a statement, and what it is answered.
+//! The authorizer: decides about every action of a statement that the engine compiles.
 
 mod hook;
 mod watch;

@@ -1,9 +1,9 @@
-//! The boundary: whatever a statement does is denied unless it is known.
+//! The boundary: every action of a statement is denied unless it is known.
 //!
-//! Some of what an agent may not do by itself, the engine does for it: `CREATE TABLE` inserts into `sqlite_schema`,
-//! `ANALYZE` writes `sqlite_stat1`, a full-text table writes the tables it is made of. The authorizer is asked about these
-//! too, often before it is told the reason. They are therefore *pending* until the statement is compiled, and it only runs
-//! where the reason came: see [`Watch::finish`].
+//! The engine does some things for an agent that the agent may not do itself: `CREATE TABLE` inserts into
+//! `sqlite_schema`, `ANALYZE` writes `sqlite_stat1`, a full-text table writes its shadow tables. The authorizer is
+//! asked about these too, often before it learns the reason. They stay *pending* until the statement is compiled,
+//! and it runs only if the reason came: see [`Watch::finish`].
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -11,20 +11,20 @@ use std::sync::{Arc, LazyLock};
 use memory_validator::{Dialect, Mode, Policy};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-/// What is being compiled now, and for whom.
+/// What is being compiled, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sandbox) enum Phase {
     /// Nothing may be compiled.
     Closed,
     /// The runtime's own statements.
     Trusted,
-    /// The runtime drops what the agent created.
+    /// The runtime drops everything the agent created.
     Clearing,
-    /// The runtime begins or ends a transaction. Virtual tables write what they buffered then.
+    /// The runtime begins or ends a transaction. Virtual tables then write what they buffered.
     Bracketing,
     /// An agent's statement.
     Compiling(Mode),
-    /// An agent's query that reads none but known tables: see [`Watch::tables`].
+    /// An agent's query that may read only known tables: see [`Watch::tables`].
     CompilingInline,
     /// Statements that virtual tables compile while an agent's statement runs.
     Running(Mode),
@@ -35,7 +35,7 @@ pub(in crate::sandbox) enum Phase {
 pub(in crate::sandbox) struct Denied {
     /// The construct, for the agent.
     pub(in crate::sandbox) construct: String,
-    /// Whether it was denied because it writes in a query.
+    /// Whether it was denied because a query may not write.
     pub(in crate::sandbox) writes: bool,
 }
 
@@ -82,7 +82,7 @@ const ALTER_FUNCTIONS: [&str; 12] = [
     "printf",
 ];
 
-/// Operators that are functions to the engine.
+/// Operators that the engine implements as functions.
 const OPERATORS: [&str; 3] = ["match", "->", "->>"];
 
 /// The policy is the same on every connection.
@@ -92,15 +92,15 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| Policy::new(Dialect::Sqlite))
 #[derive(Debug)]
 pub(in crate::sandbox) struct Watch {
     policy: &'static Policy,
-    /// Modules whose tables need no CREATE: such a name is not an agent's table.
+    /// Modules whose tables need no CREATE: such a name is never an agent's table.
     modules: Arc<BTreeSet<String>>,
     shared: BTreeSet<String>,
     armed: bool,
     phase: Phase,
     reason: Option<Reason>,
-    /// The first of the engine's own tables that the statement touches.
+    /// The first internal table that the statement touches.
     pending: Option<String>,
-    /// Names that would be shadow tables, if there is such a virtual table.
+    /// Names that are shadow tables if a virtual table of that name exists.
     suspects: Vec<String>,
     denied: Option<Denied>,
     writes_rows: bool,
@@ -109,7 +109,7 @@ pub(in crate::sandbox) struct Watch {
     relations: Option<Vec<String>>,
     /// Whether anything was compiled.
     compiles: bool,
-    /// Tables known to hold their rows themselves.
+    /// Ordinary tables, known to store their own rows.
     tables: BTreeSet<String>,
 }
 
@@ -138,12 +138,12 @@ impl Watch {
         &mut self.tables
     }
 
-    /// The modules that this connection has.
+    /// Sets the connection's modules.
     pub(in crate::sandbox) fn set_modules(&mut self, modules: Arc<BTreeSet<String>>) {
         self.modules = modules;
     }
 
-    /// Begins with a new statement.
+    /// Starts a new statement.
     pub(in crate::sandbox) fn begin(&mut self, phase: Phase) {
         self.phase = phase;
         self.reason = None;
@@ -156,18 +156,19 @@ impl Watch {
         self.compiles = false;
     }
 
-    /// Begins with the same statement anew: its virtual tables are open now, so that whatever is compiled is its own.
+    /// Starts compiling the same statement again: its virtual tables are open now, so everything compiled belongs
+    /// to it.
     pub(in crate::sandbox) fn begin_again(&mut self, phase: Phase) {
         self.begin(phase);
         self.second = true;
     }
 
-    /// Whether it takes a second look to tell what the statement does from what opening a virtual table did.
+    /// Whether the statement must be compiled again, to tell its own actions from those of opening a virtual table.
     pub(in crate::sandbox) fn needs_second_look(&self) -> bool {
         !self.second && !self.suspects.is_empty()
     }
 
-    /// Goes on with the same statement.
+    /// Changes the phase within the same statement.
     pub(in crate::sandbox) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
     }
@@ -177,27 +178,28 @@ impl Watch {
         self.function(name).is_ok()
     }
 
-    /// Whether a relation of this name could be an agent's.
+    /// Whether a relation of this name could belong to an agent.
     pub(in crate::sandbox) fn knows_relation(&self, name: &str) -> bool {
         self.own(name).is_ok() && !self.policy.reserved_names.contains(&name.to_ascii_lowercase())
     }
 
-    /// What was denied first.
+    /// The first thing denied.
     pub(in crate::sandbox) fn take_denied(&mut self) -> Option<Denied> {
         self.denied.take()
     }
 
-    /// Whether the statement inserts, updates or deletes rows of an agent's table itself.
+    /// Whether the statement itself inserts, updates or deletes rows of an agent's table.
     pub(in crate::sandbox) fn writes_rows(&self) -> bool {
         self.writes_rows && self.reason.is_none()
     }
 
-    /// Whether the statement may be kept: it is judged by the same names the next time.
+    /// Whether the statement may be kept prepared: the same names decide the next time.
     pub(in crate::sandbox) fn is_plain(&self) -> bool {
         self.reason.is_none() && self.suspects.is_empty()
     }
 
-    /// The relations whose rows it reads, where it was compiled since it began; the inner `None`: some through a view.
+    /// The relations whose rows it reads, if it was compiled since it began; the inner `None`: it also reads
+    /// through a view.
     pub(in crate::sandbox) fn take_compiled(&mut self) -> Option<Option<Vec<String>>> {
         std::mem::take(&mut self.compiles).then(|| self.relations.take())
     }
@@ -207,7 +209,7 @@ impl Watch {
         std::mem::take(&mut self.suspects)
     }
 
-    /// The statement is compiled: whatever of the engine's own it touches must have had its reason.
+    /// Called after compiling: every internal table that it touches must have had a reason.
     pub(in crate::sandbox) fn finish(&mut self) -> Result<(), Denied> {
         match (&self.pending, self.reason) {
             (Some(name), None) if self.armed => Err(Denied { construct: name.clone(), writes: false }),
@@ -218,7 +220,7 @@ impl Watch {
     /// The authorizer.
     pub(in crate::sandbox) fn authorize(&mut self, context: &AuthContext<'_>) -> Authorization {
         self.compiles = true;
-        if self.armed && self.describes_what_is_not_the_agents(&context.action) {
+        if self.armed && self.describes_internal_table(&context.action) {
             return Authorization::Ignore;
         }
         let judged = match self.phase {
@@ -245,7 +247,7 @@ impl Watch {
         }
     }
 
-    /// As a query is judged, and nothing but tables that are known is read.
+    /// Judged like a query, but only known tables may be read.
     fn judge_short(&mut self, context: &AuthContext<'_>) -> Result<(), String> {
         if let AuthAction::Read { table_name, .. } = &context.action
             && !(context.accessor.is_none()
@@ -260,7 +262,7 @@ impl Watch {
     fn judge(&mut self, context: &AuthContext<'_>, mode: Mode, running: bool) -> Result<(), String> {
         let action = &context.action;
         if mode == Mode::Query && is_write(action) {
-            // An r-tree that is opened compiles what it would write with.
+            // Opening an r-tree compiles the statements that it would write with.
             let opened = (running || !self.second) && in_main(context.database_name);
             return match written(action) {
                 Some(table) if opened && is_shadow(table) => {
@@ -279,7 +281,8 @@ impl Watch {
                 self.reads(table_name, context.accessor);
                 self.read(table_name, context.database_name)
             }
-            // `CREATE TRIGGER temp.t … ON main.x` is told as one in `main`: only this shows where it goes.
+            // `CREATE TRIGGER temp.t … ON main.x` is reported as one in `main`; only this insert shows where it
+            // goes.
             AuthAction::Insert { table_name } if context.database_name == Some("temp") => {
                 Err((*table_name).to_owned())
             }
@@ -322,7 +325,7 @@ impl Watch {
                 self.define(table_name, context.database_name, running)
             }
             AuthAction::AlterTable { database_name, table_name } => {
-                // The engine names the dropped column where other actions name the database.
+                // The engine passes the dropped column where other actions pass the database.
                 self.define(table_name, Some(database_name), running)?;
                 self.reason = Some(Reason::Alter);
                 Ok(())
@@ -368,7 +371,7 @@ impl Watch {
         match database {
             Some("temp") => self.of_the_engine(&name),
             Some("main") | None if is_of_the_engine(&name) => self.of_the_engine(&name),
-            // The engine looks for what ALTER TABLE broke.
+            // The engine checks what ALTER TABLE may have broken.
             Some("main") | None if name == "pragma_quick_check" && self.reason == Some(Reason::Alter) => {
                 Ok(())
             }
@@ -397,7 +400,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Creates, changes or drops something of an agent's.
+    /// Creates, changes or drops an object of the agent.
     fn define(&mut self, name: &str, database: Option<&str>, running: bool) -> Result<(), String> {
         if !in_main(database) {
             return Err(name.to_owned());
@@ -419,7 +422,7 @@ impl Watch {
     /// Touches a table that only the engine writes.
     fn of_the_engine(&mut self, name: &str) -> Result<(), String> {
         match self.phase {
-            // What runs was compiled, so it has had its reason.
+            // A running statement was compiled, so it has had its reason.
             Phase::Running(_) | Phase::Bracketing if self.reason.is_none() => Err(name.to_owned()),
             _ => {
                 self.pending.get_or_insert_with(|| name.to_owned());
@@ -428,7 +431,7 @@ impl Watch {
         }
     }
 
-    /// Whether a name is an agent's to use.
+    /// Whether an agent may use a name.
     fn own(&self, name: &str) -> Result<(), String> {
         let folded = name.to_ascii_lowercase();
         let foreign = self.policy.reserved_prefixes.iter().any(|prefix| folded.starts_with(prefix.as_str()))
@@ -440,8 +443,8 @@ impl Watch {
         if foreign { Err(name.to_owned()) } else { Ok(()) }
     }
 
-    /// A table function over the schema that comes to a table of the runtime's, which it passes over.
-    fn describes_what_is_not_the_agents(&self, action: &AuthAction<'_>) -> bool {
+    /// A table function over the schema that reaches a table of the runtime; it skips that table.
+    fn describes_internal_table(&self, action: &AuthAction<'_>) -> bool {
         let AuthAction::Pragma { pragma_name, pragma_value: Some(table) } = action else { return false };
         matches!(self.phase, Phase::Running(_))
             && is_reserved(table)
@@ -461,7 +464,7 @@ fn is_reserved(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("_mem_")
 }
 
-/// Whether a virtual table's own table could be so called.
+/// Whether the name could be that of a shadow table.
 fn is_shadow(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SHADOWS.iter().any(|end| name.ends_with(end))
@@ -500,7 +503,7 @@ fn trusted(action: &AuthAction<'_>) -> Result<(), String> {
         | AuthAction::Function { .. }
         | AuthAction::Transaction { .. }
         | AuthAction::Savepoint { .. } => Ok(()),
-        // What AUTOINCREMENT counts on with, of a database that is restored; what an r-tree compiles when it is opened.
+        // AUTOINCREMENT's counters in a restored database; statements that an r-tree compiles when opened.
         _ if written(action).is_some_and(|table| table == "sqlite_sequence" || is_shadow(table)) => Ok(()),
         AuthAction::Pragma { pragma_name, .. }
             if TRUSTED_PRAGMAS.contains(&pragma_name.to_ascii_lowercase().as_str()) =>
@@ -511,7 +514,7 @@ fn trusted(action: &AuthAction<'_>) -> Result<(), String> {
     }
 }
 
-/// Dropping, which deletes from the schema and moves its pages.
+/// Dropping deletes from the schema and moves its pages.
 fn clearing(action: &AuthAction<'_>) -> Result<(), String> {
     match action {
         AuthAction::DropTable { .. }
@@ -541,7 +544,7 @@ fn is_write(action: &AuthAction<'_>) -> bool {
     )
 }
 
-/// The name of an action, for the agent who wrote it.
+/// The name of an action, for the agent that wrote it.
 fn construct(action: &AuthAction<'_>) -> String {
     let (verb, name) = match action {
         AuthAction::Insert { table_name } => ("INSERT", *table_name),

@@ -1,4 +1,4 @@
-//! The entries of a scope as the key/value store has them.
+//! A scope's entries, read from the key/value store.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,15 +16,16 @@ use crate::error::engine;
 use crate::kv::read;
 use crate::kv::row::StoredEntry;
 
-/// Connections kept for the next reader.
+/// Idle connections kept for the next reader.
 const KEPT: usize = 4;
-/// Entries, and bytes, read at a time.
+/// Entries, and bytes, per read.
 const PAGE: usize = 256;
 const PAGE_BYTES: u64 = 1 << 20;
-/// Most bytes of a scope that is held in memory: its one connection cannot be kept while a statement runs.
+/// Most bytes read from a scope of an in-memory database: its only connection cannot be held while a statement
+/// runs.
 const COPY_BYTES: u64 = 64 << 20;
 
-/// Connections to the key/value store, for all scopes' statements.
+/// Connections to the key/value store, shared by the statements of all scopes.
 pub(crate) struct EntryPool {
     store: Arc<Store>,
     free: Mutex<Vec<Connection>>,
@@ -41,7 +42,7 @@ impl EntryPool {
         Arc::new(Self { store, free: Mutex::default() })
     }
 
-    /// The entries of this scope, of it alone and for good.
+    /// The entries of this scope, and of no other.
     pub(crate) fn scope(self: &Arc<Self>, digest: ScopeDigest) -> Arc<dyn EntrySource> {
         Arc::new(StoreEntries { pool: Arc::clone(self), digest })
     }
@@ -61,7 +62,7 @@ impl EntryPool {
         }
     }
 
-    /// As callers of the key/value store see them; looking at them here is no access.
+    /// The entries as callers of the key/value store see them. Reading them here does not count as an access.
     fn finish(&self, space: i64, entries: Vec<StoredEntry>) -> VecDeque<Entry> {
         let counts = self.store.accesses.look();
         let finish = |StoredEntry { mut entry, born }| {
@@ -100,7 +101,7 @@ impl EntrySource for StoreEntries {
 }
 
 impl StoreEntries {
-    /// Reads a range of a database in memory, whose one connection is everybody's.
+    /// Copies a range of an in-memory database, whose only connection is shared.
     fn copy(&self, range: &KeyRange, now: Timestamp) -> Result<Box<dyn EntryReader>> {
         let writer = &self.pool.store.writer;
         let connection = writer.connection("a read");
@@ -136,7 +137,7 @@ impl EntryReader for Copied {
     }
 }
 
-/// A range that is read in pages, within one snapshot.
+/// A range read in pages, within one snapshot.
 struct Snapshot {
     pool: Arc<EntryPool>,
     connection: Option<Connection>,

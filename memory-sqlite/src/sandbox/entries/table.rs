@@ -1,9 +1,9 @@
-//! `memory_entries` as SQLite sees it.
+//! `memory_entries` as a virtual table.
 //!
 //! # Safety
 //!
-//! rusqlite calls the methods with what SQLite hands over; it asks for `#[repr(C)]` structs whose first member is SQLite's
-//! own, which [`EntriesTable`] and [`EntriesCursor`] are. Everything else is safe code.
+//! rusqlite calls the methods with SQLite's arguments. It requires `#[repr(C)]` structs whose first member is
+//! SQLite's own, which [`EntriesTable`] and [`EntriesCursor`] are. Everything else is safe code.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -32,14 +32,14 @@ const SCHEMA: &CStr = c"CREATE TABLE memory_entries(key TEXT PRIMARY KEY NOT NUL
     metadata TEXT NOT NULL, source TEXT, version INTEGER NOT NULL, created_at INTEGER NOT NULL, \
     updated_at INTEGER NOT NULL, expires_at INTEGER, access_count INTEGER NOT NULL) WITHOUT ROWID";
 
-/// What a connection's table reads.
+/// The source of a connection's table.
 #[derive(Clone)]
 pub(in crate::sandbox) struct Source {
     entries: Arc<dyn EntrySource>,
     interrupt: Arc<Mutex<Interrupt>>,
 }
 
-/// Gives a connection the table.
+/// Registers the table on a connection.
 pub(in crate::sandbox) fn register(
     conn: &Connection,
     entries: Arc<dyn EntrySource>,
@@ -55,10 +55,10 @@ struct EntriesTable {
     source: Source,
 }
 
-/// How long entries are read for a statement without a deadline.
+/// Deadline for reading entries in a statement that has none.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// What a bit of the plan's number says about the key. An argument follows for each, in this order.
+/// The bits of the plan's number: conditions on the key. Each has one argument, in this order.
 const EQUAL: c_int = 1;
 const ABOVE: c_int = 2;
 const BELOW: c_int = 4;
@@ -82,7 +82,7 @@ unsafe impl<'vtab> VTab<'vtab> for EntriesTable {
         Ok((Cow::Borrowed(SCHEMA), Self { base: sqlite3_vtab::default(), source }))
     }
 
-    /// SQLite looks at every condition again, so that a plan may give more than was asked for.
+    /// SQLite checks every condition again, so a plan may return more rows than necessary.
     fn best_index(&self, info: &mut IndexInfo) -> rusqlite::Result<bool> {
         let mut usable: [Option<usize>; 4] = [None; 4];
         for (at, constraint) in info.constraints().enumerate() {
@@ -201,7 +201,7 @@ unsafe impl VTabCursor for EntriesCursor {
     }
 }
 
-/// The keys that a plan and its arguments leave; what is no text leaves them all.
+/// The range of keys that satisfies a plan; an argument that is not text does not narrow it.
 fn range(plan: c_int, arguments: &Filters<'_>) -> KeyRange {
     let mut range = KeyRange::default();
     let mut narrow = |from: Option<String>, to: Option<String>| {
@@ -226,7 +226,7 @@ fn range(plan: c_int, arguments: &Filters<'_>) -> KeyRange {
         match bit {
             EQUAL => narrow(Some(text.clone()), Some(successor(&text))),
             ABOVE => narrow(Some(text), None),
-            // The key itself may be wanted too.
+            // Include the key itself.
             BELOW => narrow(None, Some(successor(&text))),
             _ => {
                 let prefix = text.split(['*', '?', '[']).next().unwrap_or_default();

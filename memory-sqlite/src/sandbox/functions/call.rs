@@ -1,16 +1,15 @@
-//! Functions in Rust for SQL, over the engine's own conversions of values.
+//! SQL functions written in Rust, using the engine's own conversions of values.
 //!
-//! rusqlite hands a function its arguments as they are; `trim(1.0, '0')` needs them as the engine would write them.
+//! rusqlite passes arguments unconverted, but `trim(1.0, '0')` needs the text that the engine would write.
 //!
 //! # Safety
 //!
-//! [`call`] is the only code that SQLite calls (`fts5.rs` makes a [`Call`] for FTS5). SQLite passes it a context and an array of arguments that stay valid until
-//! it returns; a [`Call`] borrows them for that long and cannot be kept. The application pointer is a `&'static Function`,
-//! so it outlives every connection and needs no destructor. Text and blobs of an argument are read before any other
-//! conversion of the same argument, and borrowed slices are tied to the call; a conversion of one argument may move that
-//! argument's bytes, so each is converted once, by [`Call::text`] or [`Call::value`], and every function reads an argument
-//! in one way only. No panic crosses into C. What is kept with [`Call::kept`] is a `Box<dyn Any>` behind a thin pointer;
-//! SQLite drops it with [`forget`], and it is read back by its type.
+//! [`call`] is the only code that SQLite calls (`fts5.rs` makes a [`Call`] for FTS5). SQLite passes a context and
+//! an array of arguments that stay valid until it returns; a [`Call`] borrows them for that long and cannot be
+//! kept. The application pointer is a `&'static Function`, so it outlives every connection and needs no destructor.
+//! Converting an argument may move its bytes, so each is converted at most once, by [`Call::text`] or
+//! [`Call::value`]; borrowed slices are tied to the call. No panic crosses into C. What [`Call::kept`] stores is a
+//! `Box<dyn Any>` behind a thin pointer; SQLite drops it with [`forget`], and it is read back by its type.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -26,7 +25,7 @@ use rusqlite::{Connection, ffi};
 
 use crate::error::engine;
 
-/// A function for SQL. Each gives the same for the same, and is harmless in an agent's own views and triggers.
+/// An SQL function. All are deterministic, and harmless in an agent's own views and triggers.
 pub(in crate::sandbox) struct Function {
     pub(in crate::sandbox) name: &'static str,
     /// -1: any number.
@@ -34,7 +33,7 @@ pub(in crate::sandbox) struct Function {
     pub(in crate::sandbox) run: fn(&Call<'_>) -> Outcome,
 }
 
-/// What a function answers.
+/// The result of a function.
 pub(in crate::sandbox) enum Outcome {
     Null,
     Integer(i64),
@@ -43,15 +42,15 @@ pub(in crate::sandbox) enum Outcome {
     /// JSON text, which other JSON functions take as JSON.
     Json(Vec<u8>),
     Blob(Vec<u8>),
-    /// The answer would be longer than a value may be.
+    /// The result would be longer than a value may be.
     TooBig,
-    /// The statement is to end; the heap knows why.
+    /// The statement must end; the heap knows why.
     Ended,
     /// What is wrong with the arguments.
     Error(String),
 }
 
-/// The subtype that SQLite's JSON functions know their own by.
+/// The subtype by which SQLite's JSON functions recognise JSON.
 const JSON: u32 = b'J' as u32;
 
 /// One call of a function.
@@ -62,21 +61,21 @@ pub(in crate::sandbox) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call under way.
+    /// Wraps a call in progress.
     ///
     /// # Safety
-    /// The context and so many arguments are of one call of SQLite's, which waits for the answer.
+    /// The context and the `count` arguments belong to one call by SQLite, which waits for the result.
     pub(in crate::sandbox) unsafe fn of(
         context: *mut ffi::sqlite3_context,
         count: c_int,
         arguments: *mut *mut ffi::sqlite3_value,
     ) -> Self {
         let count = usize::try_from(count).unwrap_or(0);
-        // With no arguments there may be no array.
+        // Without arguments the array may be null.
         let arguments = if count == 0 || arguments.is_null() {
             &[]
         } else {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe { slice::from_raw_parts(arguments, count) }
         };
         Self { context, arguments, _not_send: PhantomData }
@@ -86,10 +85,11 @@ impl<'a> Call<'a> {
         self.arguments.len()
     }
 
-    /// An argument's text as the engine writes it; `None`: NULL, or no memory.
+    /// An argument's text as the engine writes it; `None`: NULL, or out of memory.
     pub(in crate::sandbox) fn text(&self, at: usize) -> Option<&'a [u8]> {
         let value = *self.arguments.get(at)?;
-        // SAFETY: the value is one of this call's. Its text is valid until it is converted again, which no function does.
+        // SAFETY: the value belongs to this call. Its text is valid until the next conversion, which no function
+        // does.
         unsafe {
             let text = ffi::sqlite3_value_text(value);
             if text.is_null() {
@@ -100,10 +100,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An argument as it is.
+    /// An argument without conversion.
     pub(in crate::sandbox) fn value(&self, at: usize) -> ValueRef<'a> {
         let Some(&value) = self.arguments.get(at) else { return ValueRef::Null };
-        // SAFETY: as above; of the type the value has there is no conversion.
+        // SAFETY: as above; reading a value by its own type converts nothing.
         unsafe {
             match ffi::sqlite3_value_type(value) {
                 ffi::SQLITE_INTEGER => ValueRef::Integer(ffi::sqlite3_value_int64(value)),
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
                 ffi::SQLITE_BLOB => {
                     let blob = ffi::sqlite3_value_blob(value).cast::<u8>();
                     let bytes = usize::try_from(ffi::sqlite3_value_bytes(value)).unwrap_or(0);
-                    // A blob of no bytes has no address.
+                    // An empty blob has a null address.
                     ValueRef::Blob(if blob.is_null() { &[] } else { slice::from_raw_parts(blob, bytes) })
                 }
                 _ => ValueRef::Null,
@@ -120,7 +120,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An argument as a number, where it is one or reads as one: `1`, `'1.5'`, but not `'1x'` or a blob.
+    /// An argument as a number, if it is one or its text is one: `1`, `'1.5'`, but not `'1x'` or a blob.
     pub(in crate::sandbox) fn number(&self, at: usize) -> Option<ValueRef<'static>> {
         let value = *self.arguments.get(at)?;
         // SAFETY: as above.
@@ -133,29 +133,29 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An argument as an integer, as the engine makes one of it.
+    /// An argument converted to an integer by the engine.
     pub(in crate::sandbox) fn integer(&self, at: usize) -> i64 {
         // SAFETY: as above.
         self.arguments.get(at).map_or(0, |value| unsafe { ffi::sqlite3_value_int64(*value) })
     }
 
-    /// Longest value of this connection.
+    /// The longest value of this connection.
     pub(in crate::sandbox) fn longest(&self) -> usize {
-        // SAFETY: the context is this call's; asking for a limit changes nothing.
+        // SAFETY: the context belongs to this call; reading a limit changes nothing.
         let limit = unsafe {
             ffi::sqlite3_limit(ffi::sqlite3_context_db_handle(self.context), ffi::SQLITE_LIMIT_LENGTH, -1)
         };
         usize::try_from(limit).unwrap_or(0)
     }
 
-    /// What was made of an argument before, where the statement has the same in every row.
+    /// A value computed from an argument, cached if the argument is the same in every row of the statement.
     pub(in crate::sandbox) fn kept<T: Send + Sync + 'static>(
         &self,
         at: usize,
         make: impl FnOnce() -> Result<T, String>,
     ) -> Result<Arc<T>, String> {
         let Ok(index) = c_int::try_from(at) else { return make().map(Arc::new) };
-        // SAFETY: whatever is kept under a context was put there below, so it is a `Box<Arc<dyn Any>>`.
+        // SAFETY: everything kept under a context was stored below, so it is a `Box<Arc<dyn Any>>`.
         let kept = unsafe { ffi::sqlite3_get_auxdata(self.context, index).cast::<Kept>().as_ref() };
         if let Some(found) = kept.and_then(|kept| Arc::clone(kept).downcast::<T>().ok()) {
             return Ok(found);
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
         let made = Arc::new(make()?);
         let kept: Kept = Arc::clone(&made) as Kept;
         let pointer = Box::into_raw(Box::new(kept)).cast::<c_void>();
-        // SAFETY: SQLite calls `forget` with the pointer exactly once, at once where it does not keep it.
+        // SAFETY: SQLite calls `forget` exactly once with the pointer, immediately if it does not keep it.
         unsafe { ffi::sqlite3_set_auxdata(self.context, index, pointer, Some(forget)) };
         Ok(made)
     }
@@ -171,7 +171,7 @@ impl<'a> Call<'a> {
     pub(in crate::sandbox) fn answer(&self, outcome: Outcome) {
         let context = self.context;
         let copied = ffi::SQLITE_TRANSIENT();
-        // SAFETY: the context is this call's. SQLite copies the bytes before it returns.
+        // SAFETY: the context belongs to this call. SQLite copies the bytes before it returns.
         unsafe {
             match outcome {
                 Outcome::Null => ffi::sqlite3_result_null(context),
@@ -202,10 +202,10 @@ impl<'a> Call<'a> {
 type Kept = Arc<dyn Any + Send + Sync>;
 
 /// # Safety
-/// The context is of the call under way.
+/// The context belongs to the call in progress.
 unsafe fn result_text(context: *mut ffi::sqlite3_context, bytes: &[u8]) {
     let Ok(encoding) = u8::try_from(ffi::SQLITE_UTF8) else { return };
-    // SAFETY: the caller's; SQLite copies the bytes.
+    // SAFETY: the caller's contract; SQLite copies the bytes.
     unsafe {
         ffi::sqlite3_result_text64(
             context,
@@ -219,7 +219,7 @@ unsafe fn result_text(context: *mut ffi::sqlite3_context, bytes: &[u8]) {
 
 unsafe extern "C" fn forget(kept: *mut c_void) {
     if !kept.is_null() {
-        // SAFETY: made by `kept`, given back once.
+        // SAFETY: created by `kept`, freed once.
         drop(unsafe { Box::from_raw(kept.cast::<Kept>()) });
     }
 }
@@ -242,15 +242,15 @@ unsafe extern "C" fn call(
     called.answer(outcome);
 }
 
-/// Gives a connection functions, in place of those of the same name and number of arguments.
+/// Registers functions on a connection, replacing those of the same name and number of arguments.
 pub(in crate::sandbox) fn register(conn: &Connection, functions: &'static [Function]) -> Result<()> {
-    // None of them is the same for the same only by chance, so that they may stand in indexes and generated columns.
+    // All are deterministic, so they may be used in indexes and generated columns.
     let flags =
         ffi::SQLITE_UTF8 | ffi::SQLITE_DETERMINISTIC | ffi::SQLITE_INNOCUOUS | ffi::SQLITE_RESULT_SUBTYPE;
     for function in functions {
         let Ok(name) = CString::new(function.name) else { continue };
         let data = std::ptr::from_ref(function).cast_mut().cast::<c_void>();
-        // SAFETY: the handle is open while the connection is borrowed; the data is `'static` and only ever read.
+        // SAFETY: the handle is open while the connection is borrowed; the data is `'static` and read-only.
         let code = unsafe {
             ffi::sqlite3_create_function_v2(
                 conn.handle(),

@@ -1,12 +1,12 @@
-//! Auxiliary functions of FTS5 in Rust: functions of a row that a full-text query found.
+//! FTS5 auxiliary functions in Rust: functions of a row that matches a full-text query.
 //!
 //! # Safety
 //!
-//! [`call`] is the only code that FTS5 calls, with pointers that are valid until it returns; a [`Match`] borrows them for
-//! that long and cannot be kept. FTS5's table of functions is that of the version this crate is built with, and each entry
-//! is looked at before it is called. Texts of columns are FTS5's own and live until the row is left, which no function
-//! does. The user data is a `&'static Auxiliary`. Tokens come through [`token`], whose context is a `Tokens` on the stack
-//! of the call that tokenizes. No panic crosses into C.
+//! [`call`] is the only code that FTS5 calls, with pointers that are valid until it returns; a [`Match`] borrows
+//! them for that long and cannot be kept. FTS5's table of functions is that of the bundled version, and each entry
+//! is checked before it is called. Texts of columns belong to FTS5 and live until the cursor leaves the row, which
+//! no function does. The user data is a `&'static Auxiliary`. Tokens arrive through [`token`], whose context is a
+//! `Tokens` on the stack of the tokenizing call. No panic crosses into C.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -19,13 +19,13 @@ use rusqlite::{Connection, ffi};
 use super::call::{Call, Outcome};
 use crate::error::engine;
 
-/// A function of a row that a full-text query found.
+/// A function of a row that matches a full-text query.
 pub(in crate::sandbox) struct Auxiliary {
     pub(in crate::sandbox) name: &'static str,
     pub(in crate::sandbox) run: fn(&Match<'_>, &Call<'_>) -> std::result::Result<Outcome, Code>,
 }
 
-/// An error code of SQLite's, handed on as it is.
+/// An SQLite error code, passed on unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sandbox) struct Code(c_int);
 
@@ -33,7 +33,7 @@ impl Code {
     pub(in crate::sandbox) const RANGE: Self = Self(ffi::SQLITE_RANGE);
     pub(in crate::sandbox) const TOO_BIG: Self = Self(ffi::SQLITE_TOOBIG);
     pub(in crate::sandbox) const CORRUPT: Self = Self(ffi::SQLITE_CORRUPT_VTAB);
-    /// The statement is to end: it is over its deadline, or was given up.
+    /// The statement must end: past its deadline, or cancelled.
     pub(in crate::sandbox) const ENDED: Self = Self(ffi::SQLITE_NOMEM);
 }
 
@@ -43,22 +43,22 @@ fn checked(code: c_int) -> Answer<()> {
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Code(code)) }
 }
 
-/// A place in a row where a phrase of the query was found.
+/// An occurrence of a query phrase in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sandbox) struct Instance {
     pub(in crate::sandbox) phrase: usize,
     pub(in crate::sandbox) column: usize,
-    /// The first token of it.
+    /// Its first token.
     pub(in crate::sandbox) at: i64,
 }
 
-/// A row that a full-text query found.
+/// A row that matches a full-text query.
 pub(in crate::sandbox) struct Match<'a> {
     api: &'a ffi::Fts5ExtensionApi,
     context: *mut ffi::Fts5Context,
 }
 
-/// A function of FTS5's that the version at hand must have.
+/// Looks up one of FTS5's functions, which the bundled version must have.
 macro_rules! of {
     ($row:expr, $name:ident) => {
         $row.api.$name.ok_or(Code(ffi::SQLITE_MISUSE))?
@@ -68,7 +68,7 @@ macro_rules! of {
 impl<'a> Match<'a> {
     pub(in crate::sandbox) fn columns(&self) -> Answer<usize> {
         let columns = of!(self, xColumnCount);
-        // SAFETY: the context is this call's.
+        // SAFETY: the context belongs to this call.
         Ok(usize::try_from(unsafe { columns(self.context) }).unwrap_or(0))
     }
 
@@ -81,11 +81,11 @@ impl<'a> Match<'a> {
     /// Tokens of a phrase.
     pub(in crate::sandbox) fn phrase_size(&self, phrase: usize) -> Answer<i64> {
         let (size, phrase) = (of!(self, xPhraseSize), index(phrase)?);
-        // SAFETY: as above; a phrase that is none has no tokens.
+        // SAFETY: as above; an unknown phrase has no tokens.
         Ok(i64::from(unsafe { size(self.context, phrase) }))
     }
 
-    /// How many instances there are, in the order of columns and tokens.
+    /// Number of instances, in order of columns and tokens.
     pub(in crate::sandbox) fn instances(&self) -> Answer<usize> {
         let (instances, mut count) = (of!(self, xInstCount), 0);
         // SAFETY: as above.
@@ -113,19 +113,19 @@ impl<'a> Match<'a> {
         Ok(i64::from(tokens))
     }
 
-    /// The text of a column; `None` where the table keeps none.
+    /// The text of a column; `None` if the table stores none.
     pub(in crate::sandbox) fn text(&self, column: usize) -> Answer<Option<&'a [u8]>> {
         let (text, column) = (of!(self, xColumnText), index(column)?);
         let (mut bytes, mut length) = (ptr::null::<c_char>(), 0);
-        // SAFETY: as above; the text lives until the row is left.
+        // SAFETY: as above; the text lives until the cursor leaves the row.
         unsafe {
             checked(text(self.context, column, &raw mut bytes, &raw mut length))?;
             Ok(borrowed(bytes, length))
         }
     }
 
-    /// Cuts the text of a column into tokens, each with the offsets where it begins and ends. A token that stands at the
-    /// place of the one before it is left out.
+    /// Tokenizes the text of a column, calling `each` with the start and end offset of every token. Colocated
+    /// tokens are skipped.
     pub(in crate::sandbox) fn tokens(
         &self,
         column: usize,
@@ -137,7 +137,7 @@ impl<'a> Match<'a> {
         let (mut name, mut name_length) = (ptr::null::<c_char>(), 0);
         let mut each: &mut dyn FnMut(usize, usize) -> Answer<()> = &mut each;
         let context = (&raw mut each).cast::<c_void>();
-        // SAFETY: as above; `each` outlives the call, and `token` reads the context back as what it is.
+        // SAFETY: as above; `each` outlives the call, and `token` casts the context back to its type.
         checked(unsafe {
             checked(locale(self.context, index(column)?, &raw mut name, &raw mut name_length))?;
             tokenize(self.context, text.as_ptr().cast(), length, name, name_length, context, Some(token))
@@ -150,10 +150,10 @@ fn index(at: usize) -> Answer<c_int> {
 }
 
 /// # Safety
-/// The bytes are so many and live as long as the answer is used, or there are none.
+/// `bytes` points to `length` bytes that live as long as the result is used, or is null.
 unsafe fn borrowed<'a>(bytes: *const c_char, length: c_int) -> Option<&'a [u8]> {
     let length = usize::try_from(length).unwrap_or(0);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     (!bytes.is_null()).then(|| unsafe { slice::from_raw_parts(bytes.cast(), length) })
 }
 
@@ -203,11 +203,12 @@ unsafe extern "C" fn call(
     }
 }
 
-/// Gives a connection functions, in place of FTS5's own of the same name.
+/// Registers functions on a connection, replacing FTS5's of the same name.
 pub(in crate::sandbox) fn register(conn: &Connection, functions: &'static [Auxiliary]) -> Result<()> {
     let mut api: *mut ffi::fts5_api = ptr::null_mut();
-    // SAFETY: the handle is open while the connection is borrowed. `fts5` writes its table's address into the pointer that
-    // is bound, of the type that its name says, while the statement runs; the table lives as long as the connection.
+    // SAFETY: the handle is open while the connection is borrowed. While the statement runs, `fts5` writes its
+    // table's address into the bound pointer, whose type its name states; the table lives as long as the
+    // connection.
     unsafe {
         let mut statement = ptr::null_mut();
         checked(ffi::sqlite3_prepare_v2(

@@ -1,8 +1,8 @@
-//! `highlight` and `snippet` of FTS5, with FTS5's own answers.
+//! `highlight` and `snippet`, with the same results as FTS5's.
 //!
-//! FTS5's own measure the whole text again at each piece of it that they add, and compare each instance of a phrase with
-//! each other one: a row of some hundred kilobytes takes hours, inside of one instruction. These add to what they have, and
-//! look at the instances inside of a window alone. Both look at the clock.
+//! FTS5's own measure the whole text again for each piece they append, and compare every instance of a phrase with
+//! every other: a row of a few hundred kilobytes takes hours within one instruction. These append, look only at the
+//! instances within a window, and check the clock.
 
 use super::call::{Call, Outcome};
 use super::fts5::{Auxiliary, Code, Instance, Match};
@@ -13,35 +13,35 @@ pub(super) const FUNCTIONS: &[Auxiliary] =
 
 type Answer<T> = Result<T, Code>;
 
-/// Most tokens of a snippet.
+/// Longest snippet, in tokens.
 const MOST_TOKENS: i64 = 64;
-/// Steps between two looks at the clock.
-const LOOK_EVERY: u32 = 4_096;
-/// What a window's score gains where it begins with a sentence, and with the text.
+/// Steps between two clock checks.
+const CHECK_EVERY: u32 = 4_096;
+/// Bonus of a window that begins at a sentence, and at the text's beginning.
 const SENTENCE: i64 = 100;
 const BEGINNING: i64 = 120;
-/// What the first instance of a phrase in a window counts, and each further one.
+/// Score of the first instance of a phrase in a window, and of each further one.
 const FIRST: i64 = 1_000;
 const AGAIN: i64 = 1;
 
-/// Ends what takes too long.
+/// Counts steps and ends what takes too long.
 #[derive(Default)]
 struct Steps(u32);
 
 impl Steps {
     fn step(&mut self) -> Answer<()> {
         self.0 = self.0.wrapping_add(1);
-        if self.0.is_multiple_of(LOOK_EVERY) && heap::is_to_end() { Err(Code::ENDED) } else { Ok(()) }
+        if self.0.is_multiple_of(CHECK_EVERY) && heap::must_end() { Err(Code::ENDED) } else { Ok(()) }
     }
 }
 
-/// A column's instances one after another, those that overlap as one.
+/// The instances in a column, in order, with overlapping ones merged.
 struct Runs<'r, 'a> {
     row: &'r Match<'a>,
     column: usize,
     next: usize,
     count: usize,
-    /// The first and the last token of the one at hand; `None` behind the last.
+    /// First and last token of the current run; `None` past the end.
     here: Option<(i64, i64)>,
 }
 
@@ -70,19 +70,19 @@ impl<'r, 'a> Runs<'r, 'a> {
     }
 }
 
-/// Text with its marks.
+/// Text with markers around the matches.
 struct Marked<'m> {
     open: &'m [u8],
     close: &'m [u8],
     text: &'m [u8],
     out: Vec<u8>,
     longest: usize,
-    /// How much of the text is written.
+    /// Number of bytes of the text written so far.
     written: usize,
     is_open: bool,
     /// Number of the next token.
     token: i64,
-    /// The only tokens to write, the first and the last.
+    /// Write only tokens in this range, inclusive.
     range: Option<(i64, i64)>,
 }
 
@@ -118,7 +118,7 @@ impl<'m> Marked<'m> {
         self.add(self.close)
     }
 
-    /// The next token, from one offset to another.
+    /// Handles the next token, given its offsets.
     fn token(&mut self, begin: usize, end: usize, runs: &mut Runs<'_, '_>) -> Answer<()> {
         let at = self.token;
         self.token += 1;
@@ -157,7 +157,7 @@ impl<'m> Marked<'m> {
         Ok(())
     }
 
-    /// Writes the tokens of a column, but for what follows the last.
+    /// Writes a column's tokens, without the text after the last one.
     fn column(&mut self, row: &Match<'_>, column: usize, mut runs: Runs<'_, '_>) -> Answer<()> {
         let mut steps = Steps::default();
         row.tokens(column, self.text, |begin, end| {
@@ -172,7 +172,7 @@ impl<'m> Marked<'m> {
     }
 }
 
-/// An argument that tells a column; -1 for none in particular.
+/// The argument that names a column; -1 means any.
 fn column(call: &Call<'_>) -> Option<usize> {
     usize::try_from(call.integer(0)).ok()
 }
@@ -194,7 +194,7 @@ fn highlight(row: &Match<'_>, call: &Call<'_>) -> Answer<Outcome> {
     Ok(Outcome::Text(marked.out))
 }
 
-/// The best window of a row.
+/// The best window of a row so far.
 struct Best {
     column: usize,
     begins: i64,
@@ -203,17 +203,17 @@ struct Best {
     size: Option<i64>,
 }
 
-/// A window's score, and where it would stand so that what is in it is in the middle.
+/// A window's score, and where it would start if its matches were centred.
 struct Scored {
     score: i64,
     centred: i64,
 }
 
-/// What is remembered between windows.
+/// State shared by all windows.
 struct Scorer<'r, 'a> {
     row: &'r Match<'a>,
     instances: usize,
-    /// For each phrase the last window that held it.
+    /// For each phrase, the last window that contained it.
     seen: Vec<u32>,
     window: u32,
     tokens: i64,
@@ -221,7 +221,7 @@ struct Scorer<'r, 'a> {
 }
 
 impl Scorer<'_, '_> {
-    /// Scores the window that begins at a token; `from` is the first instance at it or behind it.
+    /// Scores the window that begins at a token; `from` is the first instance at or after it.
     fn score(&mut self, column: usize, begins: i64, from: usize, size: i64) -> Answer<Scored> {
         self.window += 1;
         let (mut score, mut first, mut last) = (0, None, 0);
@@ -242,7 +242,7 @@ impl Scorer<'_, '_> {
         Ok(Scored { score, centred: centred.min(size - self.tokens).max(0) })
     }
 
-    /// Tries each instance of a column, and the beginning of its sentence.
+    /// Tries a window at each instance of a column, and at the beginning of its sentence.
     fn column(&mut self, column: usize, from: usize, best: &mut Best) -> Answer<usize> {
         let text = self.row.text(column)?.unwrap_or_default();
         let sentences = sentences(self.row, column, text)?;
@@ -260,7 +260,7 @@ impl Scorer<'_, '_> {
                 return Err(Code::CORRUPT);
             }
             at += 1;
-            // The same window again.
+            // The same window as before.
             if place.replace(found.at) == Some(found.at) {
                 continue;
             }
@@ -300,7 +300,7 @@ impl Best {
 /// The first token of each sentence.
 fn sentences(row: &Match<'_>, column: usize, text: &[u8]) -> Answer<Vec<i64>> {
     let (mut firsts, mut token, mut steps) = (Vec::new(), 0, Steps::default());
-    // Where the text before a token was read to: it is read once however little of it is tokens.
+    // How far the text between tokens was read; each byte is read once.
     let (mut read, mut before) = (0, (0_u8, false));
     row.tokens(column, text, |begin, _| {
         steps.step()?;
@@ -355,7 +355,7 @@ fn snippet(row: &Match<'_>, call: &Call<'_>) -> Answer<Outcome> {
     }
     let mut marked = Marked::new(open, close, text, call.longest());
     let last = best.begins + tokens - 1;
-    // As FTS5 has it, no tokens at the beginning of a text are all of them.
+    // Like FTS5: a count of no tokens at the beginning of a text means all of them.
     marked.range = (last >= 0).then_some((best.begins, last));
     if best.begins > 0 {
         marked.add(ellipsis)?;

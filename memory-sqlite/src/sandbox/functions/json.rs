@@ -1,4 +1,4 @@
-//! JSON functions whose time grows with a product of lengths: SQLite's own do the work, for arguments that are short enough.
+//! JSON functions whose time grows with a product of lengths. Short arguments are passed on to SQLite's own.
 
 use std::cell::RefCell;
 
@@ -21,13 +21,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "json_pretty", arguments: 2, run: pretty },
 ];
 
-/// Most that the lengths of a document and a patch may be, multiplied: each member of the one is looked for in the other.
+/// Limit of the product of both lengths: each member of one document is looked up in the other.
 const PATCH_PRODUCT: usize = 1 << 32;
-/// Longest indent of `json_pretty`: it is repeated for each member and each depth.
+/// Longest indent of `json_pretty`, which repeats it for each member and depth.
 const INDENT: usize = 32;
 
 thread_local! {
-    /// SQLite's own functions: a connection without replacements, and without data.
+    /// SQLite's own functions: a connection without replacements or data.
     static ORIGINAL: RefCell<Option<Connection>> = const { RefCell::new(None) };
 }
 
@@ -35,7 +35,8 @@ fn patch(call: &Call<'_>, sql: &str, binary: bool) -> Outcome {
     let (document, changes) = (call.value(0), call.value(1));
     if length(document).saturating_mul(length(changes)) > PATCH_PRODUCT {
         return Outcome::Error(
-            "json_patch: the two values are too long to be merged; use json_set for what changes".to_owned(),
+            "json_patch: the two values are too long to merge; change single members with json_set"
+                .to_owned(),
         );
     }
     ask(sql, document, changes, binary)
@@ -44,7 +45,7 @@ fn patch(call: &Call<'_>, sql: &str, binary: bool) -> Outcome {
 fn pretty(call: &Call<'_>) -> Outcome {
     let (value, indent) = (call.value(0), call.value(1));
     if length(indent) > INDENT {
-        return Outcome::Error(format!("json_pretty: the indent may have {INDENT} bytes at most"));
+        return Outcome::Error(format!("json_pretty: the indent may have at most {INDENT} bytes"));
     }
     match ask("SELECT json_pretty(?1, ?2)", value, indent, false) {
         Outcome::Json(text) => Outcome::Text(text),
@@ -59,7 +60,7 @@ fn length(value: ValueRef<'_>) -> usize {
     }
 }
 
-/// Has SQLite's own function answer.
+/// Calls SQLite's own function.
 fn ask(sql: &str, first: ValueRef<'_>, second: ValueRef<'_>, binary: bool) -> Outcome {
     let asked = ORIGINAL.with(|original| -> rusqlite::Result<Outcome> {
         let Ok(mut original) = original.try_borrow_mut() else { return Ok(Outcome::Null) };
@@ -84,6 +85,6 @@ fn ask(sql: &str, first: ValueRef<'_>, second: ValueRef<'_>, binary: bool) -> Ou
             Outcome::TooBig
         }
         Err(rusqlite::Error::SqliteFailure(_, Some(message))) => Outcome::Error(message),
-        Err(_) => Outcome::Error("the JSON could not be worked on".to_owned()),
+        Err(_) => Outcome::Error("the JSON could not be processed".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
-//! SQLite's mathematical functions, which its bundled build leaves out: <https://sqlite.org/lang_mathfunc.html>.
+//! SQLite's mathematical functions, missing from its bundled build: <https://sqlite.org/lang_mathfunc.html>.
 //!
-//! NULL for what is no number, and outside of a function's domain.
+//! The result is NULL for an argument that is no number or lies outside the function's domain.
 
 use std::f64::consts::PI;
 
@@ -45,12 +45,12 @@ fn positive(x: f64, function: fn(f64) -> f64) -> f64 {
     if x > 0.0 { function(x) } else { f64::NAN }
 }
 
-/// The base comes first, and must be more than 1.
+/// The base is the first argument, and must exceed 1.
 fn log(base: f64, x: f64) -> f64 {
     if base > 1.0 { positive(x, f64::ln) / base.ln() } else { f64::NAN }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a real has the nearest value, as everywhere in SQL")]
+#[expect(clippy::cast_precision_loss, reason = "rounding to the nearest real is what SQL does")]
 fn real(value: ValueRef<'_>) -> Option<f64> {
     match value {
         ValueRef::Integer(value) => Some(value as f64),
@@ -73,7 +73,7 @@ fn two(call: &Call<'_>, function: fn(f64, f64) -> f64) -> Outcome {
     }
 }
 
-/// An integer stays one.
+/// Keeps integers as integers.
 fn whole(call: &Call<'_>, function: fn(f64) -> f64) -> Outcome {
     match call.number(0) {
         Some(ValueRef::Integer(value)) => Outcome::Integer(value),

@@ -1,7 +1,7 @@
-//! Functions that agents have beside SQLite's own, or in their place.
+//! Functions added for agents, or replacing SQLite's own.
 //!
-//! Several of SQLite's take time that grows with the product of two arguments' lengths, all of it within one virtual
-//! machine instruction, where nothing can end them. Those are replaced by ones of linear time.
+//! Several of SQLite's take time proportional to the product of two arguments' lengths, all within one virtual
+//! machine instruction that nothing can interrupt. These are replaced by linear ones.
 
 mod call;
 mod fts5;
@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use crate::error::engine;
 use crate::sandbox::limits::Layers;
 
-/// Functions of the engine's that no agent needs, by name and number of arguments.
+/// The engine's functions that no agent needs, by name and number of arguments.
 const REMOVED: [(&str, i32); 9] = [
     ("load_extension", 1),
     ("load_extension", 2),
@@ -32,7 +32,7 @@ const REMOVED: [(&str, i32); 9] = [
     ("rtreecheck", -1),
 ];
 
-/// Gives a connection what agents may call.
+/// Registers the functions that agents may call.
 pub(super) fn register(conn: &Connection, layers: Layers) -> Result<()> {
     call::register(conn, math::FUNCTIONS)?;
     call::register(conn, vector::FUNCTIONS)?;

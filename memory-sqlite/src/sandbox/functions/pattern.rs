@@ -1,9 +1,8 @@
-//! LIKE and GLOB, in time that grows with the text's length and a 64th of the pattern's.
+//! LIKE and GLOB, in time proportional to the text's length and a 64th of the pattern's.
 //!
-//! A pattern is cut at its `%` (`*`) into segments. The first and the last have their places at the ends of the text; each
-//! other one is looked for behind the one before it, and where it is found first it may stay. A plain text is looked for
-//! in linear time; looking for another, all places of it that may have begun are followed at once, a bit each, with an eye
-//! on the clock.
+//! A pattern is split at its `%` (`*`) into segments. The first and the last are anchored at the ends of the text;
+//! every other one matches at its first occurrence after the segment before it. Literal segments are searched in
+//! linear time. For others, all possible starts are followed at once, one bit each, and the clock is checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,22 +51,22 @@ fn run(call: &Call<'_>, compile: impl FnOnce(&str) -> Pattern) -> Outcome {
     }
 }
 
-/// SQLite's own end at a NUL too.
+/// SQLite's own functions stop at a NUL too.
 fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Characters that are not ASCII and whose elements are remembered while a segment is looked for.
-const REMEMBERED: usize = 1_024;
+/// How many non-ASCII characters' masks are cached while searching for a segment.
+const CACHED_CHARACTERS: usize = 1_024;
 
-/// Characters between two looks at the clock.
-const LOOK_EVERY: usize = 1 << 14;
+/// Characters between two clock checks.
+const CHECK_EVERY: usize = 1 << 14;
 
-/// The statement is to end before the answer is known.
+/// The statement must end before the answer is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended;
 
-/// What one character must be.
+/// What one character of the text must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Element {
     Is(char),
@@ -76,29 +75,29 @@ enum Element {
         ranges: Vec<(char, char)>,
         negated: bool,
     },
-    /// Nothing matches it: an escape without a character, a set without an end.
+    /// Matches nothing: an escape without a character, or a set without an end.
     Never,
 }
 
-/// What stands between two `%`.
+/// The pattern between two `%`.
 #[derive(Debug)]
 struct Segment {
     elements: Vec<Element>,
-    /// The text, where it is a plain one.
+    /// Set if the segment is literal text.
     plain: Option<Plain>,
-    /// For each ASCII character, the elements that it matches; a bit each.
+    /// For each ASCII character, one bit for each element that it matches.
     ascii: Vec<Vec<u64>>,
     /// The elements that match every character not in `known`.
     other: Vec<u64>,
-    /// Whether elements but `Any` may match a character that is not ASCII.
+    /// Whether elements other than `Any` may match a non-ASCII character.
     wide: bool,
 }
 
-/// A plain text to look for.
+/// A literal to search for.
 #[derive(Debug)]
 enum Plain {
     Exact(String),
-    /// In lower case, and for each of its bytes how many of the bytes before it and it are its beginning again.
+    /// In lower case, with the Knuth–Morris–Pratt failure function.
     Folded(Vec<u8>, Vec<usize>),
 }
 
@@ -119,7 +118,7 @@ impl Plain {
         Self::Folded(bytes, again)
     }
 
-    /// Where it ends first in a text.
+    /// The end of its first occurrence in a text.
     fn find(&self, text: &[u8]) -> Option<usize> {
         match self {
             Self::Exact(plain) => memmem::find(text, plain.as_bytes()).map(|at| at + plain.len()),
@@ -135,7 +134,7 @@ impl Plain {
     }
 }
 
-/// How many bytes are matched with one byte more, by Knuth, Morris and Pratt.
+/// The number of bytes matched after one more byte, by Knuth, Morris and Pratt.
 fn step(plain: &[u8], again: &[usize], mut matched: usize, byte: u8) -> usize {
     while matched > 0 && plain.get(matched) != Some(&byte) {
         matched = again.get(matched - 1).copied().unwrap_or(0);
@@ -147,7 +146,7 @@ fn step(plain: &[u8], again: &[usize], mut matched: usize, byte: u8) -> usize {
 #[derive(Debug)]
 pub(super) struct Pattern {
     fold: bool,
-    /// Never empty. The first is at the beginning, the last at the end.
+    /// Never empty. The first is anchored at the beginning, the last at the end.
     segments: Vec<Segment>,
 }
 
@@ -199,7 +198,7 @@ impl Pattern {
         let segments = cut
             .into_iter()
             .enumerate()
-            // What has its place needs no search, an empty one finds itself.
+            // Anchored segments are not searched for; empty ones match anywhere.
             .filter(|(at, elements)| *at == 0 || *at == last || !elements.is_empty())
             .map(|(at, elements)| Segment::new(elements, fold, at != 0 && at != last))
             .collect();
@@ -208,7 +207,7 @@ impl Pattern {
 
     pub(super) fn matches(&self, text: &str) -> Result<bool, Ended> {
         let [first, middle @ .., last] = self.segments.as_slice() else {
-            // No `%` at all: the one segment is the whole text.
+            // Without `%`, the only segment is the whole text.
             let whole = self.segments.first();
             return Ok(whole.is_some_and(|whole| whole.begins(text, self.fold) == Some(text.len())));
         };
@@ -227,11 +226,11 @@ impl Pattern {
     }
 }
 
-/// A set of characters, behind its `[`.
+/// Parses a set of characters, after its `[`.
 fn set(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Element {
     let negated = characters.next_if_eq(&'^').is_some();
     let mut ranges: Vec<(char, char)> = Vec::new();
-    // A `]` that is the first is one of the set.
+    // A `]` in first place is a member of the set.
     if characters.next_if_eq(&']').is_some() {
         ranges.push((']', ']'));
     }
@@ -300,7 +299,7 @@ impl Segment {
         Self { elements, plain, ascii, other, wide }
     }
 
-    /// Where the segment ends if the text begins with it.
+    /// The end of the segment if the text begins with it.
     fn begins(&self, text: &str, folds: bool) -> Option<usize> {
         let mut characters = text.chars();
         for element in &self.elements {
@@ -312,7 +311,7 @@ impl Segment {
         Some(text.len() - characters.as_str().len())
     }
 
-    /// Where the segment begins if the text ends with it.
+    /// The start of the segment if the text ends with it.
     fn ends(&self, text: &str, folds: bool) -> Option<usize> {
         let mut characters = text.chars();
         for element in self.elements.iter().rev() {
@@ -324,7 +323,7 @@ impl Segment {
         Some(characters.as_str().len())
     }
 
-    /// Where the segment ends that is first in the text.
+    /// The end of the segment's first occurrence in the text.
     fn find(&self, text: &str) -> Result<Option<usize>, Ended> {
         if let Some(plain) = &self.plain {
             return Ok(plain.find(text.as_bytes()));
@@ -334,7 +333,7 @@ impl Segment {
         let mut begun = vec![0_u64; self.elements.len().div_ceil(64)];
         let mut others: HashMap<char, Vec<u64>> = HashMap::new();
         for (count, (at, character)) in text.char_indices().enumerate() {
-            if count % LOOK_EVERY == LOOK_EVERY - 1 && heap::is_to_end() {
+            if count % CHECK_EVERY == CHECK_EVERY - 1 && heap::must_end() {
                 return Err(Ended);
             }
             let matching =
@@ -342,7 +341,7 @@ impl Segment {
                     Some(mask) => mask,
                     None if !self.wide => &self.other,
                     None => {
-                        if others.len() >= REMEMBERED {
+                        if others.len() >= CACHED_CHARACTERS {
                             others.clear();
                         }
                         others.entry(character).or_insert_with(|| mask(&self.elements, character))

@@ -1,16 +1,17 @@
-//! `median`, `percentile`, `percentile_cont`, `percentile_disc`, which SQLite's bundled build leaves out:
+//! `median`, `percentile`, `percentile_cont`, `percentile_disc`, missing from SQLite's bundled build:
 //! <https://sqlite.org/percentile.html>.
 //!
-//! SQLite's own sort their values in a time that an agent can make quadratic. These select in linear time. The values lie
-//! in memory of the engine's, so that they count to the statement's budget.
+//! SQLite's own sort the values in a time that an agent can make quadratic; these select in linear time. The values
+//! are stored in the engine's memory, so they count against the statement's budget.
 //!
 //! # Safety
 //!
-//! SQLite calls [`step`], [`inverse`], [`value`] and [`finish`] with a context and arguments that are valid until they return.
-//! The aggregate's memory is [`State`], zeroed by SQLite before the first call, for which all zeros are a valid value, and is
-//! used by one call at a time. Its pointer is null or from `sqlite3_realloc64` with room for `room` numbers, the first `len` of
-//! which are written; [`finish`], which SQLite calls once for every aggregate it has begun, gives it back. The application
-//! pointer is a `&'static Kind`. None of the code that is called can unwind: it neither indexes nor allocates in Rust.
+//! SQLite calls [`step`], [`inverse`], [`value`] and [`finish`] with a context and arguments that are valid until
+//! they return. The aggregate's memory is [`State`], zeroed by SQLite before the first call, which is a valid
+//! value, and used by one call at a time. Its pointer is null or from `sqlite3_realloc64`, with capacity for
+//! `capacity` numbers, of which the first `len` are written; [`finish`], which SQLite calls once per aggregate,
+//! frees it. The application pointer is a `&'static Kind`. None of the called code can unwind: it neither indexes
+//! nor allocates in Rust.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_void};
@@ -24,9 +25,9 @@ use crate::error::engine;
 struct Kind {
     name: &'static str,
     arguments: c_int,
-    /// What the second argument may be at most.
+    /// Upper bound of the second argument.
     most: f64,
-    /// Whether the answer is one of the values.
+    /// Whether the result is one of the values.
     discrete: bool,
 }
 
@@ -37,20 +38,20 @@ const KINDS: &[Kind] = &[
     Kind { name: "percentile_disc", arguments: 2, most: 1.0, discrete: true },
 ];
 
-/// Two fractions so near are the same.
+/// Fractions this close count as equal.
 const SAME: f64 = 0.001;
-/// Values for which there is room at first.
-const ROOM: usize = 256;
+/// Initial capacity, in values.
+const INITIAL_CAPACITY: usize = 256;
 
 #[repr(C)]
 struct State {
     values: *mut f64,
     len: usize,
-    room: usize,
+    capacity: usize,
     fraction: f64,
     /// Whether the fraction is known.
     begun: bool,
-    /// Whether the values are in order, and are to stay so.
+    /// Whether the values are sorted, and must stay so.
     ordered: bool,
 }
 
@@ -63,24 +64,24 @@ impl State {
         unsafe { slice::from_raw_parts_mut(self.values, self.len) }
     }
 
-    /// Adds a value; false where there is no memory for it.
+    /// Adds a value; false if out of memory.
     fn add(&mut self, value: f64) -> bool {
-        if self.len >= self.room {
-            let room = self.room.saturating_mul(2).max(ROOM);
-            let bytes = room.saturating_mul(size_of::<f64>()) as u64;
-            // SAFETY: the pointer is null or SQLite's; where it cannot be moved it stays valid.
+        if self.len >= self.capacity {
+            let capacity = self.capacity.saturating_mul(2).max(INITIAL_CAPACITY);
+            let bytes = capacity.saturating_mul(size_of::<f64>()) as u64;
+            // SAFETY: the pointer is null or SQLite's; if it cannot be reallocated it stays valid.
             let moved = unsafe { ffi::sqlite3_realloc64(self.values.cast::<c_void>(), bytes) };
             if moved.is_null() {
                 return false;
             }
-            (self.values, self.room) = (moved.cast(), room);
+            (self.values, self.capacity) = (moved.cast(), capacity);
         }
         let at = if self.ordered {
             self.values().partition_point(|known| known.total_cmp(&value).is_le())
         } else {
             self.len
         };
-        // SAFETY: there is room for one more behind the `len` that are written, and `at` is at most `len`.
+        // SAFETY: the capacity exceeds `len`, and `at` is at most `len`.
         unsafe {
             let place = self.values.add(at);
             std::ptr::copy(place, place.add(1), self.len - at);
@@ -90,7 +91,7 @@ impl State {
         true
     }
 
-    /// Takes a value away that was added.
+    /// Removes a value that was added.
     fn remove(&mut self, value: f64) {
         self.order();
         let values = self.values();
@@ -112,7 +113,7 @@ impl State {
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "places among as many values as fit in memory, which a real counts exactly"
+        reason = "positions among values that fit in memory, exact as a real"
     )]
     fn answer(&mut self, discrete: bool) -> Option<f64> {
         let (fraction, ordered) = (self.fraction, self.ordered);
@@ -128,20 +129,20 @@ impl State {
         if discrete {
             return Some(low);
         }
-        // Behind the place are those that are not less, in no order.
+        // The values after this position are not less, in no order.
         let high =
             if ordered { after.first().copied() } else { after.iter().copied().min_by(f64::total_cmp) };
         Some(low + (high.unwrap_or(low) - low) * (place - at as f64))
     }
 }
 
-/// Gives a connection these functions, as aggregates and for windows.
+/// Registers these functions on a connection, as aggregates and window functions.
 pub(super) fn register(conn: &Connection) -> Result<()> {
     let flags = ffi::SQLITE_UTF8 | ffi::SQLITE_DETERMINISTIC | ffi::SQLITE_INNOCUOUS;
     for kind in KINDS {
         let Ok(name) = CString::new(kind.name) else { continue };
         let data = std::ptr::from_ref(kind).cast_mut().cast::<c_void>();
-        // SAFETY: the handle is open while the connection is borrowed; the data is `'static` and only ever read.
+        // SAFETY: the handle is open while the connection is borrowed; the data is `'static` and read-only.
         let code = unsafe {
             ffi::sqlite3_create_window_function(
                 conn.handle(),
@@ -164,24 +165,24 @@ pub(super) fn register(conn: &Connection) -> Result<()> {
 }
 
 /// # Safety
-/// The context is of a call of one of these functions.
+/// The context belongs to a call of one of these functions.
 unsafe fn kind(context: *mut ffi::sqlite3_context) -> Option<&'static Kind> {
     // SAFETY: the application pointer is a `&'static Kind`.
     unsafe { ffi::sqlite3_user_data(context).cast::<Kind>().as_ref() }
 }
 
 /// # Safety
-/// The context is of a call of one of these functions, for `'a`.
+/// The context belongs to a call of one of these functions, for `'a`.
 unsafe fn state<'a>(context: *mut ffi::sqlite3_context, make: bool) -> Option<&'a mut State> {
     let bytes = if make { c_int::try_from(size_of::<State>()).unwrap_or(0) } else { 0 };
-    // SAFETY: SQLite answers null, or zeroed memory of so many bytes that is this aggregate's own.
+    // SAFETY: SQLite returns null, or zeroed memory of this size that belongs to this aggregate.
     unsafe { ffi::sqlite3_aggregate_context(context, bytes).cast::<State>().as_mut() }
 }
 
 /// # Safety
-/// As of a call by SQLite.
+/// The value belongs to a call by SQLite.
 unsafe fn number(value: *mut ffi::sqlite3_value) -> Result<Option<f64>, &'static str> {
-    // SAFETY: the value is one of the call's.
+    // SAFETY: the caller's contract.
     let (kind, number) = unsafe { (ffi::sqlite3_value_type(value), ffi::sqlite3_value_double(value)) };
     match kind {
         ffi::SQLITE_NULL => Ok(None),
@@ -196,7 +197,7 @@ unsafe extern "C" fn step(
     count: c_int,
     arguments: *mut *mut ffi::sqlite3_value,
 ) {
-    // SAFETY: SQLite's contract for a step; there are as many arguments as the function was registered with.
+    // SAFETY: SQLite's contract for a step; the number of arguments is the registered one.
     unsafe {
         let Some(kind) = kind(context) else { return };
         let fraction = if count < 2 {
@@ -231,7 +232,7 @@ unsafe extern "C" fn inverse(
     _: c_int,
     arguments: *mut *mut ffi::sqlite3_value,
 ) {
-    // SAFETY: as of `step`, with the arguments of an earlier one.
+    // SAFETY: as for `step`, with the arguments of an earlier one.
     unsafe {
         if let (Some(state), Ok(Some(value))) = (state(context, false), number(*arguments)) {
             state.remove(value);
@@ -240,10 +241,10 @@ unsafe extern "C" fn inverse(
 }
 
 unsafe extern "C" fn value(context: *mut ffi::sqlite3_context) {
-    // SAFETY: as of `step`.
+    // SAFETY: as for `step`.
     unsafe {
         if let (Some(kind), Some(state)) = (kind(context), state(context, false)) {
-            // More rows come, and others go.
+            // Rows will keep entering and leaving.
             state.order();
             tell(context, state.answer(kind.discrete));
         }
@@ -251,30 +252,30 @@ unsafe extern "C" fn value(context: *mut ffi::sqlite3_context) {
 }
 
 unsafe extern "C" fn finish(context: *mut ffi::sqlite3_context) {
-    // SAFETY: as of `step`; it is the last call for this aggregate.
+    // SAFETY: as for `step`; it is the last call for this aggregate.
     unsafe {
         if let (Some(kind), Some(state)) = (kind(context), state(context, false)) {
             tell(context, state.answer(kind.discrete));
             ffi::sqlite3_free(state.values.cast::<c_void>());
-            (state.values, state.len, state.room) = (std::ptr::null_mut(), 0, 0);
+            (state.values, state.len, state.capacity) = (std::ptr::null_mut(), 0, 0);
         }
     }
 }
 
 /// # Safety
-/// The context is of a call of one of these functions.
+/// The context belongs to a call of one of these functions.
 unsafe fn tell(context: *mut ffi::sqlite3_context, answer: Option<f64>) {
     if let Some(answer) = answer {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { ffi::sqlite3_result_double(context, answer) };
     }
 }
 
 /// # Safety
-/// The context is of a call of one of these functions.
+/// The context belongs to a call of one of these functions.
 unsafe fn fail(context: *mut ffi::sqlite3_context, kind: &Kind, why: &str) {
     let message = format!("{}() cannot be computed: {why}", kind.name);
     let bytes = c_int::try_from(message.len()).unwrap_or(0);
-    // SAFETY: the caller's; SQLite copies the message.
+    // SAFETY: the caller's contract; SQLite copies the message.
     unsafe { ffi::sqlite3_result_error(context, message.as_ptr().cast(), bytes) };
 }

@@ -1,4 +1,4 @@
-//! `trim`, `instr`, `replace`, `unhex` of two and three arguments, in linear time.
+//! `trim`, `instr`, `replace`, and `unhex` with two or three arguments, in linear time.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "unhex", arguments: 2, run: unhex },
 ];
 
-/// Longest character: text that is not UTF-8 may have longer ones to SQLite, which are never trimmed here.
+/// Longest character in bytes. In invalid UTF-8, SQLite sees longer ones, which are never trimmed here.
 const CHARACTER: usize = 4;
 
 fn trim(call: &Call<'_>, left: bool, right: bool) -> Outcome {
@@ -74,7 +74,7 @@ impl<'a> Set<'a> {
     }
 }
 
-/// Characters as SQLite skips them: a first byte and the continuation bytes behind it.
+/// Characters as SQLite skips them: a first byte and its continuation bytes.
 fn characters(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -129,7 +129,7 @@ fn replace(call: &Call<'_>) -> Outcome {
     if replaced.len() > longest { Outcome::TooBig } else { Outcome::Text(replaced) }
 }
 
-/// Pairs of hexadecimal digits, between which the characters of the second argument may stand.
+/// Pairs of hexadecimal digits, between which the characters of the second argument may occur.
 fn unhex(call: &Call<'_>) -> Outcome {
     let (Some(text), Some(between)) = (call.text(0), call.text(1)) else { return Outcome::Null };
     let between = Set::of(between);

@@ -1,4 +1,4 @@
-//! Vectors in agents' own tables: a blob of little-endian 32-bit floats each, or the text of a JSON array.
+//! Vectors in agents' own tables: blobs of little-endian 32-bit floats, or the text of a JSON array.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "vec_to_json", arguments: 1, run: |call| single(call, to_json) },
 ];
 
-/// Sums that are kept side by side, so that the processor adds several at a time.
+/// Partial sums, so that the processor adds several numbers at a time.
 const LANES: usize = 16;
 const BYTES: usize = 4;
 
-/// An argument as a vector's bytes. Text is read once where the statement has the same in every row.
+/// An argument as a vector's bytes. Text is parsed once if the statement has the same in every row.
 fn vector<'a>(call: &Call<'a>, at: usize) -> Result<Option<Held<'a>>, String> {
     match call.value(at) {
         ValueRef::Null => Ok(None),
@@ -69,7 +69,7 @@ fn compare(call: &Call<'_>, function: fn(&[u8], &[u8]) -> Option<f64>) -> Outcom
     let (a, b) = (a.bytes(), b.bytes());
     if a.len() != b.len() {
         return Outcome::Error(format!(
-            "the vectors have {} and {} dimensions; they must have as many",
+            "the vectors have {} and {} dimensions; they must have the same number",
             a.len() / BYTES,
             b.len() / BYTES
         ));
@@ -128,7 +128,7 @@ fn l2(a: &[u8], b: &[u8]) -> f64 {
     sum(a, b, |a, b| (a - b) * (a - b)).sqrt()
 }
 
-/// 1 − cosine, from 0 to 2; none where a vector has no direction.
+/// 1 − cosine, from 0 to 2; `None` if a vector has no direction.
 fn cosine(a: &[u8], b: &[u8]) -> Option<f64> {
     let norms = (dot(a, a) * dot(b, b)).sqrt();
     (norms > 0.0).then(|| (1.0 - dot(a, b) / norms).clamp(0.0, 2.0))

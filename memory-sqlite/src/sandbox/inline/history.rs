@@ -1,17 +1,17 @@
-//! What a connection remembers of the statements it ran, to know which may run on the caller's thread.
+//! What a connection knows about the statements it ran, to decide which may run on the caller's thread.
 
 use memory_validator::Mode;
 
 use crate::sandbox::statement::Statement;
 
-/// What is known of a statement that was seen on a connection.
+/// What is known about a statement seen on a connection.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Seen {
-    /// What it reads; `None`: it must always run on a thread.
+    /// The relations it reads; `None`: it must always run on a worker.
     pub(in crate::sandbox) relations: Option<Vec<String>>,
-    /// Whether these are found to be tables that hold their rows themselves.
+    /// Whether these are known to be ordinary tables, which store their own rows.
     pub(in crate::sandbox) are_tables: bool,
-    /// Whether the last run was over at once.
+    /// Whether the last run was quick.
     pub(in crate::sandbox) was_quick: bool,
 }
 
@@ -21,30 +21,30 @@ impl Seen {
         Self { relations, are_tables: false, was_quick: false }
     }
 
-    /// Of a query that was new and ran at once.
+    /// A new query that ran quickly.
     pub(in crate::sandbox) fn quick(relations: Vec<String>) -> Self {
         Self { relations: Some(relations), are_tables: true, was_quick: true }
     }
 }
 
-/// What a connection knows for running queries that are new.
+/// What a connection knows in order to run new queries inline.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct InlineState {
-    /// The version of the schema for which the tables are known.
+    /// The schema version for which the tables are known.
     pub(in crate::sandbox) version: Option<i64>,
-    /// Queries in a row that came to a bound.
+    /// Queries in a row that exceeded a limit.
     pub(in crate::sandbox) misses: u8,
-    /// How many are not tried for that.
+    /// How many queries to skip because of that.
     pub(in crate::sandbox) skips: u16,
 }
 
-/// Whether a text may do more than what it reads tells: to count the rows of a table is one instruction, however many there
-/// are, and of a table that is joined by the names of columns alone nobody is told.
+/// Whether a text may do more work than the relations it reads suggest: counting a table's rows is one instruction,
+/// however many there are, and the authorizer is not told of a table joined by column names alone.
 pub(in crate::sandbox) fn may_hide_work(sql: &str) -> bool {
     [b"count".as_slice(), b"using", b"natural"].iter().any(|word| contains(sql, word))
 }
 
-/// Whether a word in lower case stands in a text, whatever its case there.
+/// Whether the text contains a lower-case word, in any case.
 pub(in crate::sandbox) fn contains(text: &str, word: &[u8]) -> bool {
     text.as_bytes().windows(word.len()).any(|found| found.eq_ignore_ascii_case(word))
 }

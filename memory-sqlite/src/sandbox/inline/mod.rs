@@ -1,4 +1,4 @@
-//! Short queries on the caller's thread, within narrow bounds: handing one to a worker costs more than it takes.
+//! Short queries on the caller's thread, within narrow limits: handing one to a worker costs more than running it.
 
 pub(super) mod history;
 mod repeated;

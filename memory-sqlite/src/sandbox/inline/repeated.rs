@@ -1,9 +1,10 @@
-//! Queries that are over at once, without a thread of their own.
+//! Repeated quick queries, without a worker.
 //!
-//! Handing a statement to a thread costs more than most statements do. A query that came before, is compiled, and took few
-//! steps is run where it was asked for, within bounds so narrow that nothing an agent writes holds up the caller: it compiles
-//! nothing, calls no virtual table, touches no value of more than [`VALUE_BYTES`], takes little memory, and looks at the clock
-//! every few instructions. Whatever comes to a bound is run again, on a thread: it only reads, so nobody sees the difference.
+//! Handing a statement to a worker costs more than most statements do. A query that is already prepared and took
+//! few steps before runs on the caller's thread, within limits so narrow that nothing an agent writes holds up the
+//! caller: it compiles nothing, calls no virtual table, touches no value of more than [`VALUE_BYTES`], takes little
+//! memory, and checks the clock every few instructions. A query that exceeds a limit is run again on a worker; it
+//! only reads, so nobody sees the difference.
 
 use std::time::{Duration, Instant};
 
@@ -19,22 +20,22 @@ use crate::sandbox::limits::interrupt::Interrupt;
 use crate::sandbox::lock::lock;
 use crate::sandbox::statement::{Ran, Statement};
 
-/// Most instructions, and time, of the last run on a thread.
+/// Most instructions, and longest time, of the last run on a worker.
 pub(in crate::sandbox) const MOST_STEPS: i32 = 500;
 const QUICK: Duration = Duration::from_micros(500);
-/// When a run is given up.
+/// When a run is abandoned.
 const LONGEST: Duration = Duration::from_millis(1);
-/// Instructions between two looks at the clock. A few are the most that run beyond the moment.
-const LOOK_EVERY: i32 = 10;
-/// Longest value or row that is touched, in bytes: an instruction takes as long as the values that it works on.
+/// Instructions between two clock checks; at most this many run past the limit.
+const CHECK_EVERY: i32 = 10;
+/// Longest value or row, in bytes: an instruction's time depends on the values it works on.
 const VALUE_BYTES: i32 = 64 << 10;
 /// Memory of a run, in bytes.
 pub(in crate::sandbox) const HEAP_BYTES: usize = 1 << 20;
-/// Bytes of arguments.
+/// Bytes of all arguments.
 const ARGUMENT_BYTES: usize = 4 << 10;
 
 impl Sandbox {
-    /// Remembers how a statement that is kept ran on a thread.
+    /// Records how a prepared statement ran on a worker.
     pub(in crate::sandbox) fn measured(&mut self, statement: &Statement<'_>, steps: i32, elapsed: Duration) {
         let small = (0..=MOST_STEPS).contains(&steps) && elapsed <= QUICK;
         let compiled = self.watch().take_compiled();
@@ -56,7 +57,7 @@ impl Sandbox {
         self.trusted(|conn| conn.prepare(sql)?.query_row([name], |row| row.get(0))).unwrap_or(false)
     }
 
-    /// Runs a query here and now if it is known to be small; `None`: it is to be run as any other.
+    /// Runs a query inline if it is known to be small; `None`: run it as any other.
     pub(crate) fn run_inline(&mut self, statement: &Statement<'_>) -> Option<Ran> {
         let known = match self.seen.get(statement.sql) {
             Some(seen) => seen.are_tables && seen.was_quick,
@@ -77,11 +78,11 @@ impl Sandbox {
             log: None,
             interrupted: None,
         };
-        let ran = self.look_at_the_clock(LOOK_EVERY).and_then(|()| self.step_repeated(statement, until));
+        let ran = self.check_clock(CHECK_EVERY).and_then(|()| self.step_repeated(statement, until));
         *lock(&self.interrupt) = Interrupt::default();
-        // Where these failed, less would be allowed than elsewhere.
+        // If these fail, the limits are tighter than elsewhere.
         let _ = self.conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest);
-        let _ = self.look_at_the_clock(STEPS);
+        let _ = self.check_clock(STEPS);
         if ran.is_none()
             && let Some(seen) = self.seen.get_mut(statement.sql)
         {
@@ -94,7 +95,7 @@ impl Sandbox {
         if !self.seen.contains_key(statement.sql) {
             return self.step_unseen(statement, until);
         }
-        // Nothing may be compiled, not even the statement itself anew.
+        // Nothing may be compiled, not even this statement again.
         self.watch().begin(Phase::Closed);
         let meter = Meter::begin(Some(HEAP_BYTES), Some((until, statement.cancel)));
         let mut kept = self.conn.prepare_cached(statement.sql).ok()?;
@@ -105,7 +106,7 @@ impl Sandbox {
         ran.ok().map(|ran| Ran { peak_bytes, ..ran })
     }
 
-    fn look_at_the_clock(&mut self, every: i32) -> Option<()> {
+    fn check_clock(&mut self, every: i32) -> Option<()> {
         let interrupt = std::sync::Arc::clone(&self.interrupt);
         self.conn.progress_handler(every, Some(move || lock(&interrupt).is_due())).ok()
     }

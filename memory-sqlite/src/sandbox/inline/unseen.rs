@@ -1,8 +1,7 @@
-//! Short queries that are new, on the caller's thread: compiled there too, and run within the bounds of [`super::repeated`].
+//! New short queries on the caller's thread: compiled there too, and run within the limits of [`super::repeated`].
 //!
-//! Compiling is short because the text is, and because it may read nothing but tables that hold their rows themselves: a
-//! view brings a text of its own, a virtual table code of its own. Which tables these are is found on a thread, and holds
-//! for one version of the schema.
+//! Compiling is quick because the text is short and may read only ordinary tables: a view brings its own text, a
+//! virtual table its own code. Which tables are ordinary is learned on a worker, and holds for one schema version.
 
 use std::time::Instant;
 
@@ -17,15 +16,15 @@ use crate::sandbox::limits::heap::Meter;
 use crate::sandbox::run::Compiled;
 use crate::sandbox::statement::{Ran, Statement};
 
-/// Longest text.
+/// Longest text, in bytes.
 const TEXT_BYTES: usize = 512;
-/// Tables that are known of one connection.
+/// Tables known for one connection.
 const TABLES: usize = 64;
-/// How many queries are left to threads after as many as these have come to a bound one after the other, as a power of 2.
-const MOST_MISSES: u8 = 8;
+/// After n queries in a row that exceeded a limit, 2^n queries go to workers; this is the largest n.
+const MAX_MISSES: u8 = 8;
 
 impl Sandbox {
-    /// Whether a query that was not seen before may be tried. The validator has read it: see
+    /// Whether to try a new query inline. The validator has checked it: see
     /// [`memory_validator::Validator::check_short`].
     pub(in crate::sandbox) fn may_be_inlined(&mut self, statement: &Statement<'_>) -> bool {
         if statement.mode != Mode::Query || statement.sql.len() > TEXT_BYTES || self.inline.version.is_none()
@@ -49,19 +48,19 @@ impl Sandbox {
             return None;
         }
         let meter = Meter::begin(Some(HEAP_BYTES), Some((until, statement.cancel)));
-        // What cannot be compiled reads something that is not known yet, or is an error for a thread to tell.
+        // If it does not compile, it reads something unknown or has an error; a worker will report it.
         let Compiled { mut program, plain, relations, .. } =
             self.compile_as(statement, Phase::CompilingInline).ok()?;
         let relations = relations.filter(|_| plain)?;
-        // It stays closed: nothing is compiled while it runs.
+        // The phase stays closed: nothing is compiled while it runs.
         let ran = self.step(&mut program, statement, false);
         drop(program);
         let peak_bytes = meter.peak();
         drop(meter);
         let Ok(ran) = ran else {
-            // The engine may have let go of the schema, which it then reads anew with the next statement.
+            // The engine may have dropped the schema; it reads it again with the next statement.
             self.forget_tables();
-            self.inline.misses = (self.inline.misses + 1).min(MOST_MISSES);
+            self.inline.misses = (self.inline.misses + 1).min(MAX_MISSES);
             self.inline.skips = (1 << self.inline.misses) - 1;
             return None;
         };
@@ -70,7 +69,7 @@ impl Sandbox {
         Some(Ran { peak_bytes, ..ran })
     }
 
-    /// Learns from a query that ran on a thread which tables may be read at once.
+    /// Learns from a query that ran on a worker which tables may be read inline.
     pub(in crate::sandbox) fn learn_tables(&mut self, relations: Option<&[String]>, steps: i32) {
         let Some(relations) = relations.filter(|_| steps <= MOST_STEPS && !self.is_writer()) else { return };
         let version = self.schema_version();
@@ -87,7 +86,7 @@ impl Sandbox {
                 self.watch().tables().insert(name.clone());
             }
         }
-        // It may have changed meanwhile.
+        // The schema may have changed meanwhile.
         if self.schema_version() == version {
             self.inline.version = version;
         } else {

@@ -1,8 +1,9 @@
-//! Settings and figures of a connection that rusqlite does not offer.
+//! Settings and statistics of a connection that rusqlite does not offer.
 //!
 //! # Safety
 //!
-//! Each function calls SQLite with the handle of a connection that is borrowed, and so open, for the whole call.
+//! Each function calls SQLite with the handle of a borrowed connection, which is therefore open during the whole
+//! call.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_void};
@@ -12,12 +13,12 @@ use rusqlite::{Connection, ffi};
 
 use crate::error::engine;
 
-/// Removes all modules of virtual tables except these.
+/// Removes all virtual-table modules except these.
 pub(in crate::sandbox) fn keep_modules(conn: &Connection, keep: &[&str]) -> Result<()> {
     let names: Vec<CString> = keep.iter().filter_map(|name| CString::new(*name).ok()).collect();
     let mut list: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
     list.push(std::ptr::null());
-    // SAFETY: the handle is open; the list is of strings that outlive the call, and ends with null.
+    // SAFETY: the handle is open; the list is null-terminated and its strings outlive the call.
     let code = unsafe { ffi::sqlite3_drop_modules(conn.handle(), list.as_mut_ptr()) };
     if code == ffi::SQLITE_OK {
         Ok(())
@@ -26,9 +27,10 @@ pub(in crate::sandbox) fn keep_modules(conn: &Connection, keep: &[&str]) -> Resu
     }
 }
 
-/// Sets the connection's small-object memory: slots of so many bytes. Call it before the first statement.
+/// Sets the connection's lookaside: slots of this many bytes. Call it before the first statement.
 pub(in crate::sandbox) fn set_lookaside(conn: &Connection, bytes: c_int, slots: c_int) {
-    // SAFETY: the handle is open; with a null buffer SQLite allocates one. Where statements hold slots it is refused.
+    // SAFETY: the handle is open; given a null buffer SQLite allocates one. SQLite refuses while statements use
+    // slots.
     let _ = unsafe {
         ffi::sqlite3_db_config(
             conn.handle(),

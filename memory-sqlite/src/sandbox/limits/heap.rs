@@ -1,20 +1,20 @@
-//! What one statement may allocate, and one more moment at which it can be ended.
+//! Limits what one statement may allocate, and ends statements while they allocate.
 //!
-//! SQLite's own limit of the heap is one for the whole process: a tenant's statement could take what the others need. So
-//! SQLite's allocator is wrapped once, before SQLite is first used, and a thread that runs an agent's statement carries a
-//! [`Meter`]: beyond its budget that statement's allocations fail, and nobody else's. A statement that is over its deadline
-//! gets no more memory either, which ends it inside of a single virtual machine instruction, where neither the progress
-//! handler nor an interrupt is looked at.
+//! SQLite's own heap limit covers the whole process: one tenant's statement could take what the others need. So
+//! SQLite's allocator is wrapped once, before SQLite is first used. A thread that runs an agent's statement carries
+//! a [`Meter`]; beyond its budget, the allocations of this statement alone fail. They also fail after the deadline,
+//! which ends the statement even within a single virtual machine instruction, where neither the progress handler
+//! nor an interrupt is checked.
 //!
-//! Where the process has used SQLite before, its allocator can no longer be changed, and [`install`] returns false. Then agents get
-//! SQL only if the operator bounds SQLite in the whole process: [`limit_process`].
+//! If the process has used SQLite before, its allocator can no longer be replaced and [`install`] returns false. Then agents
+//! get SQL only if the operator limits SQLite in the whole process: [`limit_process`].
 //!
 //! # Safety
 //!
-//! The four functions that are replaced do nothing but count and call the one they replace with the same arguments, on the
-//! same thread; what they return is what it returned, or null, as an allocator may. The originals are written once, before
-//! the replacements are handed to SQLite. Counting touches nothing but thread-local cells, so it neither allocates through
-//! SQLite nor can it be entered twice; a thread that ends, whose cells are gone, is not counted.
+//! The four replacements only count and call the original with the same arguments on the same thread; they return
+//! its result, or null, as an allocator may. The originals are stored once, before SQLite gets the replacements.
+//! Counting touches only thread-local cells, so it neither allocates through SQLite nor re-enters; a thread whose
+//! cells are already destroyed is not counted.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -26,7 +26,7 @@ use rusqlite::ffi;
 
 use crate::sandbox::statement::Cancel;
 
-/// The allocator that is wrapped.
+/// The wrapped allocator.
 #[derive(Clone, Copy)]
 struct Original {
     malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
@@ -38,11 +38,11 @@ struct Original {
 static ORIGINAL: OnceLock<Original> = OnceLock::new();
 static INSTALLED: OnceLock<bool> = OnceLock::new();
 
-/// What an allocation costs beside its bytes.
+/// Overhead of an allocation, in bytes.
 const OVERHEAD: i64 = 16;
-/// Allocations between two looks at the clock.
+/// Allocations between two clock checks.
 const CLOCK_EVERY: u32 = 256;
-/// Bytes allocated between two looks at the clock: copying many is work too.
+/// Bytes allocated between two clock checks: copying them takes time too.
 const CLOCK_BYTES: i64 = 4 << 20;
 
 thread_local! {
@@ -69,15 +69,15 @@ pub(in crate::sandbox) enum Refused {
 pub(crate) const TOO_LATE: &str = "this process used SQLite before memory-sqlite did, so the memory of a statement cannot be bounded; call \
      memory_sqlite::prepare_process() first, or set sql.process_heap_bytes";
 
-/// Wraps the allocator; only the first call does anything. Whether statements are metered.
+/// Wraps the allocator; only the first call has an effect. Returns whether statements are metered.
 pub(crate) fn install() -> bool {
     *INSTALLED.get_or_init(wrap)
 }
 
-/// Bounds what SQLite may hold in this process as a whole. The lowest bound that anybody has set holds.
+/// Limits SQLite's memory in the whole process. The lowest limit ever set applies.
 pub(crate) fn limit_process(bytes: u64) {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    // SAFETY: these take and return a number; a negative one asks.
+    // SAFETY: these take and return a number; a negative one only queries.
     unsafe {
         let now = ffi::sqlite3_hard_heap_limit64(-1);
         if now <= 0 || now > bytes {
@@ -86,10 +86,10 @@ pub(crate) fn limit_process(bytes: u64) {
     }
 }
 
-/// What SQLite holds now in this process.
+/// SQLite's current memory in this process.
 #[cfg(feature = "lab")]
 pub(crate) fn process_bytes() -> u64 {
-    // SAFETY: it takes nothing and returns a number.
+    // SAFETY: takes nothing and returns a number.
     u64::try_from(unsafe { ffi::sqlite3_memory_used() }).unwrap_or(0)
 }
 
@@ -104,7 +104,7 @@ fn wrap() -> bool {
         xShutdown: None,
         pAppData: std::ptr::null_mut(),
     };
-    // SAFETY: GETMALLOC takes one pointer to such a struct and fills it; it is refused once SQLite is initialised.
+    // SAFETY: GETMALLOC takes a pointer to such a struct and fills it; SQLite refuses once it is initialised.
     let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
     if got != ffi::SQLITE_OK {
         return false;
@@ -126,11 +126,12 @@ fn wrap() -> bool {
     methods.xMalloc = Some(malloc);
     methods.xFree = Some(free);
     methods.xRealloc = Some(realloc);
-    // SAFETY: MALLOC takes one pointer to such a struct and copies it. The functions obey the allocator's contract, above.
+    // SAFETY: MALLOC takes a pointer to such a struct and copies it. The functions keep the allocator's contract,
+    // see above.
     let wrapped =
         unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw mut methods) == ffi::SQLITE_OK };
     let (none, zero) = (std::ptr::null_mut::<c_void>(), 0 as c_int);
-    // Else each connection takes room for twenty pages with its first one, and there are a thousand connections.
+    // Otherwise each connection allocates twenty pages with its first one, and there are a thousand connections.
     // SAFETY: PAGECACHE takes a pointer, which may be null, and two integers.
     let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_PAGECACHE, none, zero, zero) };
     wrapped
@@ -141,7 +142,7 @@ unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
     if !is_granted(rounded(bytes) + OVERHEAD, 0) {
         return std::ptr::null_mut();
     }
-    // SAFETY: the original's contract is the caller's.
+    // SAFETY: the caller keeps the original's contract.
     unsafe {
         let block = (original.malloc)(bytes);
         if !block.is_null() {
@@ -153,7 +154,7 @@ unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
 
 unsafe extern "C" fn free(block: *mut c_void) {
     let Some(original) = ORIGINAL.get() else { return };
-    // SAFETY: as above; a block is measured before it is gone.
+    // SAFETY: as above; the block is measured before it is freed.
     unsafe {
         if !block.is_null() && is_active() {
             count(-(i64::from((original.size)(block)) + OVERHEAD));
@@ -164,7 +165,7 @@ unsafe extern "C" fn free(block: *mut c_void) {
 
 unsafe extern "C" fn realloc(block: *mut c_void, bytes: c_int) -> *mut c_void {
     let Some(original) = ORIGINAL.get() else { return std::ptr::null_mut() };
-    // SAFETY: as above. A null is the caller's to handle; its old block is as it was then.
+    // SAFETY: as above. If it returns null, the old block is unchanged and the caller handles it.
     unsafe {
         let before = if block.is_null() || !is_active() { 0 } else { i64::from((original.size)(block)) };
         if !is_granted(rounded(bytes), before) {
@@ -178,7 +179,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: c_int) -> *mut c_void {
     }
 }
 
-/// What the allocator makes of a number of bytes.
+/// The size to which the allocator rounds a number of bytes.
 fn rounded(bytes: c_int) -> i64 {
     (i64::from(bytes) + 7) & !7
 }
@@ -187,7 +188,7 @@ fn is_active() -> bool {
     ACTIVE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Whether so many bytes may be had in place of so many.
+/// Whether `bytes` may be allocated in place of `before`.
 fn is_granted(bytes: i64, before: i64) -> bool {
     if !is_active() {
         return true;
@@ -209,9 +210,9 @@ fn is_granted(bytes: i64, before: i64) -> bool {
     true
 }
 
-/// Whether the statement that this thread runs is over its deadline or given up, which is then why it ends. For work that
-/// allocates nothing of SQLite's for long.
-pub(in crate::sandbox) fn is_to_end() -> bool {
+/// Whether this thread's statement must end: past its deadline, or cancelled; records that as the reason. For long
+/// work that does not allocate through SQLite.
+pub(in crate::sandbox) fn must_end() -> bool {
     let over = if is_active() { is_over() } else { None };
     if over.is_some() {
         REFUSED.with(|first| first.set(first.get().or(over)));
@@ -240,12 +241,12 @@ fn count(bytes: i64) {
     }
 }
 
-/// Meters this thread's allocations until it is dropped. One at a time.
+/// Meters this thread's allocations until dropped. Only one at a time.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Meter(());
 
 impl Meter {
-    /// Begins: at most so many bytes, none after the deadline.
+    /// Starts metering: at most `limit` bytes, and none after the deadline.
     pub(in crate::sandbox) fn begin(limit: Option<usize>, deadline: Option<(Instant, &Cancel)>) -> Self {
         LIMIT.set(limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX)));
         USED.set(0);
@@ -259,12 +260,12 @@ impl Meter {
         Self(())
     }
 
-    /// Most bytes that were held at a time.
+    /// Peak number of bytes.
     pub(in crate::sandbox) fn peak(&self) -> u64 {
         u64::try_from(PEAK.get()).unwrap_or(0)
     }
 
-    /// Why the first allocation that was refused was.
+    /// Why the first refused allocation was refused.
     pub(in crate::sandbox) fn refused(&self) -> Option<Refused> {
         REFUSED.get()
     }
@@ -277,7 +278,7 @@ impl Drop for Meter {
     }
 }
 
-/// Does work of the runtime's own in the midst of a statement, without its budget.
+/// Runs the runtime's own work in the middle of a statement without charging its budget.
 pub(in crate::sandbox) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
     struct Resume(bool);
     impl Drop for Resume {

@@ -1,19 +1,19 @@
-//! What ends a statement from within the engine: its deadline, a cancellation, a log that grew too long.
+//! Ends a statement from within the engine: at its deadline, when cancelled, or when the log grows too long.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::sandbox::statement::Cancel;
 
-/// How often a log's length is looked at while a statement runs.
-const LOOK_AT_LOG: Duration = Duration::from_millis(10);
+/// How often the log's length is checked while a statement runs.
+const CHECK_LOG_EVERY: Duration = Duration::from_millis(10);
 
-/// What ends a statement from within the engine; shared with the progress handler.
+/// The reasons to end a statement from within the engine; shared with the progress handler.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Interrupt {
     pub(in crate::sandbox) deadline: Option<Instant>,
     pub(in crate::sandbox) cancel: Cancel,
-    /// The write-ahead log of a connection that writes.
+    /// The write-ahead log, on a connection that writes.
     pub(in crate::sandbox) log: Option<Log>,
     pub(in crate::sandbox) interrupted: Option<Interrupted>,
 }
@@ -23,7 +23,7 @@ pub(in crate::sandbox) struct Interrupt {
 pub(in crate::sandbox) struct Log {
     pub(in crate::sandbox) file: PathBuf,
     pub(in crate::sandbox) most_bytes: u64,
-    pub(in crate::sandbox) looked: Instant,
+    pub(in crate::sandbox) checked: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,10 @@ impl Interrupt {
 
 impl Log {
     fn is_full(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.looked) < LOOK_AT_LOG {
+        if now.saturating_duration_since(self.checked) < CHECK_LOG_EVERY {
             return false;
         }
-        self.looked = now;
+        self.checked = now;
         std::fs::metadata(&self.file).is_ok_and(|found| found.len() > self.most_bytes)
     }
 }

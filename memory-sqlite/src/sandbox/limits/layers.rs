@@ -1,22 +1,22 @@
-//! The engine's layers, each of which can be taken away to see what the others stop.
+//! The engine's layers. Each can be switched off to see what the others stop.
 
-/// Which layers of the sandbox are at work. All of them in production; only the feature `lab` can take one away.
+/// The active layers of the sandbox: all of them in production; only the feature `lab` can switch one off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Layers {
-    /// Queries run on read-only connections, with `query_only`, and statements that write are not run in a query.
+    /// Queries run on read-only connections with `query_only`, and a query refuses statements that write.
     pub readonly: bool,
     /// `DEFENSIVE`, `trusted_schema` off, no ATTACH, no double-quoted strings, no unneeded modules.
     pub config: bool,
-    /// The authorizer denies what it does not know.
+    /// The authorizer denies everything it does not know.
     pub authorizer: bool,
     /// `sqlite3_limit`.
     pub limits: bool,
-    /// The progress handler ends what is over its deadline.
+    /// The progress handler ends statements past their deadline.
     pub deadline: bool,
-    /// A statement's memory is bounded.
+    /// Each statement's memory is limited.
     pub heap: bool,
-    /// The database's pages are bounded.
+    /// The database's pages are limited.
     pub quota: bool,
     /// Slow functions are replaced, dangerous ones removed.
     pub functions: bool,
@@ -47,11 +47,11 @@ impl Layers {
         functions: false,
     };
 
-    /// The names that [`Layers::only`] knows.
+    /// The names accepted by [`Layers::only`].
     pub const NAMES: [&'static str; 8] =
         ["readonly", "config", "authorizer", "limits", "deadline", "heap", "quota", "functions"];
 
-    /// One layer alone; `None` for a name that is none.
+    /// A single layer; `None` for an unknown name.
     #[must_use]
     pub fn only(name: &str) -> Option<Self> {
         let mut layers = Self::NONE;

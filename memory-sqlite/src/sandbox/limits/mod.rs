@@ -1,4 +1,4 @@
-//! What bounds a connection and its statements: the engine's settings and limits, memory, time, the length of the log.
+//! Limits of a connection and its statements: settings, memory, time, the length of the log.
 
 pub(super) mod handle;
 pub(crate) mod heap;

@@ -1,4 +1,4 @@
-//! What a sandbox is allowed, and how its engine is set.
+//! The limits of a sandbox, and the engine's settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::config::Durability;
 use crate::error::engine;
 use crate::file::open::Role;
 
-/// What a sandbox may use.
+/// Limits of a sandbox.
 #[derive(Clone, Debug)]
 pub(crate) struct SandboxConfig {
     /// Page cache, in KiB.
     pub(crate) cache_kib: u32,
     /// Longest value, in bytes.
     pub(crate) value_bytes: usize,
-    /// Most memory that one statement may hold at a time, in bytes.
+    /// Peak memory of one statement, in bytes.
     pub(crate) heap_bytes: usize,
-    /// Bytes of the write-ahead log from which a statement is ended: the log cannot shrink while it runs.
+    /// A statement ends once the write-ahead log has this many bytes: the log cannot shrink while it runs.
     pub(crate) wal_bytes: u64,
     /// What a commit survives.
     pub(crate) durability: Durability,
-    /// How long another process's lock is waited for, at most; a statement's deadline may be nearer.
+    /// Longest wait for another process's lock; a statement's deadline may be earlier.
     pub(crate) busy_timeout: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for SandboxConfig {
     }
 }
 
-/// A database of the operator's that every scope may read.
+/// A database of the operator that every scope may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedFile {
     /// The schema's name: letters, digits, `_`.
@@ -54,10 +54,10 @@ pub(crate) struct SharedFile {
 /// Longest pattern of LIKE and GLOB, in bytes.
 pub(crate) const PATTERN_BYTES: i32 = 5_000;
 
-/// The engine's switches. Call it before a database is attached.
+/// Sets the engine's switches. Call it before a database is attached.
 pub(in crate::sandbox) fn configure(conn: &Connection, layers: Layers) -> Result<()> {
     let set = |option, value| conn.set_db_config(option, value).map(drop).map_err(engine);
-    // What an agent's own schema needs, whatever the layers.
+    // An agent's own schema needs this, whatever the layers.
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true)?;
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
@@ -77,7 +77,7 @@ pub(in crate::sandbox) fn configure(conn: &Connection, layers: Layers) -> Result
     set(DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false)
 }
 
-/// The engine's pragmas: the runtime's own, before any statement of an agent's.
+/// Sets the pragmas, before any statement of an agent.
 pub(in crate::sandbox) fn pragmas(
     conn: &Connection,
     config: &SandboxConfig,
@@ -90,8 +90,8 @@ pub(in crate::sandbox) fn pragmas(
         config.cache_kib
     ))
     .map_err(engine)?;
-    // Opening is most of what a statement costs on a scope that is not at hand: what is about writing is left to those
-    // who write.
+    // Opening dominates the cost of a statement on a scope without a pooled connection: only writers set what
+    // concerns writing.
     if role == Role::Writer || !layers.readonly {
         let synchronous = match config.durability {
             Durability::Full => "FULL",
@@ -107,14 +107,14 @@ pub(in crate::sandbox) fn pragmas(
     Ok(())
 }
 
-/// `sqlite3_limit` on everything. Call it once the shared databases are attached.
+/// Applies `sqlite3_limit`. Call it once the shared databases are attached.
 pub(in crate::sandbox) fn limit(
     conn: &Connection,
     config: &SandboxConfig,
     shared: usize,
     layers: Layers,
 ) -> Result<()> {
-    // One statement's arguments are bound whatever the layers.
+    // The number of arguments is limited whatever the layers.
     if !layers.limits {
         return Ok(());
     }
@@ -141,7 +141,7 @@ pub(in crate::sandbox) fn limit(
     Ok(())
 }
 
-/// Lifts what [`configure`] and [`limit`] hold an agent to, for what the operator loads.
+/// Lifts the limits of [`configure`] and [`limit`], for what the operator loads.
 #[cfg(any(test, feature = "lab"))]
 pub(in crate::sandbox) fn lift(conn: &Connection) -> Result<()> {
     for (option, value) in [
@@ -160,7 +160,7 @@ pub(in crate::sandbox) fn lift(conn: &Connection) -> Result<()> {
         Limit::SQLITE_LIMIT_VDBE_OP,
         Limit::SQLITE_LIMIT_TRIGGER_DEPTH,
     ] {
-        // The engine takes the most that it was built for.
+        // The engine caps this at its compile-time maximum.
         conn.set_limit(limit, i32::MAX).map_err(engine)?;
     }
     Ok(())

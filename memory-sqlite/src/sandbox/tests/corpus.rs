@@ -1,4 +1,4 @@
-//! The corpora of attacks and of legitimate statements, run by the engine's layers alone.
+//! The corpora of attacks and legitimate statements, run against the engine's layers alone.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -87,8 +87,8 @@ fn run(database: &TestDatabase, case: &Case) -> Outcome {
     Outcome { code, message, elapsed, peak, changed: database.dump() != before }
 }
 
-/// What the engine lets an agent define, and refuses to use: a stored definition is compiled when it is used. The
-/// validator refuses the definition too.
+/// Definitions that the engine accepts and refuses to use: a stored definition is compiled when it is used. The
+/// validator refuses the definition already.
 const REFUSED_WHEN_USED: [&str; 3] = ["CREATE TRIGGER", "CREATE TABLE", "CREATE VIRTUAL TABLE"];
 
 #[test]
@@ -124,7 +124,7 @@ fn every_attack_is_stopped_by_the_engine_alone() {
             wrong.push(format!("{} {}: {} {:?}: {sql}", case.id, case.expect, outcome.code, outcome.elapsed));
         }
     }
-    println!("{seen} attacks, {defined} of them definitions that only their use is refused for");
+    println!("{seen} attacks, of which {defined} are definitions refused only when used");
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(defined * 20 <= seen, "{defined} of {seen}");
 }

@@ -1,4 +1,4 @@
-//! `highlight` and `snippet`: FTS5's own answers, in bounded time.
+//! `highlight` and `snippet`: the same results as FTS5's own, in bounded time.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ const CALLS: [&str; 12] = [
     "snippet(ft, 9, '<', '>', '…', 5)",
 ];
 
-/// The values, or that there was an error: FTS5's own says `out of memory` of some that are none of memory.
+/// The values, or `None` for an error: FTS5's own reports some unrelated errors as `out of memory`.
 fn answers(conn: &Connection, call: &str, query: Option<&str>) -> Option<Vec<Value>> {
     let (filter, args): (_, Vec<&str>) = match query {
         Some(query) => ("WHERE ft MATCH ?1", vec![query]),
@@ -79,7 +79,7 @@ fn query() -> impl Strategy<Value = Option<String>> {
     ]
 }
 
-/// Two connections with the same tables: with our functions, and with FTS5's own.
+/// Two connections with the same tables: one with our functions, one with FTS5's own.
 fn pair() -> (Connection, Connection) {
     let own = Connection::open_in_memory().unwrap();
     let ours = Connection::open_in_memory().unwrap();
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// FTS5's own takes hours on these, in one instruction.
+/// FTS5's own take hours on these, in one instruction.
 #[test]
 fn a_row_with_many_matches_takes_no_longer_than_the_deadline() {
     let mut database = TestDatabase::new();
@@ -136,7 +136,7 @@ fn a_row_with_many_matches_takes_no_longer_than_the_deadline() {
 }
 
 #[test]
-fn marks_are_no_way_around_the_length_of_a_value() {
+fn markers_cannot_exceed_the_longest_value() {
     let database = TestDatabase::new();
     database.load(
         "CREATE VIRTUAL TABLE ft USING fts5(body); \

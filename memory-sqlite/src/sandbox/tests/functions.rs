@@ -1,4 +1,4 @@
-//! Functions: which there are, what they answer, how long they take at worst.
+//! Which functions there are, what they return, and how long they take at worst.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use rusqlite::types::Value;
 
 use super::TestDatabase;
 
-/// Longest that one call may take: what a statement's deadline cannot shorten.
+/// Longest time of one call, which a deadline cannot interrupt.
 const BOUND: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
 
-/// Time of this thread alone, where the system tells: other work on the machine is no statement's.
+/// CPU time of this thread if the system offers it, so that other work on the machine does not count.
 fn spent() -> Duration {
     static BEGAN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")
@@ -165,7 +165,7 @@ fn aggregates_and_sorts_end_within_their_memory() {
         assert!(ended.is_err(), "{body}");
         assert!(elapsed < database.timeout + BOUND, "{elapsed:?}: {body}");
     }
-    // A sort is one instruction: nothing ends it but that no more can be sorted than fits.
+    // A sort is one instruction: only its memory limit ends it.
     let began = Instant::now();
     let sorted =
         database.query(&format!("{rows} SELECT random() AS r FROM c LIMIT (SELECT 700000) OFFSET 0"), &[]);
@@ -217,7 +217,7 @@ fn full_text_queries_end_at_their_deadline() {
     }
 }
 
-/// Every function of the policy's list is one the engine has, under the authorizer.
+/// The engine has every function on the policy's list, under the authorizer.
 #[test]
 fn the_engine_has_every_function_of_the_policy() {
     let mut sandbox = TestDatabase::new().writer();
@@ -228,7 +228,7 @@ fn the_engine_has_every_function_of_the_policy() {
         })
         .unwrap();
     let policy = Policy::new(Dialect::Sqlite);
-    // Functions of a full-text table alone.
+    // Functions of full-text tables only.
     let of_tables = ["bm25", "highlight", "snippet"];
     let missing: Vec<_> = policy
         .functions
@@ -237,13 +237,13 @@ fn the_engine_has_every_function_of_the_policy() {
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
     let denied: Vec<_> = has.iter().filter(|name| !policy.functions.contains(*name)).collect();
-    println!("not for agents: {denied:?}");
+    println!("denied to agents: {denied:?}");
     for name in ["load_extension", "fts3_tokenizer", "sqlite_log", "sqlite_compileoption_get"] {
         assert!(!policy.functions.contains(name), "{name}");
     }
 }
 
-/// Asks SQLite itself and the sandbox the same.
+/// Asserts that SQLite itself and the sandbox give the same result.
 fn same(database: &mut super::Sandbox, original: &Connection, function: &str, args: &[Value]) {
     let marks: Vec<String> = (1..=args.len()).map(|at| format!("?{at}")).collect();
     let sql = format!("SELECT quote({function}({}))", marks.join(", "));
@@ -318,7 +318,7 @@ fn json_functions_answer_as_sqlite_does() {
 }
 
 #[test]
-fn mathematical_functions_are_sqlites() {
+fn mathematical_functions_answer_as_sqlite_does() {
     let database = TestDatabase::new();
     let real = |value: f64| SqlValue::Real(value);
     let cases = [
@@ -358,7 +358,7 @@ fn mathematical_functions_are_sqlites() {
 }
 
 #[test]
-fn percentiles_are_sqlites() {
+fn percentiles_answer_as_sqlite_does() {
     let database = TestDatabase::new();
     let rows = "WITH t(x) AS (VALUES (9), (1.5), (NULL), (3), (-2), (7))";
     let cases = [
@@ -448,7 +448,7 @@ fn vectors_are_compared_as_blobs_or_as_text() {
     assert_eq!(value(&format!("vec_dot({many}, vec_f32({many}))")), SqlValue::Real(expected));
 }
 
-/// A pattern that is no plain text is followed a word of 64 characters at a time, at worst for longer than there is time.
+/// A pattern that is no literal advances 64 characters at a time, at worst for longer than the deadline.
 #[test]
 fn a_long_pattern_ends_at_the_deadline() {
     let mut database = TestDatabase::new();

@@ -1,4 +1,4 @@
-//! Queries on the caller's thread: what may run there, and that nothing there takes long.
+//! Queries on the caller's thread: which may run there, and that none takes long.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use memory_validator::Mode;
 use super::super::{Cancel, Role, Sandbox, Statement};
 use super::TestDatabase;
 
-/// Longest that a caller is held up, on a machine with other work.
+/// How long a caller may be held up, on a busy machine.
 const BOUND: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 100 });
 
 fn statement<'a>(sql: &'a str, args: &'a [SqlValue], mode: Mode, cancel: &'a Cancel) -> Statement<'a> {
@@ -30,7 +30,7 @@ fn on_a_thread(reader: &mut Sandbox, sql: &str, args: &[SqlValue]) -> Rows {
     ran.unwrap_or_else(|error| panic!("{sql}: {error}")).rows.unwrap()
 }
 
-/// Here and now, in time; `None`: it is not done so.
+/// Runs it inline, within the bound; `None`: it does not run inline.
 fn here(reader: &mut Sandbox, sql: &str, args: &[SqlValue]) -> Option<Rows> {
     let (cancel, began) = (Cancel::default(), Instant::now());
     let ran = reader.run_inline(&statement(sql, args, Mode::Query, &cancel));
@@ -38,7 +38,7 @@ fn here(reader: &mut Sandbox, sql: &str, args: &[SqlValue]) -> Option<Rows> {
     ran.map(|ran| ran.rows.unwrap())
 }
 
-/// Runs it until it is known. Each must be over at once, which another process may keep it from.
+/// Runs it until it is known. Each run must be quick, which a busy machine may prevent.
 fn come_to_know(reader: &mut Sandbox, sql: &str, args: &[SqlValue]) {
     for _ in 0..20 {
         on_a_thread(reader, sql, args);
@@ -62,7 +62,7 @@ fn a_quick_query_that_came_before_runs_inline_with_the_same_answer() {
     let found = here(&mut reader, sql, &[SqlValue::Int(2)]).unwrap();
     assert_eq!(found.rows, [[SqlValue::Text("y".into())]]);
     assert_eq!(found, on_a_thread(&mut reader, sql, &[SqlValue::Int(2)]));
-    // What was written meanwhile is seen, and what it was compiled for is gone.
+    // Later writes are seen, and the plan compiled before is invalid.
     database.load("UPDATE t SET b = 'z' WHERE a = 2");
     assert_eq!(here(&mut reader, sql, &[SqlValue::Int(2)]).unwrap().rows, [[SqlValue::Text("z".into())]]);
     database.load("ALTER TABLE t ADD COLUMN c");
@@ -84,7 +84,7 @@ fn a_short_query_that_is_new_runs_at_once_where_its_tables_are_known() {
         let found = here(&mut reader, &sql, &[]).unwrap();
         assert_eq!(found, on_a_thread(&mut reader, &sql, &[]));
     }
-    // Nothing else may be read, by whatever name, and a query that is in error is told elsewhere.
+    // No other relation may be read, under any name, and a worker reports errors.
     for sql in [
         "SELECT a FROM u",
         "SELECT t.b FROM t JOIN u ON t.a = u.a",
@@ -106,7 +106,7 @@ fn a_short_query_that_is_new_runs_at_once_where_its_tables_are_known() {
         assert_eq!(here(&mut reader, sql, &[]), None, "{sql}");
     }
     assert!(here(&mut reader, "SELECT b FROM t WHERE a = 3", &[]).is_some());
-    // A table that becomes another.
+    // A table replaced by a view.
     database.load("DROP TABLE t; CREATE VIEW t AS SELECT a, a AS b FROM ft");
     assert_eq!(here(&mut reader, "SELECT b FROM t WHERE a = 4", &[]), None);
     on_a_thread(&mut reader, "SELECT b FROM t WHERE a = 5", &[]);
@@ -129,7 +129,7 @@ fn a_new_query_that_takes_long_is_left_to_a_thread_and_so_are_some_after_it() {
 }
 
 #[test]
-fn what_comes_to_a_bound_is_left_to_a_thread_which_answers() {
+fn a_query_over_a_limit_is_answered_by_a_worker() {
     let (database, mut reader) = database("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'x')");
     let all = "SELECT sum(a), max(length(b)) FROM t";
     let longest = "SELECT upper(b) FROM t ORDER BY length(b) DESC LIMIT 1";
@@ -147,7 +147,7 @@ fn what_comes_to_a_bound_is_left_to_a_thread_which_answers() {
         let SqlValue::Text(text) = answer.rows[0].last().unwrap() else { continue };
         assert_eq!(text.len(), length, "{sql}");
     }
-    // It took too many steps the last time.
+    // Its last run took too many steps.
     assert_eq!(here(&mut reader, all, &[]), None);
 }
 
@@ -158,13 +158,13 @@ fn arguments_are_bounded_too() {
     come_to_know(&mut reader, sql, &[SqlValue::Text("a".into()), SqlValue::Text("b".into())]);
     let long = |length| SqlValue::Text("a".repeat(length));
     assert_eq!(here(&mut reader, sql, &[long(5_000), long(1)]), None);
-    // What comes of them is too long.
+    // The result is too long.
     assert_eq!(here(&mut reader, sql, &[long(1_900), long(1_900)]), None);
     assert_eq!(on_a_thread(&mut reader, sql, &[long(1_900), long(1_900)]).rows.len(), 1);
 }
 
 #[test]
-fn what_one_instruction_may_take_long_for_never_runs_at_once() {
+fn queries_with_slow_instructions_never_run_inline() {
     let (database, mut reader) = database(
         "CREATE TABLE t (a); CREATE VIEW v AS SELECT a FROM t; CREATE VIRTUAL TABLE ft USING fts5(a); \
          INSERT INTO t VALUES ('x'); INSERT INTO ft VALUES ('x')",
@@ -181,7 +181,7 @@ fn what_one_instruction_may_take_long_for_never_runs_at_once() {
         come_to_know(&mut reader, sql, &[]);
         assert_eq!(here(&mut reader, sql, &[]), None, "{sql}");
     }
-    // A table that becomes one of these.
+    // A table replaced by one of these.
     let sql = "SELECT a FROM t";
     come_to_know(&mut reader, sql, &[]);
     assert!(here(&mut reader, sql, &[]).is_some());
@@ -192,7 +192,7 @@ fn what_one_instruction_may_take_long_for_never_runs_at_once() {
 }
 
 #[test]
-fn only_readers_run_at_once_and_never_what_is_not_compiled() {
+fn only_compiled_queries_on_readers_run_inline() {
     let (database, mut reader) = database("CREATE TABLE t (a)");
     let sql = "SELECT a FROM t";
     come_to_know(&mut reader, sql, &[]);

@@ -1,4 +1,4 @@
-//! Which layer stops what by itself, the others taken away. `docs/sql.md`, "Layers", has the table.
+//! Which layer stops what on its own. `docs/sql.md`, "Layers", has the table.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use memory_validator::Mode;
 
 use super::{Layers, Role, TestDatabase};
 
-/// One class of attack: what is tried, and the layers each of which stops all of it alone.
+/// A class of attack: the attempts, and the layers of which each alone stops them all.
 struct Class {
     name: &'static str,
     setup: &'static str,
@@ -40,7 +40,7 @@ const CLASSES: &[Class] = &[
             (Query, "SELECT load_extension('/tmp/x.so')"),
             (Query, "SELECT load_extension('/tmp/x.so', 'f')"),
         ],
-        // The engine is opened without the right to load any, too.
+        // The engine is also opened without the right to load extensions.
         alone: &["authorizer", "functions"],
     },
     Class {
@@ -148,7 +148,7 @@ const CLASSES: &[Class] = &[
         name: "several statements",
         setup: "",
         attacks: &[(Exec, "SELECT 1; DROP TABLE t"), (Exec, "SELECT 1\0; DROP TABLE t")],
-        // Only the first is ever compiled: this needs no layer.
+        // Only the first statement is ever compiled; this needs no layer.
         alone: &[],
     },
     Class {
@@ -200,7 +200,7 @@ fn attempt(class: &Class, layers: Layers) -> Vec<&'static str> {
             Mode::Query => database.run(&mut database.open(Role::Reader), *mode, &text, &[]),
         };
         let lost = ran.as_ref().is_err_and(|error| error.kind() == memory_core::ErrorKind::TransactionLost);
-        // For lack of database or of time SQLite itself may roll all back.
+        // When short of space or time, SQLite itself may roll everything back.
         let matters = class.name.contains("transaction") || class.name.contains("rollback");
         if ran.is_ok() || lost && matters || database.dump() != before {
             through.push(*sql);
@@ -221,14 +221,14 @@ fn each_class_is_stopped_by_each_of_its_layers_alone() {
     }
 }
 
-/// What only one statement in a call stops is stopped with every layer away.
+/// What the rule of one statement per call stops, it stops without any layer.
 #[test]
 fn only_one_statement_is_ever_compiled() {
     let class = CLASSES.iter().find(|class| class.name == "several statements").unwrap();
     assert_eq!(attempt(class, Layers::NONE), Vec::<&str>::new());
 }
 
-/// The table would prove nothing if the attacks failed by themselves.
+/// If the attacks failed by themselves, the table would prove nothing.
 #[test]
 fn without_layers_the_attacks_succeed() {
     let by_themselves = ["load_extension", "schema write", "several statements", "endless work"];
@@ -238,9 +238,9 @@ fn without_layers_the_attacks_succeed() {
     }
 }
 
-/// As if a pragma had slipped through: the authorizer alone keeps the schema.
+/// As if a pragma had slipped through: the authorizer alone protects the schema.
 #[test]
-fn the_schema_is_kept_even_where_it_is_writable() {
+fn the_authorizer_protects_a_writable_schema() {
     let database = TestDatabase::new();
     database.load(BASE);
     let database = database.with_layers(Layers::only("authorizer").unwrap());
@@ -275,12 +275,12 @@ fn memory_is_bounded_for_the_statement_alone() {
     );
     assert!(reader.last_peak_bytes() <= 8 << 20, "{}", reader.last_peak_bytes());
     assert!(reader.last_peak_bytes() > 4 << 20, "{}", reader.last_peak_bytes());
-    // The connection is as good as before.
+    // The connection still works.
     assert!(database.run(&mut reader, Mode::Query, "SELECT 1", &[]).is_ok());
     println!("{:?}", began.elapsed());
 }
 
-/// Growth is refused in the midst of one statement, and the way out stays open.
+/// Growth is refused in the middle of a statement, and deleting stays possible.
 #[test]
 fn at_its_quota_a_scope_can_delete_its_way_out() {
     let mut database = TestDatabase::new();
@@ -293,7 +293,7 @@ fn at_its_quota_a_scope_can_delete_its_way_out() {
         .unwrap();
     assert_eq!(refused.kind(), memory_core::ErrorKind::QuotaExceeded);
     assert!(writer.usage().unwrap() <= 1 << 20);
-    // A lowered quota takes nothing away.
+    // Lowering the quota deletes nothing.
     writer.set_quota(Some(64 << 10));
     assert!(database.run(&mut writer, Mode::Exec, fill, &[]).is_err());
     let cancel = super::Cancel::default();

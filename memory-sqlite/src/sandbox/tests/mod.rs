@@ -1,4 +1,4 @@
-//! The sandbox without the validator before it.
+//! The sandbox without the validator in front of it.
 
 mod corpus;
 mod full_text;
@@ -17,7 +17,7 @@ use rusqlite::types::Value;
 
 use super::{Cancel, Layers, Place, Ran, Role, Sandbox, SandboxConfig, SharedFile, Statement};
 
-/// A database of its own for a test, as a scope has one.
+/// A test's own database, like a scope's.
 pub(super) struct TestDatabase {
     folder: tempfile::TempDir,
     layers: Layers,
@@ -39,7 +39,7 @@ impl TestDatabase {
             timeout: Duration::from_secs(5),
             shared: Vec::new(),
         };
-        // Whoever reads needs a database, not an empty file.
+        // A reader needs a database, not an empty file.
         drop(database.writer());
         database
     }
@@ -94,7 +94,7 @@ impl TestDatabase {
         })
     }
 
-    /// As the facet runs it: in a transaction of the runtime's, which the statement must not end.
+    /// Runs a statement as the facet does: in a transaction of the runtime, which the statement must not end.
     pub(super) fn exec(&self, sql: &str, args: &[SqlValue]) -> Result<Ran> {
         let mut writer = self.writer();
         writer.begin_immediate()?;
@@ -122,7 +122,7 @@ impl TestDatabase {
         Ok(self.query(sql, &[])?.rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap())
     }
 
-    /// Everything that the database holds, and the names of the files beside it.
+    /// The contents of the database, and the names of the files beside it.
     pub(super) fn dump(&self) -> String {
         let conn = rusqlite::Connection::open(self.file()).unwrap();
         let mut dump = String::new();

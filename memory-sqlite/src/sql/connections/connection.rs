@@ -1,4 +1,4 @@
-//! One connection to a scope's database, and what all users of the scope share.
+//! One connection to a scope's database, and the state shared by all users of the scope.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,29 +10,29 @@ use crate::file::location::FileId;
 use crate::sandbox::{Role, Sandbox};
 use crate::sql::files::Place;
 
-/// Marks the database of a dropped scope. Connections that are still open to it must be closed.
+/// The `user_version` of a dropped scope's database. Connections still open to it must be closed.
 pub(crate) const DROPPED: i32 = -1_145_198_416;
-/// Marks a database in which something was committed.
+/// The `user_version` of a database in which something was committed.
 pub(crate) const WRITTEN: i32 = 1;
 
-/// What the users of a scope's database share.
+/// State shared by the users of a scope's database.
 #[derive(Debug)]
 pub(crate) struct ScopeState {
     pub(crate) scope: Scope,
     pub(crate) digest: ScopeDigest,
     pub(crate) place: Place,
-    /// The write lock, first come first served.
+    /// The write lock, first come, first served.
     pub(crate) writing: Arc<tokio::sync::Mutex<()>>,
-    /// One permit for each reader.
+    /// One permit per reader.
     pub(crate) reading: Arc<Semaphore>,
-    /// Raised when connections opened so far must not be used again.
+    /// Incremented when existing connections must not be used again.
     pub(super) epoch: AtomicU64,
-    /// Length of the log from which it is checkpointed; raised when a checkpoint could not move all of it.
+    /// Length from which the log is checkpointed; raised when a checkpoint could not move all of it.
     pub(crate) log_tolerated: AtomicU64,
 }
 
 impl ScopeState {
-    /// From now on no idle connection is used again.
+    /// Prevents every idle connection from being used again.
     pub(crate) fn forget_connections(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
     }
@@ -46,11 +46,11 @@ pub(crate) struct Conn {
     pub(super) role: Role,
     pub(super) epoch: u64,
     pub(super) file: Option<FileId>,
-    /// The database's mark when it was opened.
-    pub(super) mark: i32,
+    /// The database's `user_version` when it was opened.
+    pub(super) version: i32,
     /// Whether it came from the pool.
     pub(super) rested: bool,
-    /// Whether it is closed after use instead of being returned to the pool.
+    /// Whether to close it after use instead of returning it to the pool.
     pub(super) passes: bool,
 }
 
@@ -63,13 +63,13 @@ impl Conn {
         self.file
     }
 
-    /// It serves a walk over many scopes: it must not push connections that agents use out of the pool, unless it came from
-    /// there.
+    /// Marks a connection used by a walk over many scopes: unless it came from the pool, it must not push out
+    /// connections that agents use.
     pub(crate) fn pass(&mut self) {
         self.passes = !self.rested;
     }
 
-    /// Whether the scope's connections were not invalidated since it was opened.
+    /// Whether the scope's connections are still valid since it was opened.
     pub(super) fn is_of_this_epoch(&self) -> bool {
         self.epoch == self.state.epoch.load(Ordering::SeqCst)
     }
@@ -84,7 +84,7 @@ impl Conn {
     }
 }
 
-/// Whether another process holds the lock at this moment.
+/// Whether the error means that another process holds the lock.
 pub(crate) fn is_busy(error: &memory_core::Error) -> bool {
     error.kind() == ErrorKind::Unavailable
         && std::error::Error::source(error)

@@ -1,9 +1,9 @@
-//! How many files this process may have open.
+//! How many files this process may open.
 
-/// Where the system does not say.
+/// Assumed if the system does not say.
 const UNKNOWN: usize = 256;
 
-/// Half of the soft limit, so that the host keeps the rest.
+/// Half of the soft limit; the host keeps the rest.
 pub(crate) fn budget() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").ok();
     limits.as_deref().and_then(soft_limit).map_or(UNKNOWN, |limit| limit / 2)

@@ -19,9 +19,9 @@ use crate::sql::files::{Files, discard};
 
 /// Idle connections that keep all of their caches.
 const WARM: usize = 64;
-/// Most connections that wait to be closed.
+/// Most connections waiting to be closed.
 const EVICTED: usize = 4;
-/// Bytes of caches that each other idle connection keeps.
+/// Bytes of cache that every other idle connection keeps.
 const COLD_BYTES: usize = 40 << 10;
 
 /// How connections are opened.
@@ -30,7 +30,7 @@ pub(crate) struct Opener {
     pub(crate) sandbox: SandboxConfig,
     pub(crate) shared: Vec<SharedFile>,
     pub(crate) entries: Arc<EntryPool>,
-    /// The key/value store of the same scopes, which records which databases there are.
+    /// The key/value store of the same scopes, which records databases to remove.
     pub(crate) store: Arc<Store>,
 }
 
@@ -62,7 +62,7 @@ impl Pool {
         }
     }
 
-    /// The state that all current users of the scope share.
+    /// The state shared by all current users of the scope.
     pub(crate) fn scope(&self, scope: &Scope) -> Arc<ScopeState> {
         let digest = scope.digest();
         let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +91,7 @@ impl Pool {
         self.log_bytes
     }
 
-    /// A connection that may write. The database is created if there is none.
+    /// A connection that may write. Creates the database if there is none.
     pub(crate) fn writer(&self, state: &Arc<ScopeState>, layers: Layers, deadline: Instant) -> Result<Conn> {
         if let Some(conn) = self.rested(state, Role::Writer) {
             return Ok(conn);
@@ -100,16 +100,16 @@ impl Pool {
         loop {
             if !state.place.is_made()? {
                 let changing = self.files.changing(deadline)?;
-                // The end of a run and the end of an eviction look for files under the same lock.
+                // Ending a run and finishing an eviction look for files under the same lock.
                 if !state.place.is_made()? {
                     let target = Target::of(&state.scope);
                     let writer = &self.opener.store.writer;
                     writer.submit_blocking(Cost::entry(0), move |batch| {
-                        eviction::found_database(batch, &target)
+                        eviction::before_database(batch, &target)
                     })?;
                 }
                 changing.make(&state.scope, &state.place)?;
-                // SQLite turns the file into a database before anybody else may open it.
+                // SQLite must initialise the file before anybody else may open it.
                 let conn = self.open(state, Role::Writer, layers)?;
                 drop(changing);
                 return Ok(conn);
@@ -120,7 +120,7 @@ impl Pool {
             }
             let conn = self.open(state, Role::Writer, layers)?;
             drop(opening);
-            if conn.mark == DROPPED {
+            if conn.version == DROPPED {
                 // It was dropped, but its files were not removed.
                 self.remove(conn, deadline)?;
                 continue;
@@ -145,7 +145,7 @@ impl Pool {
         }
         let conn = self.open(state, Role::Writer, layers)?;
         drop(opening);
-        if conn.mark == DROPPED {
+        if conn.version == DROPPED {
             self.remove(conn, deadline)?;
             return Ok(None);
         }
@@ -182,7 +182,7 @@ impl Pool {
         }
         let conn = self.open(state, Role::Reader, layers)?;
         drop(opening);
-        Ok((conn.mark != DROPPED).then_some(conn))
+        Ok((conn.version != DROPPED).then_some(conn))
     }
 
     /// A connection to a database without tables.
@@ -215,8 +215,17 @@ impl Pool {
         let at = At::File(state.place.database());
         let sandbox = Sandbox::open(at, role, &opener.sandbox, &opener.shared, entries, layers)?;
         // This opens the log, which must still belong to this file.
-        let mark = sandbox.mark()?;
-        Ok(Conn { sandbox, state: Arc::clone(state), role, epoch, file, mark, rested: false, passes: false })
+        let version = sandbox.user_version()?;
+        Ok(Conn {
+            sandbox,
+            state: Arc::clone(state),
+            role,
+            epoch,
+            file,
+            version,
+            rested: false,
+            passes: false,
+        })
     }
 
     fn entries(&self, state: &ScopeState) -> Option<Arc<dyn EntrySource>> {
@@ -228,11 +237,11 @@ impl Pool {
         if conn.sandbox.in_transaction() {
             // It would keep the lock; closing it rolls back.
             tracing::error!(
-                "a connection was laid to rest in a transaction, which is a bug; please report it"
+                "a connection with an open transaction was returned to the pool; this is a bug, please report it"
             );
             return;
         }
-        // Whether it still refers to the scope's file is checked when it is used again.
+        // Whether it still refers to the scope's file is checked on its next use.
         if !conn.is_of_this_epoch() || self.capacity == 0 || conn.passes {
             return;
         }
@@ -245,8 +254,8 @@ impl Pool {
         if self.capacity <= WARM {
             return;
         }
-        if !cooled.sandbox.relax(COLD_BYTES) {
-            // It is cheaper to read such a large schema again than to keep it.
+        if !cooled.sandbox.trim_caches(COLD_BYTES) {
+            // Reading such a large schema again is cheaper than keeping it.
             return;
         }
         let mut resting = self.lock();
@@ -267,7 +276,7 @@ impl Pool {
         }
     }
 
-    /// Closes the connections beyond the capacity. Called once the statement's caller has its answer.
+    /// Closes the connections beyond the capacity. Called after the statement's caller has its answer.
     pub(crate) fn close_evicted(&self) {
         let evicted = std::mem::take(&mut *self.evicted.lock().unwrap_or_else(PoisonError::into_inner));
         drop(evicted);
@@ -295,7 +304,7 @@ impl Pool {
         std::iter::from_fn(|| resting.cold.oldest().or_else(|| resting.warm.oldest())).collect()
     }
 
-    /// How many connections are idle.
+    /// Number of idle connections.
     #[cfg(feature = "lab")]
     pub(crate) fn resting(&self) -> usize {
         let resting = self.lock();
@@ -315,8 +324,8 @@ impl Pool {
         Ok(())
     }
 
-    /// As [`Pool::remove`], for a database that cannot be marked because the disk is full. The connection holds the write
-    /// lock; the next writer sees that the file has lost its name.
+    /// As [`Pool::remove`], for a database that cannot be marked because the disk is full. The connection holds the
+    /// write lock; the next writer sees that the file has lost its name.
     pub(crate) fn remove_unmarked(&self, conn: Conn, deadline: Instant) -> Result<()> {
         let state = Arc::clone(&conn.state);
         state.forget_connections();
@@ -329,8 +338,8 @@ impl Pool {
         Ok(())
     }
 
-    /// As [`Pool::remove`], for a database that cannot be opened because the disk is too full for the index of its log. If it
-    /// can be opened by now, the connection is returned instead.
+    /// As [`Pool::remove`], for a database that cannot be opened because the disk is too full for the index of its log.
+    /// If it can be opened by now, returns the connection instead.
     pub(crate) fn remove_unopened(
         &self,
         state: &Arc<ScopeState>,

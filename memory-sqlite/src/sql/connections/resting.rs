@@ -1,4 +1,4 @@
-//! Idle connections, in the order of their last use.
+//! Idle connections, in order of their last use.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::sandbox::Role;
 
 pub(super) type Slot = (ScopeDigest, Role);
 
-/// Idle connections, in the order in which they were returned.
+/// Idle connections, in the order they were returned.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     connections: HashMap<Slot, Vec<(u64, Conn)>>,
@@ -36,7 +36,7 @@ impl Shelf {
         self.connections.entry(slot).or_default().push((self.next, conn));
         self.order.push_back((self.next, slot));
         self.count += 1;
-        // Entries of taken connections stay in the queue for a while. This keeps it short at an amortised constant cost.
+        // Entries of taken connections stay in the queue for a while. This keeps it short at amortised constant cost.
         if self.order.len() > 2 * self.count + 64 {
             let connections = &self.connections;
             self.order.retain(|(number, slot)| {
@@ -60,7 +60,7 @@ impl Shelf {
     }
 }
 
-/// Recently used connections keep their caches; the others keep only a little of them.
+/// Recently used connections keep their caches; the others keep little.
 #[derive(Debug, Default)]
 pub(super) struct Resting {
     pub(super) warm: Shelf,

@@ -8,7 +8,7 @@ use memory_sql::{Counts, DumpLine, Header, Part, Table};
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
-/// One line. A row belongs to the table named last before it.
+/// One line. A row belongs to the last table named before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
@@ -26,9 +26,9 @@ pub(crate) enum Line {
     Object(Object),
     /// A full-text index over another table, to be rebuilt from that table's rows.
     Rebuild(String),
-    /// There were planner statistics: they are computed again.
+    /// Planner statistics existed and must be computed again.
     Analyze(bool),
-    /// What a dump cannot hold, with the reason.
+    /// Something a dump cannot hold, with the reason.
     Skipped(String),
     /// The last line.
     End(Counts),
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// A value, as arguments are written; text that is not UTF-8 as `{"$text": base64}`.
+/// A value, encoded like an argument; text that is not UTF-8 as `{"$text": base64}`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Value(SqlValue),
@@ -96,7 +96,7 @@ impl Cell {
         }
     }
 
-    /// Its placeholder in a statement, and the argument for it.
+    /// Its placeholder in a statement, and the argument.
     pub(crate) fn bound(self) -> (&'static str, SqlValue) {
         match self {
             Self::Value(value) => ("?", value),
@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for Cell {
             | SqlValue::Real(_)
             | SqlValue::Text(_)
             | SqlValue::Blob(_)) => Ok(Self::Value(value)),
-            _ => Err(D::Error::custom("a row holds a value that SQLite has none of")),
+            _ => Err(D::Error::custom("a row holds a value of a type that SQLite lacks")),
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_to_embed_is_no_value() {
+    fn a_text_to_embed_is_refused() {
         let error = decode_line::<Line>(br#"{"row":[{"$embed":"secret"}]}"#, 7).unwrap_err();
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }

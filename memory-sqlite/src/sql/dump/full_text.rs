@@ -1,17 +1,17 @@
-//! Where a full-text index has its texts, read off the statement that made it.
+//! Where a full-text index stores its texts, according to the statement that created it.
 
-/// Where the texts are.
+/// Where the texts are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// In the table itself.
     Own,
-    /// In a table or view that the option `content` names.
+    /// In the table or view named by the option `content`.
     Elsewhere,
     /// Nowhere: `content=''`.
     Nowhere,
 }
 
-/// What the option `content` says in `CREATE VIRTUAL TABLE … USING fts5(…)`, of an index that keeps no texts itself.
+/// Parses the option `content` of `CREATE VIRTUAL TABLE … USING fts5(…)`.
 pub(crate) fn content(sql: &str) -> Content {
     let mut words = Words(sql);
     let mut last = None;
@@ -27,7 +27,7 @@ pub(crate) fn content(sql: &str) -> Content {
     Content::Nowhere
 }
 
-/// Names, quoted or not, and single other characters; white space and comments are none.
+/// Names, quoted or not, and single other characters, without white space and comments.
 struct Words<'a>(&'a str);
 
 impl Words<'_> {
@@ -89,7 +89,7 @@ mod tests {
     use super::{Content, content};
 
     #[test]
-    fn the_option_is_found_wherever_it_stands() {
+    fn the_option_is_found_in_any_position() {
         for (sql, expected) in [
             ("CREATE VIRTUAL TABLE f USING fts5(a, content='t', content_rowid='id')", Content::Elsewhere),
             ("CREATE VIRTUAL TABLE f USING fts5(a, content = [my table])", Content::Elsewhere),

@@ -1,4 +1,4 @@
-//! Restoring a dump in one transaction, with an agent's rights.
+//! Restores a dump in one transaction, with an agent's rights.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sandbox::{Cancel, Statement};
 use crate::sql::connections::{Conn, WRITTEN, is_busy};
 use crate::sql::engine::Engine;
 
-/// Bytes and lines of one step.
+/// Bytes and lines per step.
 const STEP_BYTES: usize = 1 << 20;
 const STEP_LINES: usize = 1_000;
 
@@ -34,12 +34,12 @@ const SETTINGS: [&str; 9] = [
     "usermerge",
 ];
 
-/// A restore under way. Dropping it rolls everything back.
+/// A restore in progress. Dropping it rolls everything back.
 struct Restoring {
     conn: Conn,
     guard: WriteLock,
     reader: DumpReader,
-    /// The table that rows belong to; `None`: it was left out.
+    /// The table that rows belong to; `None`: it was skipped.
     table: Option<Table>,
 }
 
@@ -53,7 +53,7 @@ impl Engine {
         let RestoreOptions { mode, taken_at, .. } = options;
         self.wake()?;
         let (engine, of) = (Arc::clone(self), scope.clone());
-        // First, so that no folder is created for a scope that was forgotten.
+        // Checked first, so that no folder is created for a forgotten scope.
         if self.workers.run(self.deadline(None), move || engine.is_forgotten(&of, taken_at)).await?? {
             return Ok(forgotten());
         }
@@ -78,7 +78,7 @@ impl Engine {
         self.workers.run(self.deadline(None), move || engine.finish(restoring, taken_at)).await?
     }
 
-    /// Whether a copy taken then is older than the scope's tombstone.
+    /// Whether a copy taken at this time is older than the scope's tombstone.
     fn is_forgotten(&self, scope: &Scope, taken_at: Option<Timestamp>) -> Result<bool> {
         let Some(taken_at) = taken_at else { return Ok(false) };
         let found = match self.store.connect()? {
@@ -124,7 +124,7 @@ impl Engine {
             self.pool.rest(conn);
             return Err(error);
         }
-        // A table may refer to one that is created later, or to one that was dropped.
+        // A table may refer to one that is created later, or was dropped.
         conn.sandbox.enforce_foreign_keys(false)?;
         conn.sandbox.set_quota(self.config.quota_bytes);
         Ok(Restoring { conn, guard, reader: DumpReader::default(), table: None })
@@ -171,7 +171,9 @@ impl Engine {
             Line::Sequence(sequence) => {
                 if !restoring.conn.sandbox.set_sequence(&sequence.table, sequence.value)? {
                     let table = &sequence.table;
-                    restoring.reader.skip(format!("sequence {table}: no table of that name counts"));
+                    restoring
+                        .reader
+                        .skip(format!("sequence {table}: no table of that name uses AUTOINCREMENT"));
                 }
                 Ok(())
             }
@@ -190,12 +192,12 @@ impl Engine {
                 let sql = format!("INSERT INTO main.{name} ({name}) VALUES ('rebuild')");
                 match self.run_restoring(restoring, &sql, &[], cancel) {
                     Ok(()) => Ok(()),
-                    Err(error) => restoring.leave_out("index of table", &table, error),
+                    Err(error) => restoring.skip_refused("index of table", &table, error),
                 }
             }
             Line::Analyze(_) => match self.run_restoring(restoring, "ANALYZE", &[], cancel) {
                 Ok(()) => Ok(()),
-                Err(error) => restoring.leave_out("statistics", "", error),
+                Err(error) => restoring.skip_refused("statistics", "", error),
             },
             Line::Skipped(reason) => {
                 restoring.reader.skip(reason);
@@ -217,12 +219,12 @@ impl Engine {
         let judged = self.verdicts.judge_on(&restoring.conn.sandbox, sql, Mode::Exec, self.stages());
         let made = match judged {
             Ok(judged) if kinds.contains(&judged.kind) => self.run_restoring(restoring, sql, &[], cancel),
-            Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text makes something else")),
+            Ok(_) => Err(Error::new(ErrorKind::StatementRefused, "its text creates something else")),
             Err(error) => Err(error),
         };
         match made {
             Ok(()) => Ok(true),
-            Err(error) => restoring.leave_out(word, name, error).map(|()| false),
+            Err(error) => restoring.skip_refused(word, name, error).map(|()| false),
         }
     }
 
@@ -232,22 +234,25 @@ impl Engine {
         let quoted = quote_identifier(&table);
         let (text, value) = value.bound();
         let sql = format!("INSERT INTO main.{quoted} ({quoted}, rank) VALUES (?, {text})");
-        // Other names are commands, which change what is in the index.
+        // Other names are commands, which change the index.
         let done = if !SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
-            Err(Error::new(ErrorKind::StatementRefused, format!("{name} is no setting of a full-text index")))
+            Err(Error::new(
+                ErrorKind::StatementRefused,
+                format!("{name} is not a setting of a full-text index"),
+            ))
         } else if restoring.conn.sandbox.layout(&table)?.kind != "virtual" {
-            Err(Error::new(ErrorKind::StatementRefused, "it is no full-text index"))
+            Err(Error::new(ErrorKind::StatementRefused, "it is not a full-text index"))
         } else {
             self.run_restoring(restoring, &sql, &[SqlValue::Text(name), value], cancel)
         };
-        done.or_else(|error| restoring.leave_out("setting of table", &table, error))
+        done.or_else(|error| restoring.skip_refused("setting of table", &table, error))
     }
 
     fn row(&self, restoring: &mut Restoring, cells: Vec<Cell>, cancel: &Cancel) -> Result<()> {
         let Some(table) = &restoring.table else { return Ok(()) };
         if table.columns.is_empty() || cells.len() != table.columns.len() {
             return Err(Error::invalid(
-                "a row of the dump has another number of values than its table has columns; nothing was restored",
+                "a row of the dump does not have as many values as its table has columns; nothing was restored",
             ));
         }
         let (mut values, mut args) = (String::new(), Vec::with_capacity(cells.len()));
@@ -295,14 +300,14 @@ impl Engine {
     ) -> Result<RestoreOutcome> {
         restoring.reader.check_ended()?;
         restoring.conn.sandbox.enforce_foreign_keys(true)?;
-        // A forget from now on waits for this transaction, and removes what it restored.
+        // Any later forget waits for this transaction, and removes what it restored.
         let scope = restoring.conn.state.scope.clone();
         if self.is_forgotten(&scope, taken_at)? {
             restoring.conn.sandbox.rollback()?;
             self.pool.rest(restoring.conn);
             return Ok(forgotten());
         }
-        restoring.conn.sandbox.set_mark(WRITTEN)?;
+        restoring.conn.sandbox.set_user_version(WRITTEN)?;
         restoring.conn.sandbox.commit()?;
         let Restoring { conn, guard, reader, .. } = restoring;
         self.wrote(conn, guard);
@@ -317,8 +322,8 @@ fn forgotten() -> RestoreOutcome {
 }
 
 impl Restoring {
-    /// Goes on without an object that is refused; anything else ends the restore.
-    fn leave_out(&mut self, word: &str, name: &str, error: Error) -> Result<()> {
+    /// Skips an object that is refused; any other error ends the restore.
+    fn skip_refused(&mut self, word: &str, name: &str, error: Error) -> Result<()> {
         if is_about_object(&error) && self.conn.sandbox.in_transaction() {
             self.reader.skip(format!("{word} {name}: {}", error.message()));
             Ok(())

@@ -1,4 +1,4 @@
-//! Dumping a scope's database as a stream of lines, from one snapshot.
+//! Dumps a scope's database as a stream of lines, from one snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,13 +12,13 @@ use super::format::{Cell, Kind, Line, Object, Sequence, Setting};
 use super::full_text::{self, Content};
 use crate::commit::pipe::{Pipe, Reader};
 use crate::error::overloaded;
-use crate::sandbox::{Cancel, Layout, Made, Sandbox};
+use crate::sandbox::{Cancel, Layout, Sandbox, SchemaObject};
 use crate::sql::connections::{Conn, WRITTEN, is_busy};
 use crate::sql::engine::Engine;
 
 const STACK_BYTES: usize = 8 << 20;
 
-/// Where lines go; false: the reader wants no more.
+/// The output; `line` returns false when the reader wants no more.
 struct Out<'a> {
     engine: &'a Engine,
     pipe: &'a Pipe<Vec<u8>>,
@@ -32,7 +32,7 @@ impl Out<'_> {
     }
 }
 
-/// Ends the stream, also if its thread panics.
+/// Ends the stream even if its thread panics.
 struct Ending(Arc<Engine>, Arc<Pipe<Vec<u8>>>);
 
 impl Drop for Ending {
@@ -43,7 +43,7 @@ impl Drop for Ending {
 }
 
 impl Engine {
-    /// A thread of its own reads one snapshot, since the caller may read slowly.
+    /// Reads one snapshot on its own thread, since the caller may read slowly.
     pub(crate) async fn dump(self: &Arc<Self>, scope: &Scope) -> Result<DumpStream> {
         self.wake()?;
         let begun = self.dumps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |under_way| {
@@ -54,7 +54,7 @@ impl Engine {
         let ending = Ending(Arc::clone(self), Arc::clone(&pipe));
         self.settled(scope).await?;
         let deadline = self.deadline(None);
-        // The snapshot is of this call, not of when the thread begins.
+        // The snapshot is taken during this call, not when the thread starts.
         let snapshot = self.snapshot(scope, deadline).await?;
         std::thread::Builder::new()
             .name("memory-sqlite-dump".to_owned())
@@ -77,7 +77,7 @@ impl Engine {
         Ok(Box::pin(Reader::new(pipe)))
     }
 
-    /// A connection that reads one moment; `None`: there is no database.
+    /// A connection with a read snapshot; `None`: there is no database.
     async fn snapshot(self: &Arc<Self>, scope: &Scope, deadline: Instant) -> Result<Option<Conn>> {
         let state = self.pool.scope(scope);
         let mut times = 0;
@@ -89,8 +89,8 @@ impl Engine {
                 };
                 conn.pass();
                 conn.sandbox.begin_snapshot()?;
-                // Reading it makes the moment this one.
-                Ok((conn.sandbox.mark()? == WRITTEN).then_some(conn))
+                // The first read takes the snapshot.
+                Ok((conn.sandbox.user_version()? == WRITTEN).then_some(conn))
             };
             match self.workers.run(deadline, work).await? {
                 Err(error) if is_busy(&error) => self.pause(&mut times, deadline).await?,
@@ -146,7 +146,8 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
         }
         if content == Content::Nowhere && skipped < MOST_SKIPPED {
             skipped += 1;
-            let reason = "the rows of a full-text index without content cannot be read back; index them anew";
+            let reason =
+                "the rows of a full-text index without content cannot be read back; index them again";
             if !out.line(&Line::Skipped(format!("table {}: {reason}", table.name)))? {
                 return Ok(());
             }
@@ -173,7 +174,7 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
             return Ok(());
         }
     }
-    // Triggers last: nothing that is restored sets one off.
+    // Triggers come last, so that restoring rows fires none.
     for kind in [Kind::Index, Kind::View, Kind::Trigger] {
         for object in made.iter().filter(|made| made.kind == kind.name()) {
             let Some(sql) = &object.sql else { continue };
@@ -189,13 +190,13 @@ fn everything(sandbox: &mut Sandbox, out: &Out<'_>, cancel: &Cancel) -> Result<(
     end(out, true, counts)
 }
 
-/// How a table's rows are read, and written again.
+/// How a table's rows are read and written again.
 struct RowSource {
     sql: String,
     columns: Vec<String>,
 }
 
-fn content_of(table: &Made, layout: &Layout, sql: &str, made: &[Made]) -> Content {
+fn content_of(table: &SchemaObject, layout: &Layout, sql: &str, made: &[SchemaObject]) -> Content {
     if layout.kind != "virtual" {
         return Content::Own;
     }
@@ -206,16 +207,16 @@ fn content_of(table: &Made, layout: &Layout, sql: &str, made: &[Made]) -> Conten
     if has("config") && !has("content") { full_text::content(sql) } else { Content::Own }
 }
 
-/// `None`: it has no rows of its own.
+/// `None`: it stores no rows.
 fn rows_of(table: &str, layout: &Layout, content: Content) -> Option<RowSource> {
     if content != Content::Own || layout.stored.is_empty() {
         return None;
     }
     let hidden_by = |name: &str| layout.all.iter().any(|column| column.eq_ignore_ascii_case(name));
-    // Where columns of all three names hide it, no statement can tell it either.
+    // If columns of all three names hide the rowid, no statement can see it either.
     let rowid =
         ["rowid", "_rowid_", "oid"].into_iter().find(|name| !layout.without_rowid && !hidden_by(name));
-    // A virtual table's rowid need not be one that an index exists for.
+    // A virtual table's rowid is not necessarily indexed.
     let columns: Vec<String> =
         rowid.map(str::to_owned).into_iter().chain(layout.stored.iter().cloned()).collect();
     let list = columns.iter().map(|column| quote_identifier(column)).collect::<Vec<_>>().join(", ");

@@ -1,20 +1,20 @@
-//! The first page of a database that nobody has written to.
+//! The first page of a new database.
 
-/// A database without tables that uses the write-ahead log, as SQLite writes it: <https://www.sqlite.org/fileformat2.html>.
-/// SQLite itself would need a journal and six syncs to create one.
+/// A database without tables in WAL mode, as SQLite writes it: <https://www.sqlite.org/fileformat2.html>. SQLite itself
+/// would need a journal and six syncs to create it.
 pub(super) fn first_page() -> Vec<u8> {
     let mut page = vec![0; 4_096];
     let fields: [(usize, &[u8]); 7] = [
         (0, b"SQLite format 3\0"),
-        // Pages of 4,096 bytes; read and written by way of the log; none of them reserved; the fractions.
+        // Pages of 4,096 bytes; WAL for reading and writing; no reserved bytes; the fractions.
         (16, &[0x10, 0x00, 2, 2, 0, 64, 32, 32]),
         // One change, one page.
         (24, &[0, 0, 0, 1, 0, 0, 0, 1]),
-        // The change for which the number of pages holds.
+        // The change for which the number of pages is valid.
         (92, &[0, 0, 0, 1]),
         // The version of SQLite that wrote it.
         (96, &[0x00, 0x2e, 0x5f, 0x20]),
-        // The schema's table: a leaf without cells.
+        // The schema table: a leaf without cells.
         (100, &[0x0d]),
         (105, &[0x10, 0x00]),
     ];
@@ -31,7 +31,7 @@ mod tests {
     use super::first_page;
 
     #[test]
-    fn sqlite_takes_the_first_page_for_its_own() {
+    fn sqlite_accepts_the_first_page() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.db");
         std::fs::write(&path, first_page()).unwrap();

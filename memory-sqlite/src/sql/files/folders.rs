@@ -1,4 +1,4 @@
-//! Private folders and files below the root, and what must not stand in their place.
+//! Private folders and files below the root, and checks that nothing else is in their place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
@@ -8,10 +8,10 @@ use memory_core::{Error, ErrorKind, Result};
 
 use crate::error::file;
 
-/// Begins the name of a folder that is being removed.
+/// Prefix of the names of folders being removed.
 pub(super) const TRASH: &str = ".trash-";
 
-/// The path without symbolic links in what exists of it: they are the operator's. Below it none is followed.
+/// Resolves symbolic links in the existing part of the path, which are the operator's. Below it none is followed.
 pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(Error::invalid("the folder for SQL databases has no name; give it one"));
@@ -34,26 +34,26 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Removes what `Changing::take` took away.
+/// Removes what `Changing::take` renamed.
 pub(crate) fn discard(trash: &Path) {
     let gone = |error: &std::io::Error| error.kind() == IoErrorKind::NotFound;
     if let Err(error) = fs::remove_dir_all(trash)
         && !gone(&error)
     {
-        tracing::warn!(%error, "the files of a dropped SQL database could not all be removed");
+        tracing::warn!(%error, "some files of a dropped SQL database could not be removed");
     }
 }
 
 pub(super) fn exists(path: &Path) -> Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => Ok(true),
-        Ok(_) => Err(strange("the file that says whose a SQL database is")),
+        Ok(_) => Err(strange("the identity file of a SQL database")),
         Err(error) if error.kind() == IoErrorKind::NotFound => Ok(false),
         Err(error) => Err(file(error)),
     }
 }
 
-/// Makes a folder that nobody else may enter; one that is there is as good, unless it must be new.
+/// Creates a folder that nobody else may enter. An existing one is accepted, unless it must be new.
 pub(super) fn make_folder(path: &Path, durable: bool, new: bool) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -100,6 +100,8 @@ pub(super) fn private(options: &mut OpenOptions) {
 pub(super) fn strange(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        format!("{what} is a symbolic link or no ordinary one; somebody else put it there: remove it"),
+        format!(
+            "{what} is a symbolic link or not an ordinary one; remove it, since another program put it there"
+        ),
     )
 }

@@ -1,4 +1,4 @@
-//! `scope.json`: whose database a folder holds.
+//! `scope.json`: the scope to which a folder belongs.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind as IoErrorKind, Read as _};
@@ -11,7 +11,7 @@ use super::place::DATABASE;
 use crate::error::{file, foreign};
 
 pub(super) const IDENTITY: &str = "scope.json";
-/// Longest identity that is read: two ids of 256 bytes, each at most six times as long as JSON.
+/// Longest identity to read: two ids of 256 bytes, each at most six times as long in JSON.
 const IDENTITY_BYTES: u64 = 8_192;
 
 /// The content of `scope.json`.
@@ -34,7 +34,7 @@ pub(super) fn identity(folder: &Path) -> Result<Option<Scope>> {
     owner(folder)
 }
 
-/// As [`identity`], also without a database.
+/// As [`identity`], even without a database.
 pub(super) fn owner(folder: &Path) -> Result<Option<Scope>> {
     if !fs::symlink_metadata(folder.join(IDENTITY)).is_ok_and(|found| found.is_file()) {
         return Ok(None);
@@ -44,16 +44,16 @@ pub(super) fn owner(folder: &Path) -> Result<Option<Scope>> {
         .and_then(|opened| opened.take(IDENTITY_BYTES).read_to_end(&mut content));
     match read {
         Ok(_) => {}
-        // It was dropped meanwhile.
+        // Dropped meanwhile.
         Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(file(error)),
     }
     let identity: Identity = serde_json::from_slice(&content).map_err(|error| {
-        foreign("the file that says whose a SQL database is cannot be read; restore it from a copy")
+        foreign("the identity file of a SQL database cannot be read; restore it from a copy")
             .with_source(error)
     })?;
     if identity.format != 1 {
-        return Err(foreign("a SQL database was made by a newer version; open it with that version"));
+        return Err(foreign("a SQL database was created by a newer version; open it with that version"));
     }
     Ok(Some(Scope::new(identity.tenant, identity.kind, identity.id)))
 }

@@ -1,4 +1,4 @@
-//! Which tenants and scopes have a database.
+//! Lists the tenants and scopes that have a database.
 
 use std::fs;
 use std::io::ErrorKind as IoErrorKind;
@@ -12,8 +12,8 @@ use super::root::Files;
 use crate::error::file;
 
 impl Files {
-    /// The scopes of a tenant that have an identity and a database, in no order. A folder seen before is not looked into
-    /// again, so it may have lost its database.
+    /// A tenant's scopes with an identity and a database, in no order. A folder seen before is not read again, so it
+    /// may have lost its database.
     pub(crate) fn list(&self, tenant: &TenantId) -> Result<Vec<Scope>> {
         let folder = self.tenant_folder(tenant);
         match fs::symlink_metadata(&folder) {
@@ -28,7 +28,7 @@ impl Files {
             let name = item.file_name();
             let Some(name) = name.to_str() else { continue };
             if name.starts_with(TRASH) {
-                // Its removal was interrupted, or is under way.
+                // Its removal was interrupted, or is in progress.
                 discard(&item.path());
             }
             if !is_digest(name) {
@@ -43,26 +43,29 @@ impl Files {
             let scope = match identity(&item.path()) {
                 Ok(Some(scope)) => scope,
                 Ok(None) => continue,
-                // One unreadable folder does not hide the others.
+                // One unreadable folder must not hide the others.
                 Err(error) => {
-                    tracing::warn!(%error, folder = name, "whose a SQL database is cannot be read; it is left out");
+                    tracing::warn!(%error, folder = name, "the identity of a SQL database cannot be read; it is not listed");
                     continue;
                 }
             };
-            // A folder in the wrong place belongs to nobody: it was put there by hand.
+            // Ignore a folder in the wrong place, which was put there by hand.
             if scope.tenant == *tenant && scope.digest().to_hex() == name {
-                // The strings of the scope, the name, and what holds them.
+                // The scope's strings, the name, and their overhead.
                 let weight = 192 + name.len() + scope.tenant.as_str().len() + scope.id.as_str().len();
                 self.known.put(name.into(), scope.clone(), weight);
                 scopes.push(scope);
             } else {
-                tracing::warn!(folder = name, "a scope's folder names another scope and is left out");
+                tracing::warn!(
+                    folder = name,
+                    "a scope's folder has the identity of another scope; it is not listed"
+                );
             }
         }
         Ok(scopes)
     }
 
-    /// The scopes of a tenant that have a folder, whether it holds a database or not; what others came not to remove is.
+    /// A tenant's scopes that have a folder, with or without a database; removes leftovers of interrupted removals.
     pub(crate) fn all_of(&self, tenant: &TenantId) -> Result<Vec<Scope>> {
         let mut scopes = self.list(tenant)?;
         let folder = self.tenant_folder(tenant);
@@ -114,7 +117,7 @@ impl Files {
         Ok(tenants)
     }
 
-    /// Whose a tenant's folder is, as its scopes say.
+    /// The tenant of a folder, according to its scopes.
     fn tenant_of(&self, folder: &Path) -> Result<Option<TenantId>> {
         let items = match fs::read_dir(folder) {
             Ok(items) => items,
@@ -125,7 +128,7 @@ impl Files {
             let item = item.map_err(file)?;
             let name = item.file_name();
             let Some(name) = name.to_str().filter(|name| is_digest(name)) else { continue };
-            // What belongs there is told by both names; listing the tenant warns of the rest.
+            // Both names must match; listing the tenant warns about the rest.
             if let Ok(Some(scope)) = identity(&item.path())
                 && scope.digest().to_hex() == name
                 && self.tenant_folder(&scope.tenant) == folder

@@ -1,4 +1,4 @@
-//! Where one scope's database lies.
+//! The path of one scope's database.
 
 use std::fs;
 use std::io::ErrorKind as IoErrorKind;
@@ -12,7 +12,7 @@ use crate::file::location::FileId;
 
 pub(super) const DATABASE: &str = "data.db";
 
-/// The paths of one scope's database. Nothing need exist there.
+/// The paths of one scope's database, which need not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     folder: PathBuf,
@@ -32,12 +32,12 @@ impl Place {
         &self.database
     }
 
-    /// The identity of the database file that has this name now.
+    /// The identity of the file that now has this name.
     pub(crate) fn file(&self) -> Option<FileId> {
         FileId::of(&self.database)
     }
 
-    /// Whether there is a file that may be a database. An empty file is none yet.
+    /// Whether there is a file that may be a database. An empty file is not one yet.
     pub(crate) fn is_made(&self) -> Result<bool> {
         for folder in [self.folder.parent(), Some(self.folder.as_path())].into_iter().flatten() {
             match fs::symlink_metadata(folder) {
@@ -60,12 +60,12 @@ impl Place {
         fs::symlink_metadata(&self.database).map_or(0, |found| found.len())
     }
 
-    /// Bytes of the database on the disk.
+    /// Bytes of the database on disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.file_bytes().saturating_add(self.log_bytes())
     }
 
-    /// Whether anything was ever committed, judged by size: a new database is one page.
+    /// Whether anything was ever committed, judged by size: a new database has one page.
     pub(crate) fn seems_written(&self) -> Result<bool> {
         Ok(self.is_made()? && (self.file_bytes() > 4_096 || self.log_bytes() > 0))
     }

@@ -19,7 +19,7 @@ use crate::error::file;
 use crate::file::location::FileId;
 
 const LOCK: &str = ".lock";
-/// Memory for the owners of folders, some 60,000, so that pages of a list do not read each folder again.
+/// Memory for the owners of some 60,000 folders, so that paging through a list does not read each folder again.
 const KNOWN_BYTES: usize = 32 << 20;
 
 /// The root folder and its lock.
@@ -28,12 +28,12 @@ pub(crate) struct Files {
     root: Root,
     /// Whether new names must survive power loss.
     durable: bool,
-    /// The lock among the threads of this process, which share one file lock.
+    /// The lock among this process's threads, which share one file lock.
     inside: RwLock<()>,
     lock: Mutex<Held>,
     /// Makes the names of drafts and trash unique in this process.
     names: AtomicU64,
-    /// The owner of a folder, by its name. The name is the scope's digest, so the owner never changes.
+    /// The owner of each folder, by name. The name is the scope's digest, so the owner never changes.
     pub(super) known: WeightedCache<Box<str>, Scope>,
 }
 
@@ -45,7 +45,7 @@ enum Root {
     Temporary(PathBuf, Mutex<bool>),
 }
 
-/// The lock's file, and how many of this process share it.
+/// The lock file, and how many users it has in this process.
 #[derive(Debug, Default)]
 struct Held {
     file: Option<File>,
@@ -53,10 +53,10 @@ struct Held {
 }
 
 impl Files {
-    /// Nothing is created yet.
+    /// Creates nothing yet.
     ///
     /// # Errors
-    /// `invalid_argument` for a path that names no folder; as the file system has it.
+    /// `invalid_argument` for a path that names no folder; the file system's errors.
     pub(crate) fn kept(root: &Path, durable: bool) -> Result<Self> {
         Ok(Self::new(Root::Kept(resolve(root)?), durable))
     }
@@ -151,7 +151,8 @@ impl Files {
             }
             Root::Temporary(root, made) => {
                 let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-                // The temporary folder is open to everybody: whoever put a folder of this name there could read what is in it.
+                // The temporary folder is open to everybody: whoever created a folder of this name could read its
+                // contents.
                 if !*made {
                     if fs::symlink_metadata(root).is_ok() {
                         return Err(strange("the temporary folder for SQL databases"));
@@ -164,7 +165,7 @@ impl Files {
         }
     }
 
-    /// Creates the scope's folder, its identity and its database. What exists already stays.
+    /// Creates the scope's folder, identity and database, as far as they are missing.
     fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
         make_folder(&self.tenant_folder(&scope.tenant), self.durable, false)?;
         make_folder(place.folder(), self.durable, false)?;
@@ -172,7 +173,7 @@ impl Files {
         if !exists(&identity)? {
             self.write_new(place.folder(), &identity, &content_of(scope)?)?;
         }
-        // Opening and closing a file that SQLite has open would drop its locks. Nobody has opened this one yet.
+        // Opening and closing a file that SQLite has open would drop its locks, but nobody has opened this one yet.
         if !place.is_made()? {
             self.write_new(place.folder(), place.database(), &first_page())?;
         }
@@ -246,12 +247,12 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Changing<'_> {
-    /// Creates what is missing for the scope's database.
+    /// Creates what is missing of the scope's database.
     pub(crate) fn make(&self, scope: &Scope, place: &Place) -> Result<()> {
         self.files.make(scope, place)
     }
 
-    /// Renames the scope's folder to trash, if its database is still this file; `None` otherwise. The trash is still to be
+    /// Renames the scope's folder to trash if its database is still this file; `None` otherwise. The trash must then be
     /// removed: see [`discard`](super::discard).
     pub(crate) fn take(&self, place: &Place, database: Option<FileId>) -> Result<Option<PathBuf>> {
         place.is_made()?;
@@ -283,7 +284,7 @@ fn unlock(held: &Held) {
     if let Some(lock) = &held.file
         && let Err(error) = lock.unlock()
     {
-        tracing::warn!(%error, "the lock of the SQL folder could not be given back");
+        tracing::warn!(%error, "the lock of the SQL folder could not be released");
     }
 }
 
@@ -302,10 +303,10 @@ fn wait_for(
             Err(fs::TryLockError::WouldBlock) => {
                 return Err(Error::new(
                     ErrorKind::Timeout,
-                    "another process makes or removes databases for longer than the deadline; nothing was done, try again",
+                    "another process held the lock of the SQL folder until the deadline; nothing was done, try again",
                 ));
             }
-            // A file system without locks: only one process may use it.
+            // A file system without locks can be used by one process only.
             Err(fs::TryLockError::Error(error)) if error.kind() == IoErrorKind::Unsupported => return Ok(()),
             Err(fs::TryLockError::Error(error)) => return Err(file(error)),
         }

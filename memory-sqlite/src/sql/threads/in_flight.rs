@@ -31,7 +31,7 @@ impl InFlight {
         InFlightStatement { in_flight: Arc::clone(self), number, cancel }
     }
 
-    /// Cancels every statement, also those that begin later.
+    /// Cancels every statement, including those that begin later.
     pub(crate) fn close(&self) {
         let mut known = self.lock();
         known.closed = true;
@@ -43,7 +43,7 @@ impl InFlight {
     }
 }
 
-/// Held by the caller that waits for a statement.
+/// Held while waiting for a statement.
 #[derive(Debug)]
 pub(crate) struct InFlightStatement {
     in_flight: Arc<InFlight>,

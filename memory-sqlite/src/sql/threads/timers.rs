@@ -1,4 +1,4 @@
-//! Timers that work under any executor.
+//! Timers that work with any executor.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,13 +12,13 @@ struct Waiting {
     wakers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     closed: bool,
-    /// When the keeper thread wakes up by itself; `None`: only when it is notified.
+    /// When the keeper thread wakes up by itself; `None`: only when notified.
     looks: Option<Instant>,
 }
 
 impl Waiting {
-    /// Whether the keeper thread must be woken for this instant. If it wakes earlier anyway it need not be: waking it costs
-    /// more than most statements do.
+    /// Whether the keeper thread must be woken for this instant. If it wakes up earlier anyway it need not be: waking
+    /// it costs more than most statements do.
     fn is_news(&self, at: Instant) -> bool {
         self.looks.is_none_or(|looks| at < looks)
     }
@@ -53,7 +53,7 @@ impl Timers {
         self.changed.notify_all();
     }
 
-    /// Waits for the next timer, at most until `until`, and fires what is due; false once closed.
+    /// Waits for the next timer, at most until `until`, and fires the due ones; false once closed.
     pub(crate) fn wait(&self, until: Option<Instant>) -> bool {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -89,7 +89,7 @@ impl Timers {
     }
 }
 
-/// A future that is ready from an instant on.
+/// A future that becomes ready at an instant.
 #[derive(Debug)]
 pub(crate) struct Timer {
     timers: Arc<Timers>,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rings_at_its_own_moment_and_none_is_kept_once_dropped() {
+    fn each_timer_fires_at_its_instant_and_is_forgotten_once_dropped() {
         let timers = Arc::new(Timers::default());
         let ringing = Arc::clone(&timers);
         let thread = std::thread::spawn(move || while ringing.wait(None) {});

@@ -1,4 +1,4 @@
-//! Worker threads that run statements. None of them ever waits for a lock.
+//! Worker threads that run statements. They never wait for a lock.
 
 use std::collections::VecDeque;
 use std::future::{Future as _, poll_fn};
@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 use super::timers::Timers;
 use crate::error::{closed, lost, overloaded};
 
-/// Most statements that wait for a thread.
+/// Most statements waiting for a thread.
 const QUEUE: usize = 4_096;
-/// Stack for the engine and this crate, beside the validator's.
+/// Stack for the engine and this crate, besides the validator's.
 const ROOM_BYTES: usize = 8 << 20;
 
 const WAITS: u8 = 0;
@@ -39,20 +39,20 @@ struct Queue {
     started: bool,
     /// The sleeping threads. The last to fall asleep, whose caches are warm, is woken first.
     asleep: Vec<Arc<Condvar>>,
-    /// Threads that spin for some microseconds before they sleep: they need not be woken.
+    /// Threads that spin for some microseconds before they sleep; they need not be woken.
     looking: usize,
 }
 
 /// The threads and their queue. They start with the first statement.
 pub(crate) struct Workers {
     queue: Mutex<Queue>,
-    /// The length of the queue, to be read without the lock.
+    /// The length of the queue, readable without the lock.
     waiting: AtomicUsize,
     timers: Arc<Timers>,
     threads: usize,
     /// Whether threads spin before they sleep.
     looks: bool,
-    /// Whether a caller spins for its answer. Only one does at a time.
+    /// Whether a caller spins for its answer. Only one at a time does.
     expects: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Workers {
 
 impl Workers {
     pub(crate) fn new(threads: usize, timers: Arc<Timers>) -> Self {
-        // On one processor, a thread that spins keeps the others from running.
+        // On a single processor, a spinning thread would keep the others from running.
         let looks = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
         Self {
             queue: Mutex::default(),
@@ -76,8 +76,8 @@ impl Workers {
         }
     }
 
-    /// Runs work on a worker. It is not run if no thread is free before the deadline, or if its caller goes away first. Once
-    /// it runs, it keeps the deadline itself.
+    /// Runs work on a worker. It is not run if no thread is free before the deadline, or if its caller goes away first.
+    /// Once running, it must observe the deadline itself.
     pub(crate) async fn run<T, F>(self: &Arc<Self>, deadline: Instant, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -128,12 +128,12 @@ impl Workers {
             None if self.is_closed() => Err(closed()),
             None => Err(Error::new(
                 ErrorKind::Timeout,
-                "every thread for statements was busy until the deadline; nothing was done, try again later",
+                "every SQL worker was busy until the deadline; nothing was done, try again later",
             )),
         }
     }
 
-    /// Runs work that nobody waits for.
+    /// Runs work in the background.
     pub(crate) fn detach(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> Result<()> {
         self.push(Job { state: Arc::new(AtomicU8::new(WAITS)), work: Box::new(work) })
     }
@@ -196,7 +196,7 @@ impl Workers {
         }
     }
 
-    /// The next job, once there is one; `None`: closed.
+    /// Waits for the next job; `None`: closed.
     fn next(&self, bell: &Arc<Condvar>) -> Option<Job> {
         let mut queue = self.lock();
         loop {
@@ -226,8 +226,8 @@ impl Workers {
         look_for(8, || self.waiting.load(Ordering::Acquire) > 0);
     }
 
-    /// Spins some microseconds for an answer: most statements take less time than putting the caller's thread to sleep and
-    /// waking it again.
+    /// Spins some microseconds for an answer: most statements take less time than putting the caller's thread to sleep
+    /// and waking it again.
     fn expect(&self, state: &AtomicU8) {
         if self.looks && !self.expects.swap(true, Ordering::AcqRel) {
             look_for(9, || state.load(Ordering::Acquire) == DONE);
@@ -239,7 +239,7 @@ impl Workers {
         self.lock().closed
     }
 
-    /// Ends the threads after the jobs that they run. Queued jobs are dropped.
+    /// Ends the threads after their current jobs. Queued jobs are dropped.
     pub(crate) fn close(&self) {
         let (jobs, threads, asleep) = {
             let mut queue = self.lock();
@@ -252,7 +252,7 @@ impl Workers {
         let this = std::thread::current().id();
         for thread in threads {
             if thread.thread().id() != this && thread.join().is_err() {
-                tracing::error!("a thread for statements panicked");
+                tracing::error!("a SQL worker panicked");
             }
         }
     }
@@ -262,7 +262,7 @@ impl Workers {
     }
 }
 
-/// Spins with exponential backoff. Later rounds yield, since the thread that is waited for may need this very processor.
+/// Spins with exponential backoff. Later rounds yield, since the awaited thread may need this very processor.
 fn look_for(doublings: u32, found: impl Fn() -> bool) {
     for step in 0..doublings {
         if found() {
@@ -279,7 +279,7 @@ fn look_for(doublings: u32, found: impl Fn() -> bool) {
 struct Abandon(Arc<AtomicU8>);
 
 impl Abandon {
-    /// Whether it had not begun.
+    /// Returns whether the job had not begun.
     fn abandon(&self) -> bool {
         self.0.compare_exchange(WAITS, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

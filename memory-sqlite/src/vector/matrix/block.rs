@@ -1,10 +1,10 @@
-//! A run of rows: what is kept of their vectors, ids and expiries.
+//! A block of rows: their quantised vectors, ids and expiries.
 
 use super::centre::{Centre, SignCode};
 use super::kernel::{Codes, GROUP, Kernel, Line, SignRows, Words};
 
-/// Bytes of codes that a block aims at: it grows by copying this much at most, and a search raises what it asks of
-/// rows after each.
+/// Target size of a block's codes: the most that growing copies at once, and a search raises its threshold after
+/// each block.
 const BLOCK_BYTES: usize = 1 << 18;
 
 /// Rows of a full block for vectors of this width: a power of two, so that a slot splits into block and row.
@@ -13,33 +13,33 @@ pub(super) fn block_rows(width: usize) -> usize {
     1 << rows.ilog2()
 }
 
-/// Up to a block's rows, of ascending ids.
+/// Up to a block's rows, in ascending order of id.
 pub(super) struct Block {
     ids: Ids,
     /// Bit `row % 64` of word `row / 64`: the row was not removed.
     alive: Vec<u64>,
-    /// A row after another.
+    /// One row after another.
     codes: Vec<Codes>,
     scales: Vec<f32>,
-    /// Length of what quantising lost, in units of [`loss_unit`] times the scale.
+    /// Length of the quantisation error, in units of [`loss_unit`] times the scale.
     losses: Vec<u16>,
-    /// Empty until a row expires; then as many as rows, `i64::MAX` for never.
+    /// Empty until some row has an expiry; then one per row, `i64::MAX` for never.
     expiries: Vec<i64>,
-    /// The least of them.
+    /// The smallest expiry.
     first_expiry: i64,
-    /// Empty until the matrix has a centre. These three come in whole groups of rows.
+    /// Empty until the matrix has a centre. These three are in whole groups of rows.
     bits: Vec<Words>,
     centres: Vec<i16>,
     gains: Vec<u16>,
 }
 
-/// Ids as distances from the first, where they fit.
+/// Ids as differences from the first, where they fit.
 enum Ids {
     Near { first: i64, offsets: Vec<u32> },
     Far(Vec<i64>),
 }
 
-/// What a block keeps of one vector.
+/// The encoded form of one vector.
 #[derive(Clone, Copy)]
 pub(super) struct RowCode<'a> {
     pub(super) id: i64,
@@ -49,8 +49,8 @@ pub(super) struct RowCode<'a> {
     pub(super) loss: u16,
 }
 
-/// Half a step in every one of `width` numbers is the most that rounding loses, so a loss is at most 65,535 of
-/// these times the scale; the small extra is for the arithmetic's own rounding.
+/// Rounding loses at most half a step in each of `width` numbers, so a loss is at most 65,535 of these times the
+/// scale. The small extra covers the arithmetic's own rounding.
 pub(super) fn loss_unit(width: usize) -> f32 {
     #[allow(clippy::cast_precision_loss, reason = "at most 16,384")]
     let width = width as f32;
@@ -73,7 +73,7 @@ impl Block {
         }
     }
 
-    /// Rows, removed ones included.
+    /// Number of rows, including removed ones.
     pub(super) fn len(&self) -> usize {
         self.scales.len()
     }
@@ -92,7 +92,7 @@ impl Block {
             + self.expiries.capacity() * size_of::<i64>()
     }
 
-    /// Adds a row; `most` is how many rows the block will hold at last.
+    /// Adds a row; `most` is the final number of rows in the block.
     pub(super) fn push(&mut self, row: RowCode<'_>, sign: Option<&SignCode>, most: usize) {
         let at = self.len();
         if at == self.scales.capacity() {
@@ -123,13 +123,13 @@ impl Block {
         }
     }
 
-    /// Makes room for an eighth of a block, less while it is small.
+    /// Reserves an eighth of a block, less while it is small.
     fn grow(&mut self, lines: usize, words: usize, most: usize) {
         let more = self.len().clamp(GROUP, (most / 8).max(GROUP)).min(most.saturating_sub(self.len()).max(1));
         self.reserve(more, lines, words);
     }
 
-    /// Makes room for so many more rows.
+    /// Reserves space for more rows.
     pub(super) fn reserve(&mut self, more: usize, lines: usize, words: usize) {
         self.scales.reserve_exact(more);
         self.losses.reserve_exact(more);
@@ -154,7 +154,7 @@ impl Block {
         self.gains.reserve_exact(more);
     }
 
-    /// Puts the sign code of row `at`, the next one, into its lane.
+    /// Stores the sign code of the next row, `at`, in its lane.
     fn push_sign(&mut self, at: usize, sign: &SignCode) {
         let (group, lane) = (at / GROUP, at % GROUP);
         let words = sign.words.len();
@@ -172,7 +172,7 @@ impl Block {
         }
     }
 
-    /// Computes the sign codes of all rows anew.
+    /// Recomputes the sign codes of all rows.
     pub(super) fn sign(
         &mut self,
         kernel: Kernel,
@@ -190,7 +190,7 @@ impl Block {
         }
     }
 
-    /// What the codes of a row say its vector is.
+    /// Decodes a row's approximate vector.
     pub(super) fn vector(&self, row: usize, into: &mut Vec<f32>) {
         into.clear();
         if let Some(code) = self.row(row) {
@@ -199,7 +199,7 @@ impl Block {
         }
     }
 
-    /// What is kept of a row, but for its sign code.
+    /// A row's encoded form, without its sign code.
     pub(super) fn row(&self, row: usize) -> Option<RowCode<'_>> {
         let lines = self.codes.len().checked_div(self.len())?;
         Some(RowCode {
@@ -230,7 +230,7 @@ impl Block {
         }
     }
 
-    /// Where an id is, removed or not.
+    /// The position of an id, removed or not.
     pub(super) fn find(&self, id: i64) -> Option<usize> {
         match &self.ids {
             Ids::Near { first, offsets } => {
@@ -252,7 +252,7 @@ impl Block {
         }
     }
 
-    /// The rows that are neither removed nor expired at `now`, 64 a word.
+    /// The rows that are neither removed nor expired at `now`, 64 per word.
     pub(super) fn living(&self, now: i64) -> impl Iterator<Item = u64> + '_ {
         let expired = now >= self.first_expiry;
         self.alive.iter().enumerate().map(move |(at, alive)| {
@@ -269,7 +269,7 @@ impl Block {
         &self.codes
     }
 
-    /// A row's scale and its loss in [`loss_unit`]s of it.
+    /// A row's scale, and its loss in [`loss_unit`]s of the scale.
     pub(super) fn scale(&self, row: usize) -> Option<(f32, u16)> {
         Some((*self.scales.get(row)?, *self.losses.get(row)?))
     }

@@ -1,25 +1,25 @@
-//! Sign codes: a bit per number of a vector, about the mean of all, and what turns the bits into a cosine.
+//! Sign codes: one bit per number of a vector relative to the mean of all, and how to estimate a cosine from them.
 //!
 //! The estimator is that of RaBitQ (Gao, Long: "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical
-//! Error Bound for Approximate Nearest Neighbor Search", SIGMOD 2024). For a row v = m + u and a query q = m + δ,
-//! m the mean, `q·v = m·v + δ·m + δ·u`, and `δ·u` is estimated without bias by `Σu² / Σ|u| · Σ ±δ`, the signs
-//! those of u. After a random rotation the error is about normal, of deviation `.603 · |δ| · Σu² / Σ|u|`: known
-//! before it is made, whatever the data. A row stays in the running while its estimate plus
-//! [`MARGIN`] deviations reaches what the k-th best row is known to have.
+//! Error Bound for Approximate Nearest Neighbor Search", SIGMOD 2024). For a row v = m + u and a query q = m + δ
+//! with mean m, `q·v = m·v + δ·m + δ·u`, and `δ·u` is estimated without bias by `Σu² / Σ|u| · Σ ±δ`, with the signs
+//! of u. After a random rotation the error is approximately normal with deviation `.603 · |δ| · Σu² / Σ|u|`, known
+//! in advance for any data. A row remains a candidate while its estimate plus [`MARGIN`] deviations reaches the
+//! known lower bound of the k-th best row.
 
 use super::kernel::{CENTRE_UNIT, Kernel, LANES, QueryPlanes};
 
-/// Deviations of the estimate that a row gets in its favour. A row that belongs to the answer is missed only if
-/// its estimate is off by more, on the low side: at 2.6 about one in 200, and fewer the better the row is.
+/// Deviations added to a row's estimate. A row of the true answer is missed only if its estimate is too low by more
+/// than this: at 2.6 about one in 200, and fewer the better the row is.
 const MARGIN: f32 = 2.6;
 
-/// `sqrt(1 − 2/π)`: the part of a Gaussian direction that its signs do not tell.
-const UNTOLD: f32 = 0.602_81;
+/// `sqrt(1 − 2/π)`: the part of a Gaussian direction that its signs do not capture.
+const SIGN_RESIDUE: f32 = 0.602_81;
 
-/// The mean about which signs are taken.
+/// The mean relative to which signs are taken.
 pub(super) struct Centre {
     mean: Vec<f32>,
-    /// Rows it was made of, removed ones included; at twice as many it is made anew.
+    /// Rows it was computed from, including removed ones; at twice as many it is recomputed.
     pub(super) made_at: usize,
 }
 
@@ -60,7 +60,7 @@ impl Centre {
         into.gain = (gain.to_bits().saturating_add(0xFFFF) >> 16) as u16;
     }
 
-    /// A rotated unit query, ready to meet sign codes, and the cosine that every estimate lacks.
+    /// The bit planes of a rotated unit query, and the part of the cosine that every estimate lacks.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "codes are −8 to 7")]
     pub(super) fn query(&self, query: &[f32]) -> (QueryPlanes, f32) {
         let delta: Vec<f32> = query.iter().zip(&self.mean).map(|(q, m)| q - m).collect();
@@ -81,9 +81,9 @@ impl Centre {
         }
         let squares: f32 = delta.iter().map(|number| number * number).sum();
         let coarse = delta.len() as f32 * step * step / 12.0;
-        let deviation = (UNTOLD * UNTOLD * squares + coarse).sqrt();
+        let deviation = (SIGN_RESIDUE * SIGN_RESIDUE * squares + coarse).sqrt();
         let lacking = delta.iter().zip(&self.mean).map(|(d, m)| d * m).sum();
-        // Signs are ±1: twice the sum over the set bits, less the sum over all.
+        // Signs are ±1: twice the sum over the set bits, minus the sum over all.
         (QueryPlanes { words, slope: 2.0 * step, offset: MARGIN * deviation - step * total as f32 }, lacking)
     }
 }

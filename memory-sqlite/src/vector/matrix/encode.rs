@@ -1,25 +1,25 @@
-//! From a vector to what is kept of it.
+//! Encoding a vector.
 
 use super::block::loss_unit;
 use super::kernel::{Codes, Kernel, LANES, Line, QueryCodes};
 
-/// What the arithmetic of normalising, rotating and summing may be off by, as a cosine; a hundred times what
-/// single precision makes of 16,384 numbers.
+/// Bound of the rounding error of normalising, rotating and summing, as a cosine: a hundred times that of single
+/// precision over 16,384 numbers.
 pub(super) const ROUNDING: f32 = 2e-5;
 
-/// Numbers kept of a vector of `dimensions`.
+/// Numbers stored for a vector of `dimensions`.
 pub(super) fn width_of(dimensions: usize) -> usize {
     dimensions.max(1).next_multiple_of(LANES)
 }
 
-/// The unit vector in the direction of `vector`, rotated, in `into`; false where it has none.
-pub(super) fn turn(kernel: Kernel, vector: &[f32], into: &mut Vec<f32>) -> bool {
+/// Writes the rotated unit vector in the direction of `vector` to `into`; false if it has no direction.
+pub(super) fn rotate_unit(kernel: Kernel, vector: &[f32], into: &mut Vec<f32>) -> bool {
     let width = width_of(vector.len());
     into.clear();
     into.resize(2 * width, 0.0);
-    let (turned, scratch) = into.split_at_mut(width);
-    let has_direction = kernel.normalise(vector, turned);
-    kernel.rotate(turned, scratch);
+    let (rotated, scratch) = into.split_at_mut(width);
+    let has_direction = kernel.normalise(vector, rotated);
+    kernel.rotate(rotated, scratch);
     into.truncate(width);
     has_direction
 }
@@ -32,18 +32,18 @@ pub(super) fn quantise(kernel: Kernel, vector: &[f32], codes: &mut [Codes]) -> (
     (scale, loss)
 }
 
-/// A query, ready to meet codes.
+/// A quantised query.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pub(super) codes: QueryCodes,
-    /// What one unit of a dot product of codes is worth, times the row's scale.
+    /// The value of one unit of a dot product of codes, times the row's scale.
     pub(super) step: f64,
-    /// Length of what quantising the query lost.
+    /// Length of the query's quantisation error.
     pub(super) loss: f32,
 }
 
 impl Query {
-    /// A rotated unit query in 15 bits a number, so that nearly all that is lost is lost of the rows.
+    /// Quantises a rotated unit query with 15 bits per number, so that nearly all of the error comes from the rows.
     #[allow(clippy::cast_possible_truncation, reason = "within ±16,256")]
     pub(super) fn new(query: &[f32]) -> Self {
         let most = query.iter().fold(f32::MIN_POSITIVE, |most, number| most.max(number.abs()));

@@ -1,26 +1,26 @@
-//! The candidates of a search while it goes on.
+//! The candidates of a running search.
 
 /// A row that may be among the nearest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Near {
     /// Which row.
     pub(crate) id: i64,
-    /// About its cosine to the query.
+    /// Approximate cosine to the query.
     pub(crate) estimate: f32,
     /// The cosine is within this of `estimate`.
     pub(crate) bound: f32,
 }
 
-/// Rows that may be among the k best, and what the k-th best is known to reach.
+/// Rows that may be among the k best, and a lower bound for the k-th best.
 #[derive(Debug)]
 pub(super) struct Nearest {
     k: usize,
-    /// Most candidates that are kept.
+    /// Most candidates kept.
     cap: usize,
     candidates: Vec<Near>,
-    /// Candidates left when they were last thinned out.
+    /// Number of candidates after the last thinning.
     thinned: usize,
-    /// Lower ends of the estimates that may be the k-th best.
+    /// Lower bounds of the rows that may be the k-th best.
     lowers: Vec<f32>,
     floor: f32,
 }
@@ -30,7 +30,7 @@ impl Nearest {
         Self { k, cap, candidates: Vec::new(), thinned: 0, lowers: Vec::new(), floor: f32::NEG_INFINITY }
     }
 
-    /// What k rows are known to reach.
+    /// The cosine that k rows are known to reach.
     pub(super) fn floor(&self) -> f32 {
         self.floor
     }
@@ -53,7 +53,7 @@ impl Nearest {
         }
     }
 
-    /// Raises the floor to the k-th best lower end.
+    /// Raises the floor to the k-th best lower bound.
     pub(super) fn settle(&mut self) {
         let Some(last) = self.k.checked_sub(1).filter(|last| *last < self.lowers.len()) else { return };
         let (_, floor, _) = self.lowers.select_nth_unstable_by(last, |a, b| b.total_cmp(a));

@@ -10,31 +10,31 @@ use super::encode;
 use super::kernel::{Codes, Kernel, LANES, Line};
 use super::selection::Selection;
 
-/// Up to so many selected rows are searched exactly.
+/// Up to this many selected rows are searched exactly.
 pub(crate) const EXACT_ROWS: usize = 32_768;
 
 /// A matrix with fewer gaps than this is not compacted.
 const MIN_GAPS: usize = 256;
 
-/// The vectors of one model in one scope. Not synchronised: the owner puts it behind a lock.
+/// The vectors of one model in one scope. Not synchronised: the owner locks it.
 pub(crate) struct Matrix {
     pub(super) dimensions: usize,
-    /// Numbers kept of a vector: `dimensions`, rounded up.
+    /// Numbers stored per vector: `dimensions`, rounded up.
     pub(super) width: usize,
-    /// Rows of every block but the last.
+    /// Rows of every block except the last.
     pub(super) block_rows: usize,
     pub(super) exact_rows: usize,
     pub(super) kernel: Kernel,
     pub(super) blocks: Vec<Block>,
-    /// Bytes of the blocks' rows.
+    /// Bytes of all blocks.
     pub(super) block_bytes: usize,
-    /// Rows not removed.
+    /// Rows that are not removed.
     living: usize,
     /// The greatest id ever pushed.
     last_id: Option<i64>,
     pub(super) centre: Option<Centre>,
     columns: Columns,
-    /// Room to encode a row in.
+    /// Buffer to encode a row in.
     vector: Vec<f32>,
     codes: Vec<Codes>,
     sign: SignCode,
@@ -66,14 +66,14 @@ impl Matrix {
         }
     }
 
-    /// Adds a row. `id` is greater than any before it; the vector is finite and not zero, of the matrix's
-    /// dimensions, of any length: it is normalised here. A row that breaks this is left out.
+    /// Adds a row. `id` must exceed all before it; the vector must be finite, not zero, and of the matrix's
+    /// dimensions. It need not be normalised. A row that breaks this is ignored.
     ///
-    /// Where [`has_columns`](Self::has_columns), [`describe`](Self::describe) must follow.
+    /// If [`has_columns`](Self::has_columns), [`describe`](Self::describe) must follow.
     pub(crate) fn push(&mut self, id: i64, vector: &[f32], expires_at: Option<i64>) {
         if self.last_id.is_some_and(|last| last >= id)
             || vector.len() != self.dimensions
-            || !encode::turn(self.kernel, vector, &mut self.vector)
+            || !encode::rotate_unit(self.kernel, vector, &mut self.vector)
         {
             return;
         }
@@ -92,7 +92,7 @@ impl Matrix {
         }
     }
 
-    /// Takes a row out; whether it was there.
+    /// Removes a row; returns whether it was there.
     pub(crate) fn remove(&mut self, id: i64) -> bool {
         let Some(slot) = self.slot(id) else { return false };
         let Some(block) = self.blocks.get_mut(slot / self.block_rows) else { return false };
@@ -123,7 +123,7 @@ impl Matrix {
         self.living
     }
 
-    /// Bytes on the heap, columns included. Costs nothing to ask.
+    /// Bytes on the heap, including columns. Cheap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.block_bytes
             + self.blocks.capacity() * size_of::<Block>()
@@ -134,14 +134,14 @@ impl Matrix {
             + self.sign.words.capacity() * size_of::<u64>()
     }
 
-    /// The fields of `filter` that [`select`](Self::select) still lacks, each once; `None` where it names more
-    /// than the matrix keeps columns for: then evaluate it row by row and use [`selection_of`](Self::selection_of).
+    /// The fields of `filter` that [`select`](Self::select) still lacks, each once. `None` if it names more than
+    /// the matrix keeps columns for: then evaluate it row by row and use [`selection_of`](Self::selection_of).
     pub(crate) fn unloaded<'f>(&mut self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
         self.columns.unloaded(filter)
     }
 
-    /// Loads columns. `rows` calls what it is given once for each row of the matrix, in any order; rows it does
-    /// not know are ignored, rows it leaves out count as having none of the fields. On an error nothing is loaded.
+    /// Loads columns. `rows` calls its argument once for each row of the matrix, in any order. Unknown rows are
+    /// ignored; rows it leaves out have none of the fields. On an error nothing is loaded.
     pub(crate) fn load_columns<E>(
         &mut self,
         fields: &[&Field],
@@ -163,31 +163,31 @@ impl Matrix {
         !self.columns.is_empty()
     }
 
-    /// Says what filters see of a row just pushed.
+    /// Sets the filterable fields of a row just pushed.
     pub(crate) fn describe(&mut self, id: i64, view: &FilterView<'_>) {
         if let Some(slot) = self.slot(id) {
             self.columns.describe(slot, self.slots(), view);
         }
     }
 
-    /// The rows that `filter` holds for, by exactly [`Filter::matches`]; `None` while a field is
-    /// [`unloaded`](Self::unloaded). It stands for the matrix as it is: ask again after any change.
+    /// The rows matched by `filter`, exactly as [`Filter::matches`]; `None` while a field is
+    /// [`unloaded`](Self::unloaded). Any change of the matrix invalidates the selection.
     pub(crate) fn select(&self, filter: &Filter) -> Option<Selection> {
         self.columns.select(filter, self.slots())
     }
 
-    /// The rows of these ids. Ascending ids are looked up fastest; unknown ones are ignored.
+    /// The rows with these ids. Ascending ids are looked up fastest; unknown ones are ignored.
     pub(crate) fn selection_of(&self, ids: impl Iterator<Item = i64>) -> Selection {
         Selection::from_slots(ids.filter_map(|id| self.slot(id)))
     }
 
-    /// Rows and gaps.
+    /// Number of rows and gaps.
     pub(super) fn slots(&self) -> usize {
         let full = self.blocks.len().saturating_sub(1) * self.block_rows;
         self.blocks.last().map_or(0, |last| full + last.len())
     }
 
-    /// Where a living row is.
+    /// The slot of a living row.
     fn slot(&self, id: i64) -> Option<usize> {
         let after = self.blocks.partition_point(|block| block.id(0).is_some_and(|first| first <= id));
         let at = after.checked_sub(1)?;
@@ -196,7 +196,7 @@ impl Matrix {
         block.is_alive(row).then_some(at * self.block_rows + row)
     }
 
-    /// Takes signs about the mean of the rows as they are now.
+    /// Recomputes the centre, and the signs, from the current rows.
     fn centre(&mut self) {
         let mut mean = vec![0.0_f32; self.width];
         for block in &self.blocks {
@@ -217,7 +217,7 @@ impl Matrix {
         self.centre = Some(centre);
     }
 
-    /// Closes the gaps, a block at a time so that memory does not double.
+    /// Closes the gaps, one block at a time so that memory does not double.
     pub(super) fn compact(&mut self) {
         let (blocks, rows) = (&self.blocks, self.block_rows);
         let alive = |slot: usize| blocks.get(slot / rows).is_some_and(|block| block.is_alive(slot % rows));
@@ -240,7 +240,7 @@ impl Matrix {
     }
 }
 
-/// Says nothing of what is stored.
+/// Shows no stored data.
 impl std::fmt::Debug for Matrix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Matrix")
@@ -250,12 +250,12 @@ impl std::fmt::Debug for Matrix {
     }
 }
 
-/// Adds a row at the end; by how many bytes the blocks grew.
+/// Appends a row; returns by how many bytes the blocks grew.
 fn append(blocks: &mut Vec<Block>, block_rows: usize, row: RowCode<'_>, sign: Option<&SignCode>) -> usize {
     let mut reserved = 0;
     if blocks.last().is_none_or(|last| last.len() >= block_rows) {
         let mut block = Block::new(row.id);
-        // Only the first block grows: what grows leaves holes in the heap that nothing else fits into.
+        // Only the first block grows gradually: growing leaves holes in the heap that nothing else fits into.
         if !blocks.is_empty() {
             block.reserve(block_rows, row.codes.len(), sign.map_or(0, |sign| sign.words.len()));
             reserved = block.heap_bytes();

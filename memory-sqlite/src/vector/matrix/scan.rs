@@ -6,13 +6,13 @@ use super::nearest::{Near, Nearest};
 use super::rows::Matrix;
 use super::selection::Selection;
 
-/// Rows between two looks at whether the search is still wanted.
+/// Rows between two checks for cancellation.
 const CANCEL_ROWS: usize = 16_384;
 
 impl Matrix {
-    /// Rows that may be among the `k` nearest to `query` by cosine, of those that have not expired at `now`
-    /// and are selected (`None`: all). Descending by estimate. Empty where the query is zero, not finite or of
-    /// other dimensions, and where `cancel` said true meanwhile.
+    /// Rows that may be among the `k` nearest to `query` by cosine, unexpired at `now` and selected (`None`: all),
+    /// in descending order of the estimate. Empty if the query is zero, not finite or of other dimensions, or if
+    /// `cancel` returned true.
     pub(crate) fn shortlist(
         &self,
         query: &[f32],
@@ -21,14 +21,15 @@ impl Matrix {
         selected: Option<&Selection>,
         cancel: &dyn Fn() -> bool,
     ) -> Vec<Near> {
-        let mut turned = Vec::new();
-        if k == 0 || query.len() != self.dimensions || !encode::turn(self.kernel, query, &mut turned) {
+        let mut rotated = Vec::new();
+        if k == 0 || query.len() != self.dimensions || !encode::rotate_unit(self.kernel, query, &mut rotated)
+        {
             return Vec::new();
         }
         let (wanted, count) = wanted(self, now, selected);
         let signs =
-            self.centre.as_ref().filter(|_| count > self.exact_rows).map(|centre| centre.query(&turned));
-        let query = Query::new(&turned);
+            self.centre.as_ref().filter(|_| count > self.exact_rows).map(|centre| centre.query(&rotated));
+        let query = Query::new(&rotated);
         let unit = loss_unit(self.width);
         let words = self.block_rows / 64;
         let mut nearest = Nearest::new(k, self.exact_rows.max(k.saturating_mul(4)));
@@ -83,7 +84,7 @@ impl Matrix {
     }
 }
 
-/// The rows that may be answered, 64 a word, a block's words after another's; and how many they are.
+/// The rows to consider, 64 per word and block after block, and their number.
 fn wanted(matrix: &Matrix, now: i64, selected: Option<&Selection>) -> (Vec<u64>, usize) {
     let words = matrix.block_rows / 64;
     let mut wanted = vec![0_u64; matrix.blocks.len() * words];
@@ -97,8 +98,8 @@ fn wanted(matrix: &Matrix, now: i64, selected: Option<&Selection>) -> (Vec<u64>,
     (wanted, count)
 }
 
-/// Every block once, in leaps of about .618 of all: rows written together are alike, and a search that meets
-/// them last would have kept many for nothing.
+/// Visits every block once, in leaps of about .618 of all. Rows written together are alike: a search that met the
+/// best ones last would have kept many candidates for nothing.
 fn visits(blocks: usize) -> impl Iterator<Item = usize> {
     let mut leap = (blocks * 618 / 1_000).max(1);
     while gcd(leap, blocks.max(1)) != 1 {

@@ -1,9 +1,9 @@
 //! A set of rows of a matrix.
 
-/// Some rows of a matrix, as it is now: a change of the matrix ends its meaning.
+/// Some rows of a matrix. Any change of the matrix invalidates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// Bit `slot % 64` of word `slot / 64`; words past the end hold nothing.
+    /// Bit `slot % 64` of word `slot / 64`; words past the end are zero.
     words: Vec<u64>,
 }
 
@@ -22,7 +22,7 @@ impl Selection {
         }
     }
 
-    /// A selection of the words' bits.
+    /// A selection from words of bits.
     pub(super) fn from_words(words: Vec<u64>) -> Self {
         Self { words }
     }

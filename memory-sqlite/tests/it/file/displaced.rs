@@ -1,5 +1,5 @@
-//! A file that is renamed over, moved or deleted while it is open: nothing is written to it, and nothing of it gets into
-//! what was put in its place (DRF-55).
+//! A file that is renamed over, moved or deleted while it is open: nothing is written to it, and nothing of it gets
+//! into the file that replaced it (DRF-55).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use memory_core::{
     BulkOptions, DeleteOptions, Error, ErrorKind, Expect, NewEntry, Provider as _, SetOptions, UpdateOptions,
 };
 
-/// Another file takes the name of the store's.
+/// Puts another file in the place of the store's.
 fn replace(path: &Path) {
     let other = path.with_extension("other");
     let store = Store::open(&other, fast()).unwrap();
@@ -21,7 +21,7 @@ fn replace(path: &Path) {
     std::fs::rename(&other, path).unwrap();
 }
 
-/// Every write of one store, with this check.
+/// The error of every kind of write, with this check.
 fn writes(store: &Store, check: DriftCheck) -> Vec<Error> {
     let backend = store.provider.backend().unwrap();
     let (scope, key, value) = (&store.scope, key("unseen"), json("1"));
@@ -66,7 +66,7 @@ fn no_write_is_acknowledged_that_would_be_lost() {
         }
         let dropped = block_on(store.backend().drop_scope(&store.scope)).unwrap_err();
         assert_eq!(dropped.details()["reason"], "file_replaced");
-        assert_eq!(store.text("k").unwrap(), "1", "what was read before is read still");
+        assert_eq!(store.text("k").unwrap(), "1", "what was readable before still is");
         store.close();
         if !is_deleted {
             assert_eq!(Store::open(&path, fast()).unwrap().keys("").unwrap().len(), 50);
@@ -86,17 +86,17 @@ fn nothing_of_the_old_log_gets_into_the_file_that_was_put_in_place() {
         replace(&path);
         let placed = std::fs::read(&path).unwrap();
         assert!(store.try_set("old/000", "2").is_err());
-        // Who was there before reads what was there before: it may be its only copy.
+        // A reader that was open before still reads the old file, which may be the only copy.
         let records =
             block_on(async { collect(store.backend().export_scope(&store.scope).await.unwrap()).await });
         assert_eq!(records.into_iter().map(Result::unwrap).count(), entries);
         let refused = block_on(store.provider.read_snapshot()).unwrap_err();
         assert_eq!(refused.details()["reason"], "file_replaced");
         assert!(block_on(store.provider.sweep()).is_err());
-        assert!(std::fs::read(&path).unwrap() == placed, "as it was put there");
+        assert!(std::fs::read(&path).unwrap() == placed, "the new file is unchanged");
         store.close();
-        assert!(std::fs::read(&path).unwrap() == placed, "as it was put there");
-        assert_eq!(length(&beside(&path, "-wal")), 0, "the next to open it finds no log of another file");
+        assert!(std::fs::read(&path).unwrap() == placed, "the new file is unchanged");
+        assert_eq!(length(&beside(&path, "-wal")), 0, "nobody finds the old file's log");
         let store = Store::open(&path, fast()).unwrap();
         assert_eq!((store.keys("good/").unwrap().len(), store.keys("old/").unwrap().len()), (50, 0));
     }
@@ -116,7 +116,7 @@ fn a_file_that_was_moved_has_all_that_was_acknowledged_once_the_store_is_closed(
 }
 
 #[test]
-fn who_opens_the_file_that_was_put_in_place_finds_no_log_of_the_other_while_that_is_open_still() {
+fn the_new_file_opens_without_the_old_log_while_the_old_file_is_still_open() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = Store::open(&path, fast()).unwrap();
@@ -131,13 +131,13 @@ fn who_opens_the_file_that_was_put_in_place_finds_no_log_of_the_other_while_that
 }
 
 #[test]
-fn closing_leaves_the_log_of_whoever_opened_the_file_that_was_put_in_place() {
+fn closing_the_old_file_keeps_the_log_of_the_new_one() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = Store::open(&path, fast()).unwrap();
     store.set("k", "1");
     replace(&path);
-    // As whoever restores by hand should.
+    // As a careful operator would restore by hand.
     for end in ["-wal", "-shm"] {
         std::fs::remove_file(beside(&path, end)).unwrap();
     }

@@ -19,7 +19,7 @@ fn write_and_acknowledge(role: &str) {
         store.set("key", &round.to_string());
         child::say(ACKNOWLEDGED);
     }
-    // Ends here, as a crash would: what closing writes is not part of the question.
+    // Exits here, as in a crash: what closing would write is not under test.
     std::process::exit(0);
 }
 
@@ -73,7 +73,7 @@ fn a_durable_write_is_synced_before_it_is_acknowledged() {
     }
 }
 
-/// The same question has the other answer where no sync was asked for: the test can tell.
+/// The counter-check: without durability there is no sync, and the test notices.
 #[test]
 fn without_durability_a_write_is_acknowledged_unsynced() {
     if let Some(role) = child::role() {
@@ -84,13 +84,13 @@ fn without_durability_a_write_is_acknowledged_unsynced() {
     else {
         return;
     };
-    // The first may follow the syncs of creation.
+    // The first may come after the syncs of creation.
     for at in acknowledgements.into_iter().skip(1) {
         assert!(!synced_before(&calls, at), "a sync before the acknowledgement in line {at}");
     }
 }
 
-/// A file whose name is lost is lost: a new folder's name is in its parent, which is synced too.
+/// A file that loses its name is lost: a new folder's name is in its parent, which is synced too.
 #[test]
 fn names_of_new_files_and_folders_are_synced_before_the_first_acknowledgement() {
     if let Some(role) = child::role() {

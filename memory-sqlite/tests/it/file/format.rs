@@ -1,8 +1,8 @@
-//! The released file format is pinned: a file of every earlier release opens and says what it said.
+//! The released file format is pinned: a file of every earlier release opens with its contents unchanged.
 //!
-//! `tests/fixtures/v5.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test it format`, and
-//! `v1.db` to `v4.db` so by earlier versions. The newest is written anew only until its release; a later format gets a file of its
-//! own beside it.
+//! `tests/fixtures/v5.db` was written by `MEMORY_SQLITE_WRITE_FIXTURE=1 cargo test -p memory-sqlite --test it format`,
+//! and `v1.db` to `v4.db` by earlier versions. The newest is rewritten only until its release; a later format gets its
+//! own file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn foreign_model() -> EmbeddingModel {
     EmbeddingModel { provider: "elsewhere".into(), model: "tiny".into(), dimensions: 3 }
 }
 
-/// Long enough to be stored apart from its row.
+/// Long enough to be stored outside its row.
 fn long() -> String {
     format!("{{\"text\": \"{}\"}}", "a long story about tea ".repeat(100))
 }
@@ -47,7 +47,7 @@ fn rich() -> SetOptions {
         .with_text("Ünïcode tea ceremony")
 }
 
-/// Writes a file with something of everything that the format can hold.
+/// Writes a file with everything the format can hold.
 fn write(path: &Path) {
     let store = embedding(path);
     store.set("number", "123456789012345678901234567890.50e-3");
@@ -89,7 +89,7 @@ fn with_vectors() -> Scope {
     Scope::agent("vectors", "ada").unwrap()
 }
 
-/// An entry with vectors of two models, one of another text; beside it one with none.
+/// Imports an entry with vectors of two models, one for another text; and one without vectors.
 fn import_foreign(store: &Store) {
     let mut record = Record::from(entry("both", "\"black coffee\"", 7));
     let own = TestEmbedder::new();
@@ -104,7 +104,7 @@ fn import_foreign(store: &Store) {
     block_on(store.backend().set(&with_vectors(), &key("bare"), json("\"rain\""), bare)).unwrap();
 }
 
-/// Checks that the vectors are there, bit by bit and by search, in a copy: hits count.
+/// Checks in a copy (because hits are counted) that the vectors are there, bit by bit and by search.
 fn check_vectors(path: &Path) -> Result<()> {
     let copy = path.with_extension("copy");
     std::fs::copy(path, &copy).unwrap();
@@ -138,7 +138,7 @@ fn entry(name: &str, value: &str, version: u64) -> Entry {
     Entry::new(Key::new(name).unwrap(), json(value), version, at)
 }
 
-/// Checks that a file says what [`write`] wrote.
+/// Checks that a file holds what [`write`] wrote.
 fn check(path: &Path) -> Result<()> {
     let store = Store::open(path, fast())?;
     let late = memory_core::Timestamp::from_millis(WRITTEN + 500).unwrap();
@@ -185,7 +185,7 @@ fn check(path: &Path) -> Result<()> {
     assert_eq!((stats.entries, stats.expiring), (8, 1));
     assert_eq!(stats.bytes, all.iter().map(Entry::size_bytes).sum::<u64>());
 
-    // It goes on where it was: the expiry comes, and no version comes back.
+    // It continues where it stopped: entries expire, and no version is reused.
     store.clock.advance(Duration::from_millis(59_999));
     assert!(store.entry("brief")?.is_some());
     store.clock.advance(Duration::from_millis(1));
@@ -213,7 +213,7 @@ fn copy_of_the_fixture(version: u32, folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_file_written_now_says_what_was_written() {
+fn a_file_written_now_holds_what_was_written() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     write(&path);
@@ -225,13 +225,13 @@ fn a_file_written_now_says_what_was_written() {
 }
 
 #[test]
-fn a_file_of_version_1_opens_and_says_what_was_written() {
+fn a_file_of_version_1_opens_and_holds_what_was_written() {
     let folder = folder();
     check(&copy_of_the_fixture(1, folder.path())).unwrap();
 }
 
 #[test]
-fn a_file_of_version_2_opens_and_says_what_was_written() {
+fn a_file_of_version_2_opens_and_holds_what_was_written() {
     let folder = folder();
     let path = copy_of_the_fixture(2, folder.path());
     check_vectors(&path).unwrap();
@@ -239,7 +239,7 @@ fn a_file_of_version_2_opens_and_says_what_was_written() {
 }
 
 #[test]
-fn a_file_of_version_3_opens_and_says_what_was_written() {
+fn a_file_of_version_3_opens_and_holds_what_was_written() {
     let folder = folder();
     let path = copy_of_the_fixture(3, folder.path());
     check_vectors(&path).unwrap();
@@ -247,7 +247,7 @@ fn a_file_of_version_3_opens_and_says_what_was_written() {
 }
 
 #[test]
-fn a_file_of_version_4_opens_and_says_what_was_written() {
+fn a_file_of_version_4_opens_and_holds_what_was_written() {
     let folder = folder();
     let path = copy_of_the_fixture(4, folder.path());
     check_vectors(&path).unwrap();
@@ -255,14 +255,14 @@ fn a_file_of_version_4_opens_and_says_what_was_written() {
 }
 
 #[test]
-fn a_file_of_version_5_opens_and_says_what_was_written() {
+fn a_file_of_version_5_opens_and_holds_what_was_written() {
     let folder = folder();
     let path = copy_of_the_fixture(5, folder.path());
     check_vectors(&path).unwrap();
     check(&path).unwrap();
 }
 
-/// GC-15: nobody knows when its scopes were used, so they were when it was opened.
+/// GC-15: the last use of its scopes is unknown, so it is when the file was opened.
 #[test]
 fn the_scopes_of_a_file_of_version_4_count_as_used_when_it_is_first_opened() {
     let folder = folder();
@@ -277,7 +277,7 @@ fn the_scopes_of_a_file_of_version_4_count_as_used_when_it_is_first_opened() {
     store.close();
     let store = embedding(&path);
     store.clock.advance(Duration::from_secs(86_400));
-    assert!(uses(&store).iter().all(|found| found.last_used_at == opened), "not anew each time");
+    assert!(uses(&store).iter().all(|found| found.last_used_at == opened), "it stays the first opening");
     let scope = &found[0].scope;
     let evict = |since| block_on(store.kv.evict(scope, since)).unwrap();
     assert!(!evict(opened).is_evicted());
@@ -294,7 +294,7 @@ fn a_file_of_version_1_gets_its_vectors_by_reembedding() {
     assert_eq!(store.near("Ünïcode tea ceremony", 1).unwrap()[0].0, "rich");
 }
 
-/// What is slipped into a file of an earlier version is noticed before that is made a later one.
+/// An injected trigger is noticed before an earlier format is migrated.
 #[test]
 fn a_file_of_version_1_with_a_trigger_is_refused_and_stays_as_it_was() {
     let folder = folder();
@@ -370,7 +370,7 @@ fn ddl(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_new_file_has_the_tables_of_the_released_one() {
+fn a_new_file_has_the_released_tables() {
     let folder = folder();
     let path = folder.path().join("new.db");
     Store::open(&path, fast()).unwrap().close();
@@ -392,7 +392,7 @@ fn the_documented_tables_are_those_of_the_file() {
         );
     };
     let folder = folder();
-    // A trigger has semicolons within, and ends with its END.
+    // A trigger has semicolons in its body, and ends with its END.
     let blocks = page.split("```sql").skip(1).map(|block| block.split("```").next().unwrap());
     let statements = blocks.flat_map(|block| match block.contains("CREATE TRIGGER") {
         true => block.split("END;").map(|text| format!("{text} END")).collect::<Vec<_>>(),
@@ -402,7 +402,7 @@ fn the_documented_tables_are_those_of_the_file() {
         .map(|statement| normalized(&statement))
         .filter(|statement| statement.starts_with("CREATE "))
         .collect();
-    // SQLite's own, for numbers that are never given twice.
+    // SQLite's own table, for numbers that are never reused.
     let mut stored = ddl(&copy_of_the_fixture(5, folder.path()));
     stored.retain(|statement| !statement.contains("sqlite_sequence"));
     for statement in &stored {

@@ -1,4 +1,4 @@
-//! A full disk refuses writes with a typed error; nothing acknowledged is lost, reads and deletes go on.
+//! A full disk refuses writes with a typed error; nothing acknowledged is lost, and reads and deletes still work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn value(number: usize) -> String {
     format!("\"value {number} {}\"", "x".repeat(2_000))
 }
 
-/// Writes until it is refused; returns what was acknowledged, and the refusal.
+/// Writes until refused; returns the refusal and records what was acknowledged.
 fn fill(store: &Store, known: &mut BTreeMap<String, String>, from: usize) -> Option<Error> {
     for number in from..from + 4_000 {
         let name = format!("entry/{number:05}");
@@ -42,7 +42,7 @@ fn check_refusal(error: &Error) {
     assert!(error.message().contains("disk"), "{error}");
 }
 
-/// Everything acknowledged is there. What was refused may be there too where its outcome was unknown.
+/// Everything acknowledged is there. Refused writes may be there too if their outcome was unknown.
 fn check_all(store: &Store, known: &BTreeMap<String, String>) {
     for (name, value) in known {
         assert_eq!(store.text(name).as_ref(), Some(value), "{name} was acknowledged");
@@ -52,7 +52,7 @@ fn check_all(store: &Store, known: &BTreeMap<String, String>) {
     assert!(!store.find("value").unwrap().is_empty());
 }
 
-/// Fills what there is room for, twice, with a read of everything in between.
+/// Fills the disk twice, and reads everything in between.
 fn fill_and_go_on(store: &Store) -> BTreeMap<String, String> {
     let mut known = BTreeMap::new();
     store.set("count", "1");
@@ -61,7 +61,7 @@ fn fill_and_go_on(store: &Store) -> BTreeMap<String, String> {
     assert!(known.len() > 50, "only {} entries fit", known.len());
     child::say(&format!("{} entries fit; then: {error}", known.len()));
     check_all(store, &known);
-    // It is refused again and again, and stays readable.
+    // Writes keep being refused, and reads keep working.
     for attempt in 0..20 {
         if let Err(error) = store.try_set(&format!("more/{attempt}"), &value(attempt)) {
             check_refusal(&error);
@@ -79,7 +79,7 @@ fn fill_and_go_on(store: &Store) -> BTreeMap<String, String> {
     known
 }
 
-/// Deletes what it can; none of them may hang or be told as done when it is not.
+/// Deletes what it can. No delete may hang, or be reported as done when it is not.
 fn delete(store: &Store, known: &mut BTreeMap<String, String>, count: usize) -> usize {
     let names: Vec<String> = known.keys().take(count).cloned().collect();
     let mut deleted = 0;
@@ -107,7 +107,7 @@ fn under_a_file_size_limit(role: &str) {
     let path = child::given("DATABASE");
     let store = Store::open(Path::new(&path), config(role)).unwrap();
     let mut known = fill_and_go_on(&store);
-    // The log is at the limit, the database is not: once the one is moved into the other there is room again.
+    // The log is at the limit, the database is not: a checkpoint makes room again.
     let deleted =
         eventually("deletes work", || Some(delete(&store, &mut known, 1)).filter(|deleted| *deleted > 0));
     child::say(&format!("{deleted} deleted at the limit"));
@@ -126,7 +126,7 @@ fn under_a_file_size_limit(role: &str) {
 fn file_size_limit(test: &str, role: &str) {
     let folder = folder();
     let path = folder.path().join("memory.db");
-    // The signal of the limit is ignored, so that a write beyond it fails as one to a full disk does.
+    // The limit's signal is ignored, so that a write beyond it fails as on a full disk.
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\""]);
     let mut command = child::wrapped(shell, test, role);
@@ -173,7 +173,7 @@ fn writes_beyond_a_file_size_limit_are_refused_and_nothing_is_lost() {
     );
 }
 
-/// In the child, on a small file system of its own.
+/// In the child, on its own small file system.
 #[cfg(target_os = "linux")]
 fn on_a_full_disk(role: &str) {
     let path = Path::new(&child::given("FOLDER")).join("memory.db");
@@ -185,7 +185,7 @@ fn on_a_full_disk(role: &str) {
     child::say(&format!("{deleted} of 40 deletes on the full disk"));
     check_all(&store, &known);
 
-    // Room comes back; the open store goes on at once.
+    // Once there is room, the open store works again at once.
     std::fs::remove_file(&ballast).unwrap();
     store.set("after", "1");
     store.increment("count", 1).unwrap();

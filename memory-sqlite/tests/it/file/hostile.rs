@@ -1,4 +1,5 @@
-//! What is found at the path is judged before it is touched: success, or a typed error and the same bytes as before.
+//! Files are checked before they are touched: opening succeeds, or fails with a typed error and the same bytes as
+//! before.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +12,12 @@ use crate::support::{Store, TestClock, fast, skip};
 use memory_conformance::random::Random;
 use memory_core::{Error, ErrorKind, Result};
 
-/// A database of ours with some hundred entries, closed, so that it is one file.
+/// A closed database of ours with some hundred entries, which is one file.
 fn database(path: &Path) {
     let store = open(path).unwrap();
     store.bulk((0..300).map(|n| (format!("entry/{n:03}"), word(n)))).unwrap();
     store.close();
-    assert!(!beside(path, "-wal").exists(), "a database that was closed is one file");
+    assert!(!beside(path, "-wal").exists(), "a closed database is one file");
 }
 
 fn open(path: &Path) -> Result<Store> {
@@ -27,7 +28,7 @@ fn word(n: usize) -> String {
     format!("\"word{n} {}\"", "x".repeat(n % 97 * 8))
 }
 
-/// Opens what must be refused, and checks that the refusal is fit for a person and left everything as it was.
+/// Opens what must be refused, and checks that the message says what to do and nothing changed.
 fn refused(path: &Path) -> Error {
     refused_with(path, Duration::from_millis(200))
 }
@@ -46,7 +47,7 @@ fn refused_with(path: &Path, patience: Duration) -> Error {
     error
 }
 
-/// Opens what may be usable or not. Where it opens, every read answers, if only with a typed error.
+/// Opens a file that may be usable. If it opens, every read succeeds or fails with a typed error.
 fn survives(path: &Path, what: &str) -> bool {
     let before = fs::read(path).unwrap();
     let store = match open(path) {
@@ -83,7 +84,7 @@ fn random_bytes_are_refused() {
 }
 
 #[test]
-fn a_sound_header_before_garbage_is_refused() {
+fn a_valid_header_before_garbage_is_refused() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -131,7 +132,7 @@ fn a_damaged_byte_anywhere_ends_in_an_answer_or_a_typed_error() {
     let mut random = Random::named("damage");
     for round in 0..100 {
         let mut damaged = bytes.clone();
-        // Headers of pages decide most.
+        // Prefer the headers of pages, which matter most.
         let at = match round % 3 {
             0 => random.index(100),
             1 => random.index(bytes.len() / 4_096) * 4_096 + random.index(16),
@@ -185,7 +186,7 @@ fn a_path_through_a_file_is_refused() {
 }
 
 #[test]
-fn missing_folders_are_made() {
+fn missing_folders_are_created() {
     let folder = folder();
     let path = folder.path().join("one/two/three/memory.db");
     let store = Store::open(&path, fast()).unwrap();
@@ -265,7 +266,7 @@ fn a_database_with_a_schema_that_is_not_ours_is_refused() {
 }
 
 #[test]
-fn a_log_of_garbage_beside_the_database_changes_no_answer() {
+fn a_log_of_garbage_beside_the_database_changes_no_result() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -294,7 +295,7 @@ fn a_journal_beside_another_programs_database_is_not_played_back() {
              SELECT randomblob(3000) FROM n",
         )
         .unwrap();
-    // As a crash leaves them: the file with half a transaction, and the journal that undoes it.
+    // As a crash leaves them: the file with half a transaction, and the journal to roll it back.
     fs::copy(&path, &hot).unwrap();
     fs::copy(beside(&path, "-journal"), beside(&hot, "-journal")).unwrap();
     assert_eq!(refused(&hot).kind(), ErrorKind::Corrupt);
@@ -318,10 +319,10 @@ fn a_database_locked_by_another_connection_is_refused_in_time_and_opens_after() 
     assert_eq!(Store::open(&path, fast()).unwrap().text("entry/007"), Some(word(7)));
 }
 
-/// What is written to a file without a name is gone with the process, so somebody must be told.
+/// Writes to a file without a name are lost with the process, so health must report it.
 #[cfg(unix)]
 #[test]
-fn health_tells_of_a_database_that_was_deleted_or_replaced_while_it_was_open() {
+fn health_reports_a_database_deleted_or_replaced_while_open() {
     use memory_core::{HealthStatus, Provider as _};
 
     let folder = folder();
@@ -373,7 +374,7 @@ mod unix {
     }
 
     #[test]
-    fn a_name_that_is_no_unicode_is_just_a_name() {
+    fn a_name_that_is_not_unicode_is_just_a_name() {
         let folder = folder();
         let path = folder.path().join(OsStr::from_bytes(b"\xff\xfe.db"));
         match Store::open(&path, fast()) {
@@ -382,7 +383,7 @@ mod unix {
                 store.close();
                 assert!(path.is_file());
             }
-            // Some file systems take no such names.
+            // Some file systems refuse such names.
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}"),
         }
     }
@@ -397,7 +398,7 @@ mod unix {
         assert_eq!(refused(&path).kind(), ErrorKind::InvalidArgument);
     }
 
-    /// The superuser may write what is read-only, so the attempt is another user's where that is who tests.
+    /// The superuser may write read-only files, so in that case the attempt is made by another user.
     fn open_as_a_user(test: &str, folder: &Path, path: &Path) -> Option<String> {
         let mut command = child::command(test, "open");
         command.env("DATABASE", path);
@@ -489,7 +490,7 @@ mod unix {
         fs::set_permissions(&inner, fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    /// Where the superuser tests, the user of the attempt must be able to enter.
+    /// If the superuser runs the tests, the other user must be able to enter.
     fn chown_tree(folder: &Path) {
         let _ = chown(folder, Some(65_534), Some(65_534));
     }

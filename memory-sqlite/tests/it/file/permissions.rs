@@ -13,7 +13,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// This binary in a shell that takes no permission away.
+/// This binary, in a shell with an empty umask.
 fn without_umask(test: &str, program: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("umask 000; exec {program} \"$0\" \"$@\"")]);
@@ -87,11 +87,12 @@ fn a_file_that_exists_keeps_its_permissions_and_its_log_has_the_same() {
     }
 }
 
-/// A mode put right after creation would leave a moment for others to open the file.
+/// Fixing the mode after creation would leave a moment for others to open the file.
 #[cfg(target_os = "linux")]
 #[test]
-fn files_and_folders_are_private_in_the_call_that_makes_them() {
-    const TEST: &str = concat!(module_path!(), "::files_and_folders_are_private_in_the_call_that_makes_them");
+fn files_and_folders_are_private_in_the_call_that_creates_them() {
+    const TEST: &str =
+        concat!(module_path!(), "::files_and_folders_are_private_in_the_call_that_creates_them");
     if child::role().is_some() {
         return write_until_told();
     }
@@ -124,5 +125,5 @@ fn files_and_folders_are_private_in_the_call_that_makes_them() {
         }
     }
     assert_eq!(folders, 1);
-    assert!(files >= 3, "database, log and index were made by {files} calls");
+    assert!(files >= 3, "database, log and index were created by {files} calls");
 }

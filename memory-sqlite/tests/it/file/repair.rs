@@ -1,4 +1,4 @@
-//! A file whose triggers, indexes or views another program changed is refused, and made ours again by `repair`.
+//! A file whose triggers, indexes or views another program changed is refused, and fixed by `repair`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,14 +30,14 @@ fn names(range: std::ops::Range<usize>) -> impl Iterator<Item = (String, String)
     range.map(|n| (format!("entry/{n:03}"), format!("\"{}\"", text(n))))
 }
 
-/// A closed database with a scope of some entries, which have vectors.
+/// A closed database with a scope of some entries with vectors.
 fn database(path: &Path) {
     let store = open(path);
     store.bulk(names(0..ENTRIES)).unwrap();
     store.close();
 }
 
-/// What another program does that knows nothing of triggers.
+/// Drops the triggers, like a program that knows nothing about them.
 fn drop_triggers(conn: &Connection) {
     let names: Vec<String> = conn
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
@@ -52,7 +52,7 @@ fn drop_triggers(conn: &Connection) {
     }
 }
 
-/// Takes the triggers away, then changes, deletes and adds an entry without a sign.
+/// Drops the triggers, then changes, deletes and adds an entry without a trace.
 fn meddle(path: &Path) {
     let conn = raw(path);
     drop_triggers(&conn);
@@ -93,7 +93,7 @@ fn stats(store: &Store) -> ScopeStats {
     block_on(store.backend().stats(&store.scope)).unwrap()
 }
 
-/// Whether the scope's counters are what its rows add up to.
+/// Asserts that the scope's counters agree with its rows.
 fn counts_hold(store: &Store, path: &Path) {
     let counted: (i64, i64) = raw(path)
         .query_row(
@@ -143,7 +143,7 @@ fn a_file_without_triggers_is_refused_and_opens_again_once_it_is_repaired() {
     assert_ne!(state(&store).token, token);
     counts_hold(&store, &path);
     assert_eq!(store.find("teapot").unwrap(), ["entry/001"]);
-    assert!(store.near("word3", 5).unwrap().is_empty(), "nobody knows what the vectors are of");
+    assert!(store.near("word3", 5).unwrap().is_empty(), "the vectors may belong to other texts");
     let embedded = block_on(store.backend().reembed(&store.scope, Default::default())).unwrap();
     assert_eq!(embedded.embedded, ENTRIES as u64);
     assert!(store.set("entry/002", "1") > *versions.last().unwrap());
@@ -151,9 +151,9 @@ fn a_file_without_triggers_is_refused_and_opens_again_once_it_is_repaired() {
     assert_eq!(integrity(&path), "ok");
 }
 
-/// DRF-58: what a writer read before the repair, it reads again before it writes.
+/// DRF-58: a writer must read again what it read before the repair.
 #[test]
-fn who_saw_an_entry_before_the_repair_writes_over_nothing() {
+fn a_writer_that_read_before_the_repair_overwrites_nothing() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -191,7 +191,7 @@ fn who_saw_an_entry_before_the_repair_writes_over_nothing() {
 
 /// DRF-59.
 #[test]
-fn repairing_what_needs_none_changes_nothing() {
+fn repairing_an_intact_file_changes_nothing() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -207,9 +207,9 @@ fn repairing_what_needs_none_changes_nothing() {
     assert!(contents(folder.path()) == before);
 }
 
-/// DRF-59: one scope's rows were changed by a program whose triggers were off.
+/// DRF-59: a program whose triggers were off changed the rows of one scope.
 #[test]
-fn a_scope_changed_without_a_sign_counts_as_changed_and_others_do_not() {
+fn only_a_scope_changed_without_a_trace_counts_as_changed() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = open(&path);
@@ -234,7 +234,7 @@ fn a_scope_changed_without_a_sign_counts_as_changed_and_others_do_not() {
     assert_ne!(state(&store).token, token);
     assert_eq!(state(&other).token, others);
     counts_hold(&store, &path);
-    // A change that a trigger did notice is counted by the next write or the next repair, and is no other one.
+    // A change that a trigger noticed is counted by the next write or repair, and does not count as another.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true).unwrap();
     conn.execute_batch("DELETE FROM entry WHERE key = 'entry/002'").unwrap();
     let tokens = [state(&store).token, state(&other).token];
@@ -246,7 +246,7 @@ fn a_scope_changed_without_a_sign_counts_as_changed_and_others_do_not() {
 
 /// DRF-58.
 #[test]
-fn what_is_not_ours_is_removed_and_what_was_changed_is_made_anew() {
+fn foreign_objects_are_removed_and_changed_ones_recreated() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -277,7 +277,7 @@ fn what_is_not_ours_is_removed_and_what_was_changed_is_made_anew() {
             ("view", "v")
         ]
     );
-    assert_eq!(report.removed[2].sql, spy, "it can be made elsewhere");
+    assert_eq!(report.removed[2].sql, spy, "its SQL allows recreating it");
     let made = ["index entry_expiry", "index scope_name", "index vector_key", "trigger entry_deleted"];
     assert_eq!(report.made, made);
     assert_eq!(report.vectors, ENTRIES as u64 + 1);
@@ -288,9 +288,9 @@ fn what_is_not_ours_is_removed_and_what_was_changed_is_made_anew() {
     assert_eq!(integrity(&path), "ok");
 }
 
-/// No trigger was away when an index alone is missing.
+/// If only an index is missing, the triggers were never off.
 #[test]
-fn an_index_is_made_anew_and_no_scope_counts_as_changed() {
+fn a_missing_index_is_recreated_and_no_scope_counts_as_changed() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -306,13 +306,13 @@ fn an_index_is_made_anew_and_no_scope_counts_as_changed() {
 
 /// DRF-58.
 #[test]
-fn vectors_stay_where_the_operator_knows_that_texts_did() {
+fn vectors_are_kept_on_request() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
     let conn = raw(&path);
     drop_triggers(&conn);
-    // What has another version than its vector stands for was changed.
+    // An entry with another version than its vector was changed.
     conn.execute_batch("UPDATE entry SET version = version + 70 WHERE key = 'entry/004'").unwrap();
     drop(conn);
     let open_meanwhile = raw(&path);
@@ -321,7 +321,7 @@ fn vectors_stay_where_the_operator_knows_that_texts_did() {
     let report = repair(&path, &fast(), options).unwrap();
     assert_eq!((report.entries, report.vectors), (ENTRIES as u64, 1), "{report:?}");
     let first: i64 = open_meanwhile.query_row("SELECT min(id) FROM vector", [], |row| row.get(0)).unwrap();
-    assert!(first > last, "an id stands for another vector than before");
+    assert!(first > last, "an id was reused for another vector");
     let store = open(&path);
     for n in [0, 3, ENTRIES - 1] {
         assert_eq!(store.near(&text(n), 1).unwrap()[0].0, format!("entry/{n:03}"));
@@ -332,7 +332,7 @@ fn vectors_stay_where_the_operator_knows_that_texts_did() {
 }
 
 #[test]
-fn a_dry_run_tells_what_would_be_done_and_does_none_of_it() {
+fn a_dry_run_reports_and_changes_nothing() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     database(&path);
@@ -346,7 +346,7 @@ fn a_dry_run_tells_what_would_be_done_and_does_none_of_it() {
 
 /// DRF-58.
 #[test]
-fn what_no_repair_can_mend_is_refused_and_stays_as_it_was() {
+fn an_unrepairable_file_is_refused_and_unchanged() {
     let folder = folder();
     for (name, sql) in [
         ("missing", "DROP TABLE garbage"),
@@ -366,7 +366,7 @@ fn what_no_repair_can_mend_is_refused_and_stays_as_it_was() {
         assert_eq!(unrepairable(&path).kind(), ErrorKind::Corrupt, "{name}");
     }
     let path = folder.path().join("text.db");
-    fs::write(&path, "not a database, but long enough to be taken for the header of one".repeat(4)).unwrap();
+    fs::write(&path, "not a database, but long enough to be read as a header".repeat(4)).unwrap();
     assert_eq!(unrepairable(&path).kind(), ErrorKind::Corrupt);
     let path = folder.path().join("empty.db");
     fs::write(&path, "").unwrap();
@@ -395,9 +395,9 @@ fn a_damaged_file_is_not_repaired() {
     assert_eq!(unrepairable(&path).kind(), ErrorKind::Corrupt);
 }
 
-/// DRF-56, DRF-58: what was meddled with is noticed before it is brought up to date.
+/// DRF-56, DRF-58: tampering is noticed before the file is migrated.
 #[test]
-fn a_file_of_an_earlier_format_is_repaired_and_brought_up_to_date() {
+fn a_file_of_an_earlier_format_is_repaired_and_migrated() {
     let folder = folder();
     for version in 1..=5 {
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/v{version}.db"));
@@ -435,7 +435,7 @@ fn a_file_that_another_program_writes_is_refused_in_time_and_repaired_after() {
     assert!(!repaired(&path).is_clean());
 }
 
-/// The child: repairs the file, and says when it begins and when it has.
+/// The child: repairs the file, and says when it starts and finishes.
 fn repair_until_killed() {
     child::end_with_parent();
     child::say("begins");
@@ -443,7 +443,7 @@ fn repair_until_killed() {
     child::say("repaired");
 }
 
-/// DRF-58: it is one transaction.
+/// DRF-58: a repair is one transaction.
 #[test]
 fn a_repair_that_is_killed_has_done_all_or_nothing() {
     const TEST: &str = concat!(module_path!(), "::a_repair_that_is_killed_has_done_all_or_nothing");
@@ -471,7 +471,7 @@ fn a_repair_that_is_killed_has_done_all_or_nothing() {
     let values = |path: &Path| -> Vec<(String, String)> {
         let store = Store::open(path, fast()).unwrap();
         let entries = store.entries("").unwrap();
-        assert!(entries.iter().all(|entry| entry.version > 900), "it was repaired by half");
+        assert!(entries.iter().all(|entry| entry.version > 900), "it was half repaired");
         counts_hold(&store, path);
         store.close();
         entries
@@ -497,5 +497,5 @@ fn a_repair_that_is_killed_has_done_all_or_nothing() {
         assert!(repaired(&path).is_clean(), "round {round}");
         assert_eq!(values(&path), expected, "round {round}");
     }
-    println!("16 repairs were killed, {undone} of them before they were done");
+    println!("16 repairs were killed, {undone} of them before the commit");
 }

@@ -1,4 +1,4 @@
-//! What was erased is in no file of the store, and no handle serves it.
+//! Erased content is in no file of the store, and no handle returns it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use memory_core::{
     EraseTarget, Erased, GetOptions, Provider as _, RunContext, Scope, SetOptions, Source, TenantId, Ttl,
 };
 
-/// In every text of what is to go, and in nothing else.
+/// In every text to erase, and nowhere else.
 const SECRET: &str = "xylographer";
 
 fn erase(store: &Store, target: &EraseTarget) -> Erased {
     block_on(store.kv.erase(target)).unwrap()
 }
 
-/// The files, by their names, that hold the text; names of folders and files count too.
+/// The files that contain the text; names of folders and files count too.
 fn holding(folder: &Path, text: &str) -> Vec<String> {
     let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
     let found = contents(folder);
@@ -95,7 +95,7 @@ fn an_erased_scope_is_in_no_file_though_other_handles_are_open() {
     assert_eq!(integrity(&path), "ok");
     beside.close();
     store.close();
-    assert_eq!(holding(folder.path(), SECRET), Vec::<String>::new(), "nor when they have closed");
+    assert_eq!(holding(folder.path(), SECRET), Vec::<String>::new(), "nor after they have closed");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_erased_tenant_and_key_are_in_no_file() {
 }
 
 #[test]
-fn a_reader_that_keeps_the_log_is_told_and_erasing_again_ends_it() {
+fn a_reader_that_keeps_the_log_is_reported_and_erasing_again_finishes() {
     let folder = folder();
     let path = folder.path().join("memory.db");
     let store = Store::open(&path, fast()).unwrap();
@@ -147,7 +147,7 @@ fn a_reader_that_keeps_the_log_is_told_and_erasing_again_ends_it() {
     let target = EraseTarget::Scope(store.scope.clone());
     let erased = erase(&store, &target);
     assert_eq!(erased.remains.len(), 1, "{:?}", erased.remains);
-    assert!(store.keys("").unwrap().is_empty(), "it is gone for whoever reads now");
+    assert!(store.keys("").unwrap().is_empty(), "new readers do not see it");
     drop(export);
     let again = eventually("the reader has ended", || {
         Some(erase(&store, &target)).filter(|erased| erased.remains.is_empty())
@@ -158,7 +158,7 @@ fn a_reader_that_keeps_the_log_is_told_and_erasing_again_ends_it() {
 }
 
 #[test]
-fn a_file_of_an_earlier_version_forgets_too() {
+fn a_file_of_an_earlier_version_is_erased_too() {
     let folder = folder();
     let path = folder.path().join("v3.db");
     std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v3.db"), &path).unwrap();

@@ -1,4 +1,4 @@
-//! Search by meaning: what is held in memory and what is stored agree.
+//! Search by meaning: caches in memory agree with what is stored.
 
 mod nearest;
 mod vectors;

@@ -1,5 +1,5 @@
-//! Search by vectors and by both answers as reading everything would: for random entries, filters and budgets, while
-//! others write, and across processes that are killed.
+//! Search by vectors and hybrid search give the same results as reading everything: for random entries, filters and
+//! budgets, during concurrent writes, and across processes that are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -29,10 +29,10 @@ use proptest::sample::select;
 
 const KEYS: u64 = 150;
 
-/// One step of a history; what it does in detail follows from its number.
+/// One step of a history; its details follow from its number.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes so many entries.
+    /// Writes this many entries.
     Write(u64, usize),
     Delete(u64, usize),
     Advance(u64),
@@ -52,7 +52,7 @@ struct Asked {
     dedup: Option<Dedup>,
 }
 
-/// Few texts for many keys: there are ties, and near the least similarity that is asked for too.
+/// Few texts for many keys, so that there are ties, also near the threshold.
 fn text(index: u64) -> String {
     format!("text {} {}", index % 40, if index.is_multiple_of(3) { "tea" } else { "rain" })
 }
@@ -184,7 +184,7 @@ proptest! {
     #[test]
     fn search_answers_as_reading_everything_would(
         history in prop::collection::vec(steps(), 1..30),
-        // Nothing fits; some of it fits at times; all fits.
+        // Nothing fits; sometimes some of it; everything fits.
         budget in select(&[0_usize, 3_000, 1 << 20]),
         dimensions in select(&[2_usize, 3, 16]),
         other_handle: bool,
@@ -198,7 +198,7 @@ proptest! {
         let config = fast().with_vector_index_bytes(budget);
         let open = || Store::embedding(Some(&path), config.clone(), clock.clone(), embedder.clone()).unwrap();
         let store = open();
-        // As another process would: it learns of no write but from the file.
+        // Like another process: it learns of writes only from the file.
         let searched = if other_handle { open() } else { store.clone() };
         for step in &history {
             block_on(take(reference.backend().unwrap(), &store.scope, step));
@@ -240,7 +240,7 @@ fn scopes_that_share_a_small_budget_are_searched_rightly_in_turn() {
 
 // ---- While others write ----
 
-/// Whatever is found is what is stored at that moment: its score is that of its own text.
+/// Every hit is what is stored at that moment: its score is that of its own text.
 fn check_hits(embedder: &Directions, asked: &str, found: &SearchResults) {
     let asked = embedder.vector(asked);
     let mut keys = BTreeSet::new();
@@ -252,7 +252,7 @@ fn check_hits(embedder: &Directions, asked: &str, found: &SearchResults) {
     assert!(found.hits.is_sorted_by(|a, b| a.score >= b.score));
 }
 
-/// Writes, deletes and re-embeds at random for as long as it is told.
+/// Writes, deletes and re-embeds at random.
 fn churn(store: &Store, seed: &str, steps: u64) {
     let mut random = Random::named(seed);
     for _ in 0..steps {
@@ -370,7 +370,7 @@ fn what_another_process_writes_is_found_and_what_it_removes_is_not() {
     const NAME: &str =
         concat!(module_path!(), "::what_another_process_writes_is_found_and_what_it_removes_is_not");
     if child::role().is_some() {
-        // It ends with its input, so with its parent.
+        // Ends with its input, and so with its parent.
         let store = embedding(patient());
         child::say("ready");
         for line in std::io::stdin().lines() {
@@ -516,12 +516,12 @@ fn a_large_scope_is_loaded_as_it_is_read() {
     let loaded = open(64 << 20);
     same(&loaded, "entry 77");
     same(&loaded, "nothing like it");
-    // More comes, and goes, by another handle.
+    // Another handle adds and removes entries.
     store.bulk((0..9_900).map(|n| (format!("l{n:05}"), format!("\"entry {n}\"")))).unwrap();
     same(&loaded, "entry 78");
     (0..50).for_each(|n| drop(store.delete(&format!("k{n:05}"))));
     same(&loaded, "entry 7");
-    // What is too much for the memory is noticed on the way.
+    // Exceeding the budget is noticed while loading.
     let tight = open(9_900 * 2 * 33);
     same(&tight, "entry 79");
     same(&tight, "entry 80");

@@ -1,4 +1,4 @@
-//! Dropping a scope's database gives room back, so it needs none: not even for the mark that fences late writers.
+//! Dropping a scope's database frees space, so it needs none: not even for the mark that fences late writers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::support::sql::Sql;
 use crate::support::{agent, quiet};
 use memory_core::ErrorKind;
 
-/// Takes what room the disk has left.
+/// Fills the disk.
 fn fill(folder: &Path) {
     let mut ballast =
         std::fs::OpenOptions::new().create(true).append(true).open(folder.join("ballast")).unwrap();
@@ -58,7 +58,7 @@ fn drops(role: &str) {
     assert!(!sql.drop_scope());
     assert!(sql.tables().is_empty());
     assert_eq!(sql.at(agent("bob")).texts("SELECT a FROM t"), ["kept"]);
-    // There is room again, and whoever had the old database open writes to a new one.
+    // There is room again, and a connection to the old database writes to a new one.
     let writer = held.as_ref().unwrap_or(&sql);
     assert!(writer.tables().is_empty());
     writer.exec("CREATE TABLE again (a)");

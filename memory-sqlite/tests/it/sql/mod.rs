@@ -1,4 +1,4 @@
-//! The SQL facet, as far as the conformance suite does not see it from outside.
+//! The SQL facet: what the conformance suite cannot see from outside.
 
 mod cancel;
 mod dump;

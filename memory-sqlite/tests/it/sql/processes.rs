@@ -15,7 +15,7 @@ fn open(path: &Path) -> Sql {
     Sql::open(path, quiet())
 }
 
-/// A process that does as it is told, line by line.
+/// The child: executes commands, line by line.
 fn obey() {
     let sql = open(Path::new(&child::given("DATABASE")));
     let mut tx: Option<TxId> = None;
@@ -47,7 +47,7 @@ fn obedient(test: &str, path: &Path) -> Child {
 }
 
 #[test]
-fn a_writer_of_another_process_is_waited_for_within_the_deadline() {
+fn another_processs_writer_is_awaited_within_the_deadline() {
     if child::role().is_some() {
         return obey();
     }
@@ -75,7 +75,7 @@ fn a_writer_of_another_process_is_waited_for_within_the_deadline() {
 }
 
 #[test]
-fn whoever_has_a_dropped_database_open_starts_anew() {
+fn connections_to_a_dropped_database_move_to_the_new_one() {
     if child::role().is_some() {
         return obey();
     }
@@ -88,7 +88,7 @@ fn whoever_has_a_dropped_database_open_starts_anew() {
         assert_eq!(other.ask(&format!("exec CREATE TABLE old{round} (a)")), "0");
         assert_eq!(other.ask(&format!("count SELECT count(*) FROM old{round}")), "0");
         assert!(sql.drop_scope());
-        // It reads and writes what is there now, not what it has open.
+        // It reads and writes the current database, not the one it has open.
         assert_eq!(other.ask(&format!("exec INSERT INTO old{round} VALUES (1)")), "invalid_argument");
         sql.exec("CREATE TABLE new (a)");
         assert_eq!(other.ask("exec INSERT INTO new VALUES (1)"), "1");
@@ -96,7 +96,7 @@ fn whoever_has_a_dropped_database_open_starts_anew() {
         assert_eq!(other.ask("drop"), "true");
         assert!(sql.tables().is_empty());
     }
-    // An open transaction of another process keeps a drop waiting; it is the older one.
+    // Another process's open transaction delays the drop, since it is older.
     sql.exec("CREATE TABLE t (a)");
     assert_eq!(other.ask("begin"), "begun");
     assert_eq!(other.ask("in INSERT INTO t VALUES (1)"), "1");
@@ -110,7 +110,7 @@ fn whoever_has_a_dropped_database_open_starts_anew() {
     other.end();
 }
 
-/// Adds a row to two tables in each transaction, and tells each commit.
+/// Adds a row to two tables in each transaction, and reports each commit.
 fn write_until_killed() {
     let sql = open(Path::new(&child::given("DATABASE")));
     let from = child::number("FROM");
@@ -161,7 +161,7 @@ fn a_process_killed_in_a_transaction_leaves_all_of_it_or_nothing() {
         assert_eq!((a, sql.int("SELECT count(*) FROM a")), (b, sql.int("SELECT count(*) FROM b")));
         let last = i64::try_from(last).unwrap();
         assert!(a == last || a == last + 1, "{a} committed, {last} acknowledged");
-        // Nothing that the killed process held is in the way.
+        // Nothing that the killed process held blocks anyone.
         sql.exec("CREATE TABLE IF NOT EXISTS c (n)");
         from = u64::try_from(a).unwrap() + 1;
     }

@@ -8,15 +8,15 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 const ROLE: &str = "MEMORY_SQLITE_TEST_ROLE";
-/// What a child says begins with it, since the test harness writes lines of its own.
+/// Prefix of a child's lines, since the test harness prints lines too.
 const MARK: &str = "child: ";
 
-/// What this process was started to do; `None` in the process that tests.
+/// The role of this process; `None` in the process that runs the tests.
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// What the parent gave under this name.
+/// A variable set by the parent.
 pub(crate) fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("the child was started without {name}"))
 }
@@ -25,7 +25,7 @@ pub(crate) fn number(name: &str) -> u64 {
     given(name).parse().unwrap()
 }
 
-/// Tells the parent, at once and whole: one `write` from this thread.
+/// Reports to the parent at once and as a whole: one `write` from this thread.
 pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{MARK}{line}\n").as_bytes()).unwrap();
@@ -40,9 +40,9 @@ pub(crate) fn end_with_parent() {
     });
 }
 
-/// The arguments that make this binary run one test, which is named by its path: `concat!(module_path!(), "::name")`.
+/// The arguments that make this binary run one test, named by its path: `concat!(module_path!(), "::name")`.
 pub(crate) fn arguments(test: &str) -> [String; 4] {
-    // The harness leaves the crate's name out.
+    // The harness omits the crate's name.
     let name = test.split_once("::").map_or(test, |(_, name)| name);
     [name.to_owned(), "--exact".into(), "--nocapture".into(), "--test-threads=1".into()]
 }
@@ -52,7 +52,7 @@ pub(crate) fn command(test: &str, role: &str) -> Command {
     through(Command::new(std::env::current_exe().unwrap()), test, role)
 }
 
-/// A command that has `program` run `test` of this binary; `program` takes a command line as its last arguments.
+/// A command that makes `program` run `test` of this binary; `program` takes a command line as its last arguments.
 pub(crate) fn wrapped(mut program: Command, test: &str, role: &str) -> Command {
     program.arg(std::env::current_exe().unwrap());
     through(program, test, role)
@@ -89,7 +89,7 @@ fn through(mut program: Command, test: &str, role: &str) -> Command {
     program
 }
 
-/// A child that runs; killed where the test ends before it.
+/// A running child; killed if the test ends first.
 pub(crate) struct Child {
     process: std::process::Child,
     input: Option<ChildStdin>,
@@ -113,7 +113,7 @@ impl Child {
         self.process.id()
     }
 
-    /// The next line it says; `None`: it says no more. A line cut off by its death does not count.
+    /// Its next line; `None`: there are no more. A line cut off by its death does not count.
     pub(crate) fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -125,19 +125,19 @@ impl Child {
         }
     }
 
-    /// As [`line`](Self::line), where there must be one.
+    /// Like [`line`](Self::line), but there must be one.
     pub(crate) fn expect_line(&mut self) -> String {
         self.line().expect("the child ended early; its own output says why")
     }
 
-    /// Gives it a line to read.
+    /// Sends it a line.
     pub(crate) fn tell(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
     }
 
-    /// Gives it a line and waits for its answer.
+    /// Sends it a line and waits for its answer.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.tell(line);
         self.expect_line()
@@ -148,13 +148,13 @@ impl Child {
         self.process.kill().unwrap();
     }
 
-    /// Closes its input, which tells it to come to an end.
+    /// Closes its input, which makes it end.
     pub(crate) fn end(mut self) -> Vec<String> {
         self.input = None;
         self.finish()
     }
 
-    /// What it says until its end, which must be a success.
+    /// Its output until its end, which must be a success.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let said: Vec<String> = std::iter::from_fn(|| self.line()).collect();
         let status = self.process.wait().unwrap();
@@ -162,7 +162,7 @@ impl Child {
         said
     }
 
-    /// What it says until its end, whatever that is.
+    /// Its output until its end, whatever its status.
     pub(crate) fn rest(&mut self) -> Vec<String> {
         let said = std::iter::from_fn(|| self.line()).collect();
         self.process.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Embedders that do what a test needs.
+//! Embedders for tests.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use memory_conformance::random::Random;
 use memory_core::{EmbedRole, Embedder, EmbeddingModel, Error, ErrorKind, Result};
 
-/// Each text points into a random direction of its own; equal texts into the same.
+/// Embeds each text in a random direction; equal texts in the same.
 #[derive(Debug)]
 pub(crate) struct Directions {
     model: EmbeddingModel,
     /// How many texts each call had.
     calls: Mutex<Vec<usize>>,
-    /// Texts that it finds too long.
+    /// Texts that it refuses as too long.
     refused: Mutex<HashSet<String>>,
     hangs: AtomicBool,
     pub(crate) asked: AtomicU64,
@@ -53,7 +53,7 @@ impl Directions {
         self.hangs.store(hangs, Ordering::SeqCst);
     }
 
-    /// How many texts each call had so far; begins anew.
+    /// How many texts each call had since the last time.
     pub(crate) fn calls(&self) -> Vec<usize> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
@@ -68,7 +68,7 @@ impl Embedder for Directions {
     async fn embed(&self, texts: &[&str], _role: EmbedRole) -> Result<Vec<Vec<f32>>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.calls.lock().unwrap().push(texts.len());
-        // Nobody wakes who waits here.
+        // Nobody wakes this future.
         std::future::poll_fn(|_| match self.hangs.load(Ordering::SeqCst) {
             true => Poll::Pending,
             false => Poll::Ready(()),

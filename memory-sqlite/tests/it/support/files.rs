@@ -51,12 +51,12 @@ pub(crate) fn raw(path: &Path) -> Connection {
     raw_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
-/// As [`raw`]; makes the file where there is none.
+/// Like [`raw`]; creates the file if there is none.
 pub(crate) fn raw_or_new(path: &Path) -> Connection {
     raw_with(path, OpenFlags::default())
 }
 
-/// As [`raw`], with these flags.
+/// Like [`raw`], with these flags.
 pub(crate) fn raw_with(path: &Path, flags: OpenFlags) -> Connection {
     use_sqlite_through_the_crate_first();
     memory_sqlite::prepare_process();
@@ -65,7 +65,7 @@ pub(crate) fn raw_with(path: &Path, flags: OpenFlags) -> Connection {
     conn
 }
 
-/// In a process that has used SQLite otherwise, single statements cannot be metered, which other tests are about.
+/// If a process used SQLite another way first, single statements could not be metered, which other tests need.
 fn use_sqlite_through_the_crate_first() {
     static FIRST: Once = Once::new();
     FIRST.call_once(|| drop(Store::in_memory(quiet()).unwrap()));
@@ -75,7 +75,7 @@ pub(crate) fn pragma(conn: &Connection, name: &str) -> i64 {
     conn.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
 }
 
-/// SQLite's own judgement of the file.
+/// SQLite's own integrity check.
 pub(crate) fn integrity(path: &Path) -> String {
     raw(path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
 }

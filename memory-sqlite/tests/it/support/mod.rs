@@ -1,5 +1,4 @@
-//! What the tests share: a store with a clock that stands still, waiting without a runtime, the test binary as a
-//! child process.
+//! Shared by the tests: a store with a manual clock, waiting without a runtime, the test binary as a child process.
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![allow(
     clippy::unwrap_used,
@@ -32,7 +31,7 @@ use memory_core::{
 };
 use memory_sqlite::{Durability, SqliteConfig, SqliteProvider};
 
-/// A clock that moves when told.
+/// A manual clock.
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicI64);
 
@@ -79,7 +78,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls a future once and drops it where it waits.
+/// Polls a future once and drops it if it is pending.
 pub(crate) fn poll_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -108,7 +107,7 @@ pub(crate) fn open(path: &Path, config: SqliteConfig) -> SqliteProvider {
     SqliteProvider::open(path, config, TestClock::new()).unwrap()
 }
 
-/// Nothing happens in the background but checkpoints.
+/// Nothing runs in the background except checkpoints.
 pub(crate) fn quiet() -> SqliteConfig {
     let mut config = SqliteConfig::default();
     config.sweep_interval_ms = 0;
@@ -116,12 +115,12 @@ pub(crate) fn quiet() -> SqliteConfig {
     config
 }
 
-/// As [`quiet`], without syncs.
+/// Like [`quiet`], without syncs.
 pub(crate) fn fast() -> SqliteConfig {
     quiet().with_durability(Durability::Normal)
 }
 
-/// A provider as users have it, behind [`Checked`], with one scope and calls that block.
+/// A provider behind [`Checked`], as users have it, with one scope and blocking calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) provider: Arc<SqliteProvider>,
@@ -200,7 +199,7 @@ impl Store {
             .map(|outcome| outcome.deleted)
     }
 
-    /// Reads without counting.
+    /// Reads without counting an access.
     pub(crate) fn entry(&self, name: &str) -> Result<Option<Entry>> {
         block_on(self.backend().get(&self.scope, &key(name), GetOptions::uncounted()))
     }
@@ -228,12 +227,12 @@ impl Store {
         }
     }
 
-    /// The keys that the words find, best first.
+    /// The keys found by these words, best first.
     pub(crate) fn find(&self, words: &str) -> Result<Vec<String>> {
         Ok(self.hits(words)?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The keys and values that the words find, best first.
+    /// The keys and values found by these words, best first.
     pub(crate) fn hits(&self, words: &str) -> Result<Vec<(String, String)>> {
         let query = SearchQuery::new(words).with_mode(SearchMode::Lexical).with_top_k(1_000);
         let found = block_on(self.backend().search(&self.scope, query))?;
@@ -241,14 +240,14 @@ impl Store {
         Ok(entries.map(|entry| (entry.key.as_str().to_owned(), entry.value.as_str().to_owned())).collect())
     }
 
-    /// The keys and scores that are nearest to the text, best first.
+    /// The keys nearest to the text, with scores, best first.
     pub(crate) fn near(&self, text: &str, top_k: usize) -> Result<Vec<(String, f64)>> {
         let query = SearchQuery::new(text).with_mode(SearchMode::Vector).with_top_k(top_k);
         let found = block_on(self.backend().search(&self.scope, query))?;
         Ok(found.hits.into_iter().map(|hit| (hit.entry.key.as_str().to_owned(), hit.score)).collect())
     }
 
-    /// Ends it as a process does that takes its time: what waits is written, the log moves into the file.
+    /// Closes it in order: pending writes are written, the log is checkpointed.
     pub(crate) fn close(self) {
         block_on(self.provider.close()).unwrap();
     }
@@ -275,14 +274,14 @@ pub(crate) fn stream<T: Send + Unpin + 'static>(items: Vec<T>) -> Pin<Box<dyn St
     Box::pin(Items(items.into_iter()))
 }
 
-/// Asks again and again for what a background thread brings about, until it is so; fails after a time no machine needs.
+/// Polls for the effect of a background thread; fails after a generous timeout.
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(Instant::now() < deadline, "it never came about that {what}");
+        assert!(Instant::now() < deadline, "this never happened: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,4 +1,4 @@
-//! The SQL facet of one scope, with calls that block.
+//! The SQL facet of one scope, with blocking calls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -173,14 +173,14 @@ impl Sql {
     }
 }
 
-/// The options of a call that may take so long.
+/// Options of a call with this timeout.
 pub(crate) fn within(timeout: Duration) -> StatementOptions {
     let mut options = StatementOptions::default();
     options.timeout = Some(timeout);
     options
 }
 
-/// What an error says of the transaction it came from.
+/// The state of the transaction, according to an error.
 pub(crate) fn transaction_of(error: &Error) -> Option<&str> {
     error.details().get("transaction").and_then(|told| told.as_str())
 }

@@ -1,4 +1,4 @@
-//! System calls of a child, by strace.
+//! System calls of a child, traced by strace.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -29,14 +29,14 @@ pub(crate) fn unavailable() -> Option<String> {
     }
 }
 
-/// strace with these options, ready to be given a command line.
+/// strace with these options, ready for a command line.
 pub(crate) fn strace(options: &[&str], output: &Path) -> Command {
     let mut strace = Command::new("strace");
     strace.arg("-f").args(options).arg("-o").arg(output);
     strace
 }
 
-/// Reads what strace wrote, calls in the order in which they began.
+/// Reads strace's output, with calls in the order they began.
 pub(crate) fn calls(output: &Path) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (number, line) in std::fs::read_to_string(output).unwrap().lines().enumerate() {
@@ -45,7 +45,7 @@ pub(crate) fn calls(output: &Path) -> Vec<Call> {
         if let Some(resumed) = event.strip_prefix("<... ") {
             let name = resumed.split(' ').next().unwrap_or_default();
             let waiting = format!("{process} {name}");
-            // The one that this thread began and has not ended.
+            // The call that this thread began and has not finished.
             if let Some(call) =
                 calls.iter_mut().rev().find(|call| call.name == waiting && call.ended == usize::MAX)
             {

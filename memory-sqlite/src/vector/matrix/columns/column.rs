@@ -7,16 +7,16 @@ use memory_core::Scalar;
 
 use super::test::Test;
 
-/// Code of a row that has no value.
+/// Code of a row without a value.
 const ABSENT: u32 = 0;
 
-/// One field of every row: the distinct values, and which of them each row has.
+/// One field of every row: the distinct values, and which one each row has.
 #[derive(Default)]
 pub(super) struct Column {
-    /// Value `code − 1` of `values` per slot; slots past the end have none, so an unused field costs nothing.
+    /// Per slot, the index of its value plus 1; slots past the end have none, so an unused field costs nothing.
     codes: Vec<u32>,
     values: Vec<Scalar>,
-    /// Latest code of each hash, from which `same_hash` leads to the earlier ones.
+    /// Latest code of each hash; `same_hash` links to earlier ones.
     by_hash: HashMap<u64, u32>,
     same_hash: Vec<u32>,
     hasher: RandomState,
@@ -29,12 +29,12 @@ impl Column {
         self.codes.capacity() * size_of::<u32>()
             + self.values.capacity() * size_of::<Scalar>()
             + self.same_hash.capacity() * size_of::<u32>()
-            // A hash table keeps an eighth empty, and a control byte per place.
+            // A hash table keeps an eighth empty, and a control byte per slot.
             + self.by_hash.capacity() * (size_of::<(u64, u32)>() + 1) * 8 / 7
             + self.text_bytes
     }
 
-    /// Gives the row at `slot` a value; `slots` is how many rows there are.
+    /// Sets the value of the row at `slot`; `slots` is the number of rows.
     pub(super) fn set(&mut self, slot: usize, slots: usize, value: &Scalar) {
         let code = self.code(value);
         if self.codes.len() <= slot {
@@ -46,7 +46,8 @@ impl Column {
         }
     }
 
-    /// Keeps the rows that `kept` says, in order. Values that no row has any more leave once they could be most.
+    /// Keeps the rows for which `kept` is true, in order. Unused values are dropped once they could be the
+    /// majority.
     pub(super) fn compact(&mut self, kept: &dyn Fn(usize) -> bool) {
         let mut slot = 0;
         self.codes.retain(|_| {
@@ -59,7 +60,7 @@ impl Column {
         }
     }
 
-    /// Builds the dictionary anew of the values that rows have.
+    /// Rebuilds the dictionary from the values in use.
     fn forget_unused(&mut self) {
         let mut codes = std::mem::take(&mut self.codes);
         let old = std::mem::replace(self, Self { hasher: self.hasher.clone(), ..Self::default() });
@@ -76,7 +77,7 @@ impl Column {
         self.codes = codes;
     }
 
-    /// A bitmap over `slots` rows of those that pass.
+    /// A bitmap of the rows among `slots` that pass.
     pub(super) fn words(&self, slots: usize, test: &Test<'_>) -> Vec<u64> {
         let passes: Vec<bool> = std::iter::once(test.holds(None))
             .chain(self.values.iter().map(|value| test.holds(Some(value))))
@@ -98,7 +99,7 @@ impl Column {
         words
     }
 
-    /// The code of a value, new or known.
+    /// The code of a value, assigned if new.
     fn code(&mut self, value: &Scalar) -> u32 {
         let hash = match value {
             Scalar::Bool(value) => self.hasher.hash_one((0_u8, *value)),

@@ -1,7 +1,7 @@
-//! What filters see of the rows, a column per field, loaded when a filter first uses the field.
+//! The filterable fields of the rows, one column per field, loaded when a filter first uses it.
 //!
-//! A column holds each distinct value once and, per row, which of them the row has. A comparison is decided once
-//! per distinct value by [`Scalar::compare`], as [`Filter`] itself does, and then looked up per row.
+//! A column stores each distinct value once and, per row, which one it has. A comparison is evaluated once per
+//! distinct value by [`Scalar::compare`], as in [`Filter`] itself, and then looked up per row.
 
 mod column;
 mod test;
@@ -13,7 +13,7 @@ use super::selection::Selection;
 use column::Column;
 use test::Test;
 
-/// Most fields that are kept as columns; the one not used for longest leaves for another.
+/// Most fields kept as columns; the least recently used one is evicted.
 pub(super) const MAX_COLUMNS: usize = 32;
 
 /// The loaded columns of a matrix, in order of use.
@@ -23,7 +23,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Columns of these fields, in which no row has a value yet.
+    /// Columns for these fields, in which no row has a value yet.
     pub(super) fn of(fields: &[&Field]) -> Self {
         Self { loaded: fields.iter().map(|field| ((*field).clone(), Column::default())).collect() }
     }
@@ -36,7 +36,7 @@ impl Columns {
         self.loaded.iter().map(|(_, column)| column.heap_bytes()).sum()
     }
 
-    /// Takes over freshly loaded columns.
+    /// Adds freshly loaded columns.
     pub(super) fn adopt(&mut self, fresh: Self) {
         self.loaded.retain(|(field, _)| fresh.column(field).is_none());
         self.loaded.extend(fresh.loaded);
@@ -44,7 +44,7 @@ impl Columns {
         self.loaded.drain(..surplus);
     }
 
-    /// Sets what the row at `slot`, of `slots`, has in each column.
+    /// Sets the value of the row at `slot`, of `slots`, in each column.
     pub(super) fn describe(&mut self, slot: usize, slots: usize, view: &FilterView<'_>) {
         for (field, column) in &mut self.loaded {
             let time;
@@ -73,15 +73,15 @@ impl Columns {
         }
     }
 
-    /// Keeps the rows that `kept` says, in order.
+    /// Keeps the rows for which `kept` is true, in order.
     pub(super) fn compact(&mut self, kept: &dyn Fn(usize) -> bool) {
         for (_, column) in &mut self.loaded {
             column.compact(kept);
         }
     }
 
-    /// Fields of the filter without a column, each once; `None` where it names too many fields.
-    /// Those it has are in use from now on: loading the others does not push them out.
+    /// Fields of the filter without a column, each once; `None` if it names too many fields. The others count as
+    /// used now, so loading does not evict them.
     pub(super) fn unloaded<'f>(&mut self, filter: &'f Filter) -> Option<Vec<&'f Field>> {
         let mut named: Vec<&Field> = Vec::new();
         let mut stack = vec![filter];
@@ -105,7 +105,7 @@ impl Columns {
         Some(named)
     }
 
-    /// The rows among `slots` that the filter holds for.
+    /// The rows among `slots` that the filter matches.
     pub(super) fn select(&self, filter: &Filter, slots: usize) -> Option<Selection> {
         self.words(filter, slots).map(Selection::from_words)
     }

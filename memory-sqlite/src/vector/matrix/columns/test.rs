@@ -1,11 +1,11 @@
-//! A comparison of a filter, as a column is asked about it.
+//! A filter's comparison, evaluated on the values of a column.
 
 use memory_core::{Field, Filter, Scalar, Timestamp};
 
-/// A comparison whose operands are ready to meet the values of a column.
+/// A comparison with its operands converted to the column's type.
 pub(super) struct Test<'f> {
     leaf: &'f Filter,
-    /// What the leaf compares with; `None`: nothing that could be a value of this field.
+    /// The operands; `None`: one that no value of this field can equal.
     operands: Vec<Option<Scalar>>,
 }
 
@@ -25,7 +25,7 @@ impl<'f> Test<'f> {
         Some(Self { leaf, operands: operands.iter().map(|operand| comparable(field, operand)).collect() })
     }
 
-    /// What the leaf says of a row with this value.
+    /// Whether the comparison holds for a row with this value.
     pub(super) fn holds(&self, value: Option<&Scalar>) -> bool {
         let Some(value) = value else { return matches!(self.leaf, Filter::Ne(..)) };
         let compare = |operand: &Option<Scalar>| value.compare(operand.as_ref()?);
@@ -46,7 +46,7 @@ impl<'f> Test<'f> {
     }
 }
 
-/// An operand as a value of the field's column: times are milliseconds there.
+/// An operand as a value of the field's column, where times are milliseconds.
 fn comparable(field: &Field, operand: &Scalar) -> Option<Scalar> {
     match (field, operand) {
         (Field::CreatedAt | Field::UpdatedAt | Field::ExpiresAt, Scalar::Text(text)) => {

@@ -1,11 +1,11 @@
-//! How rows and queries lie in memory for the kernels.
+//! Memory layout of rows and queries for the kernels.
 
-/// Numbers of a vector that kernels take at a time; the width of every row is a multiple of it.
+/// Numbers that kernels process at a time; the width of every row is a multiple of it.
 pub(in super::super) const LANES: usize = 64;
-/// Rows whose sign words lie side by side: word w of eight rows fills one register.
+/// Rows whose sign words are interleaved: word w of eight rows fills one register.
 pub(in super::super) const GROUP: usize = 8;
 
-/// What fills a register and a line of the cache, and starts where one does: reads of it never touch two.
+/// Fills and aligns to a register and a cache line: a read never touches two.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(in super::super) struct Line<T, const N: usize>(pub(in super::super) [T; N]);
@@ -15,14 +15,14 @@ pub(in super::super) type Codes = Line<u8, LANES>;
 /// One word of the sign bits of each row of a group.
 pub(in super::super) type Words = Line<u64, GROUP>;
 
-/// A query in integers: `q ≈ step · (128·high + low)`, `wide = 128·high + low`.
+/// A quantised query: `q ≈ step · (128·high + low)`, `wide = 128·high + low`.
 #[derive(Debug, Default)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only AVX-512 multiplies halves"))]
 pub(in super::super) struct QueryCodes {
     pub(in super::super) wide: Vec<i16>,
     pub(in super::super) high: Vec<Line<i8, LANES>>,
     pub(in super::super) low: Vec<Line<i8, LANES>>,
-    /// 128 times the sum of `wide`: what codes kept as code + 128 add to every dot product.
+    /// 128 times the sum of `wide`: what codes stored as code + 128 add to every dot product.
     pub(in super::super) excess: i64,
 }
 
@@ -30,16 +30,16 @@ pub(in super::super) struct QueryCodes {
 #[derive(Debug, Default)]
 pub(in super::super) struct QueryPlanes {
     pub(in super::super) words: Vec<[u64; 4]>,
-    /// A row's similarity is at most about `centre + gain · (slope · S + offset)`, S the sum of the codes where
-    /// the row's bit is set.
+    /// A row's similarity is at most about `centre + gain · (slope · S + offset)`, where S is the sum of the codes
+    /// at the row's set bits.
     pub(in super::super) slope: f32,
     pub(in super::super) offset: f32,
 }
 
-/// Sign bits of the rows of a block and what turns a sum over them into a similarity.
+/// Sign bits of a block's rows, and the factors that turn a sum over them into a similarity.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct SignRows<'a> {
-    /// Groups of [`GROUP`] rows: each has as many lines as a row has words.
+    /// Groups of [`GROUP`] rows: each has one line per word of a row.
     pub(in super::super) bits: &'a [Words],
     /// In units of [`CENTRE_UNIT`].
     pub(in super::super) centres: &'a [i16],
@@ -47,5 +47,5 @@ pub(in super::super) struct SignRows<'a> {
     pub(in super::super) gains: &'a [u16],
 }
 
-/// What one step of a stored centre is worth: centres are cosines, kept within ±1.
+/// The unit of a stored centre: centres are cosines within ±1.
 pub(in super::super) const CENTRE_UNIT: f32 = 1.0 / 32_767.0;

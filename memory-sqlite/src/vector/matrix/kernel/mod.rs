@@ -1,7 +1,7 @@
-//! The loops that a search spends its time in, chosen once for the processor at hand.
+//! The inner loops of a search, selected once for the processor.
 //!
-//! Every path gives the same answers: [`dots`](Kernel::dots) is integer arithmetic, and
-//! [`above`](Kernel::above) does the same float operations per row in the same order.
+//! Every path gives the same results: [`dots`](Kernel::dots) is integer arithmetic, and [`above`](Kernel::above)
+//! does the same float operations per row in the same order.
 
 mod layout;
 mod portable;
@@ -24,12 +24,12 @@ enum Level {
 pub(super) struct Kernel(Level);
 
 impl Kernel {
-    /// The fastest that this processor runs.
+    /// The fastest that this processor supports.
     pub(super) fn detect() -> Self {
         Self::all().pop().unwrap_or(Self(Level::Portable))
     }
 
-    /// All that this processor runs, the portable one first and the fastest last.
+    /// All that this processor supports, from the portable to the fastest.
     pub(super) fn all() -> Vec<Self> {
         let all = std::iter::once(Self(Level::Portable));
         #[cfg(target_arch = "x86_64")]
@@ -39,8 +39,8 @@ impl Kernel {
         all.collect()
     }
 
-    /// Dot products of the query and some rows of a block: `out[i]` belongs to `rows[i]`. Codes are kept as
-    /// code + 128, a row after another; a row past the end counts as 0.
+    /// Dot products of the query and some rows of a block: `out[i]` belongs to `rows[i]`. Codes are stored as code
+    /// + 128, row after row; a row past the end counts as 0.
     pub(super) fn dots(&self, codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
         match self.0 {
             Level::Portable => portable::dots(codes, query, rows, out),
@@ -51,7 +51,7 @@ impl Kernel {
         }
     }
 
-    /// Which rows may reach `floor`: bit `r % 64` of word `r / 64`, for every row that has a full group.
+    /// Rows that may reach `floor`: bit `r % 64` of word `r / 64`, for every row in a full group.
     pub(super) fn above(&self, rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
         match self.0 {
             Level::Portable => portable::above(rows, query, floor, out),
@@ -62,7 +62,7 @@ impl Kernel {
         }
     }
 
-    /// Puts the unit vector in the direction of `vector` at the front of `into`; false where it has none.
+    /// Writes the unit vector in the direction of `vector` to the front of `into`; false if it has no direction.
     pub(super) fn normalise(&self, vector: &[f32], into: &mut [f32]) -> bool {
         match self.0 {
             Level::Portable => portable::normalise(vector, into),
@@ -73,7 +73,7 @@ impl Kernel {
         }
     }
 
-    /// Turns a vector by the fixed pseudo-random rotation. See [`portable::rotate`].
+    /// Applies the fixed pseudo-random rotation. See [`portable::rotate`].
     pub(super) fn rotate(&self, vector: &mut [f32], scratch: &mut [f32]) {
         match self.0 {
             Level::Portable => portable::rotate(vector, scratch),
@@ -84,7 +84,8 @@ impl Kernel {
         }
     }
 
-    /// Quantises a vector to `code + 128`. The scale and the length of what was lost. See [`portable::quantise`].
+    /// Quantises a vector to `code + 128`. Returns the scale and the length of the error. See
+    /// [`portable::quantise`].
     pub(super) fn quantise(&self, vector: &[f32], codes: &mut [Codes]) -> (f32, f32) {
         match self.0 {
             Level::Portable => portable::quantise(vector, codes),
@@ -95,7 +96,7 @@ impl Kernel {
         }
     }
 
-    /// The sign bits of a vector about a mean. See [`portable::signs`].
+    /// The sign bits of a vector relative to a mean. See [`portable::signs`].
     pub(super) fn signs(&self, vector: &[f32], mean: &[f32], words: &mut [u64]) -> portable::SignSums {
         match self.0 {
             Level::Portable => portable::signs(vector, mean, words),

@@ -1,5 +1,5 @@
-//! The loops in plain Rust, shaped so that a compiler vectorises them: [`super::x86`] compiles the same bodies
-//! again with more of the processor allowed.
+//! The loops in plain Rust, written so that a compiler vectorises them: [`super::x86`] compiles the same bodies
+//! again with more instructions enabled.
 #![allow(
     clippy::indexing_slicing,
     reason = "constant lanes of arrays of that length; bounds are checked once a row"
@@ -7,7 +7,7 @@
 
 use super::layout::{CENTRE_UNIT, Codes, GROUP, LANES, QueryCodes, QueryPlanes, SignRows};
 
-/// Lines whose products, up to `255 · 16,256`, fit sums of 32 bits with room to spare: four a line and sum.
+/// Lines whose products, up to `255 · 16,256`, safely fit 32-bit sums: four per line and sum.
 const FLUSH: usize = 32;
 
 /// See [`super::Kernel::dots`].
@@ -35,7 +35,7 @@ pub(super) fn dots(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut 
     }
 }
 
-/// The codes of a row of so many lines.
+/// The codes of a row with this many lines.
 #[inline(always)]
 pub(super) fn row_of(codes: &[Codes], lines: usize, row: u32) -> Option<&[Codes]> {
     let from = usize::try_from(row).ok()?.checked_mul(lines)?;
@@ -68,7 +68,7 @@ pub(super) fn above(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &m
     }
 }
 
-/// Which rows of a group may reach `floor`, by the sums of the query's codes where their bits are set.
+/// Rows of a group that may reach `floor`, from the sums of the query's codes at their set bits.
 #[inline(always)]
 pub(super) fn mark(
     sums: &[i32; GROUP],
@@ -89,7 +89,7 @@ pub(super) fn mark(
     mask
 }
 
-/// See [`super::Kernel::normalise`]. In double precision, where squares neither overflow nor vanish.
+/// See [`super::Kernel::normalise`]. In double precision, so that squares neither overflow nor vanish.
 #[inline(always)]
 pub(super) fn normalise(vector: &[f32], into: &mut [f32]) -> bool {
     let mut squares = [0.0_f64; 16];
@@ -113,11 +113,11 @@ pub(super) fn normalise(vector: &[f32], into: &mut [f32]) -> bool {
     true
 }
 
-/// Turns a vector by a fixed pseudo-random rotation, so that no coordinate matters more than another and one
-/// quantisation suits every embedding.
+/// Applies a fixed pseudo-random rotation, so that no coordinate matters more than another and one quantisation
+/// suits every embedding.
 ///
-/// Each of two rounds flips signs, then takes sums and differences of the vector's halves again and again, the
-/// upper half moved on by 1, 2, 4, … places in between: every number reaches every place, as in a Walsh–Hadamard
+/// Each of two rounds flips signs, then repeatedly takes sums and differences of the vector's halves, shifting the
+/// upper half by 1, 2, 4, … positions in between. Every number reaches every position, as in a Walsh–Hadamard
 /// transform, for any width, and no step moves a number between lanes. `scratch` is as long as the vector.
 #[inline(always)]
 pub(super) fn rotate(vector: &mut [f32], scratch: &mut [f32]) {
@@ -136,7 +136,7 @@ pub(super) fn rotate(vector: &mut [f32], scratch: &mut [f32]) {
         butterflies(low, &mut scratch[..half]);
         let (mut from, mut shift, mut squares) = (0, 1, 2.0_f32);
         while 2 * shift <= half {
-            // What leaves the upper half at the front comes back at its end.
+            // What leaves the front of the upper half re-enters at its end.
             scratch.copy_within(from..from + shift, from + half);
             from += shift;
             butterflies(low, &mut scratch[from..from + half]);
@@ -157,7 +157,7 @@ fn butterflies(low: &mut [f32], high: &mut [f32]) {
     }
 }
 
-/// Flips the signs that the lower bits of `random` say.
+/// Flips the signs selected by the lower bits of `random`.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
 fn flip(numbers: &mut [f32; 32], random: u64) {
@@ -178,7 +178,7 @@ fn splitmix(seed: u64) -> u64 {
 }
 
 /// Codes of a vector: `vector ≈ scale · (code − 128)`, codes 1 to 255. Returns the scale and the length of the
-/// difference.
+/// error.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the last byte is what is wanted")]
 pub(super) fn quantise(vector: &[f32], codes: &mut [Codes]) -> (f32, f32) {
@@ -203,8 +203,8 @@ pub(super) fn quantise(vector: &[f32], codes: &mut [Codes]) -> (f32, f32) {
     (scale, lost.iter().sum::<f32>().sqrt())
 }
 
-/// Added to a small number, leaves it rounded to the nearest integer; the last byte of the sum is that plus 128.
-/// (`round` is a function call on processors of old.)
+/// Adding this to a small number rounds it to the nearest integer; the last byte of the sum is that plus 128.
+/// (`round` is a function call on older processors.)
 const ROUND: f32 = 12_582_912.0 + 128.0;
 
 /// Sums over a vector v and u = v − mean.

@@ -1,8 +1,5 @@
 //! The loops for processors with AVX2, and with AVX-512 as of 2019 (VNNI, VPOPCNTDQ).
-#![allow(
-    unsafe_code,
-    reason = "calling what was compiled for a processor that was detected; loading from arrays"
-)]
+#![allow(unsafe_code, reason = "calls code compiled for the detected processor; loads from arrays")]
 
 use std::arch::x86_64::*;
 
@@ -26,7 +23,7 @@ macro_rules! with_features {
                 fn compiled($($argument: $type),*) $(-> $returns)? {
                     $body($($argument),*)
                 }
-                // SAFETY: a value of this type exists only where `detect` found every one of the features.
+                // SAFETY: a value of this type exists only if `detect` found all of the features.
                 unsafe { compiled($($argument),*) }
             }
         )*}
@@ -75,13 +72,13 @@ impl Avx512 {
     }
 }
 
-/// Numbers that are all value: every byte of an array of them is initialised.
+/// Integers without padding: every byte of an array of them is initialised.
 trait Integer {}
 impl Integer for u8 {}
 impl Integer for i8 {}
 impl Integer for u64 {}
 
-/// A register of a line of 64 bytes.
+/// Loads a line of 64 bytes into a register.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load<T: Integer, const N: usize>(line: &Line<T, N>) -> __m512i {
@@ -90,25 +87,25 @@ fn load<T: Integer, const N: usize>(line: &Line<T, N>) -> __m512i {
     unsafe { _mm512_loadu_si512(std::ptr::from_ref(line).cast()) }
 }
 
-/// Asks for memory that is needed soon.
+/// Prefetches memory that is needed soon.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn prefetch<T>(lines: &[T]) {
     for line in lines {
-        #[allow(unused_unsafe, reason = "later compilers than the oldest supported call it safe")]
-        // SAFETY: a prefetch reads nothing that a program can see, and the address is that of a live reference.
+        #[allow(unused_unsafe, reason = "safe in compilers newer than the oldest supported")]
+        // SAFETY: a prefetch has no visible effect, and the address is that of a live reference.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
         }
     }
 }
 
-/// Sums of u8 · i8 products: at most 4 · 255 · 127 per lane and step, so 256 steps of the widest row stay far
-/// within 32 bits.
+/// Sums of u8 · i8 products: at most 4 · 255 · 127 per lane and step, so 256 steps of the widest row fit 32 bits
+/// easily.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn dots_vnni(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64]) {
-    /// Rows ahead of the one at work whose codes are asked for.
+    /// Rows to prefetch ahead of the current one.
     const AHEAD: usize = 4;
     let lines = query.high.len();
     for ((at, row), out) in rows.iter().enumerate().zip(out) {
@@ -133,12 +130,12 @@ fn dots_vnni(codes: &[Codes], query: &QueryCodes, rows: &[u32], out: &mut [i64])
     }
 }
 
-/// Eight rows a register: word w of each, against the four planes of the query's word w.
+/// Eight rows per register: word w of each, against the four planes of the query's word w.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
 fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
-    /// Lines ahead of the ones at work that are asked for: pages are small, and what the processor asks for by
-    /// itself ends with the page.
+    /// Lines to prefetch ahead of the current ones: pages are small, and the hardware prefetcher stops at the end
+    /// of a page.
     const AHEAD: usize = 64;
     let lines = query.words.len().max(1);
     let groups = rows.bits.chunks_exact(lines).enumerate();
@@ -181,8 +178,8 @@ fn above_vpopcnt(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut 
     }
 }
 
-/// As [`portable::above`], the bits of four rows a register counted by looking up their half bytes (Muła, Kurz,
-/// Lemire: "Faster Population Counts Using AVX2 Instructions", The Computer Journal, 2018).
+/// Like [`portable::above`], counting the bits of four rows per register by looking up their half bytes (Muła,
+/// Kurz, Lemire: "Faster Population Counts Using AVX2 Instructions", The Computer Journal, 2018).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn above_shuffled(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut [u64]) {
@@ -200,12 +197,12 @@ fn above_shuffled(rows: SignRows<'_>, query: &QueryPlanes, floor: f32, out: &mut
     }
 }
 
-/// The sums of the query's codes where the bits of rows `4 · HALF ..` of a group are set.
+/// The sums of the query's codes at the set bits of rows `4 · HALF ..` of a group.
 #[inline]
 #[target_feature(enable = "avx2")]
 #[allow(clippy::cast_possible_truncation, reason = "at most 15 · 16,384")]
 fn sums_of_four<const HALF: usize>(group: &[Words], query: &QueryPlanes) -> [i32; 4] {
-    /// Words whose counts, 8 a byte, fit a byte.
+    /// Words whose counts, 8 per byte, fit a byte.
     const FLUSH: usize = 31;
     let zero = _mm256_setzero_si256();
     let nibble = _mm256_set1_epi8(0x0F);
@@ -240,7 +237,7 @@ fn sums_of_four<const HALF: usize>(group: &[Words], query: &QueryPlanes) -> [i32
     ]
 }
 
-/// A register of the lower or the upper half of a line.
+/// Loads the lower or upper half of a line into a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_half<const HALF: usize>(line: &Words) -> __m256i {

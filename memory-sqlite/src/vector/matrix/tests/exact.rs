@@ -1,4 +1,4 @@
-//! What is proven: up to `EXACT_ROWS` selected rows, a shortlist lacks nothing, whatever the vectors.
+//! The guarantee: up to `EXACT_ROWS` selected rows, a shortlist misses nothing, for any vectors.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{Kernel, Matrix, Random, exact, nearest, search};
 
-/// Vectors as embedders make them, and as nobody should.
+/// Vectors as embedders make them, and degenerate ones.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Normal,
@@ -157,7 +157,7 @@ fn the_widest_vectors_do_not_overflow() {
 }
 
 #[test]
-fn what_is_no_vector_is_neither_kept_nor_searched() {
+fn invalid_vectors_are_neither_stored_nor_searched() {
     let mut matrix = Matrix::new(3);
     for bad in [&[0.0, 0.0, 0.0][..], &[f32::NAN, 1.0, 0.0], &[f32::INFINITY, 0.0, 0.0], &[1.0, 0.0], &[]] {
         matrix.push(1, bad, None);
@@ -188,7 +188,7 @@ fn a_cancelled_search_finds_nothing() {
 }
 
 #[test]
-fn rows_that_cannot_be_told_apart_all_tie_as_far_as_a_shortlist_goes() {
+fn indistinguishable_rows_all_tie_up_to_the_shortlists_limit() {
     let mut matrix = Matrix::with(100, Kernel::detect(), 500);
     let vector = Random(9).vector(100);
     (0..3_000).for_each(|id| matrix.push(id, &vector, None));

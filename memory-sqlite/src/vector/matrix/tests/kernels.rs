@@ -1,7 +1,7 @@
-//! Every path against the portable one.
+//! Every path gives the same results as the portable one.
 
 use super::super::centre::{Centre, SignCode};
-use super::super::encode::{Query, quantise, turn, width_of};
+use super::super::encode::{Query, quantise, rotate_unit, width_of};
 use super::super::kernel::{CENTRE_UNIT, Codes, GROUP, LANES, Line, SignRows};
 use super::{Kernel, Random};
 
@@ -17,22 +17,22 @@ fn every_path_encodes_and_multiplies_alike() {
     for dimensions in 1..=400 {
         let width = width_of(dimensions);
         let count = 1 + dimensions % 13;
-        let (mut codes, mut turned) = (Vec::new(), Vec::new());
+        let (mut codes, mut rotated) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let vector = random.vector(dimensions);
-            assert!(turn(*portable, &vector, &mut turned));
+            assert!(rotate_unit(*portable, &vector, &mut rotated));
             let mut row = vec![Line([0; LANES]); width / LANES];
-            let scale = quantise(*portable, &turned, &mut row);
+            let scale = quantise(*portable, &rotated, &mut row);
             for kernel in others {
                 let (mut same, mut same_row) = (Vec::new(), row.clone());
-                assert!(turn(*kernel, &vector, &mut same));
-                assert_eq!(same, turned, "{kernel:?} {dimensions}");
+                assert!(rotate_unit(*kernel, &vector, &mut same));
+                assert_eq!(same, rotated, "{kernel:?} {dimensions}");
                 assert_eq!(quantise(*kernel, &same, &mut same_row), scale, "{kernel:?} {dimensions}");
                 assert_eq!(numbers(&same_row), numbers(&row), "{kernel:?} {dimensions}");
             }
             codes.extend(row);
         }
-        let query = Query::new(&turned);
+        let query = Query::new(&rotated);
         let rows: Vec<u32> =
             (0..u32::try_from(count).unwrap() + 1).rev().step_by(1 + dimensions % 2).collect();
         let exact: Vec<i64> = rows
@@ -84,12 +84,12 @@ fn every_path_marks_the_same_rows() {
         let (mut bits, mut centres, mut gains) =
             (vec![Line([0; GROUP]); padded / GROUP * centre.words()], vec![0; padded], vec![0; padded]);
         for row in 0..rows {
-            let mut turned = Vec::new();
-            turn(kernels[0], &random.vector(width), &mut turned);
+            let mut rotated = Vec::new();
+            rotate_unit(kernels[0], &random.vector(width), &mut rotated);
             let (mut sign, mut same) = (SignCode::new(width), SignCode::new(width));
-            centre.code(kernels[0], &turned, &mut sign);
+            centre.code(kernels[0], &rotated, &mut sign);
             for kernel in &kernels {
-                centre.code(*kernel, &turned, &mut same);
+                centre.code(*kernel, &rotated, &mut same);
                 assert_eq!((&same.words, same.centre, same.gain), (&sign.words, sign.centre, sign.gain));
             }
             for (word, kept) in sign.words.iter().enumerate() {
@@ -97,9 +97,9 @@ fn every_path_marks_the_same_rows() {
             }
             (centres[row], gains[row]) = (sign.centre, sign.gain);
         }
-        let mut turned = Vec::new();
-        turn(kernels[0], &random.vector(width), &mut turned);
-        let (query, lacking) = centre.query(&turned);
+        let mut rotated = Vec::new();
+        rotate_unit(kernels[0], &random.vector(width), &mut rotated);
+        let (query, lacking) = centre.query(&rotated);
         let words = rows.div_ceil(64);
         let most: Vec<f32> = (0..rows)
             .map(|row| {
@@ -138,18 +138,18 @@ fn every_path_marks_the_same_rows() {
 }
 
 #[test]
-fn the_rotation_keeps_lengths_and_spreads_what_lies_in_one_coordinate() {
+fn the_rotation_keeps_lengths_and_spreads_single_coordinates() {
     for dimensions in [64, 100, 384, 768, 1_000, 1_536, 3_072] {
         for at in [0, dimensions / 2, dimensions - 1] {
             let mut vector = vec![0.0; dimensions];
             vector[at] = 5.0;
-            let mut turned = Vec::new();
-            turn(Kernel::detect(), &vector, &mut turned);
-            let squares: f32 = turned.iter().map(|x| x * x).sum();
+            let mut rotated = Vec::new();
+            rotate_unit(Kernel::detect(), &vector, &mut rotated);
+            let squares: f32 = rotated.iter().map(|x| x * x).sum();
             assert!((squares - 1.0).abs() < 1e-5, "{squares}");
-            let most = turned.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+            let most = rotated.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
             #[allow(clippy::cast_precision_loss)]
-            let even = 1.0 / (turned.len() as f32).sqrt();
+            let even = 1.0 / (rotated.len() as f32).sqrt();
             assert!(most < 6.0 * even, "dimension {at} of {dimensions}: {most} where {even} is even");
         }
     }

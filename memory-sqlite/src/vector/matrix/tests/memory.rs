@@ -1,4 +1,4 @@
-//! What a vector costs in memory.
+//! Memory per vector.
 
 use super::super::rows::EXACT_ROWS;
 use super::{Matrix, Random};
@@ -35,7 +35,7 @@ fn sign_bits_are_kept_only_where_they_are_used() {
 }
 
 #[test]
-fn what_is_counted_is_what_is_held() {
+fn the_counted_memory_is_the_allocated_memory() {
     let matrix = filled(64, EXACT_ROWS + 2_000);
     let held: usize = matrix.blocks.iter().map(super::super::block::Block::heap_bytes).sum();
     assert_eq!(matrix.block_bytes, held);

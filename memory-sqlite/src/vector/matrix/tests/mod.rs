@@ -42,12 +42,12 @@ impl Random {
     }
 }
 
-/// A search that nothing cancels, over all rows, at time 0.
+/// Searches all rows at time 0, without cancellation.
 pub(super) fn search(matrix: &Matrix, query: &[f32], k: usize) -> Vec<Near> {
     matrix.shortlist(query, k, 0, None, &|| false)
 }
 
-/// The ids whose cosine is at least the k-th best: what no shortlist may lack.
+/// The ids whose cosine is at least the k-th best, which every shortlist must contain.
 pub(super) fn nearest<'a>(
     rows: impl Iterator<Item = (i64, &'a [f32])>,
     query: &[f32],

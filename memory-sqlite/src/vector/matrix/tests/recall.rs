@@ -1,6 +1,6 @@
-//! What is measured: the recall of the sign bits, on embeddings and on what is made to be hard.
+//! Measures the recall of the sign bits, on embeddings and on hard data.
 //!
-//! `MEMORY_MATRIX_ROWS=1000000 cargo test --release -p memory-sqlite recall -- --nocapture` prints it at a size.
+//! `MEMORY_MATRIX_ROWS=1000000 cargo test --release -p memory-sqlite recall -- --nocapture` prints it for one size.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ fn rows() -> usize {
     std::env::var("MEMORY_MATRIX_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(8_000)
 }
 
-/// Rows above which signs decide: a third of all, at most what a matrix has.
+/// Rows above which signs are used: a third of all, at most the matrix's own threshold.
 fn exact_rows(rows: usize) -> usize {
     (rows / 3).min(super::super::rows::EXACT_ROWS)
 }
@@ -25,7 +25,7 @@ struct Outcome {
     worst: f64,
 }
 
-/// Milliseconds that this thread has run, where the system says; elapsed ones elsewhere.
+/// CPU milliseconds of this thread if the system offers them; elapsed ones otherwise.
 fn milliseconds() -> f64 {
     static BEGUN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     let ran = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -34,7 +34,7 @@ fn milliseconds() -> f64 {
     ran.map_or(elapsed.as_secs_f64() * 1e3, |nanoseconds| nanoseconds / 1e6)
 }
 
-/// Searches for each query, and compares with its true nearest.
+/// Searches for each query and compares with its true nearest.
 fn measure(name: &str, matrix: &Matrix, queries: &[Vec<f32>], nearest: &[Vec<i64>]) -> Outcome {
     let (mut hits, mut shortlist, mut worst) = (0, 0, 1.0_f64);
     let begun = milliseconds();
@@ -86,7 +86,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// The ten best so far of each query, while rows are made one at a time.
+/// The ten best of each query so far, updated row by row.
 struct Truth {
     queries: Vec<Vec<f32>>,
     best: Vec<Vec<(f32, i64)>>,
@@ -113,7 +113,7 @@ impl Truth {
     }
 }
 
-/// Measures rows that `make` makes, queries made likewise.
+/// Measures rows made by `make`, with queries made the same way.
 fn generated(name: &str, mut make: impl FnMut() -> Vec<f32>) -> Outcome {
     let queries = (0..if rows() > 50_000 { 200 } else { 20 }).map(|_| unit(make())).collect();
     let mut truth = Truth::new(queries);
@@ -168,14 +168,14 @@ fn recall_on_rows_written_cluster_by_cluster() {
 }
 
 #[test]
-fn recall_where_nothing_is_near() {
+fn recall_when_nothing_is_near() {
     let mut random = Random(23);
     let outcome = generated("noise", || random.vector(DIMENSIONS));
     assert!(outcome.recall >= 0.98, "{}", outcome.recall);
 }
 
 #[test]
-fn recall_with_two_coordinates_that_outweigh_the_others() {
+fn recall_with_two_dominant_coordinates() {
     let mut random = Random(24);
     let centres: Vec<Vec<f32>> = (0..80).map(|_| random.vector(DIMENSIONS)).collect();
     let outcome = generated("outlying coordinates", || {

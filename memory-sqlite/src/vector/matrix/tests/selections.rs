@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_selection_is_what_the_filter_matches(
+    fn a_selection_holds_what_the_filter_matches(
         before in prop::collection::vec(facts(), 0..150),
         after in prop::collection::vec(facts(), 0..80),
         removed in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
@@ -172,7 +172,7 @@ fn a_failed_load_leaves_nothing_behind() {
 }
 
 #[test]
-fn fields_beyond_what_is_kept_push_out_others_and_too_many_at_once_are_refused() {
+fn old_columns_are_evicted_and_too_many_fields_at_once_are_refused() {
     let fields: Vec<Field> = (0..40).map(|n| Field::Metadata(format!("m{n}"))).collect();
     let exists = |range: std::ops::Range<usize>| {
         Filter::And(fields[range].iter().cloned().map(Filter::Exists).collect())
@@ -205,7 +205,7 @@ fn a_field_that_no_row_has_costs_nothing_per_row() {
 }
 
 #[test]
-fn values_that_came_and_went_do_not_pile_up() {
+fn unused_values_do_not_pile_up() {
     let mut matrix = Matrix::new(1);
     let ticket = Field::Metadata("ticket".to_owned());
     matrix.load_columns(&[&ticket], |_| Ok::<(), ()>(())).unwrap();

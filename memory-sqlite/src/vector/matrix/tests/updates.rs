@@ -1,4 +1,4 @@
-//! Rows come, go, expire and move together, and the matrix stays what a plain map says.
+//! Rows are added, removed, expired and moved, and the matrix agrees with a plain map.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn a_matrix_that_lost_a_quarter_of_its_rows_gives_the_memory_back() {
+fn a_matrix_that_lost_a_quarter_of_its_rows_releases_memory() {
     let mut random = Random(3);
     let mut matrix = Matrix::with(384, Kernel::detect(), 1_000);
     (0..6_000).for_each(|id| matrix.push(id, &random.vector(384), Some(i64::MAX - 1 - id)));
@@ -127,7 +127,7 @@ fn moved_rows_keep_codes_signs_and_expiries() {
 }
 
 #[test]
-fn ids_must_grow_and_are_never_taken_again() {
+fn ids_must_grow_and_are_never_reused() {
     let mut matrix = Matrix::new(2);
     matrix.push(5, &[1.0, 0.0], None);
     matrix.push(5, &[0.0, 1.0], None);
@@ -139,7 +139,7 @@ fn ids_must_grow_and_are_never_taken_again() {
 }
 
 #[test]
-fn expiry_is_from_its_millisecond_on_and_follows_a_clock_set_back() {
+fn rows_expire_at_their_millisecond_and_return_if_the_clock_is_set_back() {
     let mut matrix = Matrix::new(2);
     for id in 0..200 {
         matrix.push(id, &[1.0, 0.5], (id % 2 == 1).then_some(500));
