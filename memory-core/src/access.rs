@@ -1,12 +1,12 @@
-//! Access counts: held in memory, written in batches, never a write for a read.
+//! Access counts: held in memory and written in batches, so that a read never writes.
 //!
-//! For backends that keep an entry's accesses in its row. A key is named by the space its rows are in, itself, and its
-//! incarnation: a number that another entry of the same key does not have.
+//! For backends that store an entry's access count in its row. A row is identified by its space, its key and its
+//! incarnation, a number that no other entry of the same key has.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counts of one key that are not in its row, or may not be yet.
+/// Counts of one key that are not, or perhaps not yet, in its row.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     /// The incarnation of the key that was read.
@@ -15,20 +15,20 @@ struct Count {
     pending: u64,
     /// Being written.
     writing: u64,
-    /// What the row holds once `writing` is in it; rows only grow, so a row that has as much includes it.
+    /// The row's count once it includes `writing`. Rows only grow, so a row with at least this many includes it.
     reaches: Option<u64>,
 }
 
 /// One row's share of a write.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Where the row is.
+    /// The row's space.
     pub space: i64,
     /// Its key.
     pub key: Box<str>,
-    /// The incarnation that was read; a row of another is left alone.
+    /// The incarnation that was read; the row of another one is left alone.
     pub born: i64,
-    /// What is to be added.
+    /// How much to add.
     pub count: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Share {
 struct Counts {
     spaces: HashMap<i64, HashMap<Box<str>, Count>>,
     keys: usize,
-    /// What is being written, and what the rows will hold (`None`: the row is gone).
+    /// What is being written, and the rows' new counts (`None`: the row is gone).
     writing: Vec<(Share, Option<u64>)>,
 }
 
@@ -48,25 +48,25 @@ pub struct AccessCounts {
 }
 
 impl AccessCounts {
-    /// None yet. At `limit` keys it is time to write.
+    /// Empty. At `limit` keys it is time to write.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { counts: Mutex::default(), limit }
     }
 
-    /// Looks at counts; several under one lock.
+    /// Locks the counts, for several operations under one lock.
     #[must_use]
     pub fn look(&self) -> Look<'_> {
         Look { counts: self.lock(), limit: self.limit }
     }
 
-    /// Keys whose counts are held.
+    /// Number of keys with counts in memory.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.lock().keys
     }
 
-    /// Begins a write of up to `limit` keys' counts. One write at a time.
+    /// Starts writing up to `limit` keys' counts. Only one write at a time.
     #[must_use]
     pub fn take(&self, limit: usize) -> Vec<Share> {
         let mut counts = self.lock();
@@ -87,7 +87,7 @@ impl AccessCounts {
         shares
     }
 
-    /// What the rows hold once the transaction commits.
+    /// Records the rows' counts once the transaction commits.
     pub fn wrote(&self, reached: Vec<Option<u64>>) {
         let mut counts = self.lock();
         for ((_, to), reached) in counts.writing.iter_mut().zip(reached) {
@@ -95,7 +95,7 @@ impl AccessCounts {
         }
     }
 
-    /// Before the commit: from now on a row may or may not include what is being written.
+    /// Called before the commit: from now on a row may or may not include what is being written.
     pub fn committing(&self) {
         let mut counts = self.lock();
         let Counts { spaces, writing, .. } = &mut *counts;
@@ -108,7 +108,7 @@ impl AccessCounts {
         }
     }
 
-    /// After the commit: what was being written is in the rows.
+    /// Called after the commit: the rows include what was being written.
     pub fn committed(&self) {
         self.settle(|count| {
             count.writing = 0;
@@ -116,7 +116,7 @@ impl AccessCounts {
         });
     }
 
-    /// The write failed: it is to be tried again.
+    /// The write failed and must be tried again.
     pub fn failed(&self) {
         self.settle(|count| {
             count.pending += std::mem::take(&mut count.writing);
@@ -124,7 +124,7 @@ impl AccessCounts {
         });
     }
 
-    /// Forgets the counts of a key, or of every key, of a space whose rows are gone.
+    /// Forgets the counts of a key, or of every key, in a space whose rows are gone.
     pub fn forget(&self, space: i64, key: Option<&str>) {
         let mut counts = self.lock();
         let Counts { spaces, keys: held, writing } = &mut *counts;
@@ -172,7 +172,7 @@ pub struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// The accesses of an entry whose row says `stored`.
+    /// The access count of an entry whose row has `stored`.
     #[must_use]
     pub fn total(&self, space: i64, key: &str, born: i64, stored: u64) -> u64 {
         match self.counts.spaces.get(&space).and_then(|keys| keys.get(key)) {
@@ -181,7 +181,7 @@ impl Look<'_> {
         }
     }
 
-    /// Counts an access; returns the accesses before it, and whether it is time to write.
+    /// Counts an access; returns the count before it, and whether it is time to write.
     pub fn access(&mut self, space: i64, key: &str, born: i64, stored: u64) -> (u64, bool) {
         let Counts { spaces, keys: held, .. } = &mut *self.counts;
         let keys = spaces.entry(space).or_default();
@@ -193,7 +193,7 @@ impl Look<'_> {
             count.pending += 1;
             return (total, false);
         }
-        // Twice the limit is reached only where writing fails; further counts are lost then, memory is not.
+        // Twice the limit is reached only if writing fails; further counts are lost then, which keeps memory bounded.
         if *held < self.limit.saturating_mul(2) {
             keys.insert(key.into(), Count { born, pending: 1, writing: 0, reaches: None });
             *held += 1;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_incarnation_begins_anew() {
+    fn a_new_incarnation_starts_at_zero() {
         let counts = AccessCounts::new(10);
         counts.look().access(1, "k", 5, 0);
         assert_eq!(counts.look().total(1, "k", 6, 0), 0);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_held_no_more_also_while_it_is_written() {
+    fn forgotten_counts_are_dropped_even_while_being_written() {
         let counts = AccessCounts::new(10);
         for (space, key) in [(1, "a"), (1, "b"), (2, "a")] {
             counts.look().access(space, key, 5, 0);

@@ -1,4 +1,4 @@
-//! What a provider serves, and within which limits.
+//! Capabilities of a provider, and its limits.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::limits::{DEFAULT_MAX_TOP_K, DEFAULT_MAX_VALUE_BYTES, MAX_KEY_BYTES};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Consistency {
-    /// An acknowledged write is seen by every later read, search included.
+    /// Every later read sees an acknowledged write, search included.
     #[default]
     ReadYourWrites,
     /// An acknowledged write is seen after an unbounded delay.
@@ -29,7 +29,7 @@ pub enum EmbeddingOwner {
     None,
     /// The provider, through the configured [`Embedder`](crate::Embedder).
     Embedder,
-    /// The remote service, with a model of its own.
+    /// The remote service, with its own model.
     Remote,
 }
 
@@ -45,8 +45,8 @@ pub enum SqlDialect {
     Postgres,
 }
 
-/// What a provider serves: flags and limits. Nothing advertised is unserved and nothing
-/// unadvertised is served; the conformance suite proves both.
+/// What a provider serves: flags and limits. Everything advertised is served and nothing else; the conformance suite
+/// proves both.
 ///
 /// Built by changing [`Capabilities::none`]:
 /// ```
@@ -72,10 +72,10 @@ pub struct Capabilities {
     pub compare_and_set: bool,
     /// Serves [`Quota`](crate::Quota) inside the write's own transaction.
     pub quotas: bool,
-    /// Drift policies served besides `off`, the loosest first; empty: none. Serves `drift_state` where not empty.
+    /// Drift policies served besides `off`, loosest first; empty: none. If not empty, `drift_state` is served.
     #[serde(default)]
     pub drift: Vec<DriftPolicy>,
-    /// Serves [`Atomicity`](crate::Atomicity) other than `Record`: imports of a scope, whole or not at all.
+    /// Serves [`Atomicity`](crate::Atomicity) other than `Record`: a scope is imported as a whole or not at all.
     #[serde(default)]
     pub atomic_import: bool,
     /// Serves [`Provider::tenants`](crate::Provider::tenants).
@@ -84,15 +84,15 @@ pub struct Capabilities {
     /// Serves [`Provider::read_snapshot`](crate::Provider::read_snapshot). On the wire it is `moment`.
     #[serde(default, rename = "moment")]
     pub read_snapshot: bool,
-    /// Serves [`Provider::erase`](crate::Provider::erase), `tombstones` and `bury`, imports that say how old they are
-    /// ([`Taken`](crate::Taken)), dumps too where `sql`.
+    /// Serves [`Provider::erase`](crate::Provider::erase), `tombstones` and `bury`, and imports that say how old they
+    /// are ([`Taken`](crate::Taken)); with `sql`, also restores.
     #[serde(default)]
     pub erase: bool,
     /// Serves [`scope_uses`](crate::Provider::scope_uses), [`evict`](crate::Provider::evict) and
     /// [`reclaim`](crate::Provider::reclaim).
     #[serde(default)]
     pub eviction: bool,
-    /// Refuses writes to the scope of a run that has ended.
+    /// Refuses writes to the scope of an ended run.
     #[serde(default)]
     pub run_fence: bool,
     /// Serves [`MemoryLayer`](crate::MemoryLayer).
@@ -103,10 +103,10 @@ pub struct Capabilities {
     pub layer_events: bool,
     /// Serves `forget`.
     pub layer_forget: bool,
-    /// Serves [`AddOptions::infer`](crate::layer::AddOptions::infer) `false`: the words as they are.
+    /// Serves [`AddOptions::infer`](crate::layer::AddOptions::infer) `false`: stores words as they are.
     #[serde(default)]
     pub layer_verbatim: bool,
-    /// Keeps the metadata of an `add` with its facts.
+    /// Stores the metadata of an `add` with its facts.
     #[serde(default)]
     pub layer_metadata: bool,
     /// Serves [`RecallQuery::threshold`](crate::layer::RecallQuery::threshold).
@@ -117,7 +117,7 @@ pub struct Capabilities {
     pub layer_ids: bool,
     /// Serves [`SqlFacet`](crate::SqlFacet).
     pub sql: bool,
-    /// Its dialect, where `sql`.
+    /// Its dialect, if `sql`.
     pub sql_dialect: Option<SqlDialect>,
     /// Serves `begin`, `commit`, `rollback`.
     pub sql_transactions: bool,
@@ -179,7 +179,7 @@ impl Capabilities {
         }
     }
 
-    /// Contradictions between flags, in words; empty for a consistent set.
+    /// Describes contradictions between flags; empty for a consistent set.
     #[must_use]
     pub fn contradictions(&self) -> Vec<&'static str> {
         let rules = [
@@ -189,7 +189,7 @@ impl Capabilities {
             (self.compare_and_set && !self.kv, "compare_and_set without kv"),
             (self.quotas && !self.kv, "quotas without kv"),
             (!self.drift.is_empty() && !self.kv, "drift without kv"),
-            (self.drift.contains(&DriftPolicy::Off), "drift lists `off`, which is no check"),
+            (self.drift.contains(&DriftPolicy::Off), "drift lists `off`, which is not a check"),
             (self.atomic_import && !self.kv, "atomic_import without kv"),
             (self.tenants && !(self.kv || self.sql), "tenants without kv and sql"),
             (self.read_snapshot && !(self.kv && self.tenants), "moment without kv and tenants"),

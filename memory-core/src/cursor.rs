@@ -11,53 +11,53 @@ use crate::error::{Error, Result};
 use crate::scope::{Key, Scope, ScopeId, ScopeKind, TenantId};
 
 const TAG_BYTES: usize = 8;
-/// Longest cursor text that is looked at.
+/// Longest accepted cursor text.
 const MAX_CURSOR_BYTES: usize = 4_096;
 
-/// Where the next page begins. Opaque to callers; valid for the same scope and prefix only, and
-/// for ever: it names the last key seen, so it survives deletes, inserts and restarts.
+/// Where the next page begins. Opaque to callers, and valid only for the same scope and prefix. It names the last key
+/// seen, so it survives deletes, inserts and restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor(String);
 
 impl Cursor {
-    /// Takes a cursor's text from outside; [`Cursor::key`] and [`Cursor::scope`] judge it.
+    /// Takes a cursor's text from outside; [`Cursor::key`] and [`Cursor::scope`] validate it.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text to hand back later.
+    /// The text to pass back later.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A cursor behind `key` in the listing of `scope` with `prefix`.
+    /// A cursor after `key` in the listing of `scope` with `prefix`.
     #[must_use]
     pub fn after_key(scope: &Scope, prefix: &str, key: &Key) -> Self {
         Self::encode(list_of(scope, prefix), key.as_str())
     }
 
-    /// The key behind which the page begins.
+    /// The key after which the page begins.
     ///
     /// # Errors
-    /// `invalid_argument` for a text that [`Cursor::after_key`] did not make for this scope and prefix.
+    /// `invalid_argument` for a text that [`Cursor::after_key`] did not create for this scope and prefix.
     pub fn key(&self, scope: &Scope, prefix: &str) -> Result<Key> {
         self.decode(list_of(scope, prefix)).and_then(|text| Key::new(text).ok()).ok_or_else(foreign)
     }
 
-    /// A cursor behind a scope in the listing of a tenant's scopes.
+    /// A cursor after a scope in the listing of a tenant's scopes.
     #[must_use]
     pub fn after_scope(tenant: &TenantId, kind: ScopeKind, id: &ScopeId) -> Self {
         Self::encode(scopes_of(tenant), &format!("{kind}:{id}"))
     }
 
-    /// The (kind, id) behind which the page of scopes begins.
+    /// The (kind, id) after which the page of scopes begins.
     ///
     /// # Errors
-    /// `invalid_argument` for a text that [`Cursor::after_scope`] did not make for this tenant.
+    /// `invalid_argument` for a text that [`Cursor::after_scope`] did not create for this tenant.
     pub fn scope(&self, tenant: &TenantId) -> Result<(ScopeKind, ScopeId)> {
         let text = self.decode(scopes_of(tenant)).ok_or_else(foreign)?;
         let (kind, id) = text.split_once(':').ok_or_else(foreign)?;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_good_for_its_own_listing_only() {
+    fn a_cursor_is_valid_only_for_its_own_listing() {
         let scope = Scope::agent("t", "a").unwrap();
         let other = Scope::agent("t", "b").unwrap();
         let key = Key::new("näme/1").unwrap();

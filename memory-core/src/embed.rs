@@ -1,4 +1,4 @@
-//! Text to vector.
+//! Embedding texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The identity of an embedding model. Vectors of different identities never meet.
+/// The identity of an embedding model. Vectors of different models are never compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmbeddingModel {
@@ -20,7 +20,7 @@ pub struct EmbeddingModel {
     pub dimensions: usize,
 }
 
-/// What a text is embedded for; some models treat the two differently.
+/// The purpose of an embedding; some models treat the two differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EmbedRole {
     /// To be stored and found.
@@ -29,11 +29,11 @@ pub enum EmbedRole {
     Query,
 }
 
-/// Computes embeddings. Implementations live in other crates; a backend only calls.
+/// Computes embeddings. Implementations are in other crates; a backend only calls them.
 ///
 /// # Behavior
-/// - Returns exactly one vector per text, in order, each of `model().dimensions` finite numbers, not
-///   all zero; anything else is the implementation's error, never the caller's surprise.
+/// - Returns exactly one vector per text, in order, each of `model().dimensions` finite numbers, not all zero. Anything
+///   else is an error.
 /// - Bounded in time; errors are typed (`unavailable`, `rate_limited`, `timeout`, `too_large`, …).
 #[async_trait]
 pub trait Embedder: Send + Sync + fmt::Debug {
@@ -43,11 +43,11 @@ pub trait Embedder: Send + Sync + fmt::Debug {
     /// Embeds `texts`.
     ///
     /// # Errors
-    /// As the model's service fails; never partially.
+    /// The service's errors; never partial results.
     async fn embed(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>>;
 }
 
-/// Checks a reply of an embedder against what was asked.
+/// Checks an embedder's reply.
 ///
 /// # Errors
 /// `dimension_mismatch` for a vector of the wrong length; `unavailable` for a wrong count, a
@@ -64,7 +64,7 @@ pub fn check_embeddings(model: &EmbeddingModel, asked: usize, vectors: &[Vec<f32
             return Err(Error::new(
                 ErrorKind::DimensionMismatch,
                 format!(
-                    "the embedder returned {} dimensions where its model says {}; correct the model's configuration",
+                    "the embedder returned {} dimensions instead of its model's {}; correct the model's configuration",
                     vector.len(),
                     model.dimensions
                 ),
@@ -87,12 +87,10 @@ pub const CHUNK_TEXTS: usize = 64;
 /// The most bytes of texts of one call, unless one text alone has more.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-/// The vectors of documents, a chunk of them at each call; a reply is believed only where it passes
-/// [`check_embeddings`].
+/// Embeds documents in chunks and checks every reply with [`check_embeddings`].
 ///
-/// Where a text is at fault ([`is_of_the_text`]), each of its chunk is asked for by itself, so that
-/// others still get theirs. Once the embedder itself fails it is not asked again: the texts that are
-/// left fail alike.
+/// If a text is to blame ([`is_of_the_text`]), each text of its chunk is embedded on its own, so that the others
+/// succeed. Once the embedder itself fails, the remaining texts fail with the same error.
 pub async fn embed_documents(embedder: &dyn Embedder, texts: &[&str]) -> Vec<Result<Vec<f32>>> {
     let mut vectors: Vec<Result<Vec<f32>>> = Vec::with_capacity(texts.len());
     let mut rest = texts;
@@ -113,13 +111,13 @@ pub async fn embed_documents(embedder: &dyn Embedder, texts: &[&str]) -> Vec<Res
     vectors
 }
 
-/// Whether a text is at fault, not the service: others may still go.
+/// Whether the error is about the text, so that other texts may succeed.
 #[must_use]
 pub fn is_of_the_text(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge)
 }
 
-/// Adds the vectors of a chunk; fails as the embedder does, after which it is not to be asked again.
+/// Adds the vectors of a chunk. Returns the embedder's error, after which it must not be called again.
 async fn embed_chunk(
     embedder: &dyn Embedder,
     texts: &[&str],
@@ -155,14 +153,14 @@ pub fn timed_out(limit: Duration) -> Error {
 /// Asks an embedder, and believes nothing of its reply that can be checked.
 ///
 /// # Errors
-/// The embedder's; as [`check_embeddings`].
+/// The embedder's errors; as [`check_embeddings`].
 pub async fn ask(embedder: &dyn Embedder, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>> {
     let vectors = embedder.embed(texts, role).await?;
     check_embeddings(embedder.model(), texts.len(), &vectors)?;
     Ok(vectors)
 }
 
-/// Cosine similarity in [-1, 1], exactly 1 for equal vectors; 0 where a vector is zero or the lengths differ.
+/// Cosine similarity in [-1, 1], exactly 1 for equal vectors; 0 if a vector is zero or the lengths differ.
 #[must_use]
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() {
@@ -175,8 +173,8 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
         aa += x * x;
         bb += y * y;
     }
-    // One root of the product: that of a square is exact, so equal vectors have a cosine of exactly 1. Squares of f32 are
-    // far from the ends of f64.
+    // One root of the product: the root of a square is exact, so equal vectors have a cosine of exactly 1. Squares of
+    // f32 stay far from the limits of f64.
     let norm = (aa * bb).sqrt();
     if norm > 0.0 { (dot / norm).clamp(-1.0, 1.0) } else { 0.0 }
 }
@@ -194,7 +192,7 @@ mod tests {
                     .map(|_| {
                         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                         let unit = f64::from(state >> 8) / f64::from(1 << 24);
-                        #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
+                        #[allow(clippy::cast_possible_truncation, reason = "any number works")]
                         let x = (unit * 2.0 - 1.0) as f32;
                         x * scale
                     })

@@ -1,4 +1,4 @@
-//! The one error type of every facet.
+//! The error type of every facet.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// What went wrong, in the few words a caller can act on.
+/// The kind of error, as far as a caller can act on it.
 ///
 /// [`ErrorKind::code`] is the stable wire code; codes are never renamed or reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,13 +24,13 @@ type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 pub enum ErrorKind {
     /// An argument is malformed or outside its documented range.
     InvalidArgument,
-    /// A named thing that must exist does not.
+    /// Something named that must exist does not.
     NotFound,
-    /// A precondition did not hold; `details.current_version` tells what is stored now.
+    /// A precondition did not hold; `details.current_version` is the stored version.
     Conflict,
     /// Somebody else changed what this caller last saw; `details.reason` says how.
     DriftDetected,
-    /// The stored value has another JSON type than the operation needs.
+    /// The operation needs another JSON type than the stored value has.
     WrongType,
     /// An input exceeds a size limit; `details.limit` and `details.actual` are in `details.unit`.
     TooLarge,
@@ -39,11 +39,11 @@ pub enum ErrorKind {
     /// The provider does not advertise this operation.
     #[serde(rename = "capability_unsupported")]
     Unsupported,
-    /// Vectors were asked of a provider that serves none.
+    /// Vectors were requested from a provider without vectors.
     VectorUnsupported,
-    /// Vectors were asked for but no embedder is configured.
+    /// Vectors were requested but no embedder is configured.
     EmbedderNotConfigured,
-    /// The embedder's dimension differs from what the scope or the store holds.
+    /// The embedder's dimensions differ from those in the scope or the store.
     DimensionMismatch,
     /// Policy does not let this caller use this scope.
     ScopeDenied,
@@ -53,19 +53,19 @@ pub enum ErrorKind {
     ReadOnly,
     /// A deadline passed before the operation had an effect.
     Timeout,
-    /// The answer exceeds the result cap.
+    /// The result exceeds a limit.
     ResultTooLarge,
     /// The named transaction is no longer open.
     TransactionLost,
     /// Too many open transactions or savepoints.
     TransactionLimit,
-    /// The run has ended: nothing is written to its scope any more.
+    /// The run has ended: its scope can no longer be written.
     RunEnded,
     /// Credentials are missing or wrong.
     Unauthenticated,
-    /// Credentials are right but do not allow this.
+    /// Credentials are valid but do not allow this.
     Forbidden,
-    /// The remote asks to slow down.
+    /// The remote service asks to slow down.
     RateLimited,
     /// The store cannot be reached or is busy; nothing was written.
     Unavailable,
@@ -152,13 +152,13 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Whether the same call may be made again.
+/// Whether the same call may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Retry {
-    /// The same call will fail the same way.
+    /// The same call will fail again.
     #[default]
     Never,
-    /// The same call may succeed at once (after a fresh read, for a conflict).
+    /// The same call may succeed immediately (after a fresh read, for a conflict).
     Now,
     /// The same call may succeed after this long.
     After(Duration),
@@ -172,10 +172,10 @@ impl Retry {
     }
 }
 
-/// The error of every facet: a kind to match on, a message for a person, details for a program.
+/// The error of every facet: a kind to match, a message for people, details for programs.
 ///
-/// Neither `Display` nor `Debug` shows secrets, connection strings, stored values or another
-/// tenant's text; whoever builds an error keeps that promise.
+/// Neither `Display` nor `Debug` shows secrets, connection strings, stored values or another tenant's text; whoever
+/// creates an error must keep that promise.
 ///
 /// ```
 /// use memory_core::{Error, ErrorKind};
@@ -261,8 +261,8 @@ impl Error {
     pub fn run_ended() -> Self {
         Self::new(
             ErrorKind::RunEnded,
-            "the run has ended, and what it kept for itself is gone; write to the agent's or the user's scope, or begin \
-             another run with an id of its own",
+            "the run has ended and its scope is gone; write to the agent's or the user's scope, or start \
+             another run with a new id",
         )
     }
 
@@ -279,14 +279,14 @@ impl Error {
         self
     }
 
-    /// Overrides the retry advice that follows from the kind.
+    /// Overrides the kind's default retry advice.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.0.retry = retry;
         self
     }
 
-    /// Keeps the cause. Its `Display` must be free of secrets: it is shown in `Debug` and in logs.
+    /// Keeps the cause. Its `Display` must be free of secrets, since it appears in `Debug` and in logs.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.0.source = Some(source.into());
@@ -299,13 +299,13 @@ impl Error {
         self.0.kind
     }
 
-    /// The text for a person.
+    /// The message for people.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The facts for a program.
+    /// The details for programs.
     #[must_use]
     pub fn details(&self) -> &Map<String, Value> {
         &self.0.details

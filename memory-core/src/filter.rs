@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 use crate::limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES};
 use crate::time::Timestamp;
 
-/// What a comparison looks at. JSON: `"metadata.NAME"`, `"source"`, `"created_at"`, `"updated_at"`,
-/// `"expires_at"`. Everything after the first dot is the member's name, dots included.
+/// What a comparison tests. JSON: `"metadata.NAME"`, `"source"`, `"created_at"`, `"updated_at"`, `"expires_at"`.
+/// Everything after the first dot is the member's name, including further dots.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum Field {
-    /// The metadata member of that name.
+    /// The metadata member with this name.
     Metadata(String),
     /// The source label.
     Source,
@@ -97,7 +97,7 @@ pub enum Filter {
     Not(Box<Filter>),
 }
 
-/// The parts of an entry that a filter can see.
+/// The parts of an entry that a filter can test.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterView<'a> {
     /// Metadata.
@@ -185,8 +185,8 @@ impl Filter {
     /// Checks depth, size and operands.
     ///
     /// # Errors
-    /// `too_large` past 16 levels or 1,024 nodes; `invalid_argument` for a time field compared with
-    /// something that is no time, or a malformed name or number.
+    /// `too_large` past 16 levels or 1,024 nodes; `invalid_argument` for a time field compared with anything but a
+    /// time, or a malformed name or number.
     pub fn check(&self) -> Result<()> {
         let mut nodes = 0;
         let mut stack = vec![(self, 1_usize)];

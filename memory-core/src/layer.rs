@@ -1,6 +1,6 @@
 //! Facet 2: conversation in, facts out.
 //!
-//! Server-assigned ids, lossy by design, maybe asynchronous: a layer never pretends to be key/value.
+//! The layer assigns ids, is lossy by design and may be asynchronous; it never pretends to be key/value.
 
 use std::fmt::{self, Debug};
 
@@ -83,7 +83,7 @@ remote_id!(
     "fact id"
 );
 remote_id!(
-    /// The handle of work in progress, assigned by the layer.
+    /// The id of work in progress, assigned by the layer.
     EventId,
     "event id"
 );
@@ -113,7 +113,7 @@ pub struct Message {
     pub role: Role,
     /// What was said.
     pub content: String,
-    /// The speaker's name, where known.
+    /// The speaker's name, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// When it was said.
@@ -137,7 +137,7 @@ pub struct AddOptions {
     /// Whether the layer extracts facts (true, the default) or stores the words as they are, which requires
     /// `Capabilities::layer_verbatim`.
     pub infer: bool,
-    /// Kept with the facts. Any requires `Capabilities::layer_metadata`.
+    /// Stored with the facts. If not empty, requires `Capabilities::layer_metadata`.
     pub metadata: Metadata,
 }
 
@@ -161,25 +161,25 @@ setters! { AddOptions {
     with_metadata(metadata: Metadata);
 } }
 
-/// What became of an `add`.
+/// The status of an `add`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AddStatus {
-    /// Done. With `Capabilities::layer_ids`, stored as these facts; none where the layer found nothing worth
-    /// keeping. Without, none are named, and only `facts` tells what became of it.
+    /// Done. With `Capabilities::layer_ids`, these are the stored facts, possibly none. Without it no facts are named,
+    /// and only `facts` shows the result.
     Done(Vec<FactId>),
-    /// Accepted, and perhaps lost later; the event, where there is one, tells what became of it.
+    /// Accepted, and perhaps lost later; the event, if there is one, reports the result.
     Pending(Option<EventId>),
     /// It may or may not have been stored.
     Unknown,
 }
 
-/// The answer of [`MemoryLayer::add`].
+/// The result of [`MemoryLayer::add`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AddOutcome {
-    /// What became of it.
+    /// Its status.
     pub status: AddStatus,
 }
 
@@ -198,11 +198,11 @@ impl AddOutcome {
 pub enum ScoreKind {
     /// Cosine similarity, higher is nearer.
     Cosine,
-    /// A similarity in [0, 1] of the service's own making.
+    /// A similarity in [0, 1] of the service's own kind.
     Similarity,
-    /// Orders one answer; means nothing across answers.
+    /// Orders one result; not comparable across results.
     Rank,
-    /// The service gave none.
+    /// The service returned none.
     None,
 }
 
@@ -214,17 +214,17 @@ pub struct Fact {
     pub id: FactId,
     /// The fact in words.
     pub memory: String,
-    /// Its score, finite, where the answer has scores.
+    /// Its score, finite, if the result has scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// What the score means.
     pub score_kind: ScoreKind,
-    /// What was kept with it.
+    /// The metadata stored with it.
     pub metadata: Metadata,
-    /// Where it came from, where the layer knows.
+    /// Where it came from, if the layer knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provenance: Option<String>,
-    /// When it was stored, where the layer knows.
+    /// When it was stored, if the layer knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
 }
@@ -245,7 +245,7 @@ impl Fact {
     }
 }
 
-/// A question to [`MemoryLayer::recall`].
+/// The query of [`MemoryLayer::recall`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RecallQuery {
@@ -253,12 +253,12 @@ pub struct RecallQuery {
     pub text: String,
     /// Most facts. Default 10.
     pub top_k: usize,
-    /// Facts with a lower score are left out, where the score means something.
+    /// Leaves out facts with a lower score, if scores are meaningful.
     pub threshold: Option<f64>,
 }
 
 impl RecallQuery {
-    /// A question with defaults.
+    /// A query with defaults.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), top_k: DEFAULT_TOP_K, threshold: None }
@@ -272,14 +272,14 @@ setters! { RecallQuery {
     with_threshold(threshold: f64) as Some;
 } }
 
-/// What is known of an event.
+/// The status of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventStatus {
-    /// Still at work.
+    /// Still in progress.
     Pending,
-    /// Done, as these facts.
+    /// Done, with these facts.
     Done(Vec<FactId>),
     /// Failed, for this reason.
     Failed(String),
@@ -295,11 +295,11 @@ pub enum Forget {
     All,
 }
 
-/// The answer of [`MemoryLayer::forget`].
+/// The result of [`MemoryLayer::forget`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ForgetOutcome {
-    /// Facts that are gone; `None` where the service does not say.
+    /// Facts that were removed; `None` if the service does not say.
     pub forgotten: Option<u64>,
     /// Ids that were not facts of this scope.
     pub not_found: Vec<FactId>,
@@ -316,11 +316,11 @@ impl ForgetOutcome {
     }
 }
 
-/// A question to [`MemoryLayer::facts`].
+/// The query of [`MemoryLayer::facts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FactsQuery {
-    /// Where the page begins: what the page before returned.
+    /// Where the page begins: the cursor of the previous page.
     pub cursor: Option<String>,
     /// Most facts of the page: 1 to 1,000. Default 100.
     pub limit: usize,
@@ -338,7 +338,7 @@ impl Default for FactsQuery {
 pub struct FactsPage {
     /// Facts, in the layer's order.
     pub facts: Vec<Fact>,
-    /// Where the next page begins; `None`: this was the last.
+    /// Where the next page begins; `None`: this is the last.
     pub next: Option<String>,
 }
 
@@ -350,7 +350,7 @@ impl FactsPage {
     }
 }
 
-/// Conversational memory: what was said goes in, what is worth knowing comes out.
+/// Conversational memory: messages go in, facts come out.
 ///
 /// The caller's [`RunContext`] carries per-run credentials; its tenant is the scope's.
 #[async_trait]
@@ -383,8 +383,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-11: An `add` that may have stored all or a part is `Unknown` and is not retried.
     /// - LAY-50 to LAY-54: No call shows, changes or counts a fact of another scope.
     ///
-    /// # Errors
-    /// `unavailable` where nothing was stored; a write whose fate is unknown is
+    /// `unavailable` if nothing was stored; a write with an unknown outcome is [`AddStatus::Unknown`], not an error.
     /// [`AddStatus::Unknown`], not an error.
     async fn add(
         &self,
@@ -445,7 +444,7 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-37: `remains` says what the service keeps of the words all the same, and until when.
     ///
     /// # Errors
-    /// `outcome_unknown` where some may be gone.
+    /// `outcome_unknown` if some facts may be gone.
     async fn forget(&self, run: &RunContext, scope: &Scope, what: Forget) -> Result<ForgetOutcome>;
 
     /// Lists facts of this scope. Requires `Capabilities::memory_layer`.

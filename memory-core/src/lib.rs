@@ -1,18 +1,17 @@
 //! Contracts for pluggable memory of AI agents.
 //!
-//! Three facets, each served by some backends and by none only in part:
+//! Three facets; a backend serves each completely or not at all:
 //!
 //! - [`Backend`]: faithful key/value with full text and vectors,
 //! - [`MemoryLayer`]: conversation in, facts out,
 //! - [`SqlFacet`]: a SQL database for each scope.
 //!
-//! A [`Provider`] hands them over and says in its [`Capabilities`] which it has. [`Checked`] holds it
-//! to its word: arguments are validated once, and what is not advertised is refused before the
-//! backend is reached. What every operation does is written as numbered sentences in
-//! `docs/spec/backend.md`, and `memory-conformance` proves them against any implementation.
+//! A [`Provider`] offers them and says in its [`Capabilities`] which it has. [`Checked`] enforces that: it validates
+//! arguments once and refuses unadvertised operations before they reach the backend. `docs/spec/backend.md` specifies
+//! every operation in numbered sentences, and `memory-conformance` tests them against any implementation.
 //!
-//! This crate does no I/O, starts no threads, needs no async runtime and reads no clock: time and
-//! ids come in through [`Clock`] and [`IdGen`].
+//! This crate does no I/O, starts no threads, needs no async runtime and reads no clock: time and ids are passed in as
+//! [`Clock`] and [`IdGen`].
 //!
 //! Features: `schema` derives `schemars::JsonSchema` for the types that tools expose.
 
@@ -54,8 +53,8 @@ pub use embed::{EmbedRole, Embedder, EmbeddingModel};
 pub use entry::{Entry, Expect, Metadata, Quota, Scalar, Source, Ttl};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use filter::{Field, Filter};
-/// What [`RecordStream`] and the other streams of the facets are; re-exported so that a backend needs
-/// no crate more.
+/// The trait of [`RecordStream`] and the other streams of the facets, re-exported so that a backend needs no further
+/// crate.
 pub use futures_core::Stream;
 pub use interposed::{Hook, Interposed, Next, Op, Reply, Request};
 pub use json::Json;

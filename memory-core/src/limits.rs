@@ -1,10 +1,10 @@
-//! The limits every provider shares. A provider may advertise tighter ones in its capabilities.
+//! Limits shared by all providers. A provider may advertise tighter ones.
 
 /// Longest tenant, agent, user, run or scope id, in bytes.
 pub const MAX_ID_BYTES: usize = 256;
 /// Longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1_024;
-/// Default cap of one value, in bytes of JSON text.
+/// Default limit of one value, in bytes of JSON text.
 pub const DEFAULT_MAX_VALUE_BYTES: usize = 1 << 20;
 /// Longest explicit search text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
@@ -44,10 +44,9 @@ pub const MAX_QUERY_BYTES: usize = 64 << 10;
 pub const DEFAULT_TOP_K: usize = 10;
 /// Default largest number of hits.
 pub const DEFAULT_MAX_TOP_K: usize = 1_000;
-/// Candidates that are re-ranked: the best this many by similarity, ties by key.
+/// Candidates to re-rank: the best this many by similarity, ties by key.
 pub const RANK_POOL: usize = 2_000;
-/// Candidates that hybrid search takes from each side: the best this many by cosine and the best this many by words,
-/// ties by key.
+/// Candidates that hybrid search takes from each side: the best this many by cosine and by words, ties by key.
 pub const HYBRID_POOL: usize = 1_000;
 /// Longest TTL, in milliseconds: 100 years of 365 days.
 pub const MAX_TTL_MILLIS: u64 = 100 * 365 * 24 * 3_600 * 1_000;

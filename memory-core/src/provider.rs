@@ -1,4 +1,4 @@
-//! What a backend hands over.
+//! The provider: what a backend implements.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -24,31 +24,31 @@ use crate::time::Timestamp;
 pub enum HealthStatus {
     /// Reads and writes are served.
     Ok,
-    /// Something is served, something is not; `message` says what.
+    /// Some operations are served and some not; `message` says which.
     Degraded,
     /// Nothing is served.
     Down,
 }
 
-/// The answer of [`Provider::health`].
+/// The result of [`Provider::health`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// The state in one word.
+    /// The status.
     pub status: HealthStatus,
-    /// For a person; no secrets, no paths of other tenants.
+    /// For people; no secrets, no paths of other tenants.
     pub message: String,
 }
 
 impl Health {
-    /// A state with its reason.
+    /// A status with its reason.
     #[must_use]
     pub fn new(status: HealthStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 }
 
-/// One store: some of the three facets, and [`Capabilities`] that say which.
+/// One store: some of the three facets, as stated by its [`Capabilities`].
 ///
 /// A facet accessor is `Some` if and only if the facet's flag in [`Capabilities`] is set.
 #[async_trait]
@@ -74,14 +74,14 @@ pub trait Provider: Send + Sync + Debug {
         None
     }
 
-    /// Asks the store whether it can serve; bounded in time.
+    /// Asks the store whether it can serve, with a timeout.
     ///
     /// # Errors
-    /// Where not even the question could be asked; a store that is down is an `Ok` answer.
+    /// If the store could not even be asked; a store that is down is an `Ok` result.
     async fn health(&self) -> Result<Health>;
 
-    /// Purges a run's scope in every facet and ends what the run left open. Ending a run again, or
-    /// one that stored nothing, succeeds. Where `Capabilities::run_fence`, later writes to the run's scope are refused with
+    /// Purges a run's scope in every facet and ends everything the run left open. Ending a run again, or one that
+    /// stored nothing, succeeds. With `Capabilities::run_fence`, later writes to the run's scope are refused with
     /// `run_ended`.
     ///
     /// # Behavior
@@ -94,11 +94,11 @@ pub trait Provider: Send + Sync + Debug {
     ///   and the record kept for the fence is removed.
     ///
     /// # Errors
-    /// `unavailable`, `outcome_unknown`: call again.
+    /// `unavailable`, `outcome_unknown`; call again.
     async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()>;
 
-    /// Lists the tenants that ever stored something in the key/value or SQL facet, by the bytes of their ids: at most
-    /// `limit` (1 to 1,000) that come after `after`. For operators only: an agent never sees this list.
+    /// Lists the tenants that ever stored something in the key/value or SQL facet, in byte order of their ids: at most
+    /// `limit` (1 to 1,000) after `after`. For operators only: an agent never sees this list.
     /// Requires `Capabilities::tenants`.
     ///
     /// # Behavior
@@ -108,7 +108,7 @@ pub trait Provider: Send + Sync + Debug {
     ///   come after the one named.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`, `corrupt`.
+    /// `capability_unsupported` if not advertised; `unavailable`, `corrupt`.
     async fn tenants(&self, after: Option<&TenantId>, limit: usize) -> Result<Vec<TenantId>> {
         let _ = (after, limit);
         Err(Error::unsupported("tenants", self.name()))
@@ -125,12 +125,12 @@ pub trait Provider: Send + Sync + Debug {
     ///   gone), its calls fail with `unavailable`; they never show another moment.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`.
+    /// `capability_unsupported` if not advertised; `unavailable`.
     async fn read_snapshot(&self) -> Result<Arc<dyn ReadSnapshot>> {
         Err(Error::unsupported("moment", self.name()))
     }
 
-    /// Erases a tenant, a scope or a key in every facet but the conversational one, and leaves a tombstone. When it
+    /// Erases a tenant, a scope or a key in every facet except the conversational one, and leaves a tombstone. When it
     /// returns, the data is gone from the medium too, except for what `remains` lists. For operators.
     /// Requires `Capabilities::erase`.
     ///
@@ -150,14 +150,14 @@ pub trait Provider: Send + Sync + Debug {
     /// - FGT-16: `remains` says, without names, what is left on the medium and until when.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`, `outcome_unknown`: call again, which finishes
-    /// the erasure.
+    /// `capability_unsupported` if not advertised; `unavailable`, `outcome_unknown`: calling again finishes the
+    /// erasure.
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
         let _ = target;
         Err(Error::unsupported("erase", self.name()))
     }
 
-    /// Lists tombstones in the order of their ids: at most `limit` (1 to 1,000) that come after `after`. For operators.
+    /// Lists tombstones in order of their ids: at most `limit` (1 to 1,000) after `after`. For operators.
     /// Requires `Capabilities::erase`.
     ///
     /// # Behavior
@@ -176,7 +176,7 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("tombstones", self.name()))
     }
 
-    /// Adds up to 1,000 tombstones of another store, all or none; removes nothing. For operators.
+    /// Adds up to 1,000 tombstones of another store, all or none; removes no data. For operators.
     /// Requires `Capabilities::erase`.
     ///
     /// # Behavior
@@ -190,7 +190,8 @@ pub trait Provider: Send + Sync + Debug {
         Err(Error::unsupported("bury", self.name()))
     }
 
-    /// Lists a tenant's scopes that hold something, with their bytes and their last use. For operators; it does not count as a use.
+    /// Lists a tenant's scopes that are not empty, with their bytes and last use. For operators; it does not count as a
+    /// use.
     /// Requires `Capabilities::eviction`.
     ///
     /// # Behavior
@@ -204,8 +205,8 @@ pub trait Provider: Send + Sync + Debug {
     ///   `dump`) does not.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `invalid_argument` for a foreign cursor or a limit of 0;
-    /// `too_large` for a limit over 1,000; `unavailable`, `corrupt`.
+    /// `capability_unsupported` if not advertised; `invalid_argument` for a foreign cursor or a limit of 0; `too_large`
+    /// for a limit over 1,000; `unavailable`, `corrupt`.
     async fn scope_uses(&self, tenant: &TenantId, query: ScopeUsesQuery) -> Result<ScopeUsesPage> {
         let _ = (tenant, query);
         Err(Error::unsupported("scope_uses", self.name()))
@@ -230,21 +231,22 @@ pub trait Provider: Send + Sync + Debug {
     ///   facet, and whoever next opens or uses it finishes the work.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`, `outcome_unknown`: call again; `corrupt` for a
-    /// database that cannot be read, which stays.
+    /// `capability_unsupported` if not advertised; `unavailable`, `outcome_unknown`: call again; `corrupt` for a
+    /// database that cannot be read, which is kept.
     async fn evict(&self, scope: &Scope, unused_since: Timestamp) -> Result<EvictOutcome> {
         let _ = (scope, unused_since);
         Err(Error::unsupported("evict", self.name()))
     }
 
-    /// Frees the space of data that nobody can read any more, at once instead of in the background. Requires `Capabilities::eviction`.
+    /// Frees the space of data that nobody can read any more, immediately instead of in the background. Requires
+    /// `Capabilities::eviction`.
     ///
     /// # Behavior
     /// - GC-12: `reclaim` frees the space of data that nobody can read any more, returns how much it found, and
     ///   changes nothing that can be read.
     ///
     /// # Errors
-    /// `capability_unsupported` where it is not advertised; `unavailable`: space that was freed stays free.
+    /// `capability_unsupported` if not advertised; `unavailable`: space already freed stays free.
     async fn reclaim(&self) -> Result<Reclaimed> {
         Err(Error::unsupported("reclaim", self.name()))
     }

@@ -1,9 +1,9 @@
-//! From candidates to hits: similarity, fusion, rank, threshold, near-duplicates. Pure functions
-//! that every backend shares, so that the same store gives the same answer everywhere.
+//! From candidates to hits: similarity, fusion, rank, threshold, near-duplicates. Pure functions shared by all
+//! backends, so that the same store gives the same results everywhere.
 //!
 //! `rank_score = α·S + β·2^(−age / half_life) + γ·source_weight[source] + δ·ln(1 + access_count)`,
-//! age from `updated_at`. S is the similarity that orders: `max(0, cosine)` by vectors, BM25 over
-//! the query's ceiling by words, and the fusion of both for hybrid. Ties break by key.
+//! The age counts from `updated_at`. S is the similarity that orders: `max(0, cosine)` by vectors, BM25 over the
+//! query's ceiling by words, and the fusion of both for hybrid. Ties break by key.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use crate::limits::{HYBRID_POOL, RANK_POOL};
 use crate::scope::Key;
 use crate::time::Timestamp;
 
-/// How [`Backend::search`](crate::Backend::search) looks for candidates.
+/// How [`Backend::search`](crate::Backend::search) finds candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
-    /// Hybrid where the provider embeds, lexical otherwise.
+    /// Hybrid if the provider embeds, lexical otherwise.
     #[default]
     Auto,
     /// By words.
@@ -34,22 +34,21 @@ pub enum SearchMode {
     Hybrid,
 }
 
-/// How hybrid search makes one similarity of two. Its candidates are the best [`HYBRID_POOL`] by cosine and the best
+/// How hybrid search combines two similarities. Its candidates are the best [`HYBRID_POOL`] by cosine and the best
 /// [`HYBRID_POOL`] by words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Fusion {
-    /// `vector·c + (1 − vector)·l`, where c and l are cosine and BM25, each scaled to [0, 1] between
-    /// its least and greatest value over the candidates. `vector` is in [0, 1].
+    /// `vector·c + (1 − vector)·l`, where c and l are cosine and BM25, each scaled to [0, 1] between its minimum and
+    /// maximum over the candidates. `vector` is in [0, 1].
     Weighted {
         /// Weight of the vector side.
         vector: f64,
     },
-    /// Reciprocal-rank fusion: `Σ 1/(k + rank)`, rank from 1, over the lists that hold the
-    /// candidate, divided by `2/(k + 1)` so that the best is 1. Cormack, Clarke and Büttcher,
-    /// SIGIR 2009; their k is 60.
+    /// Reciprocal-rank fusion: `Σ 1/(k + rank)`, rank from 1, over the lists that contain the candidate, divided by
+    /// `2/(k + 1)` so that the best possible is 1. Cormack, Clarke and Büttcher, SIGIR 2009; their k is 60.
     ReciprocalRank {
         /// Damping constant, 1 to 1,000.
         k: u32,
@@ -71,7 +70,7 @@ pub struct RankOptions {
     pub similarity: f64,
     /// β, the weight of recency: 0 to 100. Default 0.
     pub recency: f64,
-    /// Age at which recency is a half, in seconds: over 0, to 100 years. Default 30 days.
+    /// Age at which recency is one half, in seconds: over 0, to 100 years. Default 30 days.
     pub half_life_seconds: f64,
     /// γ, the weight of the source: 0 to 100. Default 0.
     pub source: f64,
@@ -79,7 +78,7 @@ pub struct RankOptions {
     pub source_weights: BTreeMap<String, f64>,
     /// δ, the weight of access frequency: 0 to 100. Default 0.
     pub frequency: f64,
-    /// How hybrid search fuses.
+    /// The fusion of hybrid search.
     pub fusion: Fusion,
 }
 
@@ -127,14 +126,14 @@ impl RankOptions {
         }
     }
 
-    /// Whether the order depends on similarity alone, so that a backend may trim early.
+    /// Whether the order depends only on similarity, so that a backend may trim early.
     #[must_use]
     pub fn is_similarity_only(&self) -> bool {
         self.similarity > 0.0 && self.recency == 0.0 && self.source == 0.0 && self.frequency == 0.0
     }
 }
 
-/// What the ranking needs to know of a candidate.
+/// What ranking needs to know about a candidate.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     /// Its key; breaks ties.
@@ -147,7 +146,7 @@ pub struct Candidate<'a> {
     pub updated_at: Timestamp,
     /// Source label.
     pub source: Option<&'a Source>,
-    /// Accesses so far, this search not counted.
+    /// Accesses so far, not counting this search.
     pub access_count: u64,
 }
 
@@ -158,7 +157,7 @@ pub struct Ranked {
     pub index: usize,
     /// Absolute similarity in [0, 1].
     pub score: f64,
-    /// What orders.
+    /// The value to order by.
     pub rank_score: f64,
 }
 
@@ -171,11 +170,10 @@ pub fn recency(updated_at: Timestamp, now: Timestamp, half_life_seconds: f64) ->
 
 /// Scores, filters by threshold and orders candidates, best first.
 ///
-/// `mode` must not be `Auto` (it counts as hybrid). A candidate without the similarity that the
-/// mode needs is left out. Hybrid takes the best [`HYBRID_POOL`] by cosine and the best
-/// [`HYBRID_POOL`] by words (ties by key), each with both its similarities, so a backend may hand
-/// over any superset of these. Of more than [`RANK_POOL`] candidates, the best by S (ties by key) are
-/// ranked and the rest is left out.
+/// `mode` must not be `Auto` (which counts as hybrid). A candidate without the similarity that the mode needs is left
+/// out. Hybrid takes the best [`HYBRID_POOL`] by cosine and the best [`HYBRID_POOL`] by words (ties by key), each with
+/// both similarities, so a backend may pass any superset of these. Of more than [`RANK_POOL`] candidates, only the best
+/// by S (ties by key) are ranked.
 #[must_use]
 pub fn rank(
     mode: SearchMode,
@@ -227,7 +225,7 @@ pub fn rank(
     scored.into_iter().map(|(ranked, _)| ranked).collect()
 }
 
-/// Positions of the candidates that are among the best of either side, ascending.
+/// Indices of the candidates that are among the best of either side, ascending.
 fn hybrid_pool(candidates: &[Candidate<'_>]) -> Vec<usize> {
     let mut chosen = vec![false; candidates.len()];
     for value in [|c: &Candidate<'_>| c.cosine, |c: &Candidate<'_>| c.lexical] {
@@ -255,7 +253,7 @@ fn by_rank(a: &(Ranked, &Candidate<'_>), b: &(Ranked, &Candidate<'_>)) -> Orderi
     b.0.rank_score.total_cmp(&a.0.rank_score).then_with(|| a.1.key.cmp(b.1.key))
 }
 
-/// Per candidate (absolute score, ordering similarity S); `None`: not a candidate in this mode.
+/// For each candidate its absolute score and its ordering similarity S; `None`: not a candidate in this mode.
 fn similarities(mode: SearchMode, candidates: &[Candidate<'_>], fusion: Fusion) -> Vec<Option<(f64, f64)>> {
     let vector = |candidate: &Candidate<'_>| candidate.cosine.map(|cosine| cosine.clamp(0.0, 1.0));
     let lexical = |candidate: &Candidate<'_>| candidate.lexical.map(|score| score.clamp(0.0, 1.0));
@@ -290,7 +288,7 @@ fn similarities(mode: SearchMode, candidates: &[Candidate<'_>], fusion: Fusion) 
     }
 }
 
-/// Min-max scaling over the present values; absent ones are 0, and equal ones are all 1.
+/// Min-max scaling over the values present; absent ones become 0, and equal ones all 1.
 fn scaled(values: impl Iterator<Item = Option<f64>> + Clone) -> Vec<f64> {
     let (low, high) = values
         .clone()
@@ -328,17 +326,17 @@ fn reciprocal_ranks(
     parts
 }
 
-/// What happens to a hit that is nearly the same as a better one.
+/// What to do with a hit that nearly equals a better one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DedupPolicy {
-    /// It is left out.
+    /// Leave it out.
     #[default]
     Drop,
-    /// It is left out, and its key is named in the better hit's `merged`.
+    /// Leave it out, and list its key in the better hit's `merged`.
     Merge,
-    /// It stays; it is only counted.
+    /// Keep it, and only count it.
     Keep,
 }
 
@@ -347,9 +345,9 @@ pub enum DedupPolicy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Dedup {
-    /// Cosine similarity from which two hits are the same: 0 to 1. Default 0.92.
+    /// Cosine similarity from which two hits count as duplicates: 0 to 1. Default 0.92.
     pub threshold: f64,
-    /// What happens to the lesser one.
+    /// What to do with the lesser one.
     pub policy: DedupPolicy,
 }
 
@@ -373,21 +371,21 @@ impl Dedup {
     }
 }
 
-/// A hit that survived deduplication: which ranked one, and which were folded into it.
+/// A hit that survived deduplication, with those folded into it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// The ranked candidate.
     pub ranked: Ranked,
-    /// Candidates (positions in the slice given to [`rank`]) folded into it.
+    /// Candidates folded into it, as indices into the slice given to [`rank`].
     pub merged: Vec<usize>,
 }
 
-/// Folds near-duplicates and trims to `top_k`; returns what is kept and how many duplicates were met.
+/// Folds near-duplicates and trims to `top_k`; returns the kept hits and the number of duplicates found.
 ///
-/// A candidate is a duplicate of the first better one that is no duplicate itself and whose vector
-/// has a cosine of at least the threshold; candidates without a vector always pass. `vector_of`
-/// gives a candidate's vector by its position in the slice given to [`rank`]. Looking stops once
-/// `top_k` are kept and the next candidate is not a duplicate.
+/// A candidate is a duplicate of the first better one that is no duplicate itself and whose cosine is at least the
+/// threshold; candidates without a vector always pass. `vector_of` returns a candidate's vector by its index in the
+/// slice given to [`rank`]. The search for duplicates stops once `top_k` are kept and the next candidate is not a
+/// duplicate.
 pub fn dedup<'a>(
     ranked: &[Ranked],
     top_k: usize,
@@ -399,7 +397,7 @@ pub fn dedup<'a>(
         kept.extend(ranked.iter().take(top_k).map(|ranked| Kept { ranked: *ranked, merged: Vec::new() }));
         return (kept, 0);
     };
-    // Positions in `kept` of the hits that others may be duplicates of.
+    // Indices in `kept` of the hits that later ones may duplicate.
     let mut anchors: Vec<(usize, &[f32])> = Vec::new();
     let mut duplicates = 0;
     for candidate in ranked {
@@ -463,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_works_on_the_score_and_not_on_the_rank() {
+    fn the_threshold_applies_to_the_score_and_not_to_the_rank() {
         let keys = keys(&["a", "b"]);
         let mut candidates = [candidate(&keys[0], Some(0.4), None), candidate(&keys[1], Some(0.6), None)];
         candidates[0].access_count = 1_000_000;
@@ -508,7 +506,7 @@ mod tests {
             candidate(&keys[2], Some(0.30), None),
         ];
         let ranked = rank(SearchMode::Hybrid, &candidates, None, &RankOptions::default(), Timestamp::EPOCH);
-        // a: 0 + 0; b: .5·1 + 0; c: 0 + .5·1; tie of b and c by key.
+        // a: 0 + 0; b: .5·1 + 0; c: 0 + .5·1; b and c tie, so key order.
         assert_eq!(order(&ranked), [1, 2, 0]);
         assert!((ranked[0].score - 0.30).abs() < 1e-12);
         assert!((ranked[0].rank_score - 0.5).abs() < 1e-12);
@@ -518,7 +516,7 @@ mod tests {
     fn hybrid_takes_the_best_of_each_side_and_no_others() {
         let count = HYBRID_POOL + 10;
         let names: Vec<Key> = (0..2 * count).map(|n| Key::new(format!("k{n:05}")).unwrap()).collect();
-        // The first half has words only, the second vectors only; later ones are worse.
+        // The first half has only words, the second only vectors; later ones are worse.
         let candidates: Vec<Candidate<'_>> = names
             .iter()
             .enumerate()

@@ -1,4 +1,4 @@
-//! Atomic reducers as pure functions, so that every backend reduces alike.
+//! Atomic reducers as pure functions, so that every backend gives the same result.
 //!
 //! A backend reads the current value, calls [`reduce`] and writes the result inside one transaction.
 
@@ -21,24 +21,24 @@ pub enum Reducer {
     ///
     /// # Behavior
     /// - Objects merge member by member, at every depth; any other value replaces what was there.
-    /// - `null` is a value like any other: it is stored and deletes nothing.
+    /// - `null` is an ordinary value: it is stored and deletes nothing.
     /// - Without a current value the result is the patch.
-    /// - The text of members that are not touched stays byte for byte. Touched members keep their place, new ones follow
-    ///   in the patch's order.
-    /// - Of members with the same name the last counts, in both; touching one removes its earlier duplicates. A value
-    ///   taken from the patch whole keeps its text, duplicates included.
+    /// - The text of untouched members stays the same, byte for byte. Touched members keep their position; new ones
+    ///   follow in the patch's order.
+    /// - Of several members with the same name the last counts, in both; touching one removes its earlier duplicates. A
+    ///   value copied from the patch as a whole keeps its text, including duplicates.
     Merge(Json),
     /// Appends an item to the current array unless an element is [`semantic_eq`](crate::json::semantic_eq) to it.
     ///
     /// # Behavior
     /// - Without a current value the array is empty.
-    /// - The text of the other elements stays byte for byte.
+    /// - The text of the other elements stays the same, byte for byte.
     AppendDedupe(Json),
     /// Appends an item to the current array, then drops elements from the head until `limit` are left.
     ///
     /// # Behavior
     /// - Without a current value the array is empty.
-    /// - The text of the elements that stay is unchanged.
+    /// - The text of the remaining elements is unchanged.
     BoundedList {
         /// What to append.
         item: Json,
@@ -47,13 +47,13 @@ pub enum Reducer {
     },
 }
 
-/// What a reducer made of the current value.
+/// The result of a reducer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reduced {
     /// The new value.
     pub value: Json,
-    /// Whether its text differs from the current one; true where there was none.
+    /// Whether its text differs from the current one; true if there was none.
     pub changed: bool,
     /// Whether a list reducer appended its item; `None` for other reducers.
     pub appended: Option<bool>,
@@ -64,9 +64,9 @@ pub struct Reduced {
 /// Which of a reducer's two inputs an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
-    /// The value that is stored.
+    /// The stored value.
     Current,
-    /// The value that came with the reducer.
+    /// The value passed with the reducer.
     Patch,
 }
 
@@ -83,20 +83,20 @@ impl fmt::Display for Operand {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReduceError {
-    /// An input is of a kind the reducer does not work on.
+    /// An input has a type that the reducer does not support.
     #[error("the {operand} is of type {found}, but the reducer needs {expected}")]
     WrongType {
         /// Which input.
         operand: Operand,
-        /// What the reducer works on.
+        /// The type that the reducer needs.
         expected: JsonKind,
-        /// What it met.
+        /// The type that was found.
         found: JsonKind,
     },
     /// The limit of a bounded list is zero or too large.
     #[error("a list limit of {limit} is outside 1..={max}")]
     LimitOutOfRange {
-        /// The limit asked for.
+        /// The requested limit.
         limit: usize,
         /// The largest allowed, [`MAX_LIST_LIMIT`].
         max: usize,
@@ -121,11 +121,11 @@ impl From<JsonError> for ReduceError {
     }
 }
 
-/// Applies a reducer to the current value; `None` is a key that is absent or expired.
+/// Applies a reducer to the current value; `None` means that the key is absent or expired.
 ///
 /// # Behavior
 /// - Pure: equal inputs give equal results on every backend.
-/// - Cost is proportional to the length of both texts, but for the logarithm of looking up names.
+/// - The cost is proportional to the length of both texts, apart from the logarithm of looking up names.
 ///
 /// ```
 /// use memory_core::json::Json;
@@ -139,7 +139,7 @@ impl From<JsonError> for ReduceError {
 /// ```
 ///
 /// # Errors
-/// [`ReduceError::WrongType`], [`ReduceError::LimitOutOfRange`], [`ReduceError::TooDeep`]; nothing is to be written then.
+/// [`ReduceError::WrongType`], [`ReduceError::LimitOutOfRange`], [`ReduceError::TooDeep`]; then nothing may be written.
 pub fn reduce(current: Option<&Json>, reducer: &Reducer) -> Result<Reduced, ReduceError> {
     match reducer {
         Reducer::Merge(patch) => merge::merge(current, patch),

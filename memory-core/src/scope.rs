@@ -1,4 +1,4 @@
-//! Who an entry belongs to: tenants, scopes, keys, run contexts.
+//! Tenants, scopes, keys and run contexts: who owns an entry.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,8 +33,8 @@ macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*
         ///
-        /// 1 to 256 bytes of UTF-8, no control characters, no leading or trailing white space,
-        /// never `*`. Compared byte for byte: case matters and nothing is normalised.
+        /// 1 to 256 bytes of UTF-8, no control characters, no leading or trailing white space, never `*`. Compared byte
+        /// by byte: case matters, and nothing is normalised.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
@@ -44,7 +44,7 @@ macro_rules! id_type {
             /// Validates `id`.
             ///
             /// # Errors
-            /// `invalid_argument` or `too_large` where it breaks the rules of the type.
+            /// `invalid_argument` or `too_large` if it breaks the rules of the type.
             pub fn new(id: impl Into<String>) -> Result<Self> {
                 let id = id.into();
                 check_id($what, &id)?;
@@ -100,7 +100,7 @@ macro_rules! id_type {
 }
 
 id_type!(
-    /// The customer or installation that owns scopes; nothing ever crosses it.
+    /// The customer or installation that owns scopes; nothing ever crosses its boundary.
     TenantId,
     "tenant id"
 );
@@ -110,7 +110,7 @@ id_type!(
     "scope id"
 );
 
-/// What kind of thing owns a scope.
+/// The kind of owner of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -119,7 +119,7 @@ pub enum ScopeKind {
     Agent,
     /// One user, across agents and runs. Durable.
     User,
-    /// One spawn tree; its id is the root run's. Dropped at its end.
+    /// One spawn tree, identified by its root run. Dropped at its end.
     Run,
 }
 
@@ -172,12 +172,12 @@ pub struct Scope {
     pub id: ScopeId,
 }
 
-/// SHA-256 of a scope, from which every name made for it derives.
+/// SHA-256 of a scope, from which every name created for it is derived.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScopeDigest([u8; 32]);
 
 impl ScopeDigest {
-    /// The digest with these bytes, as a store has kept it.
+    /// The digest with these bytes, as stored.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -241,8 +241,8 @@ impl Scope {
         Ok(Self::new(TenantId::new(tenant)?, ScopeKind::Run, ScopeId::new(root_run)?))
     }
 
-    /// SHA-256 over a length-prefixed encoding: injective before hashing, so two scopes never
-    /// share a file, schema, role, remote user id or cache line.
+    /// SHA-256 over a length-prefixed encoding, which is injective: two scopes never share a file, schema, role, remote
+    /// user id or cache line.
     ///
     /// Encoding, fixed for ever: `"memory.scope.v1"`, then tenant, kind and id, each as its length
     /// in bytes (unsigned 64-bit big-endian) and its UTF-8 bytes.
@@ -258,7 +258,7 @@ impl Scope {
     }
 }
 
-/// `tenant/kind/id`, for people; ambiguous where ids contain `/`, so never parsed.
+/// `tenant/kind/id`, for people; ambiguous if ids contain `/`, so it is never parsed.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.tenant, self.kind, self.id)
@@ -267,7 +267,7 @@ impl fmt::Display for Scope {
 
 /// The name of an entry within its scope: 1 to 1,024 bytes of UTF-8 without NUL.
 ///
-/// Ordered and compared by bytes; `%`, `_` and case mean nothing special.
+/// Ordered and compared by bytes; `%`, `_` and case have no special meaning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
@@ -370,19 +370,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Who is calling. It comes from the runtime, never from a model's input.
+/// The caller. It comes from the runtime, never from a model's input.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunContext {
     /// The tenant of the run; a scope of another tenant is refused.
     pub tenant: TenantId,
-    /// The agent that runs.
+    /// The running agent.
     pub agent: ScopeId,
-    /// The user it runs for, if any.
+    /// The user on whose behalf it runs, if any.
     pub user: Option<ScopeId>,
     /// This run.
     pub run: ScopeId,
-    /// The root of its spawn tree; names the run scope and owns transactions.
+    /// The root of its spawn tree, which identifies the run scope and owns transactions.
     pub root_run: ScopeId,
     /// The caller's trace id, for logs and audit.
     pub trace: Option<String>,
@@ -431,15 +431,15 @@ impl RunContext {
     }
 }
 
-/// The least string above every string that begins with `prefix`; `None`: there is none.
+/// The smallest string above every string that begins with `prefix`; `None`: there is none.
 ///
-/// UTF-8 orders as code points do, so raising the last character that can be raised bounds the prefix exactly.
+/// UTF-8 sorts by code point, so incrementing the last character that can be incremented bounds the prefix exactly.
 #[must_use]
 pub fn upper_bound(prefix: &str) -> Option<String> {
     let mut bound = prefix.to_owned();
     while let Some(last) = bound.pop() {
         let next = match u32::from(last) {
-            // The surrogates in between are no characters.
+            // The surrogates in between are not characters.
             0xd7ff => 0xe000,
             point => point + 1,
         };
@@ -451,7 +451,7 @@ pub fn upper_bound(prefix: &str) -> Option<String> {
     None
 }
 
-/// The least string above `key`.
+/// The smallest string above `key`.
 #[must_use]
 pub fn successor(key: &str) -> String {
     format!("{key}\0")
@@ -463,7 +463,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn ids_refuse_what_could_widen_or_confuse() {
+    fn ids_refuse_wildcards_and_confusing_characters() {
         for bad in ["", "*", " a", "a ", "\u{a0}a", "a\nb", "a\0", "\u{85}"] {
             assert_eq!(ScopeId::new(bad).unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad:?}");
         }

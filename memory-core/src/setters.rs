@@ -1,7 +1,7 @@
-//! Builder methods, written once.
+//! Generates builder methods.
 
 /// Gives a type methods that set one field each: `with_x(field: Type)`, or `with_x(field: Type) as Some` for an
-/// optional field that is set to a value.
+/// optional field.
 macro_rules! setters {
     ($type:ident { $($(#[$doc:meta])* $method:ident($field:ident: $value:ty) $(as $wrap:ident)?;)* }) => {
         impl $type { $(

@@ -1,4 +1,4 @@
-//! Time and ids are passed in, never taken: [`Clock`], [`IdGen`].
+//! Time and ids are passed in: [`Clock`], [`IdGen`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use crate::json::Json;
 
 /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds; 0 to [`Timestamp::MAX`].
 ///
-/// Shown and serialised as RFC 3339 in UTC with milliseconds; deserialised from that or from a
-/// number of milliseconds.
+/// Displayed and serialised as RFC 3339 in UTC with milliseconds; deserialised from that or from a number of
+/// milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -54,7 +54,7 @@ impl Timestamp {
         (sum <= Self::MAX.0).then_some(Self(sum))
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// The time since `earlier`; zero if this is not after it.
     #[must_use]
     pub fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -99,15 +99,15 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// The source of "now". Implementations never go backwards by more than the host's clock does.
+/// The source of the current time. Implementations go backwards only as far as the host's clock does.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The source of fresh ids: at least 122 bits that no other call, process or machine repeats.
+/// The source of new ids: at least 122 bits that no other call, process or machine repeats.
 pub trait IdGen: Send + Sync + fmt::Debug {
-    /// A fresh id. Ids sort by creation time where the implementation can.
+    /// A new id. Ids sort by creation time if the implementation supports it.
     fn fresh(&self) -> u128;
 }
 

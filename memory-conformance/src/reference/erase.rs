@@ -37,7 +37,7 @@ impl Reference {
 
     /// Whether an import leaves a record out.
     pub(super) fn leaves_out(&self, scope: &Scope, record: &Record, options: ImportOptions) -> bool {
-        let Some(moment) = options.taken.moment(record.entry.updated_at) else { return false };
+        let Some(moment) = options.taken.taken_at(record.entry.updated_at) else { return false };
         self.is_forgotten(scope, &record.entry.key, moment)
     }
 

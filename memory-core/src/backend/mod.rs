@@ -33,13 +33,13 @@ pub use write::{
 /// A stream of export records. An `Err` item ends it.
 pub type RecordStream = Pin<Box<dyn Stream<Item = Result<Record>> + Send>>;
 
-/// Faithful key/value storage with search, one scope per call.
+/// Faithful key/value storage with search, for one scope per call.
 ///
-/// Every method takes exactly one [`Scope`] and neither reads, changes nor is influenced by any
-/// other. The lists below cite the numbered sentences of `docs/spec/backend.md`. `Checked` validates arguments before a backend sees them, so an implementation may
-/// rely on the documented limits, and on never being called for what its capabilities leave out.
+/// Every method takes exactly one [`Scope`] and neither reads nor changes any other. The lists below cite the numbered
+/// sentences of `docs/spec/backend.md`. `Checked` validates arguments before a backend sees them, so an implementation
+/// may rely on the documented limits, and is never called for operations that it does not advertise.
 ///
-/// Futures may be dropped at any point: a write then has happened or has not, as a whole.
+/// Futures may be dropped at any point: a write then happens as a whole or not at all.
 #[async_trait]
 pub trait Backend: Send + Sync + Debug {
     /// Reads one entry. Requires `Capabilities::kv`.
@@ -147,7 +147,7 @@ pub trait Backend: Send + Sync + Debug {
     /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
     /// # Errors
-    /// `wrong_type` where the value is no 64-bit integer, `invalid_argument` where the sum is not.
+    /// `wrong_type` if the value is no 64-bit integer, `invalid_argument` if the sum is not.
     async fn increment(
         &self,
         scope: &Scope,
@@ -174,7 +174,7 @@ pub trait Backend: Send + Sync + Debug {
     /// - TTL-7, QUO-1, DRF-16: Lifetime and quota apply as for `set`; the call is never refused for drift.
     ///
     /// # Errors
-    /// `wrong_type`, `too_large` where the result exceeds the value limit, `quota_exceeded`.
+    /// `wrong_type`, `too_large` if the result exceeds the value limit, `quota_exceeded`.
     async fn update(
         &self,
         scope: &Scope,
@@ -204,8 +204,8 @@ pub trait Backend: Send + Sync + Debug {
         options: BulkOptions,
     ) -> Result<Vec<SetOutcome>>;
 
-    /// Finds entries by words, meaning or both. Requires `Capabilities::lexical_search` or
-    /// `vector_search`, as the mode needs.
+    /// Finds entries by words, meaning or both. Requires `Capabilities::lexical_search` or `vector_search`, depending
+    /// on the mode.
     ///
     /// # Behavior
     /// - SRC-1 to SRC-15: Search by words finds entries with at least one term of the query; prefix, filter and
@@ -257,7 +257,7 @@ pub trait Backend: Send + Sync + Debug {
     ///   would embed, `remaining` how many there are. A limit of 0 is `invalid_argument`, over 10,000 `too_large`.
     ///
     /// # Errors
-    /// As the embedder fails.
+    /// The embedder's errors.
     async fn reembed(&self, scope: &Scope, options: ReembedOptions) -> Result<ReembedOutcome>;
 
     /// Lists a tenant's scopes that hold live entries. Requires `Capabilities::kv`.
@@ -301,7 +301,7 @@ pub trait Backend: Send + Sync + Debug {
     /// `unavailable`, `outcome_unknown`.
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome>;
 
-    /// Streams every live entry in key order, from one snapshot where the engine can. Requires `Capabilities::kv`.
+    /// Streams every live entry in key order, from one snapshot if the engine supports it. Requires `Capabilities::kv`.
     ///
     /// # Behavior
     /// - EXP-1: Export streams every live entry once, in key order, with version, times, expiry, access count and
@@ -312,7 +312,7 @@ pub trait Backend: Send + Sync + Debug {
     ///   and a record that replaces an entry replaces its vectors.
     ///
     /// # Errors
-    /// Of opening the stream; later errors are items that end it.
+    /// Errors while opening the stream; later errors are items that end it.
     async fn export_scope(&self, scope: &Scope) -> Result<RecordStream>;
 
     /// Stores a stream of records. Requires `Capabilities::kv`.
@@ -371,7 +371,7 @@ pub trait BackendExt: Backend {
         self.set(scope, key, value, SetOptions::default()).await
     }
 
-    /// Deletes a key whatever it holds.
+    /// Deletes a key, whatever its value.
     ///
     /// # Errors
     /// As [`Backend::delete`].
@@ -379,7 +379,7 @@ pub trait BackendExt: Backend {
         Ok(self.delete(scope, key, DeleteOptions::default()).await?.deleted)
     }
 
-    /// Every entry under a prefix, page by page. Holds them all in memory: for small scopes.
+    /// Every entry under a prefix, page by page. Holds all of them in memory: for small scopes.
     ///
     /// # Errors
     /// As [`Backend::list`].

@@ -1,4 +1,4 @@
-//! What reads ask, and what they answer.
+//! Options and results of reads.
 
 use serde::Serialize;
 
@@ -32,13 +32,13 @@ impl GetOptions {
     }
 }
 
-/// A question to [`Backend::list`](super::Backend::list).
+/// The query of [`Backend::list`](super::Backend::list).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ListQuery {
-    /// Keys that begin with exactly these bytes; empty: all.
+    /// Only keys that begin with exactly these bytes; empty: all.
     pub prefix: String,
-    /// Entries that match.
+    /// Only entries that match.
     pub filter: Option<Filter>,
     /// Where the page begins.
     pub cursor: Option<Cursor>,
@@ -75,7 +75,7 @@ setters! { ListQuery {
 pub struct Page {
     /// Entries in byte order of their keys.
     pub entries: Vec<Entry>,
-    /// Where the next page begins; `None`: this was the last.
+    /// Where the next page begins; `None`: this is the last.
     pub next: Option<Cursor>,
 }
 
@@ -91,11 +91,11 @@ impl Page {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ModelStats {
-    /// Whose vectors.
+    /// The model.
     pub model: EmbeddingModel,
     /// Vectors of live entries.
     pub rows: u64,
-    /// Their bytes as stored.
+    /// Their stored bytes.
     pub bytes: u64,
     /// Vectors that no longer match their entry's text. Never searched.
     pub stale: u64,
@@ -111,25 +111,25 @@ impl ModelStats {
     }
 }
 
-/// The answer of [`Backend::stats`](super::Backend::stats).
+/// The result of [`Backend::stats`](super::Backend::stats).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScopeStats {
     /// Live entries.
     pub entries: u64,
-    /// Their bytes, as [`Entry::size_bytes`] counts.
+    /// Their bytes, as counted by [`Entry::size_bytes`].
     pub bytes: u64,
-    /// Live entries that carry an expiry.
+    /// Live entries with an expiry.
     pub expiring: u64,
     /// Per embedding model, in order of the model.
     pub models: Vec<ModelStats>,
 }
 
-/// A question to [`Backend::scopes`](super::Backend::scopes).
+/// The query of [`Backend::scopes`](super::Backend::scopes).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScopesQuery {
-    /// Scopes of this kind only.
+    /// Only scopes of this kind.
     pub kind: Option<ScopeKind>,
     /// Where the page begins.
     pub cursor: Option<Cursor>,
@@ -160,7 +160,7 @@ pub struct ScopeInfo {
     pub scope: Scope,
     /// Live entries.
     pub entries: u64,
-    /// Their bytes, as [`Entry::size_bytes`] counts.
+    /// Their bytes, as counted by [`Entry::size_bytes`].
     pub bytes: u64,
 }
 
@@ -178,7 +178,7 @@ impl ScopeInfo {
 pub struct ScopePage {
     /// Ordered by kind (agent, user, run), then by the bytes of the id.
     pub scopes: Vec<ScopeInfo>,
-    /// Where the next page begins; `None`: this was the last.
+    /// Where the next page begins; `None`: this is the last.
     pub next: Option<Cursor>,
 }
 

@@ -1,4 +1,4 @@
-//! What a search asks, and what it found.
+//! Queries and results of searches.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::rank::{Dedup, RankOptions, SearchMode};
 use crate::scope::Key;
 use crate::setters::setters;
 
-/// A question to [`Backend::search`](super::Backend::search).
+/// The query of [`Backend::search`](super::Backend::search).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchQuery {
@@ -17,22 +17,22 @@ pub struct SearchQuery {
     pub text: String,
     /// By words, vectors or both.
     pub mode: SearchMode,
-    /// Keys that begin with exactly these bytes; empty: all.
+    /// Only keys that begin with exactly these bytes; empty: all.
     pub prefix: String,
-    /// Entries that match; applied before ranking, so a filtered search never under-returns.
+    /// Only entries that match. Applied before ranking, so a filtered search never under-returns.
     pub filter: Option<Filter>,
     /// Most hits: 1 to `Capabilities::max_top_k`. Default 10.
     pub top_k: usize,
-    /// Hits with a lower `score` are left out: 0 to 1. Default: none left out.
+    /// Leaves out hits with a lower `score`: 0 to 1. Default: none.
     pub threshold: Option<f64>,
     /// How hits are ordered.
     pub rank: RankOptions,
-    /// What happens to near-duplicates.
+    /// How near-duplicates are treated.
     pub dedup: Option<Dedup>,
 }
 
 impl SearchQuery {
-    /// A question with defaults.
+    /// A query with defaults.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self {
@@ -79,7 +79,7 @@ pub struct Hit {
     /// Absolute similarity in [0, 1], on which the threshold works: `max(0, cosine)` by vectors;
     /// by words BM25 over the query's ceiling ([`crate::lexical`]); their weighted sum for hybrid.
     pub score: f64,
-    /// What orders the hits ([`crate::rank`]); comparable within one answer only.
+    /// What orders the hits ([`crate::rank`]); comparable within one result only.
     pub rank_score: f64,
     /// Keys of near-duplicates folded into this hit by [`DedupPolicy::Merge`](crate::rank::DedupPolicy::Merge).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -94,20 +94,20 @@ impl Hit {
     }
 }
 
-/// The answer of [`Backend::search`](super::Backend::search).
+/// The result of [`Backend::search`](super::Backend::search).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SearchResults {
-    /// Hits by `rank_score` descending, ties by key.
+    /// Hits by descending `rank_score`, ties by key.
     pub hits: Vec<Hit>,
-    /// How candidates were looked for; never `Auto`.
+    /// The mode that was used; never `Auto`.
     pub mode: SearchMode,
-    /// Near-duplicates met before the last hit was found, whatever the policy did with them.
+    /// Near-duplicates found before the last hit, whatever the policy did with them.
     pub duplicates: usize,
 }
 
 impl SearchResults {
-    /// An answer without duplicates.
+    /// A result without duplicates.
     #[must_use]
     pub fn new(hits: Vec<Hit>, mode: SearchMode) -> Self {
         Self { hits, mode, duplicates: 0 }

@@ -1,4 +1,4 @@
-//! Entries on their way between stores.
+//! Entries in transfer between stores.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,19 @@ use crate::lifecycle::erase::Taken;
 use crate::limits::{MAX_DIMENSIONS, MAX_MODEL_NAME_BYTES, MAX_RECORD_VECTORS, MAX_TEXT_BYTES};
 use crate::setters::setters;
 
-/// A stored vector on its way between stores.
+/// A stored vector in transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordVector {
-    /// Whose vector.
+    /// The model.
     pub model: EmbeddingModel,
     /// The numbers.
     pub vector: Vec<f32>,
-    /// The text that was embedded, where it is not the entry's search text.
+    /// The embedded text, if it is not the entry's search text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// One entry on its way between stores. As JSON it is what the export format says (`docs/spec/export.md`);
-/// [`Record::to_line`] makes a line of it.
+/// One entry in transfer. Its JSON form is specified in `docs/spec/export.md`; [`Record::to_line`] writes it as a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Record {
@@ -39,7 +38,7 @@ impl From<Entry> for Record {
     }
 }
 
-/// A record whose JSON text takes several lines, since its value does, as a JSON string.
+/// A record whose JSON text has several lines, because its value does, wrapped in a JSON string.
 #[derive(Serialize, Deserialize)]
 struct Wrapped<T> {
     record: T,
@@ -48,11 +47,11 @@ struct Wrapped<T> {
 impl Record {
     /// One line of the export format, without its line feed.
     ///
-    /// A value is kept as its text, which may hold line feeds between its tokens; the record is then
-    /// `{"record":"…"}`, its JSON text as a string.
+    /// A value keeps its text, which may contain line feeds between its tokens; the record is then `{"record":"…"}`,
+    /// with its JSON text as a string.
     ///
     /// # Errors
-    /// `internal` where a float of its metadata is not finite: no store gives such a one.
+    /// `internal` if a float in its metadata is not finite, which no store returns.
     pub fn to_line(&self) -> Result<String> {
         let text = |error: serde_json::Error| Error::internal("a record has no JSON form").with_source(error);
         let line = serde_json::to_string(self).map_err(text)?;
@@ -65,7 +64,7 @@ impl Record {
     /// Reads a line of the export format.
     ///
     /// # Errors
-    /// What is wrong with it, as serde_json has it.
+    /// serde_json's error.
     pub fn from_line(line: &str) -> std::result::Result<Self, serde_json::Error> {
         if line.starts_with("{\"record\":") {
             let Wrapped { record } = serde_json::from_str::<Wrapped<String>>(line)?;
@@ -78,8 +77,8 @@ impl Record {
 /// Checks the vectors of a record (EXP-11 of `docs/spec/backend.md`).
 ///
 /// # Errors
-/// `invalid_argument`, never an embedder's error: the vectors came with the record, and asking an embedder again
-/// does not help.
+/// `invalid_argument`, never an embedder's error: the vectors came with the record, and asking an embedder again does
+/// not help.
 pub fn check_vectors(vectors: &[RecordVector]) -> Result<()> {
     if vectors.len() > MAX_RECORD_VECTORS {
         return Err(Error::invalid(format!("a record has more than {MAX_RECORD_VECTORS} vectors")));
@@ -97,7 +96,7 @@ pub fn check_vectors(vectors: &[RecordVector]) -> Result<()> {
             return Err(Error::invalid(format!("a record's vector is longer than {MAX_DIMENSIONS} numbers")));
         }
         check_embeddings(model, 1, std::slice::from_ref(vector)).map_err(|error| {
-            Error::invalid("a record's vector is zero, is not finite, or is not as long as its model says")
+            Error::invalid("a record's vector is zero, is not finite, or does not have its model's length")
                 .with_source(error)
         })?;
         if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES || text.contains('\0')) {
@@ -118,28 +117,27 @@ pub enum OnExisting {
     /// Keep the stored entry.
     #[default]
     Skip,
-    /// Store the record's, unless the two are the same already.
+    /// Store the record's, unless the two are already equal.
     Replace,
     /// Stop with `conflict`; records before it are stored.
     Fail,
 }
 
-/// How much of an import is one transaction.
+/// Which part of an import is one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Atomicity {
-    /// Each record; those before a refused one stay.
+    /// Each record; those before a refused one are kept.
     #[default]
     Record,
-    /// All of them. Requires [`Capabilities::atomic_import`](crate::Capabilities::atomic_import).
+    /// All records. Requires [`Capabilities::atomic_import`](crate::Capabilities::atomic_import).
     Scope,
-    /// All of them, and in the same transaction before them the end of every entry that the scope holds.
-    /// Requires the same.
+    /// All records; the same transaction first removes every entry of the scope. Requires the same capability.
     Replacement,
-    /// All of them, and in the same transaction the end of every entry whose key none of them has; one that says what its
-    /// record says stays as it is, with its version and its vectors. Requires the same.
+    /// All records; the same transaction removes every entry whose key has no record. An entry equal to its record
+    /// stays as it is, with its version and its vectors. Requires the same capability.
     Mirror,
 }
 
@@ -147,28 +145,29 @@ pub enum Atomicity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// What happens to keys that are there.
+    /// How to treat existing keys.
     pub on_existing: OnExisting,
     /// Limits of the scope.
     pub quota: Quota,
     /// What is stored together or not at all.
     pub atomicity: Atomicity,
-    /// How old it is; other than `New` requires [`Capabilities::erase`](crate::Capabilities::erase).
+    /// Whether the records are a copy, and how old. Other than `New` requires
+    /// [`Capabilities::erase`](crate::Capabilities::erase).
     pub taken: Taken,
 }
 
 setters! { ImportOptions {
-    /// Sets what happens to keys that are there.
+    /// Sets how to treat existing keys.
     with_on_existing(on_existing: OnExisting);
     /// Sets the quota.
     with_quota(quota: Quota);
     /// Sets what is stored together.
     with_atomicity(atomicity: Atomicity);
-    /// Sets how old it is.
+    /// Sets the age of the copy.
     with_taken(taken: Taken);
 } }
 
-/// What [`Backend::import_scope`](super::Backend::import_scope) did.
+/// The result of [`Backend::import_scope`](super::Backend::import_scope).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ImportOutcome {
@@ -176,11 +175,11 @@ pub struct ImportOutcome {
     pub created: u64,
     /// Records that replaced a stored entry.
     pub replaced: u64,
-    /// Records left out because the key was live (with [`OnExisting::Skip`]) or the same already.
+    /// Records skipped because the key was live (with [`OnExisting::Skip`]) or the entry was equal already.
     pub skipped: u64,
     /// Records that had expired.
     pub expired: u64,
-    /// Records left out because what they say was forgotten after the copy was taken.
+    /// Records skipped because they were forgotten after the copy was taken.
     pub forgotten: u64,
 }
 
@@ -190,7 +189,7 @@ mod tests {
     use crate::{Json, Key, Timestamp};
 
     #[test]
-    fn a_record_is_one_line_whatever_its_value_looks_like() {
+    fn a_record_is_always_one_line() {
         for text in ["1", "{\n  \"a\": [\r\n1 ]\n}", "\"a\\nb\""] {
             let value = Json::parse(text).unwrap();
             let record = Record::from(Entry::new(Key::new("k\n").unwrap(), value, 7, Timestamp::EPOCH));

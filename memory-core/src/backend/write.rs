@@ -1,4 +1,4 @@
-//! What writes take, and what they did.
+//! Options and results of writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,23 +17,23 @@ pub enum Embed {
     /// If the provider has an embedder.
     #[default]
     Auto,
-    /// Yes; refused before anything is written where the provider cannot.
+    /// Yes; if the provider cannot, the call is refused before anything is written.
     Always,
     /// No; a stored vector of the key is removed, as it no longer matches.
     Never,
 }
 
-/// What became of the embedding of a write. The write itself is durable in every case.
+/// The result of embedding. The write itself is durable in every case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Embedding {
     /// A vector of the new text is stored.
     Stored,
-    /// None was wanted, or nothing serves one.
+    /// Not requested, or no embedder is configured.
     #[default]
     Skipped,
-    /// The embedder failed, for this reason; `reembed` will try again.
+    /// The embedder failed, for this reason; `reembed` tries again.
     Failed(String),
 }
 
@@ -55,7 +55,7 @@ pub struct SetOptions {
     pub embed: Embed,
     /// Limits of the scope, checked in the write's own transaction.
     pub quota: Quota,
-    /// What the caller last saw, compared in the write's own transaction; not where `expect` is another than `Any`.
+    /// What the caller last saw, compared in the write's own transaction. Only with `expect` `Any`.
     pub drift: DriftCheck,
 }
 
@@ -85,22 +85,21 @@ setters! { SetOptions {
     with_drift(drift: DriftCheck);
 } }
 
-/// What [`Backend::set`](super::Backend::set) did.
+/// The result of [`Backend::set`](super::Backend::set).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SetOutcome {
     /// The version stored now.
     pub version: u64,
-    /// True where no live entry was there before.
+    /// Whether no live entry existed before.
     pub created: bool,
-    /// False where the precondition failed but the wanted result was already stored, so that
-    /// nothing was written.
+    /// False if the precondition failed but the wanted result was already stored, so that nothing was written.
     pub written: bool,
     /// The expiry stored now.
     pub expires_at: Option<Timestamp>,
-    /// What became of the embedding.
+    /// The result of embedding.
     pub embedding: Embedding,
-    /// The scope's token before and after, where the options asked for it.
+    /// The scope's token before and after, if the options asked for it.
     #[serde(skip)]
     pub drift: Option<DriftChange>,
 }
@@ -136,13 +135,13 @@ setters! { DeleteOptions {
     with_drift(drift: DriftCheck);
 } }
 
-/// What [`Backend::delete`](super::Backend::delete) did.
+/// The result of [`Backend::delete`](super::Backend::delete).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeleteOutcome {
-    /// Whether a live entry was there and is gone.
+    /// Whether a live entry existed and was deleted.
     pub deleted: bool,
-    /// The scope's token before and after, where the options asked for it.
+    /// The scope's token before and after, if the options asked for it.
     #[serde(skip)]
     pub drift: Option<DriftChange>,
 }
@@ -163,7 +162,8 @@ pub struct UpdateOptions {
     pub ttl: Ttl,
     /// Limits of the scope, checked in the write's own transaction.
     pub quota: Quota,
-    /// Whether the outcome tells the scope's tokens; nothing is compared, since nothing is overwritten unread.
+    /// Whether the outcome reports the scope's tokens. Nothing is compared, since these writes overwrite nothing
+    /// unread.
     pub drift: DriftCheck,
 }
 
@@ -172,11 +172,11 @@ setters! { UpdateOptions {
     with_ttl(ttl: Ttl);
     /// Sets the quota.
     with_quota(quota: Quota);
-    /// Sets whether the outcome tells the scope's tokens.
+    /// Sets whether the outcome reports the scope's tokens.
     with_drift(drift: DriftCheck);
 } }
 
-/// What [`Backend::increment`](super::Backend::increment) did.
+/// The result of [`Backend::increment`](super::Backend::increment).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IncrementOutcome {
@@ -186,7 +186,7 @@ pub struct IncrementOutcome {
     pub version: u64,
     /// The expiry stored now.
     pub expires_at: Option<Timestamp>,
-    /// The scope's token before and after, where the options asked for it.
+    /// The scope's token before and after, if the options asked for it.
     #[serde(skip)]
     pub drift: Option<DriftChange>,
 }
@@ -199,7 +199,7 @@ impl IncrementOutcome {
     }
 }
 
-/// What [`Backend::update`](super::Backend::update) did.
+/// The result of [`Backend::update`](super::Backend::update).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct UpdateOutcome {
@@ -213,9 +213,9 @@ pub struct UpdateOutcome {
     pub dropped: usize,
     /// The expiry stored now.
     pub expires_at: Option<Timestamp>,
-    /// What became of the embedding.
+    /// The result of embedding.
     pub embedding: Embedding,
-    /// The scope's token before and after, where the options asked for it.
+    /// The scope's token before and after, if the options asked for it.
     #[serde(skip)]
     pub drift: Option<DriftChange>,
 }
@@ -236,7 +236,8 @@ impl UpdateOutcome {
     }
 }
 
-/// One item of [`Backend::bulk_insert`](super::Backend::bulk_insert); its `options.quota` is ignored in favour of the call's.
+/// One item of [`Backend::bulk_insert`](super::Backend::bulk_insert). Its `options.quota` is ignored; the call's
+/// applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
     /// Key.
@@ -261,12 +262,12 @@ impl NewEntry {
 pub struct BulkOptions {
     /// Limits of the scope, checked in the write's own transaction.
     pub quota: Quota,
-    /// The scope's token, compared once before the items; what was seen of each entry is in the item's own options.
+    /// The scope's token, compared once before the items; each item's own options say what was seen of its entry.
     pub drift: DriftCheck,
 }
 
 setters! { BulkOptions {
-    /// Sets the scope's token that was seen.
+    /// Sets the scope's last seen token.
     with_drift(drift: DriftCheck);
     /// Sets the quota.
     with_quota(quota: Quota);
@@ -276,7 +277,7 @@ setters! { BulkOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReembedOptions {
-    /// Most entries to embed in this call, those aside whose text is refused: 1 to 10,000. Default 1,000.
+    /// Most entries to embed in this call, not counting those whose text is refused: 1 to 10,000. Default 1,000.
     pub limit: usize,
     /// Count only; write nothing.
     pub dry_run: bool,
@@ -288,11 +289,11 @@ impl Default for ReembedOptions {
     }
 }
 
-/// What [`Backend::reembed`](super::Backend::reembed) did.
+/// The result of [`Backend::reembed`](super::Backend::reembed).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReembedOutcome {
-    /// Entries embedded by the current model in this call (to embed, for a dry run).
+    /// Entries embedded with the current model in this call (or to embed, for a dry run).
     pub embedded: u64,
     /// Entries still without a vector of the current model.
     pub remaining: u64,
@@ -300,11 +301,11 @@ pub struct ReembedOutcome {
     pub failed: u64,
 }
 
-/// What [`Backend::drop_scope`](super::Backend::drop_scope) did.
+/// The result of [`Backend::drop_scope`](super::Backend::drop_scope).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DropOutcome {
-    /// Live entries that are gone.
+    /// Live entries that were removed.
     pub entries: u64,
 }
 

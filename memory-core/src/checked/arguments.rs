@@ -25,7 +25,7 @@ pub(super) fn check_limit(what: &'static str, limit: usize, max: usize) -> Resul
     }
 }
 
-/// A listing of a tenant's scopes: its page size, and that its cursor is of this tenant.
+/// Checks a listing of a tenant's scopes: its page size, and that its cursor belongs to this tenant.
 pub(super) fn check_scopes_page(tenant: &TenantId, limit: usize, cursor: Option<&Cursor>) -> Result<()> {
     check_limit("limit", limit, MAX_PAGE)?;
     cursor.map_or(Ok(()), |cursor| cursor.scope(tenant).map(drop))
@@ -44,7 +44,7 @@ pub(super) fn check_prefix(prefix: &str) -> Result<()> {
 pub(super) fn check_threshold(threshold: Option<f64>) -> Result<()> {
     match threshold {
         Some(threshold) if !(0.0..=1.0).contains(&threshold) => {
-            Err(Error::invalid("threshold must be 0 to 1, as scores are"))
+            Err(Error::invalid("threshold must be 0 to 1, like scores"))
         }
         _ => Ok(()),
     }
@@ -59,7 +59,7 @@ pub(super) fn check_messages(messages: &[Message]) -> Result<()> {
         return Err(Error::too_large("messages", bytes, MAX_MESSAGES_BYTES, "bytes"));
     }
     if messages.iter().all(|message| message.content.trim().is_empty()) {
-        return Err(Error::invalid("there is nothing to add: give at least one message that is not blank"));
+        return Err(Error::invalid("there is nothing to add; give at least one message that is not blank"));
     }
     for (index, message) in messages.iter().enumerate() {
         if message.content.contains('\0') {

@@ -1,4 +1,4 @@
-//! The wrapper that holds every provider to what it advertises.
+//! The wrapper that enforces what a provider advertises.
 
 mod arguments;
 mod backend;
@@ -14,11 +14,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::interposed::Op;
 use crate::provider::Provider;
 
-/// A provider whose arguments are validated once, and whose unadvertised operations are refused
-/// before the provider is reached.
+/// A provider with validated arguments, which refuses unadvertised operations before they reach the provider.
 ///
-/// It implements every facet itself, so its accessors return it. Every argument that it passes on is
-/// within [`crate::limits`] and within the limits that the provider advertises.
+/// It implements every facet itself, so its accessors return it. Every argument it passes on is within
+/// [`crate::limits`] and the limits that the provider advertises.
 #[derive(Debug)]
 pub struct Checked<P> {
     inner: P,
@@ -58,7 +57,7 @@ impl<P: Provider> Checked<P> {
         }
     }
 
-    /// The provider inside.
+    /// The wrapped provider.
     #[must_use]
     pub fn inner(&self) -> &P {
         &self.inner
@@ -80,7 +79,7 @@ impl<P: Provider> Checked<P> {
         Error::new(
             ErrorKind::VectorUnsupported,
             format!(
-                "provider `{}` serves no vectors; search by words, or configure an embedder where the backend takes one",
+                "provider `{}` serves no vectors; search by words, or configure an embedder if the backend takes one",
                 self.inner.name()
             ),
         )

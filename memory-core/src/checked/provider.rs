@@ -1,4 +1,4 @@
-//! [`Provider`]: facets, operators' calls and snapshots.
+//! [`Provider`]: facets, operators' operations and snapshots.
 
 use std::sync::Arc;
 
@@ -86,9 +86,7 @@ impl<P: Provider> Provider for Checked<P> {
             return Err(Error::too_large("bury", tombstones.len(), MAX_PAGE, "tombstones"));
         }
         if tombstones.iter().any(|tombstone| tombstone.id.key.is_some() && tombstone.id.scope.is_none()) {
-            return Err(Error::invalid(
-                "a tombstone of a key has no scope; take the list of a store as it is",
-            ));
+            return Err(Error::invalid("a tombstone of a key has no scope; pass a store's list unchanged"));
         }
         if tombstones.is_empty() {
             return Ok(());

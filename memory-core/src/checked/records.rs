@@ -9,7 +9,7 @@ use crate::backend::{Record, RecordStream, check_vectors};
 use crate::error::{Error, Result};
 use crate::limits::MAX_TEXT_BYTES;
 
-/// The greatest version that an import stores. A greater one is stored as this.
+/// The highest version that an import stores. Higher ones are lowered to this.
 const MAX_IMPORTED_VERSION: u64 = 1 << 62;
 
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ pub(super) struct RecordLimits {
     pub(super) max_value_bytes: usize,
 }
 
-/// Validates records as they pass; a bad one becomes an error with its position.
+/// Validates the records of a stream; a bad one becomes an error with its position.
 pub(super) struct CheckedRecords {
     records: RecordStream,
     limits: RecordLimits,
@@ -41,14 +41,15 @@ impl Stream for CheckedRecords {
             self.seen += 1;
             let mut record = record?;
             self.limits.check(&record).map_err(|error| error.with_detail("index", index))?;
-            // Version counters of the target follow the record's; a version near their end would wedge them.
+            // The target's version counter follows the record's; a version near the maximum would block later writes.
             record.entry.version = record.entry.version.min(MAX_IMPORTED_VERSION);
             Ok(record)
         }))
     }
 }
 
-/// Checks a record as an import through [`Checked`](crate::Checked) does, for a caller that reads records before it writes.
+/// Checks a record like an import through [`Checked`](crate::Checked) does, for callers that read records before they
+/// write.
 ///
 /// # Errors
 /// `invalid_argument`, `too_large`.
@@ -87,7 +88,7 @@ mod tests {
     use crate::error::{ErrorKind, Retry};
 
     #[test]
-    fn a_record_with_a_bad_vector_is_the_writers_fault_and_not_worth_a_retry() {
+    fn a_bad_vector_in_a_record_is_not_retryable() {
         let limits = RecordLimits { max_key_bytes: 1_024, max_value_bytes: 1_024 };
         for vector in ["[1e39,1]", "[0,0]", "[1]"] {
             let record: Record = serde_json::from_str(&format!(

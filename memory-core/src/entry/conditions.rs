@@ -1,4 +1,4 @@
-//! What a write asks for beside its value: lifetime, precondition, quota.
+//! Conditions of a write: lifetime, precondition, quota.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub fn value_sha256(value: &Json) -> [u8; 32] {
     Sha256::digest(value.as_str().as_bytes()).into()
 }
 
-/// How long a write makes an entry live. JSON: `"keep"`, `"never"`, `{"after_ms": 60000}`.
+/// An entry's lifetime. JSON: `"keep"`, `"never"`, `{"after_ms": 60000}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ttl {
-    /// The stored expiry stays; a new entry never expires.
+    /// Keeps the stored expiry; a new entry never expires.
     #[default]
     Keep,
     /// The entry never expires.
@@ -63,11 +63,11 @@ impl Ttl {
         }
     }
 
-    /// The expiry that a write at `now` stores, given the live entry's expiry (`None`: no live
-    /// entry, or one that never expires).
+    /// The expiry stored by a write at `now`, given the live entry's expiry (`None`: no live entry, or one that never
+    /// expires).
     ///
     /// # Errors
-    /// `invalid_argument` out of range or past the end of time.
+    /// `invalid_argument` if out of range, or after [`Timestamp::MAX`].
     pub fn expiry(self, now: Timestamp, stored: Option<Timestamp>) -> Result<Option<Timestamp>> {
         self.check()?;
         match self {
@@ -135,15 +135,15 @@ impl Expect {
     }
 }
 
-/// How much one scope may hold. A write that would grow the scope past it is refused; a write
-/// that shrinks or deletes is always allowed. Expired entries do not count.
+/// How much one scope may hold. A write that would grow the scope past it is refused; shrinking and deleting are always
+/// allowed. Expired entries do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Quota {
     /// Most live entries; `None`: unlimited.
     pub max_entries: Option<u64>,
-    /// Most bytes, as [`Entry::size_bytes`](super::Entry::size_bytes) counts; `None`: unlimited.
+    /// Most bytes, as counted by [`Entry::size_bytes`](super::Entry::size_bytes); `None`: unlimited.
     pub max_bytes: Option<u64>,
 }
 
@@ -154,11 +154,11 @@ impl Quota {
         self.max_entries.is_none() && self.max_bytes.is_none()
     }
 
-    /// Decides a write that takes the scope from `before` to `after`, each (entries, bytes) live.
+    /// Checks a write that takes the scope from `before` to `after`, each the number and bytes of live entries.
     ///
     /// # Errors
-    /// `quota_exceeded` with `details.resource`, `limit`, `used` and `requested` where the write
-    /// grows a resource past its limit.
+    /// `quota_exceeded` with `details.resource`, `limit`, `used` and `requested` if the write grows a resource past its
+    /// limit.
     pub fn check(&self, before: (u64, u64), after: (u64, u64)) -> Result<()> {
         for (resource, limit, used, requested) in
             [("entries", self.max_entries, before.0, after.0), ("bytes", self.max_bytes, before.1, after.1)]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_refuses_growth_only() {
+    fn a_quota_refuses_only_growth() {
         let quota = Quota { max_entries: Some(2), max_bytes: Some(100) };
         assert!(quota.check((2, 90), (3, 90)).is_err());
         assert!(quota.check((2, 90), (2, 101)).is_err());

@@ -11,8 +11,7 @@ use crate::limits::{MAX_METADATA_MEMBERS, MAX_METADATA_NAME_BYTES, MAX_METADATA_
 
 /// A metadata value: a boolean, an integer, a finite number or a string.
 ///
-/// Numbers compare as numbers, exactly: `2^53 + 1` is greater than `2^53` also across the two
-/// number forms.
+/// Numbers compare exactly, whichever of the two forms they have: `2^53 + 1` is greater than `2^53`.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -59,7 +58,7 @@ impl Scalar {
     }
 }
 
-/// Reads through [`Json`], so that numbers arrive whole whichever of serde_json's features are on.
+/// Parses through [`Json`], so that numbers arrive exactly, whichever features of serde_json are enabled.
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         use serde::de::Error as _;
@@ -136,7 +135,7 @@ impl From<String> for Scalar {
     }
 }
 
-/// A flat map of scalars that filters can ask about.
+/// A flat map of scalars for filters.
 ///
 /// At most 64 members; names of 1 to 128 bytes without control characters; strings of at most
 /// 4,096 bytes; no nulls (leave the member out), no nesting. Members come back in byte order of
@@ -203,7 +202,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// What the members add to [`Entry::size_bytes`](crate::Entry::size_bytes).
+    /// How much the members add to [`Entry::size_bytes`](crate::Entry::size_bytes).
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.0
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_refuses_what_it_could_not_give_back() {
+    fn metadata_refuses_values_that_it_cannot_preserve() {
         for bad in ["null", "[1]", r#"{"a":1}"#, "1e400"] {
             assert!(serde_json::from_str::<Metadata>(&format!(r#"{{"m":{bad}}}"#)).is_err(), "{bad}");
         }

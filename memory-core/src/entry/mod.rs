@@ -1,4 +1,4 @@
-//! What is stored: entries, their metadata, lifetimes and preconditions.
+//! Entries, their metadata, lifetimes and preconditions.
 
 mod conditions;
 mod metadata;
@@ -30,7 +30,7 @@ impl Source {
     /// Validates `label`.
     ///
     /// # Errors
-    /// `invalid_argument` or `too_large` where it breaks the rules of the type.
+    /// `invalid_argument` or `too_large` if it breaks the rules of the type.
     pub fn new(label: impl Into<String>) -> Result<Self> {
         let label = label.into();
         if label.is_empty() || label.trim() != label || label.chars().any(char::is_control) {
@@ -70,7 +70,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One stored value with everything known about it.
+/// A stored entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Entry {
@@ -78,27 +78,26 @@ pub struct Entry {
     pub key: Key,
     /// The value, as JSON text, exactly as it was set.
     pub value: Json,
-    /// Scalars that filters can ask about.
+    /// Scalars for filters.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// Where it came from.
+    /// Where the entry came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// The text that search indexes, where the writer gave one; else search derives it from the value.
+    /// The text to index, if the writer gave one; otherwise search derives it from the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Grows with every write of the key and is never reused for it, across delete and expiry.
-    /// At least 1. The order of versions of different keys means nothing.
+    /// Grows with every write of the key and is never reused for it, across delete and expiry. At least 1. Versions of
+    /// different keys are not comparable.
     pub version: u64,
-    /// When the key came into being (again, after delete or expiry).
+    /// When the entry was created (again, after delete or expiry).
     pub created_at: Timestamp,
     /// When it was last written.
     pub updated_at: Timestamp,
-    /// The millisecond from which it is invisible; `None`: never.
+    /// The first millisecond at which it is invisible; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// How often `get` and search hits returned it. A statistic: batched, and lost for the last
-    /// moments before a crash.
+    /// How often `get` and search hits returned it. Written in batches, so a crash loses the last few.
     #[serde(default)]
     pub access_count: u64,
 }
@@ -127,13 +126,13 @@ impl Entry {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// What the entry counts against a quota, in bytes: [`size_bytes`] of its parts.
+    /// How much the entry counts against a quota: [`size_bytes`] of its parts.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         size_bytes(&self.key, &self.value, &self.metadata, self.source.as_ref(), self.text.as_deref())
     }
 
-    /// The text that full-text search indexes: the explicit text, else [`Json::search_text`].
+    /// The text that full-text search indexes: the explicit text, or [`Json::search_text`].
     #[must_use]
     pub fn search_text(&self) -> Cow<'_, str> {
         match &self.text {
@@ -143,8 +142,8 @@ impl Entry {
     }
 }
 
-/// What an entry counts against a quota: the bytes of key, value text, metadata (names, strings,
-/// 8 per number, 1 per boolean), source and explicit text. Index and engine overhead is not counted.
+/// How much an entry counts against a quota: the bytes of key, value text, metadata (names, strings, 8 per number, 1
+/// per boolean), source and explicit text. Index and engine overhead is not counted.
 #[must_use]
 pub fn size_bytes(
     key: &Key,

@@ -1,4 +1,4 @@
-//! What a wrapper does around a call.
+//! Hooks around calls.
 
 use std::fmt::Debug;
 
@@ -10,10 +10,10 @@ use crate::capabilities::Capabilities;
 use crate::error::Result;
 use crate::scope::Scope;
 
-/// What an [`Interposed`](crate::Interposed) does around every call.
+/// Called by [`Interposed`](crate::Interposed) around every operation.
 ///
-/// Most hooks need [`Hook::before`] and [`Hook::after`] alone. [`Hook::around`] replaces both where
-/// a hook must see the request and the reply together, call several times, or not at all.
+/// Most hooks need only [`Hook::before`] and [`Hook::after`]. [`Hook::around`] replaces both if a hook must see the
+/// request and the reply together, call several times, or not at all.
 #[async_trait]
 pub trait Hook: Send + Sync + Debug {
     /// What the wrapped provider advertises, after this hook.
@@ -21,28 +21,28 @@ pub trait Hook: Send + Sync + Debug {
         inner
     }
 
-    /// Sees a request first; may change it, or answer it by returning a reply of the same operation.
+    /// Called first; may change the request, or answer it by returning a reply of the same operation.
     ///
     /// # Errors
-    /// An error is the call's answer; the provider is not reached and `after` not called.
+    /// The error becomes the result; the provider is not called, nor is `after`.
     async fn before(&self, request: &mut Request) -> Result<Option<Reply>> {
         let _ = request;
         Ok(None)
     }
 
-    /// Sees the answer last; may change it to another of the same operation.
+    /// Called last; may replace the result by another of the same operation.
     ///
     /// # Errors
-    /// Whatever the call shall end with.
+    /// The call's error.
     async fn after(&self, op: Op, scope: Option<&Scope>, reply: Result<Reply>) -> Result<Reply> {
         let _ = (op, scope);
         reply
     }
 
-    /// The whole of a call.
+    /// Runs the whole call.
     ///
     /// # Errors
-    /// Whatever the call shall end with.
+    /// The call's error.
     async fn around(&self, mut request: Request, next: Next<'_>) -> Result<Reply> {
         if let Some(reply) = self.before(&mut request).await? {
             return Ok(reply);

@@ -1,4 +1,4 @@
-//! The one way to wrap a provider: every call as a [`Request`], every answer as a [`Reply`].
+//! Wrapping a provider: every call as a [`Request`], every result as a [`Reply`].
 
 mod hook;
 mod next;

@@ -4,14 +4,14 @@ use super::operations::{Reply, Request, operations};
 use crate::error::{Error, Result};
 use crate::provider::Provider;
 
-/// The wrapped provider, as a hook sees it: runs requests, as many as the hook likes.
+/// The wrapped provider, as seen by a hook: runs requests, as many as the hook wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Next<'a> {
     provider: &'a dyn Provider,
 }
 
 impl<'a> Next<'a> {
-    /// A way to run requests on any provider.
+    /// Runs requests on any provider.
     #[must_use]
     pub fn to(provider: &'a dyn Provider) -> Self {
         Self { provider }
@@ -24,7 +24,7 @@ impl<'a> Next<'a> {
     }
 }
 
-/// The facet of a provider; without it the enclosing function answers `capability_unsupported`.
+/// The facet of a provider; if it is missing, the enclosing function returns `capability_unsupported`.
 macro_rules! facet {
     (Provider, $provider:ident, $op:ident) => { $provider };
     (Backend, $provider:ident, $op:ident) => { facet!(@ $provider.backend(), $provider, $op) };
@@ -35,7 +35,7 @@ macro_rules! facet {
     };
 }
 
-/// An owned argument as the method takes it.
+/// Passes an owned argument as the method expects it.
 macro_rules! lent {
     ($arg:ident & $($type:tt)+) => {
         &$arg
@@ -56,7 +56,7 @@ macro_rules! dispatch {
             /// Runs a request; the reply is of the same operation.
             ///
             /// # Errors
-            /// The provider's; `capability_unsupported` for a facet it does not have.
+            /// The provider's; `capability_unsupported` for a missing facet.
             pub async fn run(&self, request: Request) -> Result<Reply> {
                 let (provider, op) = (self.provider, request.op());
                 Ok(match request {

@@ -1,4 +1,4 @@
-//! The table of operations, and what a call is as values: [`Op`], [`Request`], [`Reply`].
+//! The table of operations, from which [`Op`], [`Request`] and [`Reply`] are generated.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use crate::sql::{
 };
 use crate::time::Timestamp;
 
-/// Calls a macro with every operation of every facet: variant (and name on the wire, where it is not the
-/// method's), method, arguments with their types in brackets, reply.
+/// Calls a macro with every operation of every facet: variant (and its wire name, if that is not the method's), method,
+/// arguments with their types in brackets, reply.
 macro_rules! operations {
     ($generate:ident) => {
         $generate! {
@@ -91,7 +91,7 @@ macro_rules! operations {
 
 pub(super) use operations;
 
-/// The type that owns an argument.
+/// The owned type of an argument.
 macro_rules! owned {
     (&str) => { String };
     (&[$type:ty]) => { Vec<$type> };
@@ -100,14 +100,14 @@ macro_rules! owned {
     ($type:ty) => { $type };
 }
 
-/// The argument called `scope`, if there is one.
+/// The argument named `scope`, if any.
 macro_rules! scope_among {
     () => { None };
     (scope $value:ident, $($rest:tt)*) => { Some($value) };
     ($name:ident $value:ident, $($rest:tt)*) => { scope_among!($($rest)*) };
 }
 
-/// The wire name where one is given, else the method's.
+/// The wire name if given, otherwise the method's.
 macro_rules! wire_name {
     ($method:ident) => {
         stringify!($method)
@@ -163,7 +163,7 @@ macro_rules! define {
                 match self { $($(Self::$variant { .. } => Op::$variant,)*)* }
             }
 
-            /// The scope that is an argument of the call; `None` where none is, as for `health`, `tenants` or `erase`.
+            /// The scope among the call's arguments; `None` if there is none, as for `health`, `tenants` or `erase`.
             #[must_use]
             #[allow(unused_variables, reason = "all arguments but one")]
             pub fn scope(&self) -> Option<&Scope> {
@@ -198,14 +198,14 @@ impl fmt::Display for Op {
     }
 }
 
-/// Shows the operation and the scope only: arguments are other people's data.
+/// Shows only the operation and the scope: arguments are other people's data.
 impl Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({})", self.op())
     }
 }
 
-/// Shows the operation only.
+/// Shows only the operation.
 impl Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Reply({})", self.op())

@@ -47,7 +47,7 @@ impl<P: Provider, H: Hook> Interposed<P, H> {
         Self { inner, hook }
     }
 
-    /// The provider inside.
+    /// The wrapped provider.
     pub fn inner(&self) -> &P {
         &self.inner
     }
@@ -62,7 +62,7 @@ impl<P: Provider, H: Hook> Interposed<P, H> {
     }
 }
 
-/// An argument as a request owns it.
+/// An argument converted to the request's owned type.
 macro_rules! owned {
     ($arg:ident & $($type:tt)+) => {
         $arg.to_owned()
@@ -75,7 +75,7 @@ macro_rules! owned {
     };
 }
 
-/// The methods of a facet that are no operations.
+/// A facet's methods that are not operations.
 macro_rules! accessors {
     (Provider) => {
         fn name(&self) -> &str {
@@ -112,7 +112,7 @@ macro_rules! forward {
             $(async fn $method(&self $(, $arg: $($type)+)*) -> Result<$reply> {
                 match self.call(Request::$variant { $($arg: owned!($arg $($type)+)),* }).await? {
                     Reply::$variant(reply) => Ok(reply),
-                    other => Err(misanswered(Op::$variant, &other)),
+                    other => Err(wrong_reply(Op::$variant, &other)),
                 }
             })*
         }

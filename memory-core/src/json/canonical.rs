@@ -1,4 +1,4 @@
-//! One spelling for all texts that mean the same value.
+//! One spelling for all texts with the same meaning.
 
 use super::scan::{Scanner, Token};
 use super::string::{Piece, pieces};
@@ -19,12 +19,11 @@ pub fn semantic_eq(a: &Json, b: &Json) -> bool {
 }
 
 impl Json {
-    /// The same value in its one canonical spelling: two values have equal bytes if and only if they are
-    /// [`semantic_eq`].
+    /// The canonical spelling: two values have equal bytes if and only if they are [`semantic_eq`].
     ///
-    /// The bytes are themselves JSON: no white space, members sorted by name and free of duplicates, only `"`, `\` and
-    /// control characters escaped, numbers as `-?digits(e-?digits)?` without zeros that carry no value (`1200` is
-    /// `12e2`). This is not RFC 8785, which rounds numbers to doubles.
+    /// The bytes are JSON: no white space, members sorted by name without duplicates, only `"`, `\` and control
+    /// characters escaped, numbers as `-?digits(e-?digits)?` without insignificant zeros (`1200` is `12e2`). This is
+    /// not RFC 8785, which rounds numbers to doubles.
     pub fn canonical_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len_bytes());
         write(self.as_str(), &mut out);
@@ -38,7 +37,7 @@ impl Json {
     }
 }
 
-/// Where one member of an open object stands in the output.
+/// The position of a member of an open object in the output.
 #[derive(Debug, Clone, Copy)]
 struct Member {
     start: usize,
@@ -110,7 +109,7 @@ fn try_write(text: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// Puts the members of the object that ends `out` in order of their names and keeps the last of each name.
+/// Sorts the members of the object at the end of `out` by name, and keeps the last of each name.
 fn sort_members(frame: &mut Frame, out: &mut Vec<u8>, scratch: &mut Vec<u8>) {
     let bytes = |start: usize, end: usize| out.get(start..end).unwrap_or_default();
     let key = |member: &Member| bytes(member.start, member.key_end);

@@ -1,4 +1,4 @@
-/// Why a text is not a [`Json`](super::Json), or a `Json` not the type asked for.
+/// Why a text is not a [`Json`](super::Json), or a `Json` not of the requested type.
 ///
 /// `Display` names positions and never quotes the text, so it is safe to log.
 #[derive(Debug, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum JsonError {
     /// The text breaks the grammar of RFC 8259.
     #[error("invalid JSON at byte {position}: expected {expected}")]
     Syntax {
-        /// Offset of the offending byte in the text as given, outer white space included.
+        /// Byte offset of the error in the original text, including outer white space.
         position: usize,
         /// What the grammar allows there.
         expected: &'static str,
@@ -26,7 +26,7 @@ pub enum JsonError {
         /// The limit, [`MAX_DEPTH`](super::MAX_DEPTH).
         limit: usize,
     },
-    /// A `\uD800`–`\uDFFF` escape without its partner: it names no character, so it cannot be decoded.
+    /// A `\uD800`–`\uDFFF` escape without its partner, which cannot be decoded.
     #[error("lone surrogate escape at byte {position}: write a \\uD8xx\\uDCxx pair or the character itself")]
     LoneSurrogate {
         /// Offset of the escape's backslash.
@@ -38,10 +38,10 @@ pub enum JsonError {
         /// Offset of the character.
         position: usize,
     },
-    /// A Rust value could not be written as JSON (for example a map whose keys are not strings).
+    /// A Rust value that cannot be written as JSON (for example a map whose keys are not strings).
     #[error("the value cannot be written as JSON")]
     Serialize(#[source] serde_json::Error),
-    /// The JSON is valid but does not have the shape of the Rust type asked for.
+    /// Valid JSON without the shape of the requested Rust type.
     #[error("the JSON does not have the expected shape")]
     Deserialize(#[source] serde_json::Error),
 }

@@ -1,8 +1,8 @@
-//! JSON values kept as the text they came in.
+//! JSON values stored as their original text.
 //!
-//! A [`Json`] is validated once and never rewritten, so integers beyond 2^53, the order of members, the spelling of
-//! numbers and duplicate names survive storage. What compares, indexes or reduces values reads the text; nothing here
-//! goes through floating point, recurses, or depends on serde_json's `preserve_order` or `arbitrary_precision`.
+//! A [`Json`] is validated once and never rewritten, so integers beyond 2^53, member order, number spelling and
+//! duplicate names survive storage. Comparing, indexing and reducing work on the text; nothing here uses floating
+//! point, recurses, or depends on serde_json's `preserve_order` or `arbitrary_precision`.
 
 mod canonical;
 mod error;
@@ -31,7 +31,7 @@ pub const MAX_DEPTH: usize = 128;
 
 /// An immutable JSON text, valid by RFC 8259; cloning shares it.
 ///
-/// Equality and hashing are those of the text: `1` is not `1.0`. See [`semantic_eq`] for equality of meaning.
+/// Equality and hashing use the text: `1` is not `1.0`. See [`semantic_eq`] for equal meaning.
 ///
 /// ```
 /// use memory_core::json::{Json, semantic_eq};
@@ -71,7 +71,7 @@ pub enum JsonKind {
 }
 
 impl JsonKind {
-    /// The kind's name in JSON's own words: `null`, `boolean`, `number`, `string`, `array` or `object`.
+    /// The kind's name in JSON's terms: `null`, `boolean`, `number`, `string`, `array` or `object`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -91,7 +91,7 @@ impl fmt::Display for JsonKind {
 }
 
 impl Json {
-    /// Validates a text and keeps it as it is, without outer white space.
+    /// Validates a text and stores it without outer white space.
     ///
     /// # Behavior
     /// - Accepts exactly the grammar of RFC 8259, in one pass whose cost is proportional to the text.
@@ -101,7 +101,7 @@ impl Json {
         let text = text.into();
         scan::Scanner::new(&text).try_for_each(|event| event.map(drop))?;
         let position = text.len();
-        // The one safe door to a `RawValue` checks the grammar again and trims outer white space.
+        // The only safe way to create a `RawValue` checks the grammar again and trims outer white space.
         let raw = RawValue::from_string(text)
             .map_err(|_| JsonError::Syntax { position, expected: "what serde_json accepts" })?;
         Ok(Self { raw: raw.into() })
@@ -117,7 +117,7 @@ impl Json {
         Self::infallible(content)
     }
 
-    /// Writes a Rust value as JSON. Floats that are not finite become `null`, as serde_json has it.
+    /// Writes a Rust value as JSON. Non-finite floats become `null`, as in serde_json.
     ///
     /// # Errors
     /// [`JsonError::Serialize`] if `value` has no JSON form; [`JsonError::TooDeep`] beyond [`MAX_DEPTH`].
@@ -148,7 +148,7 @@ impl Json {
         self.as_str().len()
     }
 
-    /// Which kind of value this is; read off the first byte.
+    /// The kind of value, from its first byte.
     pub fn kind(&self) -> JsonKind {
         kind_of(self.as_str())
     }
@@ -166,12 +166,12 @@ impl Json {
         value::to_value(self)
     }
 
-    /// Reads the value as a Rust type. For a tree prefer [`to_value`](Self::to_value): serde_json takes an object whose
-    /// first name is one of its private markers for something else.
+    /// Reads the value as a Rust type. For a tree prefer [`to_value`](Self::to_value): serde_json misreads an object
+    /// whose first name is one of its private markers.
     ///
     /// # Errors
-    /// [`JsonError::Deserialize`] if it has another shape, or if `T` follows it deeper than serde_json's own limit of
-    /// 127 levels.
+    /// [`JsonError::Deserialize`] if it has another shape, or if `T` nests deeper than serde_json's limit of 127
+    /// levels.
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
         serde_json::from_str(self.as_str()).map_err(JsonError::Deserialize)
     }
@@ -242,14 +242,14 @@ impl Hash for Json {
     }
 }
 
-/// The text, complete.
+/// The whole text.
 impl fmt::Display for Json {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
     }
 }
 
-/// The text, cut after 64 characters, then its length.
+/// The text, cut after 64 characters, and its length.
 impl fmt::Debug for Json {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.as_str();
@@ -268,7 +268,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // serde_json takes a raw value without checking depth or surrogates.
+        // serde_json accepts a raw value without checking depth or surrogates.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::parse(String::from(Box::<str>::from(raw))).map_err(D::Error::custom)
     }

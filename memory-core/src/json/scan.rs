@@ -1,7 +1,7 @@
-//! The scanner: one forward pass over a text, token by token, with the grammar checked on the way.
+//! The scanner: one forward pass over a text, token by token, checking the grammar.
 //!
-//! It never recurses and allocates nothing. Since depth is at most [`MAX_DEPTH`], "is this level an object or an
-//! array" fits in the bits of one `u128`.
+//! It never recurses and allocates nothing. Since the depth is at most [`MAX_DEPTH`], one bit of a `u128` per level
+//! records whether it is an object or an array.
 
 use super::{JsonError, MAX_DEPTH};
 
@@ -21,13 +21,13 @@ pub(crate) enum Token {
     Null,
 }
 
-/// One token and where it stands: `text[start..end]`.
+/// One token and its position: `text[start..end]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) token: Token,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Containers open around this token; a container's start and end carry the same number.
+    /// Containers open around this token; a container's start and end have the same depth.
     pub(crate) depth: usize,
 }
 
@@ -41,7 +41,7 @@ enum Expect {
     Nothing,
 }
 
-/// Yields the tokens of `text`, and an error at the first byte that breaks the grammar; after an error, nothing.
+/// Yields the tokens of `text`, and an error at the first byte that breaks the grammar; nothing after an error.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
     bytes: &'a [u8],
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Given the first event of a value, moves past the whole value and returns where it ends.
+    /// Given the first event of a value, moves past the whole value and returns its end.
     pub(crate) fn finish_value(&mut self, first: Event) -> Result<usize, JsonError> {
         if !matches!(first.token, Token::ObjectStart | Token::ArrayStart) {
             return Ok(first.end);

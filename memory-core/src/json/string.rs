@@ -1,8 +1,8 @@
-//! Decoding of string tokens that the scanner has already accepted.
+//! Decodes string tokens that the scanner has accepted.
 
 use std::borrow::Cow;
 
-/// A stretch of a string's content: a slice of the text where it is written plainly, a character where it is escaped.
+/// A piece of a string's content: a slice of the text, or one character from an escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Text(&'a str),
@@ -67,7 +67,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Reads what follows `\u`: four digits, and the second half of a surrogate pair where the first needs it.
+/// Reads what follows `\u`: four digits, and the second half of a surrogate pair if needed.
 fn unicode_escape(text: &str) -> Option<(char, &str)> {
     let (first, rest) = hex4(text)?;
     if let Some(character) = char::from_u32(first) {

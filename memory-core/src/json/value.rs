@@ -1,4 +1,4 @@
-//! From validated text to `serde_json::Value`.
+//! Converts validated text to `serde_json::Value`.
 
 use super::scan::{Scanner, Token};
 use super::string::decode;
@@ -10,8 +10,8 @@ enum Frame {
     Object { members: Map<String, Value>, key: String },
 }
 
-/// Built from our own tokens: serde_json's parser stops at 127 levels and reads an object that starts with one of its
-/// private marker names as something else.
+/// Built from our own tokens: serde_json's parser stops at 127 levels and misreads an object that starts with one of
+/// its private marker names.
 pub(super) fn to_value(json: &Json) -> Result<Value, JsonError> {
     let text = json.as_str();
     let mut frames: Vec<Frame> = Vec::new();

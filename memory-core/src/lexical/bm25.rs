@@ -1,10 +1,10 @@
 //! The weight of a term in a document.
 
-/// How soon further occurrences of a term in a document stop counting (`k1`).
+/// How fast further occurrences of a term in a document stop counting (`k1`).
 ///
-/// 0.9 and 0.4 are what Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR
-/// OSIR 2012) settled on, and Anserini's defaults. Memories are short: repeating a word says less there than
-/// in an article, and being longer costs less.
+/// 0.9 and 0.4 are from Trotman, Jia and Crane ("Towards an Efficient and Effective Search Engine", SIGIR OSIR 2012),
+/// and are Anserini's defaults. Memories are short: repeating a word says less there than in an article, and length
+/// should cost less.
 pub const K1: f64 = 0.9;
 
 /// How much a document's length discounts its terms (`b`): 0 not at all, 1 in full.
@@ -32,7 +32,7 @@ pub struct Bm25 {
 }
 
 impl Bm25 {
-    /// For a scope with this many documents, which hold this many tokens together.
+    /// For a scope with this many documents and, in all of them, this many tokens.
     #[must_use]
     pub fn new(documents: u32, tokens: u64) -> Self {
         Self::with_parameters(documents, tokens, K1, B)
@@ -50,7 +50,7 @@ impl Bm25 {
         idf(self.documents, document_frequency)
     }
 
-    /// What one query term adds to a document's BM25: the term occurs `frequency` times (at least once) in a
+    /// The contribution of one query term to a document's BM25: the term occurs `frequency` times (at least once) in a
     /// document of `length` tokens.
     #[must_use]
     pub fn weight(&self, idf: f64, frequency: u16, length: u32) -> f64 {
@@ -59,21 +59,18 @@ impl Bm25 {
         idf * frequency * (self.k1 + 1.0) / (frequency + self.k1 * (1.0 - self.b + self.b * relative_length))
     }
 
-    /// The query's ceiling, `Σ idf(t) · (k1 + 1)`: what BM25 approaches for a short document in which every
-    /// term of the query is repeated without end. `idf_sum` runs over all distinct query terms. Those the scope
-    /// lacks count too, with a document frequency of 0, so that a document which has all the words the scope
-    /// knows, and none of the others, does not score as if it answered the query.
+    /// The query's ceiling, `Σ idf(t) · (k1 + 1)`: the limit of BM25 for a short document that repeats every query term
+    /// without end. `idf_sum` is over all distinct query terms. Terms missing in the scope count too, with a document
+    /// frequency of 0, so that a document with only the known words does not score as if it answered the whole query.
     #[must_use]
     pub fn ceiling(&self, idf_sum: f64) -> f64 {
         idf_sum * (self.k1 + 1.0)
     }
 
-    /// The saturation that makes a score of a BM25 sum: its share of the query's [ceiling](Self::ceiling), in
-    /// `[0, 1]`.
+    /// A score from a BM25 sum: its share of the query's [ceiling](Self::ceiling), in `[0, 1]`.
     ///
-    /// It depends on the query, the document, and the scope's statistics, never on the other hits, and 1 is
-    /// approached but not reached: with `k1` = 0.9, a document of mean length that has every query term once
-    /// scores 1 / 1.9 ≈ 0.53.
+    /// It depends on the query, the document and the scope's statistics, never on other hits. 1 is never reached: with
+    /// `k1` = 0.9, a document of mean length that contains every query term once scores 1 / 1.9 ≈ 0.53.
     #[must_use]
     pub fn saturate(&self, bm25: f64, ceiling: f64) -> f64 {
         if ceiling > 0.0 { (bm25 / ceiling).clamp(0.0, 1.0) } else { 0.0 }

@@ -1,4 +1,4 @@
-//! An inverted index of one scope, in memory.
+//! An in-memory inverted index of one scope.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -9,20 +9,19 @@ use super::bm25::{B, Bm25, K1};
 use super::query::{LexicalHit, query_terms_with};
 use super::tokenizer::Analyzer;
 
-/// An inverted index over the documents of one scope: the same figures as [`rank`](super::rank), without
-/// reading the documents.
+/// An inverted index over the documents of one scope, with the same scores as [`rank`](super::rank) without reading the
+/// documents.
 ///
-/// `K` names a document and breaks ties, so results do not depend on the order of insertion. It is held
-/// twice: pass something cheap to clone, such as `Arc<str>` for keys that are strings; look-ups then take a
-/// `&str`.
+/// `K` identifies a document and breaks ties, so results do not depend on insertion order. It is stored twice, so use
+/// something cheap to clone, such as `Arc<str>` for string keys; look-ups then take a `&str`.
 ///
 /// # Behavior
-/// - Statistics are those of the live documents after any sequence of operations; a removed document leaves
-///   no trace in them, though its postings stay until [compaction](Self::compact), which happens by itself
-///   once they outnumber a third of all.
-/// - Time stands still: a document is live until [`expire`](Self::expire) is told of its moment. Call it
-///   before a search or a look at the statistics; it costs nothing while none is due.
-/// - It keeps no text.
+/// - Statistics are those of the live documents after any sequence of operations. A removed document leaves no trace in
+///   them, though its postings stay until [compaction](Self::compact), which runs automatically once they exceed a
+///   third of all.
+/// - The index has no clock: a document is live until [`expire`](Self::expire) is called with its expiry. Call it
+///   before a search or before reading statistics; it is free if nothing has expired.
+/// - It stores no text.
 ///
 /// ```
 /// use memory_core::lexical::LexicalIndex;
@@ -37,7 +36,7 @@ use super::tokenizer::Analyzer;
 /// ```
 #[derive(Debug)]
 pub struct LexicalIndex<K> {
-    /// Term to its place in `postings`.
+    /// Each term's position in `postings`.
     terms: HashMap<Box<str>, u32>,
     postings: Vec<Postings>,
     slots: Vec<Slot<K>>,
@@ -55,9 +54,9 @@ pub struct LexicalIndex<K> {
 
 #[derive(Debug, Default)]
 struct Postings {
-    /// Live documents that have the term.
+    /// Live documents that contain the term.
     documents: u32,
-    /// By rising slot; those of dead slots remain until compaction.
+    /// In order of slot; those of dead slots remain until compaction.
     list: Vec<Posting>,
 }
 
@@ -82,17 +81,17 @@ struct Document<K> {
     terms: Box<[u32]>,
 }
 
-/// What a query adds up to.
+/// BM25 sums for a query.
 struct Sums {
     bm25: Bm25,
     ceiling: f64,
-    /// 0 where no term occurs.
+    /// 0 if no term occurs.
     by_slot: Vec<f64>,
-    /// The slots of the documents that have a term.
+    /// The slots of documents that contain a term.
     touched: Vec<u32>,
 }
 
-/// Dead slots that are tolerated whatever the size of the index.
+/// Dead slots tolerated in an index of any size.
 const SLACK: usize = 256;
 
 impl<K> Default for LexicalIndex<K> {
@@ -142,7 +141,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.tokens
     }
 
-    /// Live documents that have `token`, a token as [`Analyzer`] makes it.
+    /// Live documents that contain `token`, as produced by [`Analyzer`].
     #[must_use]
     pub fn document_frequency(&self, token: &str) -> u32 {
         self.terms
@@ -160,8 +159,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.by_key.contains_key(key)
     }
 
-    /// Adds a document, or replaces the one of that key. `expires_at` is in milliseconds of the caller's
-    /// clock.
+    /// Adds a document, or replaces the one with that key. `expires_at` is in milliseconds of the caller's clock.
     pub fn insert(&mut self, key: K, text: &str, expires_at: Option<i64>) {
         self.remove(&key);
         let slot = number(self.slots.len());
@@ -192,7 +190,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
                 postings.list.push(Posting { slot, frequency });
             }
         }
-        // One huge document must not hold its buffer for ever.
+        // One huge document must not keep its buffer for ever.
         scratch.shrink_to(4096);
         self.tokens += u64::from(length);
         self.list_bytes += distinct.len() * size_of::<u32>();
@@ -204,7 +202,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.slots.push(Slot { document: Some(document), length });
     }
 
-    /// Changes when a document expires, and nothing else. Returns whether there is such a document.
+    /// Changes only when a document expires. Returns whether it exists.
     pub fn set_expiry<Q: ?Sized + Eq + Hash>(&mut self, key: &Q, expires_at: Option<i64>) -> bool
     where
         K: Borrow<Q>,
@@ -223,24 +221,24 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         true
     }
 
-    /// Removes a document. Returns whether there was one.
+    /// Removes a document. Returns whether it existed.
     pub fn remove<Q: ?Sized + Eq + Hash>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
     {
         let Some(slot) = self.by_key.remove(key) else { return false };
-        self.bury(slot);
+        self.remove_slot(slot);
         self.compact_if_due();
         true
     }
 
-    /// Removes the documents whose `expires_at` is `now` or before. Returns how many.
+    /// Removes the documents whose `expires_at` is at or before `now`. Returns how many.
     pub fn expire(&mut self, now: i64) -> usize {
         let mut expired = 0;
         while let Some(&(at, slot)) = self.expiries.first()
             && at <= now
         {
-            if let Some(key) = self.bury(slot) {
+            if let Some(key) = self.remove_slot(slot) {
                 self.by_key.remove(&key);
             }
             expired += 1;
@@ -262,17 +260,16 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         *self = Self::default();
     }
 
-    /// The best `limit` documents that have a term of `query` and pass `filter`: exact, best first, ties by
-    /// key.
+    /// The best `limit` documents that contain a term of `query` and pass `filter`: exact, best first, ties by key.
     ///
-    /// The statistics are those of all live documents, whatever the filter. The filter is asked only about
-    /// documents that would be among the best so far.
+    /// The statistics are those of all live documents, whatever the filter, which is called only for documents that
+    /// would be among the best so far.
     pub fn search(&self, query: &str, filter: impl FnMut(&K) -> bool, limit: usize) -> Vec<LexicalHit<K>> {
         self.search_with(&mut Analyzer::new(), K1, B, query, filter, limit)
     }
 
-    /// As [`search`](Self::search), with the scores of documents that other means have found: `scores[i]` is that
-    /// of `keys[i]`, `None` where it has no term of the query or is no live document.
+    /// Like [`search`](Self::search), and also scores documents found by other means: `scores[i]` is that of `keys[i]`,
+    /// `None` if it contains no term of the query or is no live document.
     pub fn search_and_score<Q: ?Sized + Eq + Hash>(
         &self,
         query: &str,
@@ -307,13 +304,13 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         self.best(self.sums(analyzer, k1, b, query), filter, limit)
     }
 
-    /// BM25 of every document that has a term of the query.
+    /// BM25 of every document that contains a term of the query.
     fn sums(&self, analyzer: &mut Analyzer, k1: f64, b: f64, query: &str) -> Sums {
         let bm25 = Bm25::with_parameters(number(self.len()), self.tokens, k1, b);
         let mut idf_sum = 0.0;
         let mut by_slot = vec![0.0_f64; self.slots.len()];
         let mut touched = Vec::new();
-        // Term by term in the query's order: each document's sum has the same rounding as `rank` gives it.
+        // Term by term in the query's order, so that each sum is rounded as in `rank`.
         for term in query_terms_with(analyzer, query) {
             let postings = self.terms.get(term.as_str()).and_then(|&term| self.postings.get(place(term)));
             let idf = bm25.idf(postings.map_or(0, |postings| postings.documents));
@@ -339,7 +336,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
         if limit == 0 {
             return Vec::new();
         }
-        // The worst of the best on top.
+        // The heap has the worst of the best on top.
         let mut best: BinaryHeap<Candidate<'_, K>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
         for slot in touched {
             let Some(&sum) = by_slot.get(place(slot)) else { continue };
@@ -366,10 +363,10 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             .collect()
     }
 
-    /// Bytes held on the heap, estimated from capacities; what the keys themselves point to is not counted.
+    /// Bytes on the heap, estimated from capacities, without what the keys point to.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        // A hash table keeps a byte beside each place, and an eighth of the places free.
+        // A hash table stores one byte per slot, and keeps an eighth of the slots free.
         let table = |capacity: usize, entry: usize| capacity * 8 / 7 * (entry + 1);
         let lists: usize = self.postings.iter().map(|term| term.list.capacity() * size_of::<Posting>()).sum();
         table(self.terms.capacity(), size_of::<(Box<str>, u32)>())
@@ -383,7 +380,7 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             + self.scratch.capacity() * size_of::<u32>()
     }
 
-    /// Frees what removed documents left behind, and spare capacity. Linear in the size of the index.
+    /// Frees what removed documents left, and spare capacity. Linear in the size of the index.
     pub fn compact(&mut self) {
         let mut moved = Vec::with_capacity(self.slots.len());
         let mut live = 0_u32;
@@ -441,9 +438,9 @@ impl<K: Clone + Eq + Hash + Ord> LexicalIndex<K> {
             .collect();
     }
 
-    /// Takes a document out of the statistics; its postings stay. Returns its key, which the caller takes out
-    /// of `by_key`.
-    fn bury(&mut self, slot: u32) -> Option<K> {
+    /// Removes a document from the statistics, but not its postings. Returns its key, which the caller must remove from
+    /// `by_key`.
+    fn remove_slot(&mut self, slot: u32) -> Option<K> {
         let place_of_slot = self.slots.get_mut(place(slot))?;
         let document = place_of_slot.document.take()?;
         self.tokens -= u64::from(place_of_slot.length);
@@ -490,7 +487,7 @@ impl<K: Ord> PartialEq for Candidate<'_, K> {
 
 impl<K: Ord> Eq for Candidate<'_, K> {}
 
-/// Documents and terms are numbered with 32 bits; memory ends long before they do.
+/// Documents and terms are numbered with 32 bits; memory runs out long before.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

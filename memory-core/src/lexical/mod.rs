@@ -1,10 +1,10 @@
-//! Text search, defined once: every backend cuts text into the same tokens and ranks by the same figures.
+//! Text search, defined once: every backend uses the same tokens and the same scores.
 //!
 //! - [`Analyzer`] turns text into tokens.
-//! - [`Bm25`] weighs a token in a document; a hit's [`score`](LexicalHit::score) is BM25 as a share of the
-//!   most the query could earn, so it lies in `[0, 1]` and a threshold means the same in every scope.
-//! - [`LexicalIndex`] holds one scope's documents for a backend to keep in memory and maintain.
-//! - [`rank`] reads every document: slow, and right by inspection. The index is tested against it.
+//! - [`Bm25`] weighs a token in a document; a hit's [`score`](LexicalHit::score) is BM25 as a share of the query's
+//!   maximum, so it lies in `[0, 1]` and a threshold means the same in every scope.
+//! - [`LexicalIndex`] indexes one scope's documents in memory for a backend to maintain.
+//! - [`rank`] reads every document: slow, but obviously correct. The index is tested against it.
 //!
 //! Statistics (number of documents, document frequencies, mean length) are always those of one scope's live
 //! documents: no scope influences the scores of another.

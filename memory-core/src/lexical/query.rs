@@ -6,23 +6,22 @@ use std::collections::{BTreeMap, HashSet};
 use super::bm25::Bm25;
 use super::tokenizer::Analyzer;
 
-/// Most distinct terms taken from a query, in order of appearance; further ones neither match nor raise the
-/// ceiling.
+/// Most distinct terms of a query, in order of appearance; further ones neither match nor raise the ceiling.
 pub const MAX_QUERY_TERMS: usize = 1024;
 
-/// A document found.
+/// A matching document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LexicalHit<K> {
     /// The document's key.
     pub key: K,
-    /// BM25 as it is: comparable within one query and scope only.
+    /// Raw BM25, comparable within one query and scope only.
     pub bm25: f64,
     /// BM25 as a share of the query's ceiling, in `[0, 1]`; see [`Bm25::saturate`].
     pub score: f64,
 }
 
 impl<K: Ord> LexicalHit<K> {
-    /// Best first: by falling BM25, ties by rising key.
+    /// Best first: by descending BM25, ties by ascending key.
     pub(super) fn best_first(&self, other: &Self) -> Ordering {
         other.bm25.total_cmp(&self.bm25).then_with(|| self.key.cmp(&other.key))
     }
@@ -30,9 +29,9 @@ impl<K: Ord> LexicalHit<K> {
 
 /// The distinct terms of a query, in order of first appearance, at most [`MAX_QUERY_TERMS`].
 ///
-/// English function words (`what`, `did`, `the`) are left out, unless the query has nothing else: they are
-/// tokens of documents, so `The Who` still finds something, but in a question they say nothing of what is
-/// sought, and in a small scope they may well be rare enough to outweigh what does.
+/// English function words (`what`, `did`, `the`) are left out unless the query has nothing else. They are tokens of
+/// documents, so `The Who` still matches; but in a question they say nothing about the topic, and in a small scope they
+/// may be rare enough to outweigh the words that do.
 #[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
     query_terms_with(&mut Analyzer::new(), query)
@@ -65,9 +64,9 @@ impl Distinct {
 /// How often each term occurs in a document, and the document's length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TermCounts {
-    /// Occurrences of each term; a count stays at `u16::MAX` once there.
+    /// Occurrences of each term, at most `u16::MAX`.
     pub counts: BTreeMap<String, u16>,
-    /// Tokens in all.
+    /// Number of tokens.
     pub length: u32,
 }
 
@@ -93,11 +92,10 @@ impl TermCounts {
     }
 }
 
-/// The best `limit` of one scope's `documents` for `query`, best first, ties by key, by reading every
-/// document.
+/// The best `limit` documents of one scope for `query`, best first, ties by key, by reading every document.
 ///
-/// `documents` are all live documents of the scope, for the statistics are theirs; `filter` then decides
-/// which may be hits. A document is a hit if it has a term of the query.
+/// `documents` must be all live documents of the scope, since the statistics come from them; `filter` then decides
+/// which may be hits. A document is a hit if it contains a term of the query.
 pub fn rank<K: Ord, T: AsRef<str>>(
     query: &str,
     documents: impl IntoIterator<Item = (K, T)>,

@@ -1,13 +1,13 @@
-//! A light English stemmer: plurals, `-ing`, `-ed`, irregular forms. It gives the forms of a word one token, which
-//! need not be a dictionary's form. Derivations (`-ation`, `-ment`) stay words of their own.
+//! A light English stemmer: plurals, `-ing`, `-ed`, irregular forms. It maps the forms of a word to one token, which
+//! need not be in a dictionary. Derivations (`-ation`, `-ment`) remain separate words.
 //!
-//! It is our own because Snowball's English stemmer is no better here: recall at 10 on LoCoMo is .620 with this one,
-//! .617 with Snowball's, .624 with one after the other and .580 without stemming. Replacing it would also change the
-//! tokens of [`ANALYZER_VERSION`](super::ANALYZER_VERSION), so that stores would have to index every text anew.
+//! We do not use Snowball's English stemmer because it is no better here: recall at 10 on LoCoMo is .620 with this one,
+//! .617 with Snowball's, .624 with both and .580 without stemming. Replacing it would also change the tokens of
+//! [`ANALYZER_VERSION`](super::ANALYZER_VERSION), so every store would have to index its texts again.
 
 const VOWELS: [char; 5] = ['a', 'e', 'i', 'o', 'u'];
 
-/// What stemming makes of a token.
+/// The result of stemming a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stem<'a> {
     Same,
@@ -51,7 +51,7 @@ fn singular(word: &str) -> &str {
         return word;
     }
     match rest.strip_suffix('e') {
-        // `heroes`; but `toes` loses its `s` alone.
+        // `heroes`; but `toes` loses only its `s`.
         Some(base) if base.len() > 2 && base.ends_with('o') => base,
         Some(base) if ["ss", "sh", "ch", "x", "z"].iter().any(|hiss| base.ends_with(hiss)) => base,
         _ => rest,
@@ -86,14 +86,13 @@ fn irregular(word: &str) -> Option<&'static str> {
     IRREGULAR.get(at).map(|&(_, base)| base)
 }
 
-/// Whether an unstemmed token is an English function word: it says how a question is put, not what it is
-/// about.
+/// Whether an unstemmed token is an English function word.
 pub(super) fn is_function_word(token: &str) -> bool {
     token.len() <= 10 && PACKED_FUNCTION_WORDS.binary_search(&packed(token)).is_ok()
 }
 
-/// A word of at most fifteen bytes as a number, its length last, in the order of the words: a search compares numbers, not
-/// texts.
+/// A word of at most fifteen bytes as a number, with its length last, so that numbers sort like words: a search
+/// compares numbers, not texts.
 const fn packed(word: &str) -> u128 {
     let mut rest = word.as_bytes();
     let (mut number, mut room) = (rest.len() as u128, 16_u32);
@@ -105,7 +104,7 @@ const fn packed(word: &str) -> u128 {
     number
 }
 
-#[allow(clippy::indexing_slicing, reason = "the compiler runs it, and refuses what is out of bounds")]
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time, which checks bounds")]
 static IRREGULAR_FORMS: [u128; IRREGULAR.len()] = {
     let mut forms = [0; IRREGULAR.len()];
     let mut at = 0;
@@ -116,7 +115,7 @@ static IRREGULAR_FORMS: [u128; IRREGULAR.len()] = {
     forms
 };
 
-#[allow(clippy::indexing_slicing, reason = "the compiler runs it, and refuses what is out of bounds")]
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time, which checks bounds")]
 static PACKED_FUNCTION_WORDS: [u128; FUNCTION_WORDS.len()] = {
     let mut words = [0; FUNCTION_WORDS.len()];
     let mut at = 0;
@@ -161,7 +160,7 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("won", "win"), ("wore", "wear"), ("worn", "wear"), ("written", "write"), ("wrote", "write"),
 ];
 
-/// Snowball's English stop words, and its contractions as the analyzer writes them.
+/// Snowball's English stop words, and its contractions as the analyzer spells them.
 #[rustfmt::skip]
 const FUNCTION_WORDS: &[&str] = &[
     "a", "about", "above", "after", "again", "against", "all", "am", "an", "and", "any", "are", "arent",
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_sorted_without_doubles() {
+    fn tables_are_sorted_without_duplicates() {
         assert!(IRREGULAR.is_sorted_by(|a, b| a.0 < b.0));
         assert!(FUNCTION_WORDS.is_sorted_by(|a, b| a < b));
         assert!(IRREGULAR.iter().all(|(form, _)| (2..=10).contains(&form.len())));
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_of_the_tables_is_found_and_none_beside_them() {
+    fn exactly_the_words_of_the_tables_are_found() {
         assert!(IRREGULAR.iter().all(|(form, base)| irregular(form) == Some(base)));
         assert!(FUNCTION_WORDS.iter().all(|word| is_function_word(word)));
         for word in ["", "\0", "am\0", "amm", "zz", "é", "wrotes"] {

@@ -1,4 +1,4 @@
-//! Drift: what a session last saw, compared with what is stored now. `docs/spec/drift.md` specifies it.
+//! Drift: compares what a session last saw with what is stored now. `docs/spec/drift.md` specifies it.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -31,7 +31,7 @@ impl DriftPolicy {
     /// Every policy, the loosest first.
     pub const ALL: [Self; 3] = [Self::Off, Self::Row, Self::Strict];
 
-    /// Its name on the wire.
+    /// Its wire name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,28 +48,28 @@ impl fmt::Display for DriftPolicy {
     }
 }
 
-/// One state of one scope. Tokens are equal or not; they have no order, since a restored copy may be at a lower
-/// generation, or at the same one with another history.
+/// One state of one scope. Tokens are only equal or different; they have no order, since a restored copy may be at a
+/// lower generation, or at the same one with another history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DriftToken {
-    /// The database's id, made once.
+    /// The database's id, fixed at its creation.
     pub database: u128,
     /// Grows with every change of an entry; `None`: nothing was ever written.
     pub generation: Option<NonZeroU64>,
-    /// Another one with every change; 0 where there is no generation.
+    /// Changes with every generation; 0 without one.
     pub nonce: u64,
 }
 
 impl DriftToken {
-    /// The token of a scope at `generation`, of which 0 is none.
+    /// The token of a scope at `generation`; 0 means none.
     #[must_use]
     pub fn new(database: u128, generation: u64, nonce: u64) -> Self {
         let generation = NonZeroU64::new(generation);
         Self { database, generation, nonce: if generation.is_some() { nonce } else { 0 } }
     }
 
-    /// Makes this token the `actual` of a drift refusal; other errors stay as they are. For a call of many
-    /// items that wrote nothing: its scope is still at the token it had before the first item.
+    /// Makes this token the `actual` of a drift refusal; other errors are unchanged. For a call of many items that
+    /// wrote nothing: its scope is still at the token from before the first item.
     #[must_use]
     pub fn restate_in(self, refused: Error) -> Error {
         match refused.kind() {
@@ -108,9 +108,7 @@ impl FromStr for DriftToken {
             Some(Self::new(database, generation.get(), u64::try_from(hex(nonce, 16)?).ok()?))
         };
         read().ok_or_else(|| {
-            Error::invalid(
-                "that is no token of a scope's state; take it from a refusal or from `drift status`",
-            )
+            Error::invalid("this is not a drift token; copy one from a refusal or from `drift status`")
         })
     }
 }
@@ -127,12 +125,12 @@ impl<'de> Deserialize<'de> for DriftToken {
     }
 }
 
-/// What an entry says, in 128 bits: its value, metadata, source, text and expiry, not its history.
+/// A 128-bit digest of an entry's value, metadata, source, text and expiry, without its history.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContentDigest([u8; 16]);
 
 impl ContentDigest {
-    /// The first half of SHA-256 over the parts, each with its length before it.
+    /// The first half of SHA-256 over the parts, each preceded by its length.
     #[must_use]
     pub fn of(
         value: &Json,
@@ -171,7 +169,7 @@ impl ContentDigest {
         Self(half)
     }
 
-    /// Of an entry as it was read.
+    /// The digest of an entry that was read.
     #[must_use]
     pub fn of_entry(entry: &Entry) -> Self {
         Self::of(
@@ -202,9 +200,9 @@ pub enum Seen {
     Entry {
         /// Its version.
         version: u64,
-        /// Its expiry. Once that has passed, a missing entry is no drift.
+        /// Its expiry. After that, a missing entry is no drift.
         expires_at: Option<Timestamp>,
-        /// What it said, for what changes without a version; `None`: not known.
+        /// Its content, to notice changes that left the version alone; `None`: unknown.
         digest: Option<ContentDigest>,
     },
 }
@@ -223,7 +221,7 @@ impl Seen {
     /// Compares with the version of the live entry (`None`: there is none).
     ///
     /// # Errors
-    /// What has become of it.
+    /// How it differs.
     pub fn compare(&self, live: Option<u64>, now: Timestamp) -> std::result::Result<(), DriftReason> {
         match (self, live) {
             (Self::Unread(_) | Self::Absent, None) => Ok(()),
@@ -252,7 +250,7 @@ pub enum DriftCheck {
 }
 
 impl DriftCheck {
-    /// The policy that it belongs to; `None`: any.
+    /// The policy of this check; `None`: any.
     #[must_use]
     pub const fn policy(&self) -> Option<DriftPolicy> {
         match self {
@@ -269,13 +267,13 @@ impl DriftCheck {
         matches!(self, Self::Row(_) | Self::Strict(..))
     }
 
-    /// Whether the outcome tells the tokens.
+    /// Whether the outcome reports the tokens.
     #[must_use]
     pub const fn tells(&self) -> bool {
         !matches!(self, Self::Off)
     }
 
-    /// The comparison, for a scope at the token `actual` whose entry has the version `live`.
+    /// Compares a scope at the token `actual` whose entry has the version `live`.
     ///
     /// # Errors
     /// What has drifted.
@@ -289,7 +287,7 @@ impl DriftCheck {
             Self::Off | Self::Observe => Ok(()),
             Self::Row(seen) => seen.compare(live, now),
             Self::Strict(token, _) if *token != actual => Err(DriftReason::ScopeChanged),
-            // The scope is as it was seen, so the entry is, too; what was seen of it is for what tokens do not tell.
+            // The scope is as it was seen, so the entry is too; `Seen` covers what tokens do not.
             Self::Strict(..) => Ok(()),
         }
     }
@@ -305,18 +303,18 @@ impl DriftCheck {
     }
 }
 
-/// What a write was refused for.
+/// Why a write was refused for drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DriftReason {
-    /// The entry is another than was seen.
+    /// The entry changed.
     Changed,
-    /// The entry is gone.
+    /// The entry was deleted.
     Vanished,
     /// The entry was not there, or was not seen.
     Appeared,
-    /// Something of the scope is another.
+    /// Something in the scope changed.
     ScopeChanged,
     /// Rows were changed by a program that bypassed the store's change records.
     Silent,
@@ -327,13 +325,13 @@ pub enum DriftReason {
 }
 
 impl DriftReason {
-    /// Whether it concerns the store itself, so that even data already stored cannot be relied upon.
+    /// Whether the store itself is affected, so that even stored data cannot be trusted.
     #[must_use]
     pub const fn is_of_the_store(self) -> bool {
         matches!(self, Self::Triggers | Self::FileReplaced)
     }
 
-    /// Its name on the wire.
+    /// Its wire name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -347,7 +345,7 @@ impl DriftReason {
         }
     }
 
-    /// What a person is told.
+    /// The message for people.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {
@@ -365,16 +363,16 @@ impl DriftReason {
                 "somebody else changed the scope since it was read and nothing was written; read what changed and decide again"
             }
             Self::Silent => {
-                "the scope was changed by a program that went past the store's own records and nothing was written; read \
+                "another program changed the scope without the store's change records and nothing was written; read \
                  what it holds and decide again"
             }
             Self::Triggers => {
-                "another program removed or changed the triggers by which changes are noticed and nothing was written; have \
-                 them made anew by `memory drift repair`, on PostgreSQL by `memory postgres provision --apply`"
+                "another program removed or changed the triggers that record changes and nothing was written; \
+                 restore them with `memory drift repair`, on PostgreSQL with `memory postgres provision --apply`"
             }
             Self::FileReplaced => {
-                "the database file was moved, deleted or replaced while it was open, and nothing was written: it would be \
-                 lost; open the store again"
+                "the database file was moved, deleted or replaced while it was open, and nothing was written because it \
+                 would be lost; open the store again"
             }
         }
     }
@@ -389,7 +387,7 @@ impl DriftReason {
     }
 }
 
-/// What a write that took part did to its scope's token.
+/// How a write changed its scope's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriftChange {
@@ -397,7 +395,7 @@ pub struct DriftChange {
     pub before: DriftToken,
     /// After it.
     pub after: DriftToken,
-    /// What the entry says now; `None`: it is gone, or it was not looked at.
+    /// The digest of the entry now; `None`: it is gone, or was not read.
     pub digest: Option<ContentDigest>,
 }
 
@@ -415,7 +413,7 @@ impl DriftChange {
 pub struct DriftState {
     /// The scope's token.
     pub token: DriftToken,
-    /// The highest version given in the scope; 0: none was.
+    /// The highest version assigned in the scope; 0: none.
     pub version: u64,
 }
 
@@ -432,7 +430,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_print_and_parse_back_and_nothing_else_does() {
+    fn only_printed_tokens_parse() {
         let tokens = [
             DriftToken::new(7, 1, 0),
             DriftToken::new(u128::MAX, u64::MAX, u64::MAX),
@@ -462,13 +460,13 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_never_written_has_a_token_that_no_written_one_has() {
+    fn the_token_of_an_unwritten_scope_is_unique() {
         assert_eq!(DriftToken::new(1, 0, 9), DriftToken::new(1, 0, 8));
         assert_ne!(DriftToken::new(1, 0, 0), DriftToken::new(1, 1, 0));
     }
 
     #[test]
-    fn what_was_seen_is_compared_by_version_and_an_expiry_that_came_is_no_drift() {
+    fn entries_are_compared_by_version_and_an_expired_one_is_no_drift() {
         let now = Timestamp::from_millis(1_000).unwrap();
         let seen = |at| Seen::Entry { version: 3, expires_at: at, digest: None };
         assert_eq!(seen(None).compare(Some(3), now), Ok(()));
@@ -487,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_apart_what_says_something_else() {
+    fn different_contents_have_different_digests() {
         let value = |text: &str| Json::parse(text).unwrap();
         let at = Timestamp::from_millis(5).ok();
         let source = Source::new("a").unwrap();
@@ -510,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_happened_and_is_not_to_be_sent_again() {
+    fn a_refusal_says_what_happened_and_is_not_retryable() {
         let error = DriftReason::Vanished.refusal(DriftToken::new(1, 2, 3));
         assert_eq!((error.kind(), error.retry()), (ErrorKind::DriftDetected, Retry::Never));
         assert_eq!(error.details()["reason"], "vanished");

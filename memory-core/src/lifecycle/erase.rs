@@ -1,4 +1,5 @@
-//! Forgetting: what is to go, what stays of it, and how old a copy is that comes back (`docs/spec/forget.md`).
+//! Forgetting: what to erase, the tombstones it leaves, and the age of copies that are imported
+//! (`docs/spec/forget.md`).
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::scope::{Key, Scope, TenantId};
 use crate::time::Timestamp;
 
-/// What is to be erased.
+/// What to erase.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -19,15 +20,15 @@ pub enum EraseTarget {
     Scope(Scope),
     /// One entry.
     Key {
-        /// Whose.
+        /// Its scope.
         scope: Scope,
-        /// Which.
+        /// The key.
         key: Key,
     },
 }
 
 impl EraseTarget {
-    /// Whose it is.
+    /// The tenant.
     #[must_use]
     pub fn tenant(&self) -> &TenantId {
         match self {
@@ -45,7 +46,7 @@ impl EraseTarget {
         }
     }
 
-    /// The key; `None` for what is larger.
+    /// The key; `None` for a scope or a tenant.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -64,7 +65,7 @@ impl EraseTarget {
         }
     }
 
-    /// Whether all of a scope goes.
+    /// Whether a whole scope is covered.
     #[must_use]
     pub fn has_scope(&self, scope: &Scope) -> bool {
         match self {
@@ -74,7 +75,7 @@ impl EraseTarget {
         }
     }
 
-    /// Whether an entry goes.
+    /// Whether an entry is covered.
     #[must_use]
     pub fn has_entry(&self, scope: &Scope, key: &Key) -> bool {
         match self {
@@ -84,7 +85,7 @@ impl EraseTarget {
     }
 }
 
-/// What stands for a name that is to be forgotten: its SHA-256. As text, 64 lower-case hexadecimal digits.
+/// Stands for a forgotten name: its SHA-256. As text, 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NameDigest([u8; 32]);
@@ -102,21 +103,21 @@ impl NameDigest {
         &self.0
     }
 
-    /// Of a tenant. Encoding, fixed for ever: `"memory.tenant.v1"`, then the id as its length in bytes (unsigned 64-bit
-    /// big-endian) and its UTF-8 bytes.
+    /// The digest of a tenant. Encoding, fixed for ever: `"memory.tenant.v1"`, then the id as its length in bytes
+    /// (unsigned 64-bit big-endian) and its UTF-8 bytes.
     #[must_use]
     pub fn of_tenant(tenant: &TenantId) -> Self {
         Self::of(b"memory.tenant.v1", tenant.as_str(), &[])
     }
 
-    /// Of a scope: [`Scope::digest`].
+    /// The digest of a scope: [`Scope::digest`].
     #[must_use]
     pub fn of_scope(scope: &Scope) -> Self {
         Self(*scope.digest().as_bytes())
     }
 
-    /// Of a key of the scope that has this digest: `"memory.key.v1"`, the scope's digest, then the key as its length and
-    /// bytes.
+    /// The digest of a key in the scope with this digest: `"memory.key.v1"`, the scope's digest, then the key as its
+    /// length and bytes.
     #[must_use]
     pub fn of_key(scope: &Self, key: &Key) -> Self {
         Self::of(b"memory.key.v1", key.as_str(), &scope.0)
@@ -170,21 +171,21 @@ impl TryFrom<String> for NameDigest {
     }
 }
 
-/// What a tombstone is about, in the order in which they are listed: a tenant before its scopes, a scope before its keys.
+/// The target of a tombstone. Ids sort a tenant before its scopes, and a scope before its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TombstoneId {
-    /// Of the tenant.
+    /// The tenant.
     pub tenant: NameDigest,
-    /// Of the scope; `None`: all of the tenant.
+    /// The scope; `None`: the whole tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<NameDigest>,
-    /// Of the key; `None`: all of the scope.
+    /// The key; `None`: the whole scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<NameDigest>,
 }
 
 impl TombstoneId {
-    /// Of a target.
+    /// The id of a target.
     #[must_use]
     pub fn of(target: &EraseTarget) -> Self {
         let scope = target.scope().map(NameDigest::of_scope);
@@ -195,20 +196,20 @@ impl TombstoneId {
         }
     }
 
-    /// The most precise of its digests, by which the target is known.
+    /// The most specific of its digests, which identifies the target.
     #[must_use]
     pub fn digest(&self) -> NameDigest {
         self.key.or(self.scope).unwrap_or(self.tenant)
     }
 
-    /// Whether it concerns a scope: the whole tenant, the scope, or a key of it.
+    /// Whether it concerns a scope: its tenant, the scope itself, or a key in it.
     #[must_use]
     pub fn concerns(&self, tenant: &NameDigest, scope: &NameDigest) -> bool {
         self.tenant == *tenant && self.scope.is_none_or(|of| of == *scope)
     }
 }
 
-/// What stays of something that was erased.
+/// The record that remains of something erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tombstone {
     /// What was erased.
@@ -216,42 +217,42 @@ pub struct Tombstone {
     pub id: TombstoneId,
     /// When, by the store's clock.
     pub at: Timestamp,
-    /// No entry that was erased had a version above it.
+    /// No erased entry had a higher version.
     pub version: u64,
 }
 
 impl Tombstone {
-    /// Whether a copy that was taken at this moment is from before.
+    /// Whether a copy taken at this time is older.
     #[must_use]
     pub fn is_after(&self, taken: Timestamp) -> bool {
         taken <= self.at
     }
 
-    /// The two of one target as one.
+    /// Merges two tombstones of one target.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         Self { id: self.id, at: self.at.max(other.at), version: self.version.max(other.version) }
     }
 }
 
-/// How old what is imported is.
+/// Whether an import is a copy, and how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Taken {
-    /// It is no copy: an ordinary write, stored whatever was forgotten before.
+    /// Not a copy: an ordinary write, stored whatever was forgotten before.
     #[default]
     New,
-    /// It is a copy that was taken at this moment.
+    /// A copy taken at this time.
     At(Timestamp),
-    /// It is a copy without a date: each record is as old as its last update.
+    /// A copy without a date: each record is as old as its last update.
     Undated,
 }
 
 impl Taken {
-    /// The moment by which a record of that last update is judged; `None`: it is not judged.
+    /// The time at which a record with this last update counts as taken; `None`: it is not a copy.
     #[must_use]
-    pub fn moment(self, updated_at: Timestamp) -> Option<Timestamp> {
+    pub fn taken_at(self, updated_at: Timestamp) -> Option<Timestamp> {
         match self {
             Self::New => None,
             Self::At(at) => Some(at),
@@ -260,31 +261,31 @@ impl Taken {
     }
 }
 
-/// What [`Provider::erase`](crate::Provider::erase) did.
+/// The result of [`Provider::erase`](crate::Provider::erase).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Erased {
-    /// The tombstone it left.
+    /// The tombstone.
     pub tombstone: Tombstone,
-    /// Scopes that held entries, or had held some; for a key, none.
+    /// Scopes that held entries at some time; for a key, none.
     pub scopes: u64,
-    /// Entries, those that had expired included.
+    /// Entries, including expired ones.
     pub entries: u64,
     /// SQL databases.
     pub databases: u64,
-    /// What is left on the medium, where, and until when; without a name. Empty: nothing.
+    /// What remains on the medium, where, and until when, without names. Empty: nothing.
     pub remains: Vec<String>,
 }
 
 impl Erased {
-    /// A tombstone was written, and nothing was there.
+    /// A tombstone without any erased data.
     #[must_use]
     pub fn new(tombstone: Tombstone) -> Self {
         Self { tombstone, scopes: 0, entries: 0, databases: 0, remains: Vec::new() }
     }
 }
 
-/// Which tombstones are listed.
+/// Which tombstones to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TombstonesOf {
@@ -293,7 +294,7 @@ pub enum TombstonesOf {
     Store,
     /// Those of a tenant, its scopes and their keys.
     Tenant(TenantId),
-    /// Those that concern a scope: of its tenant, itself, its keys.
+    /// Those that concern a scope: its tenant's, its own, its keys'.
     Scope(Scope),
 }
 
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_run_together_have_digests_of_their_own() {
+    fn names_that_concatenate_alike_have_different_digests() {
         let scope = NameDigest::of_scope(&Scope::user("a", "b").unwrap());
         let key = |text: &str| NameDigest::of_key(&scope, &Key::new(text).unwrap());
         assert_ne!(key("a"), key("aa"));
@@ -329,13 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_the_same_moment_is_from_before() {
+    fn a_copy_of_the_same_millisecond_counts_as_older() {
         let at = |millis| Timestamp::from_millis(millis).unwrap();
         let id = TombstoneId::of(&EraseTarget::Tenant(TenantId::new("t").unwrap()));
         let tombstone = Tombstone { id, at: at(5), version: 0 };
         assert!(tombstone.is_after(at(5)) && tombstone.is_after(at(4)) && !tombstone.is_after(at(6)));
-        assert_eq!(Taken::New.moment(at(1)), None);
-        assert_eq!(Taken::Undated.moment(at(1)), Some(at(1)));
-        assert_eq!(Taken::At(at(9)).moment(at(1)), Some(at(9)));
+        assert_eq!(Taken::New.taken_at(at(1)), None);
+        assert_eq!(Taken::Undated.taken_at(at(1)), Some(at(1)));
+        assert_eq!(Taken::At(at(9)).taken_at(at(1)), Some(at(9)));
     }
 }

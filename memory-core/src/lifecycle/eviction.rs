@@ -1,4 +1,4 @@
-//! When scopes were last used, and the eviction of those that nobody uses. `docs/spec/lifecycle.md` has the behaviours.
+//! When scopes were last used, and the eviction of unused ones. `docs/spec/lifecycle.md` has the behaviours.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use crate::scope::{Scope, ScopeKind};
 use crate::setters::setters;
 use crate::time::Timestamp;
 
-/// A question to [`Provider::scope_uses`](crate::Provider::scope_uses).
+/// The query of [`Provider::scope_uses`](crate::Provider::scope_uses).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScopeUsesQuery {
-    /// Scopes of this kind only.
+    /// Only scopes of this kind.
     pub kind: Option<ScopeKind>,
     /// Where the page begins.
     pub cursor: Option<Cursor>,
@@ -35,7 +35,7 @@ setters! { ScopeUsesQuery {
     with_limit(limit: usize);
 } }
 
-/// A scope that holds something, and when it was used.
+/// A scope that is not empty, and its last use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScopeUse {
@@ -43,11 +43,12 @@ pub struct ScopeUse {
     pub scope: Scope,
     /// Bytes of its entries.
     pub entry_bytes: u64,
-    /// Bytes of its SQL database as the store keeps it; 0: it has none.
+    /// Bytes of its SQL database as stored; 0: it has none.
     pub sql_bytes: u64,
-    /// Its last use, known to less than the slack.
+    /// Its last use, accurate to within the slack.
     pub last_used_at: Timestamp,
-    /// No use is later than this, the slack after the last known. `evict` removes the scope from this `unused_since` on.
+    /// The latest possible time of its last use, one slack later. `evict` removes the scope if `unused_since` is at or
+    /// after this.
     pub latest_use: Timestamp,
 }
 
@@ -73,13 +74,13 @@ impl ScopeUse {
     }
 }
 
-/// One page of scopes with their use.
+/// One page of scopes with their uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScopeUsesPage {
     /// Ordered by kind (agent, user, run), then by the bytes of the id.
     pub scopes: Vec<ScopeUse>,
-    /// Where the next page begins; `None`: this was the last.
+    /// Where the next page begins; `None`: this is the last.
     pub next: Option<Cursor>,
 }
 
@@ -96,14 +97,14 @@ impl ScopeUsesPage {
 #[serde(rename_all = "snake_case", tag = "why")]
 #[non_exhaustive]
 pub enum Kept {
-    /// It holds nothing.
+    /// It is empty.
     Absent,
     /// It was used after `unused_since`, or may have been.
     Used {
-        /// The last use known.
+        /// The last known use.
         last_used_at: Timestamp,
     },
-    /// A SQL transaction is open in it, or a statement runs: here or in another process.
+    /// A SQL transaction is open in it or a statement is running, in this or another process.
     InUse,
 }
 
@@ -119,12 +120,12 @@ impl Kept {
     }
 }
 
-/// The answer of [`Provider::evict`](crate::Provider::evict).
+/// The result of [`Provider::evict`](crate::Provider::evict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EvictOutcome {
-    /// It is gone, in every facet.
+    /// It was removed from every facet.
     Evicted {
         /// How many bytes it held.
         bytes: u64,
@@ -134,7 +135,7 @@ pub enum EvictOutcome {
 }
 
 impl EvictOutcome {
-    /// Whether it is gone.
+    /// Whether it was removed.
     #[must_use]
     pub const fn is_evicted(&self) -> bool {
         matches!(self, Self::Evicted { .. })
@@ -153,6 +154,6 @@ pub struct Reclaimed {
     pub unfinished: u64,
     /// Ended runs whose fence is over.
     pub fences: u64,
-    /// Bytes by which the store's files are smaller; 0 where a store cannot tell.
+    /// Bytes by which the store's files shrank; 0 if the store cannot tell.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What happens to a store's entries beyond reading and writing them: drift, forgetting, eviction, consistent views.
+//! Operations on entries beyond reading and writing: drift, forgetting, eviction, snapshots.
 
 pub(crate) mod drift;
 pub mod erase;

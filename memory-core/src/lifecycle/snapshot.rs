@@ -11,7 +11,8 @@ use crate::scope::{Scope, TenantId};
 /// The entries of a store, over all tenants and scopes, as they were when
 /// [`Provider::read_snapshot`](crate::Provider::read_snapshot) was called.
 ///
-/// Others write meanwhile. A store may keep what they replace until the snapshot is dropped, so do not hold it for long.
+/// Others may write meanwhile. A store may keep the replaced data until the snapshot is dropped, so do not hold it for
+/// long.
 #[async_trait]
 pub trait ReadSnapshot: Send + Sync + Debug {
     /// The tenants that had a scope then, as [`Provider::tenants`](crate::Provider::tenants) lists them.

@@ -1,4 +1,4 @@
-//! The reducer on objects: an index of the patch, one pass over the current text, a list of edits.
+//! The merge reducer: an index of the patch, one pass over the current text, a list of edits.
 
 use super::{Operand, ReduceError, Reduced, require, slice};
 use crate::json::scan::{Event, Scanner, Token};
@@ -7,7 +7,7 @@ use crate::json::{Json, JsonError, JsonKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// An object of the patch, reached from its root through objects alone.
+/// An object of the patch, reached from its root through objects only.
 #[derive(Debug, Default)]
 struct PatchObject<'a> {
     members: Vec<PatchMember<'a>>,

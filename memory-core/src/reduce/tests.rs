@@ -98,11 +98,11 @@ fn merge_into_nothing_is_the_patch_as_written() {
 }
 
 #[test]
-fn merge_that_changes_no_text_says_so() {
+fn a_merge_that_changes_no_text_reports_it() {
     for patch in ["{}", r#"{"a":1}"#, r#"{"o":{"b":[2]}}"#, r#"{"o":{}}"#] {
         assert_eq!(merge(r#"{"a":1 ,"o":{"b":[2]}}"#, patch), r#"{"a":1 ,"o":{"b":[2]}}"#);
     }
-    // Another spelling is another text: what was set last is what is read.
+    // Another spelling is another text: what was set last is read.
     assert_eq!(merge(r#"{"a":1}"#, r#"{"a":1.0}"#), r#"{"a":1.0}"#);
 }
 
@@ -163,7 +163,7 @@ fn append_of_an_equal_element_changes_nothing() {
 }
 
 #[test]
-fn append_looks_at_elements_not_at_their_parts() {
+fn append_compares_elements_not_their_parts() {
     assert_eq!(append("[[1],{\"a\":1}]", "1").value.as_str(), "[[1],{\"a\":1},1]");
     assert_eq!(append("[[1]]", "[[1]]").appended, Some(true));
     assert_eq!(append("[9007199254740993]", "9007199254740992").appended, Some(true));
@@ -235,7 +235,7 @@ fn a_bounded_list_far_above_its_limit_shrinks_to_it() {
 }
 
 #[test]
-fn a_bounded_list_whose_text_stays_is_not_changed() {
+fn a_bounded_list_with_the_same_text_counts_as_unchanged() {
     let reduced = push("[1]", "1", 1);
     assert_eq!((reduced.changed, reduced.appended, reduced.dropped), (false, Some(true), 1));
 }
@@ -349,13 +349,13 @@ fn is_the_merge_of(current: &str, patch: &str, result: &str) -> Result<(), TestC
 
 proptest! {
     #[test]
-    fn merge_does_what_it_says(current in object_doc(), patch in object_doc()) {
+    fn merge_behaves_as_documented(current in object_doc(), patch in object_doc()) {
         let (current, patch) = (current.text(), patch.text());
         is_the_merge_of(&current, &patch, &merge(&current, &patch))?;
     }
 
     #[test]
-    fn merging_twice_means_no_more_than_once(current in object_doc(), patch in object_doc()) {
+    fn merging_twice_equals_merging_once(current in object_doc(), patch in object_doc()) {
         let once = merge(&current.text(), &patch.text());
         prop_assert!(semantic_eq(&json(&merge(&once, &patch.text())), &json(&once)));
     }

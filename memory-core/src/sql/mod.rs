@@ -23,25 +23,25 @@ use crate::time::Timestamp;
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
 /// Most arguments of one statement.
 pub const MAX_ARGUMENTS: usize = 32_766;
-/// Default cap of a result, in rows.
+/// Default limit of a result, in rows.
 pub const DEFAULT_MAX_ROWS: usize = 10_000;
-/// Default cap of a result, in bytes.
+/// Default limit of a result, in bytes.
 pub const DEFAULT_MAX_RESULT_BYTES: usize = 8 << 20;
 
-/// An open transaction, named by the facet that opened it.
+/// The id of an open transaction, assigned by the facet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxId(String);
 
 impl TxId {
-    /// Takes a transaction's name from outside; the facet judges it.
+    /// Takes a transaction's id from outside; the facet validates it.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
 
-    /// The name.
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -52,15 +52,15 @@ impl TxId {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StatementOptions {
-    /// The transaction to run in; `None`: the statement commits by itself.
+    /// The transaction to run in; `None`: auto-commit.
     pub tx: Option<TxId>,
-    /// Deadline; `None`: the provider's.
+    /// Deadline; `None`: the provider's default.
     pub timeout: Option<Duration>,
-    /// Cap of the result, in rows.
+    /// Limit of the result, in rows.
     pub max_rows: usize,
-    /// Cap of the result, in bytes.
+    /// Limit of the result, in bytes.
     pub max_bytes: usize,
-    /// Most bytes the scope's database may hold; `None`: the provider's.
+    /// Quota of the scope's database in bytes; `None`: the provider's default.
     pub quota_bytes: Option<u64>,
 }
 
@@ -93,17 +93,17 @@ pub struct Rows {
     pub columns: Vec<String>,
     /// Rows, each as long as `columns`.
     pub rows: Vec<Vec<SqlValue>>,
-    /// Whether a cap cut the result.
+    /// Whether a limit cut the result.
     pub truncated: bool,
 }
 
-/// The answer of [`SqlFacet::exec`].
+/// The result of [`SqlFacet::exec`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ExecOutcome {
     /// Rows inserted, updated or deleted.
     pub rows_affected: u64,
-    /// Rows of `RETURNING`, where the statement has it.
+    /// Rows of `RETURNING`, if the statement has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returning: Option<Rows>,
 }
@@ -112,7 +112,7 @@ pub struct ExecOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TxState {
-    /// Its name.
+    /// Its id.
     pub tx: TxId,
     /// Open levels: 1 is the transaction, more are savepoints, 0 is closed.
     pub depth: u32,
@@ -141,7 +141,7 @@ pub struct ColumnInfo {
 }
 
 impl ColumnInfo {
-    /// A column that allows NULL and is no part of the primary key.
+    /// A nullable column that is not part of the primary key.
     #[must_use]
     pub fn new(name: impl Into<String>, declared_type: impl Into<String>) -> Self {
         Self { name: name.into(), declared_type: declared_type.into(), nullable: true, primary_key: 0 }
@@ -154,7 +154,7 @@ impl ColumnInfo {
 pub struct TableInfo {
     /// Name.
     pub name: String,
-    /// `table`, `view`, or an engine's other word.
+    /// `table`, `view`, or another of the engine's terms.
     pub kind: String,
     /// Columns in order.
     pub columns: Vec<ColumnInfo>,
@@ -176,19 +176,19 @@ impl TableInfo {
 pub struct SqlUsage {
     /// Bytes that count against the quota.
     pub bytes: u64,
-    /// The quota in force; `None`: unlimited.
+    /// The effective quota; `None`: unlimited.
     pub quota_bytes: Option<u64>,
 }
 
 impl SqlUsage {
-    /// So much of so much.
+    /// A usage.
     #[must_use]
     pub fn new(bytes: u64, quota_bytes: Option<u64>) -> Self {
         Self { bytes, quota_bytes }
     }
 }
 
-/// A question to [`SqlFacet::sql_scopes`].
+/// The query of [`SqlFacet::sql_scopes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlScopesQuery {
@@ -210,7 +210,7 @@ impl Default for SqlScopesQuery {
 pub struct SqlScopePage {
     /// Ordered by kind, then by the bytes of the id.
     pub scopes: Vec<(Scope, SqlUsage)>,
-    /// Where the next page begins; `None`: this was the last.
+    /// Where the next page begins; `None`: this is the last.
     pub next: Option<Cursor>,
 }
 
@@ -222,39 +222,39 @@ impl SqlScopePage {
     }
 }
 
-/// A stream of dump lines; the format belongs to the tier. An `Err` item ends it.
+/// A stream of dump lines; the format depends on the backend. An `Err` item ends it.
 pub type DumpStream = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
-/// What [`SqlFacet::restore`] does about what the scope holds already.
+/// How [`SqlFacet::restore`] treats existing content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreMode {
-    /// `conflict`, and nothing is changed.
+    /// Refuse with `conflict`; nothing is changed.
     #[default]
     IntoEmpty,
-    /// The dump takes its place, in the same transaction.
+    /// Replace it by the dump, in one transaction.
     Replace,
 }
 
-/// How [`SqlFacet::restore`] works.
+/// Options of [`SqlFacet::restore`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// What happens to what is there.
+    /// How to treat existing content.
     pub mode: RestoreMode,
-    /// When the copy was taken that the dump is of: where its scope or tenant was forgotten since, nothing is restored.
-    /// `None`: it is no copy. Requires [`Capabilities::erase`](crate::Capabilities::erase).
+    /// When the copy was taken: if its scope or tenant was forgotten since then, nothing is restored. `None`: it is no
+    /// copy. Requires [`Capabilities::erase`](crate::Capabilities::erase).
     pub taken_at: Option<Timestamp>,
 }
 
 setters! { RestoreOptions {
-    /// Sets what happens to what is there.
+    /// Sets how to treat existing content.
     with_mode(mode: RestoreMode);
     /// Sets when the copy was taken.
     with_taken_at(taken_at: Option<Timestamp>);
 } }
 
-/// What [`SqlFacet::restore`] did.
+/// The result of [`SqlFacet::restore`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RestoreOutcome {
@@ -264,15 +264,15 @@ pub struct RestoreOutcome {
     pub rows: u64,
     /// Objects that could not be restored, each with the reason.
     pub skipped: Vec<String>,
-    /// Whether nothing was restored since what the copy holds was forgotten after it was taken.
+    /// Whether nothing was restored because the content was forgotten after the copy was taken.
     #[serde(default)]
     pub forgotten: bool,
 }
 
-/// A SQL database of its own for each scope, on which an agent runs statements of its own writing.
+/// A SQL database for each scope, on which an agent runs its own statements.
 ///
-/// One statement a call; arguments are bound, never spliced; `?` and `$n` placeholders everywhere.
-/// A transaction outlives any call or future and belongs to its root run and scope.
+/// One statement per call; arguments are bound, never spliced; `?` and `$n` placeholders everywhere. A transaction
+/// outlives calls and futures and belongs to its root run and scope.
 #[async_trait]
 pub trait SqlFacet: Send + Sync + Debug {
     /// Runs one statement that may write. Requires `Capabilities::sql`.
@@ -302,8 +302,8 @@ pub trait SqlFacet: Send + Sync + Debug {
     ///   text.
     ///
     /// # Errors
-    /// `statement_refused`, `quota_exceeded`, `timeout`, `transaction_lost`, `invalid_argument` for
-    /// what the engine itself refuses.
+    /// `statement_refused`, `quota_exceeded`, `timeout`, `transaction_lost`; `invalid_argument` for what the engine
+    /// itself refuses.
     async fn exec(
         &self,
         run: &RunContext,
@@ -424,7 +424,7 @@ pub trait SqlFacet: Send + Sync + Debug {
     /// `unavailable`, `outcome_unknown`.
     async fn drop_sql_scope(&self, scope: &Scope) -> Result<bool>;
 
-    /// Tells how much a scope's database holds. Requires `Capabilities::sql`.
+    /// Returns how much a scope's database holds. Requires `Capabilities::sql`.
     ///
     /// # Behavior
     /// - QTA-4: `sql_usage` returns the bytes that count against the quota. It grows with what is stored, shrinks
@@ -442,10 +442,10 @@ pub trait SqlFacet: Send + Sync + Debug {
     /// - DMP-7: A dump holds no entry, no shared table and no other scope's data.
     ///
     /// # Errors
-    /// Of opening the stream; later errors are items that end it.
+    /// Errors while opening the stream; later errors are items that end it.
     async fn dump(&self, scope: &Scope) -> Result<DumpStream>;
 
-    /// Restores a dump of the same tier, in one transaction: into an empty scope, or in the place of what is there.
+    /// Restores a dump of the same kind of backend in one transaction, into an empty scope or replacing its content.
     /// Requires `Capabilities::sql`.
     ///
     /// # Behavior
@@ -461,8 +461,8 @@ pub trait SqlFacet: Send + Sync + Debug {
     ///   outcome says `forgotten`.
     ///
     /// # Errors
-    /// `conflict` where the scope is not empty and is to be; `invalid_argument` for a dump that is none;
-    /// `capability_unsupported` for the moment of a copy without `Capabilities::erase`.
+    /// `conflict` if the scope must be empty and is not; `invalid_argument` for an invalid dump;
+    /// `capability_unsupported` for `taken_at` without `Capabilities::erase`.
     async fn restore(
         &self,
         scope: &Scope,

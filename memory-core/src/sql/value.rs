@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::json::Json;
 
-/// A value on its way into or out of a statement, without loss.
+/// A value of a statement's argument or result, without loss.
 ///
 /// JSON: `null`, booleans, strings, integers and finite reals as themselves; `{"$blob": "base64"}`;
 /// `{"$int": "9007199254740993"}` (accepted; for clients without 64-bit integers);
@@ -34,7 +34,7 @@ pub enum SqlValue {
     Blob(Vec<u8>),
     /// A JSON value.
     Json(Json),
-    /// Argument only: replaced by the embedding of this text inside the process.
+    /// Only as an argument: replaced by the embedding of this text inside the process.
     Embed(String),
 }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bound_without_loss_is_refused() {
+    fn values_that_cannot_be_bound_without_loss_are_refused() {
         for bad in
             ["[1]", "{}", r#"{"a":1}"#, r#"{"$blob":"!"}"#, "9223372036854775808", "1e400", r#"{"$int":1}"#]
         {

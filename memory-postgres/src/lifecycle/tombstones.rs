@@ -72,7 +72,7 @@ impl ScopeTombstones {
     /// The records that no tombstone covers, each with its number among those given.
     pub(crate) fn take(&self, records: Vec<Record>, taken: Taken) -> (Vec<Record>, Vec<u64>) {
         let stays = |record: &Record| {
-            let Some(moment) = taken.moment(record.entry.updated_at) else { return true };
+            let Some(moment) = taken.taken_at(record.entry.updated_at) else { return true };
             let of_key = || self.keys.get(&NameDigest::of_key(&self.scope, &record.entry.key));
             !self.covers(moment)
                 && (self.keys.is_empty() || of_key().is_none_or(|at| moment.as_millis() > *at))

@@ -59,7 +59,7 @@ fn set_within(
                     batch.drifted(&target.digest, &space, Some(&draft.key), live.as_ref(), check, now)?
                 }
                 (Expect::Any, found) => found,
-                // Without `expect` there is nothing to check.
+                // A precondition protects the write already.
                 _ => None,
             };
             lost = drifted.is_some_and(DriftReason::is_of_the_store);

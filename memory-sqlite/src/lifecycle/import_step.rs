@@ -79,7 +79,7 @@ fn import_record(
 ) -> Result<(), Fault> {
     let now = batch.now();
     let entry = &record.entry;
-    if let Some(moment) = options.taken.moment(entry.updated_at)
+    if let Some(moment) = options.taken.taken_at(entry.updated_at)
         && is_forgotten(batch.connection(), &target.scope, Some(&entry.key), moment)?
     {
         outcome.forgotten += 1;

@@ -2,7 +2,7 @@ use super::{doc, json, on_a_small_stack};
 use crate::json::{Json, JsonError, MAX_DEPTH, semantic_eq};
 use proptest::prelude::*;
 
-/// Everything that reads a text must come back from it.
+/// Runs every function that reads a text.
 fn exercise(value: &Json) {
     let _ = (value.kind(), value.as_i64_exact(), value.to_value(), format!("{value:?}"));
     assert!(value.search_text(100).len() <= 100);
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn every_document_can_be_read_every_way(doc in doc()) {
+    fn every_document_can_be_read_in_every_way(doc in doc()) {
         exercise(&json(&doc.text()));
     }
 }

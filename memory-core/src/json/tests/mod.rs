@@ -144,7 +144,7 @@ impl Doc {
         members.iter().map(|(key, value)| (content(key), value)).collect()
     }
 
-    /// The obvious definition of semantic equality, on the tree.
+    /// The obvious definition of semantic equality, on trees.
     pub(crate) fn means_the_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -163,7 +163,7 @@ impl Doc {
         }
     }
 
-    /// The same value written otherwise: other escapes, spellings, white space, order of members, more duplicates.
+    /// The same value written differently: escapes, spellings, white space, member order, duplicates.
     pub(crate) fn restyled(&self, style: u8) -> Self {
         let next = style.wrapping_mul(31).wrapping_add(17);
         let respell = |spelled: &Spelled| spelled.iter().map(|(c, e)| (*c, *e ^ (style & 1 == 0))).collect();

@@ -111,7 +111,7 @@ fn a_text_that_stops_early_says_so() {
 }
 
 #[test]
-fn a_lone_surrogate_escape_is_refused_wherever_it_stands() {
+fn a_lone_surrogate_escape_is_refused_everywhere() {
     for (text, at) in [
         (r#""\ud800""#, 1),
         (r#""ab\udfff""#, 3),

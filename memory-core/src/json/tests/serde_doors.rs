@@ -1,4 +1,4 @@
-//! What survives the ways in and out that serde offers.
+//! What survives serde's ways of reading and writing.
 
 use super::{doc, json};
 use crate::json::{Json, JsonError};
@@ -59,7 +59,7 @@ fn a_value_tree_can_be_read_as_json() {
 }
 
 #[test]
-fn under_flatten_and_tagged_enums_it_fails_rather_than_changes() {
+fn flatten_and_tagged_enums_fail_instead_of_losing_text() {
     #[derive(Debug, Deserialize)]
     struct Flat {
         #[serde(flatten)]
@@ -84,7 +84,7 @@ fn a_tree_is_the_value_with_the_last_duplicate() {
 }
 
 #[test]
-fn marker_names_of_serde_json_are_names_like_any_other() {
+fn marker_names_of_serde_json_are_ordinary_names() {
     for marker in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {
         let tree = json(&format!(r#"{{"{marker}":"[1]"}}"#)).to_value().unwrap();
         assert_eq!(tree.get(marker), Some(&Value::from("[1]")));

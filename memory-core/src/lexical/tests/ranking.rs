@@ -1,4 +1,4 @@
-//! BM25, its saturation, and the index against ranking by reading every document.
+//! BM25, its saturation, and the index compared with reading every document.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::lexical::{Bm25, LexicalHit, LexicalIndex, TermCounts, idf, rank};
 
 #[test]
-fn idf_is_as_lucene_has_it() {
+fn idf_equals_lucenes() {
     assert!((idf(10, 1) - (1.0_f64 + 9.5 / 1.5).ln()).abs() < 1e-12);
     assert!(idf(10, 10) > 0.0);
     assert!(idf(10, 0) > idf(10, 1));
@@ -23,14 +23,14 @@ fn weight_by_hand() {
 }
 
 #[test]
-fn the_score_nears_one_for_the_query_repeated_and_never_passes_it() {
+fn the_score_approaches_one_for_a_repeated_query_and_never_exceeds_it() {
     let text = "lisbon ".repeat(10_000);
     let hits = rank("Lisbon", [(1, text.as_str()), (2, &"oslo ".repeat(90_000))], |_| true, 10);
     assert!((0.99..=1.0).contains(&hits[0].score), "{hits:?}");
 }
 
 #[test]
-fn words_the_scope_lacks_lower_the_score() {
+fn words_missing_in_the_scope_lower_the_score() {
     let documents = [(1, "ann paints"), (2, "bob sings")];
     let all = rank("ann paints", documents, |_| true, 10);
     let half = rank("ann sculpts", documents, |_| true, 10);
@@ -50,7 +50,7 @@ fn no_terms_no_hits() {
 }
 
 #[test]
-fn documents_found_otherwise_are_scored_as_search_scores_them() {
+fn documents_found_by_other_means_get_the_scores_of_search() {
     let mut index = LexicalIndex::<String>::new();
     for (key, text) in [("a", "green tea"), ("b", "tea"), ("c", "coffee"), ("d", "black tea leaves")] {
         index.insert(key.to_owned(), text, None);
@@ -63,7 +63,7 @@ fn documents_found_otherwise_are_scored_as_search_scores_them() {
 }
 
 #[test]
-fn ties_break_by_key_whatever_the_order_of_insertion() {
+fn ties_break_by_key_in_any_insertion_order() {
     let mut index = LexicalIndex::new();
     for key in ["c", "a", "d", "b"] {
         index.insert(key.to_owned(), "same words", None);
@@ -110,7 +110,7 @@ fn an_expiry_moves_with_its_document() {
 }
 
 #[test]
-fn memory_returns_after_removal() {
+fn memory_is_freed_after_removal() {
     let mut index = LexicalIndex::new();
     let empty = index.heap_bytes();
     for key in 0..20_000_u32 {

@@ -1,4 +1,4 @@
-//! What is found by what.
+//! Which queries find which texts.
 
 use crate::lexical::{
     LexicalIndex, MAX_QUERY_TERMS, MAX_TOKEN_CHARS, MAX_TOKENS, analyze, query_terms, tokens,
@@ -31,7 +31,7 @@ fn misses(query: &str, text: &str) {
     );
 }
 
-/// The document with every part and the whole of the query ranks before one that shares a part.
+/// Asserts that the document with the whole query ranks before one that shares only parts.
 #[track_caller]
 fn prefers(query: &str, better: &str, worse: &str) {
     let mut index = LexicalIndex::new();

@@ -1,4 +1,4 @@
-//! What a character is to the tokenizer, and how it folds.
+//! Character classes of the tokenizer, and folding.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
@@ -8,7 +8,7 @@ pub(super) enum Class {
     Lower,
     Upper,
     Digit,
-    /// A letter without case, or a mark that spells.
+    /// A letter without case, or a mark that changes the spelling.
     Letter,
     /// Joins the parts of a name: `-`, `_`, `.`.
     Weak,
@@ -17,7 +17,7 @@ pub(super) enum Class {
     Apostrophe,
     Comma,
     Break,
-    /// Neither seen nor separating: soft hyphen, variation selector, joiner.
+    /// Skipped without separating: soft hyphen, variation selector, joiner.
     Ignored,
     Ideograph,
     Kana,
@@ -85,8 +85,8 @@ pub(super) fn class(c: char) -> Class {
     }
 }
 
-/// Characters that normalisation leaves alone, unless a mark follows (none is among them): ASCII, typographic
-/// dashes and quotes, Russian, kana, Han, Hangul. A word of these alone need not be normalised.
+/// Characters that normalisation leaves alone unless a mark follows (none of them is a mark): ASCII, typographic dashes
+/// and quotes, Russian, kana, Han, Hangul. A word of only these needs no normalisation.
 pub(super) fn is_plain(c: char) -> bool {
     c.is_ascii()
         || match u32::from(c) {
@@ -103,8 +103,8 @@ pub(super) fn is_plain(c: char) -> bool {
         }
 }
 
-/// Marks that vary a letter without spelling another word's letter: Latin, Greek and Cyrillic accents, Hebrew
-/// points, Arabic vowel signs. U+034F stays: it bounds runs of marks while they are normalised.
+/// Marks that vary a letter without changing the spelling: Latin, Greek and Cyrillic accents, Hebrew points, Arabic
+/// vowel signs. U+034F stays: it splits long runs of marks during normalisation.
 pub(super) fn is_diacritic(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x034E | 0x0350..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x05BF | 0x05C1 | 0x05C2 | 0x05C4
@@ -113,8 +113,7 @@ pub(super) fn is_diacritic(c: char) -> bool {
         | 0xFE20..=0xFE2F)
 }
 
-/// NFKC without diacritics. A run of marks is cut by U+034F every 30 of them, which bounds what normalisation
-/// holds back.
+/// NFKC without diacritics. A run of marks is split by U+034F every 30 marks, which limits the buffer of normalisation.
 pub(super) fn normalized(word: &str) -> impl Iterator<Item = char> {
     word.chars().stream_safe().nfkd().filter(|&c| !is_diacritic(c)).nfc()
 }
@@ -132,8 +131,8 @@ pub(super) fn digit(c: char) -> Option<char> {
     ZEROS.iter().find_map(|&zero| char::from_digit(code.checked_sub(zero).filter(|&d| d < 10)?, 10))
 }
 
-/// Appends `c` with case, digits and undecomposable Latin letters folded. `lower(upper(c))` is Unicode's full
-/// case folding (ß = ss, ς = σ), and folds dotless ı with i too, as suits a search.
+/// Appends `c` with case, digits and undecomposable Latin letters folded. `lower(upper(c))` is Unicode's full case
+/// folding (ß = ss, ς = σ), and also folds dotless ı with i, which suits a search.
 pub(super) fn fold_into(c: char, out: &mut String) {
     if c.is_ascii() {
         out.push(c.to_ascii_lowercase());
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_folds_to_three_at_most() {
+    fn a_character_folds_to_at_most_three() {
         let mut folded = String::new();
         for c in '\0'..=char::MAX {
             folded.clear();

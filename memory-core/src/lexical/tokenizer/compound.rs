@@ -4,15 +4,15 @@ use super::character::Class;
 use super::output::{MAX_TOKEN_CHARS, Output};
 use super::run::Run;
 
-/// A compound under way: a run of letters and digits, the parts before it, and the joiner just seen.
+/// A compound being read: a run of letters and digits, the parts before it, and the last joiner.
 #[derive(Debug, Default)]
 pub(super) struct Compound {
     run: Run,
-    /// The compound since the last strong joiner, and the whole of it.
+    /// The compound since the last strong joiner, and the whole compound.
     name: Joined,
     whole: Joined,
     joiner: Joiner,
-    /// The run came after a comma between digits.
+    /// Whether the run came after a comma between digits.
     after_comma: bool,
 }
 
@@ -42,8 +42,7 @@ impl Compound {
                 self.joiner = match self.joiner {
                     Joiner::Strong('+') if c == '+' => Joiner::Increment,
                     Joiner::None => Joiner::Strong(c),
-                    // A second joiner: `://`, `::`, `./`. No longer a sign that belongs to the run, as in
-                    // `C#`.
+                    // A second joiner: `://`, `::`, `./`. It no longer belongs to the run, as it does in `C#`.
                     Joiner::Weak(_) | Joiner::Strong(_) => Joiner::Strong('/'),
                     _ => return self.end(out),
                 }
@@ -60,7 +59,7 @@ impl Compound {
         if self.joiner != Joiner::None {
             self.join(class, out);
         }
-        // A character folds to three at most.
+        // A character folds to at most three.
         let width = if c.is_ascii() { 1 } else { 3 };
         if self.run.chars + width > MAX_TOKEN_CHARS {
             self.end_run(out);
@@ -70,7 +69,7 @@ impl Compound {
         self.run.push(c, class);
     }
 
-    /// A run follows the joiner: what was the joiner worth?
+    /// A run follows the joiner: decides what the joiner means.
     fn join<F: FnMut(&str)>(&mut self, next: Class, out: &mut Output<'_, F>) {
         let between_digits = next == Class::Digit && self.run.last == Some(Class::Digit);
         match std::mem::take(&mut self.joiner) {
@@ -138,19 +137,19 @@ impl Compound {
     }
 }
 
-/// Parts of a compound, run together.
+/// The concatenated parts of a compound.
 #[derive(Debug, Default)]
 struct Joined {
     text: String,
     parts: usize,
-    /// Too long, or not one name after all: not emitted.
+    /// Too long, or not a single name: not emitted.
     spoiled: bool,
 }
 
 impl Joined {
     fn add(&mut self, part: &str) {
         self.parts += 1;
-        // At most four bytes a character: a cheap bound while it grows; the exact one is taken at the end.
+        // At most four bytes per character: a cheap bound while it grows; the exact one is checked at the end.
         if self.text.len() + part.len() > 4 * MAX_TOKEN_CHARS {
             self.spoiled = true;
         }

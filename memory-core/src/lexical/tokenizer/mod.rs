@@ -1,4 +1,4 @@
-//! Text to tokens: the one definition of what a "word" is, for documents and for queries alike.
+//! Splits text into tokens: the single definition of a "word", for documents and queries alike.
 
 mod character;
 mod compound;
@@ -13,8 +13,8 @@ use compound::Compound;
 use output::Output;
 use spaceless::Spaceless;
 
-/// Version of the token stream. It grows with every change that gives some text other tokens, so that a
-/// backend which stores tokens (or anything computed from them) knows when to build them anew.
+/// Version of the token stream. It increases with every change that gives some text other tokens, so that a backend
+/// that stores tokens (or anything derived from them) knows when to rebuild them.
 pub const ANALYZER_VERSION: u32 = 1;
 
 /// Turns text into tokens.
@@ -32,14 +32,13 @@ pub const ANALYZER_VERSION: u32 = 1;
 ///   least two letters stand on that side (`user42`, not `4o`); the pieces are tokens beside the run.
 /// - `'s` and other English contractions are dropped (`Ann's` = `ann`), `don't` is `dont`, `O'Brien` is
 ///   `obrien`, `o`, `brien`. `C++` and `C#` give `c++` and `c#` beside `c`.
-/// - Han, Hangul, kana, Thai, Lao, Khmer and Myanmar give overlapping pairs of characters (units, for the
-///   last four: a base with its marks), and the single ones too (kana only where it stands alone).
-/// - An emoji is a token, without skin tone and variation selector; a flag is one; a joined sequence is its
-///   members.
-/// - Tokens of ASCII letters alone are stemmed lightly, as English.
+/// - Han, Hangul, kana, Thai, Lao, Khmer and Myanmar give overlapping pairs of characters (for the last four, of units:
+///   a base with its marks), and also single ones (kana only if alone).
+/// - An emoji is a token, without skin tone and variation selector; so is a flag; a joined sequence gives its members.
+/// - Tokens of only ASCII letters are lightly stemmed as English.
 /// - Time is linear in the text. At most [`MAX_TOKENS`] tokens of at most [`MAX_TOKEN_CHARS`] characters.
 ///
-/// It holds buffers only: two analyzers always agree, and one may be used for any number of texts.
+/// It holds only buffers: all analyzers agree, and one may be used for any number of texts.
 #[derive(Debug)]
 pub struct Analyzer {
     compound: Compound,
@@ -79,7 +78,7 @@ impl Analyzer {
         Self::default()
     }
 
-    /// Without stemming, to measure what stemming brings.
+    /// Without stemming, to measure its effect.
     #[cfg(test)]
     pub(super) fn unstemmed() -> Self {
         Self { stemming: false, ..Self::default() }
@@ -90,7 +89,7 @@ impl Analyzer {
         self.scan(text, false, token);
     }
 
-    /// As [`analyze`](Self::analyze), without English function words.
+    /// Like [`analyze`](Self::analyze), without English function words.
     pub(super) fn analyze_content(&mut self, text: &str, token: &mut impl FnMut(&str)) {
         self.scan(text, true, token);
     }
@@ -134,7 +133,7 @@ impl Analyzer {
     }
 }
 
-/// Deals characters out to the two machines: names joined by punctuation, and scripts without spaces.
+/// Passes characters to the two state machines: compounds, and scripts without spaces.
 struct Scanner<'a> {
     compound: &'a mut Compound,
     spaceless: &'a mut Spaceless,

@@ -1,16 +1,15 @@
-//! Where tokens go: bounded in number, stemmed.
+//! The output of the tokenizer: stemmed, and limited in number.
 
 use crate::lexical::stem::{Stem, is_function_word, stem};
 
-/// Longest token, in characters. A longer run of letters is split into pieces of this length (so it is still
-/// found whole, by all its pieces); the joined form of a longer compound is left out (its parts are tokens
-/// anyway).
+/// Longest token, in characters. A longer run of letters is split into pieces of this length (and found by all of
+/// them); the joined form of a longer compound is left out (its parts are tokens anyway).
 pub const MAX_TOKEN_CHARS: usize = 64;
 
-/// Most tokens taken from one text (about 1.3 MB of English). What follows is not searchable.
+/// Most tokens of one text (about 1.3 MB of English). The rest is not searchable.
 pub const MAX_TOKENS: usize = 1 << 18;
 
-/// Where tokens go: stems them, counts them.
+/// Stems and counts tokens, and passes them on.
 pub(super) struct Output<'a, F> {
     pub(super) token: &'a mut F,
     pub(super) left: usize,

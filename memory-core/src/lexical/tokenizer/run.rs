@@ -5,7 +5,7 @@ use unicode_normalization::char::is_combining_mark;
 use super::character::{Class, fold_into};
 use super::output::Output;
 
-/// A run of letters and digits, folded, with the places where it may be split.
+/// A folded run of letters and digits, with the positions where it may be split.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) text: String,
@@ -83,7 +83,7 @@ impl Run {
         let at = self.text.len();
         self.apostrophe.get_or_insert(at);
         self.split(at, Why::Word);
-        // The capital of `O'Brien` starts a word of its own already.
+        // The capital of `O'Brien` starts a word already.
         self.capitals = 0;
         self.last = None;
     }
@@ -128,8 +128,7 @@ impl Run {
         }
     }
 
-    /// Whether each piece of letters next to digits has at least two of them: `user42`, but not `4o`, `v1` or
-    /// `e29b`.
+    /// Whether each piece of letters next to digits has at least two letters: `user42`, but not `4o`, `v1` or `e29b`.
     fn digits_stand_alone(&self) -> bool {
         let mut from = Split { at: 0, why: Why::Word };
         let end = Split { at: self.text.len(), why: Why::Word };
@@ -145,7 +144,7 @@ impl Run {
         true
     }
 
-    /// `C#`, `C++`: the run with the sign.
+    /// `C#`, `C++`: the run including the sign.
     pub(super) fn emit_signed<F: FnMut(&str)>(&mut self, sign: &str, out: &mut Output<'_, F>) {
         let length = self.text.len();
         self.text.push_str(sign);

@@ -5,24 +5,22 @@ use unicode_normalization::char::is_combining_mark;
 use super::character::Class;
 use super::output::Output;
 
-/// Characters of one unit (a base and its marks) in scripts written without spaces; more marks than this
-/// start another unit.
+/// Most characters of one unit (a base and its marks) in scripts without spaces; further marks start a new unit.
 const MAX_UNIT_CHARS: usize = 8;
 
-/// A run of characters in a script written without spaces (or, for Hangul, with particles glued on):
-/// overlapping pairs.
+/// A run of characters in a script without spaces (or, for Hangul, with attached particles): overlapping pairs.
 #[derive(Debug, Default)]
 pub(super) struct Spaceless {
     class: Option<Class>,
-    /// The unit before, followed by the unit under way, which starts at `start`.
+    /// The previous unit, followed by the current one, which starts at `start`.
     pair: String,
     start: usize,
     unit_chars: usize,
     units: usize,
-    /// The unit under way waits for the next character whatever it is: a vowel written before its consonant,
-    /// or a sign that stacks consonants.
+    /// Whether the next character belongs to the current unit in any case: a vowel written before its consonant, or a
+    /// sign that stacks consonants.
     open: bool,
-    /// The unit under way is a token by itself.
+    /// Whether the current unit is a token by itself.
     single: bool,
 }
 
