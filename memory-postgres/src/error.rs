@@ -1,7 +1,7 @@
-//! PostgreSQL's errors as core errors.
+//! Maps PostgreSQL's errors to core errors.
 //!
-//! Neither the server's messages nor its details are kept, since they quote stored values, statements and names. What
-//! remains is the SQLSTATE, which PostgreSQL's documentation explains.
+//! The server's messages and details are not kept, since they quote stored values, statements and names. What remains
+//! is the SQLSTATE, which PostgreSQL's documentation explains.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) enum Effect {
     Commits,
 }
 
-/// The cause that is kept: where the driver failed, and the server's SQLSTATE.
+/// The retained cause: where the driver failed, and the server's SQLSTATE.
 #[derive(Debug)]
 pub(crate) struct Cause {
     what: String,
@@ -37,13 +37,13 @@ impl fmt::Display for Cause {
 
 impl std::error::Error for Cause {}
 
-/// The SQLSTATE behind an error that [`engine`] made.
+/// The SQLSTATE of an error created by [`engine`].
 pub(crate) fn state_of(error: &Error) -> Option<&str> {
     std::error::Error::source(error)?.downcast_ref::<Cause>()?.state.as_deref()
 }
 
 fn cause(error: &tokio_postgres::Error) -> Cause {
-    // The driver's messages are constants; those of the system and of TLS hold no secrets.
+    // The driver's messages are constants; those of the system and of TLS contain no secrets.
     let mut what = error.to_string();
     let source = std::error::Error::source(error);
     if let Some(io) = source.and_then(|source| source.downcast_ref::<std::io::Error>()) {
@@ -65,7 +65,7 @@ pub(crate) fn engine(error: &tokio_postgres::Error, effect: Effect) -> Error {
         .as_db_error()
         .and_then(|db| db.parsed_severity())
         .is_some_and(|severity| matches!(severity, Severity::Panic));
-    // A server that crashes may have committed before it did.
+    // A server that crashes may have committed first.
     let (kind, message, retry) =
         if fatal && effect == Effect::Commits { unknown() } else { (kind, message, retry) };
     Error::new(kind, message).with_retry(retry).with_source(cause(error))
@@ -76,22 +76,24 @@ type Verdict = (ErrorKind, &'static str, Retry);
 const SOON: Retry = Retry::After(Duration::from_millis(100));
 const LATER: Retry = Retry::After(Duration::from_secs(1));
 
-/// The SQLSTATE that our function `check_run` raises.
+/// The SQLSTATE raised by our function `check_run`.
 const RUN_ENDED: &str = "ME001";
 
 fn of_state(state: &str) -> Verdict {
     match state {
         "40001" | "40P01" => (
             ErrorKind::Unavailable,
-            "another writer was in the way and nothing was written; try again",
+            "the write conflicted with another one and nothing was written; try again",
             Retry::Now,
         ),
-        "55P03" | "55006" => {
-            (ErrorKind::Unavailable, "a lock was not free in time and nothing was written; try again", SOON)
-        }
+        "55P03" | "55006" => (
+            ErrorKind::Unavailable,
+            "a lock was not available in time and nothing was written; try again",
+            SOON,
+        ),
         "57014" => (
             ErrorKind::Timeout,
-            "the statement took longer than it may and was cancelled before it had an effect; try again, or raise \
+            "the statement exceeded its timeout and was cancelled before it had an effect; try again, or raise \
              `statement_timeout_ms`",
             SOON,
         ),
@@ -103,14 +105,14 @@ fn of_state(state: &str) -> Verdict {
         "57P04" => (ErrorKind::Unavailable, "the database was dropped; create it again", Retry::Never),
         "25006" => (
             ErrorKind::Unavailable,
-            "the PostgreSQL server takes no writes, as a standby does; nothing was written, try again once there is a \
+            "the PostgreSQL server is a standby or read-only; nothing was written, try again once there is a \
              primary",
             SOON,
         ),
         RUN_ENDED => (
             ErrorKind::RunEnded,
-            "the run has ended, and what it kept for itself is gone; write to the agent's or the user's scope, or begin \
-             another run with an id of its own",
+            "the run has ended and its scope is gone; write to the agent's or the user's scope, or start \
+             another run with a new id",
             Retry::Never,
         ),
         "25P03" | "25P04" => (
@@ -145,14 +147,14 @@ fn of_state(state: &str) -> Verdict {
         ),
         "42501" => (
             ErrorKind::Forbidden,
-            "the database user lacks a right; `memory postgres doctor` names it, `memory postgres provision` prints what \
-             grants it",
+            "the database user lacks a privilege; `memory postgres doctor` names it, and `memory postgres provision` prints the \
+             statement that grants it",
             Retry::Never,
         ),
         "3D000" => (ErrorKind::NotFound, "the database does not exist; create it", Retry::Never),
         "42P01" | "42883" | "42703" | "3F000" => (
             ErrorKind::Corrupt,
-            "the tables of the memory are missing or were changed; run `memory postgres provision`, or restore them",
+            "the memory's tables are missing or were changed; run `memory postgres provision`, or restore them",
             Retry::Never,
         ),
         "22021" | "22P05" => (
@@ -179,11 +181,7 @@ fn of_state(state: &str) -> Verdict {
             "the PostgreSQL server refuses this user; check the URL",
             Retry::Never,
         ),
-        _ => (
-            ErrorKind::Internal,
-            "PostgreSQL reports an error that it should not; please report it",
-            Retry::Never,
-        ),
+        _ => (ErrorKind::Internal, "PostgreSQL reports an unexpected error; please report it", Retry::Never),
     }
 }
 
@@ -200,7 +198,7 @@ fn without_state(error: &tokio_postgres::Error, effect: Effect) -> Verdict {
     if text.contains("authentication") {
         return (
             ErrorKind::Unauthenticated,
-            "the PostgreSQL server asks for a password or a kind of proof that the configuration does not give",
+            "the PostgreSQL server requires a password or an authentication method that is not configured",
             Retry::Never,
         );
     }
@@ -222,7 +220,7 @@ fn without_state(error: &tokio_postgres::Error, effect: Effect) -> Verdict {
     }
     (
         ErrorKind::Internal,
-        "the conversation with PostgreSQL broke down, which is a bug; please report it",
+        "PostgreSQL's protocol was violated, which is a bug; please report it",
         Retry::Never,
     )
 }
@@ -242,7 +240,7 @@ pub(crate) fn outcome_unknown() -> Error {
     Error::new(kind, message).with_retry(retry)
 }
 
-/// The connection was gone before anything was sent.
+/// The connection was lost before anything was sent.
 pub(crate) fn gone() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -280,7 +278,7 @@ pub(crate) fn malformed(what: &'static str) -> Error {
     )
 }
 
-/// Vectors are asked for where there is no embedder or no pgvector.
+/// Vectors were requested without an embedder or pgvector.
 pub(crate) fn vector_unsupported(operation: &'static str) -> Error {
     Error::new(
         ErrorKind::VectorUnsupported,

@@ -1,12 +1,11 @@
 //! Memory for AI agents on PostgreSQL, for runtimes of many processes on many machines.
 //!
-//! [`PostgresProvider`] keeps nothing of its own between two calls: any replica serves any call. It runs on a tokio
-//! runtime.
+//! [`PostgresProvider`] keeps no state between two calls: any replica can serve any call. It needs a tokio runtime.
 //!
 //! - Writes are one round trip each, atomic on the server, and decided by the server's clock.
-//! - Connections are made again by themselves after a failover; a write whose answer was lost is `outcome_unknown`.
-//! - With `prepared = off` no call relies on the state of a session, as poolers in transaction mode need it.
-//! - Tables are created and brought up to date when the provider is opened, or by an operator beforehand.
+//! - Connections are reopened automatically after a failover; a write whose answer was lost is `outcome_unknown`.
+//! - With `prepared = off` no call relies on session state, as poolers in transaction mode require.
+//! - Tables are created and updated when the provider is opened, or by an operator beforehand.
 
 mod config;
 mod connect;
@@ -21,7 +20,7 @@ mod sql;
 mod store;
 mod vector;
 
-/// Taking the SQL facet apart. Never for production.
+/// Switching off layers of the SQL facet. Never for production.
 #[cfg(feature = "lab")]
 pub mod lab {
     pub use memory_validator::Stages;

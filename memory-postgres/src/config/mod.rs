@@ -1,4 +1,4 @@
-//! How a database is opened.
+//! Options of a database.
 
 pub(crate) mod ranges;
 
@@ -26,8 +26,8 @@ pub enum Prepared {
     Off,
 }
 
-/// Options of [`PostgresProvider`](crate::PostgresProvider). Every one has a default but the URL; unknown names are
-/// refused. `Debug` leaves the URL out.
+/// Options of [`PostgresProvider`](crate::PostgresProvider). All but the URL have a default; unknown names are refused.
+/// `Debug` omits the URL.
 ///
 /// ```
 /// use memory_postgres::{PostgresConfig, Prepared};
@@ -40,43 +40,41 @@ pub enum Prepared {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PostgresConfig {
-    /// Where the database is, as libpq writes it: `postgres://user@host1:5432,host2/database?sslmode=verify-full`.
+    /// The database, as a libpq URL: `postgres://user@host1:5432,host2/database?sslmode=verify-full`.
     pub url: String,
-    /// The variable of the environment that holds the password, where the URL has none. Default: `PGPASSWORD`.
+    /// The environment variable with the password, if the URL has none. Default: `PGPASSWORD`.
     pub password_env: Option<String>,
     /// The schema of the tables: 1 to 63 of a-z, 0-9 and `_`, not beginning with a digit or `pg_`. Default: `memory`.
     pub schema: String,
     /// Whether statements are prepared. Default: `on`.
     pub prepared: Prepared,
-    /// Whether opening creates and updates the tables. Where not, `memory postgres provision` does. Default: true.
+    /// Whether opening creates and updates the tables; if not, run `memory postgres provision`. Default: true.
     pub migrate: bool,
-    /// Connections for writes and for what takes its time: 1 to 1,000. Default 16.
+    /// Connections for writes and long operations: 1 to 1,000. Default 16.
     pub pool_size: usize,
-    /// Connections that short reads share, each serving many of them at once: 1 to 64. Default 4; made as they are needed.
+    /// Connections for short reads, each serving many at once: 1 to 64. Default 4; opened when needed.
     pub readers: usize,
     /// How long one attempt to reach one host may take, in milliseconds: 1 to 600,000. Default 5,000.
     pub connect_timeout_ms: u64,
-    /// How long an operation waits for a connection, failing over included, in milliseconds: 1 to 600,000. Default
-    /// 10,000.
+    /// How long an operation waits for a connection, including failover, in milliseconds: 1 to 600,000. Default 10,000.
     pub wait_timeout_ms: u64,
     /// How long one statement may take, in milliseconds: 1 to 3,600,000. Default 30,000.
     pub statement_timeout_ms: u64,
-    /// How long a connection is silent before the network is probed, in milliseconds: 1,000 to 7,200,000. Default
-    /// 30,000.
+    /// Idle time after which the network is probed, in milliseconds: 1,000 to 7,200,000. Default 30,000.
     pub keepalive_ms: u64,
     /// Longest value, in bytes of JSON text: 1 to 64 MiB. Default 1 MiB.
     pub max_value_bytes: usize,
-    /// What relative paths of the URL (`sslrootcert`, `passfile`, …) are relative to; `None`: the working directory.
+    /// The base of relative paths in the URL (`sslrootcert`, `passfile`, …); `None`: the working directory.
     #[serde(skip)]
     pub base_dir: Option<PathBuf>,
     /// The database for agents' SQL; without it the provider serves no SQL. Default: none.
     pub sql: Option<crate::sql::SqlConfig>,
-    /// From how many vectors of one model on a scope gets an index of its own: at least 1,000. Default 50,000.
+    /// Number of vectors of one model from which a scope gets its own index: at least 1,000. Default 50,000.
     pub index_vectors_from: usize,
-    /// Uses of a scope closer together than this are one, in milliseconds: 1 to 360,000. What is stored of the last use is
-    /// less than ten times this behind. The same in every process of a database. Default 60,000.
+    /// Uses of a scope closer together than this count as one, in milliseconds: 1 to 360,000. The stored last use lags
+    /// less than ten times this behind. Must be the same in every process of a database. Default 60,000.
     pub use_granularity_ms: u64,
-    /// How long writes to the scope of a run that has ended are refused, in milliseconds: 0 (not at all) to 30 days. Default
+    /// How long writes to the scope of an ended run are refused, in milliseconds: 0 (not at all) to 30 days. Default
     /// one day.
     pub run_fence_ms: u64,
 }
@@ -134,12 +132,12 @@ impl PostgresConfig {
         Self { url: url.into(), ..Self::default() }
     }
 
-    /// Reads a URL whose parameters are those of libpq and the names of these options, as in
+    /// Reads a URL whose parameters are libpq's and the names of these options, such as
     /// `postgres://app@db/memory?sslmode=verify-full&pool_size=32`; `NAME.OPTION` is an option of the section NAME.
     ///
     /// # Errors
-    /// `invalid_argument` for a URL that cannot be read, or for a parameter that is unknown, unfit or given twice, naming
-    /// it. Values are not quoted where they may be secret.
+    /// `invalid_argument` for a URL that cannot be parsed, or a parameter that is unknown, invalid or repeated, naming
+    /// it. Values that may be secret are not quoted.
     pub fn from_url(url: &str) -> Result<Self> {
         Self::from_url_in(url, None)
     }
@@ -158,18 +156,19 @@ impl PostgresConfig {
                 Error::invalid("a parameter of the postgres URL has no `=`; write `?name=value&name=value`")
             })?;
             if !seen.insert(name) {
-                return Err(Error::invalid("a parameter of the postgres URL is there twice; keep one"));
+                return Err(Error::invalid("a parameter of the postgres URL is repeated; keep one"));
             }
             if connect::is_connection_parameter(name) {
                 kept.push(if kept.len() == place.len() { '?' } else { '&' });
                 kept.push_str(pair);
                 continue;
             }
-            let value = connect::percent_decoded(value)
-                .ok_or_else(|| Error::invalid("a parameter of the postgres URL has a broken escape"))?;
+            let value = connect::percent_decoded(value).ok_or_else(|| {
+                Error::invalid("a parameter of the postgres URL has an invalid percent-escape")
+            })?;
             let mut alone = Map::new();
             insert(&mut alone, name, &value)?;
-            // By itself first, so that the refusal names it.
+            // Parsed alone first, so that the error names it.
             serde_json::from_value::<Self>(Value::Object(alone)).map_err(|error| {
                 Error::invalid(format!("a parameter of the postgres URL is not accepted: {error}"))
             })?;
@@ -232,14 +231,14 @@ impl PostgresConfig {
         self
     }
 
-    /// Sets within what time uses of a scope are one.
+    /// Sets the time within which uses of a scope count as one.
     #[must_use]
     pub fn with_use_granularity(mut self, granularity: Duration) -> Self {
         self.use_granularity_ms = millis(granularity);
         self
     }
 
-    /// Sets how long writes to the scope of a run that has ended are refused.
+    /// Sets how long writes to the scope of an ended run are refused.
     #[must_use]
     pub fn with_run_fence(mut self, fence: Duration) -> Self {
         self.run_fence_ms = millis(fence);
@@ -275,10 +274,10 @@ impl PostgresConfig {
         self.address().map(drop)
     }
 
-    /// Where the database is and how it is reached.
+    /// The parsed URL.
     ///
     /// # Errors
-    /// `invalid_argument` for a URL that cannot be read.
+    /// `invalid_argument` for a URL that cannot be parsed.
     pub(crate) fn address(&self) -> Result<Address> {
         Address::parse(&self.url, self.password_env.as_deref(), self.base_dir.as_deref())
     }
@@ -292,7 +291,7 @@ impl PostgresConfig {
     }
 }
 
-/// Puts an option where its name says.
+/// Stores an option in the section that its name says.
 fn insert(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()> {
     let value = match text {
         "true" => Value::Bool(true),
@@ -306,7 +305,7 @@ fn insert(fields: &mut Map<String, Value>, name: &str, text: &str) -> Result<()>
                 Some(section) => insert(section, inner, text)?,
                 None => {
                     return Err(Error::invalid(
-                        "a group of parameters of the postgres URL is given as one; write `GROUP.NAME=value`",
+                        "a group of parameters of the postgres URL is used as one; write `GROUP.NAME=value`",
                     ));
                 }
             }
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_carries_options_beside_what_libpq_knows() {
+    fn a_url_has_options_besides_libpqs_parameters() {
         let config = PostgresConfig::from_url(
             "postgres://app:p%3Fw?x@db1,db2:6/memory?sslmode=require&pool_size=3&prepared=off&migrate=false&application_name=a",
         )

@@ -1,4 +1,4 @@
-//! What a field of the configuration may hold.
+//! Ranges of configuration fields.
 
 use memory_core::{Error, Result};
 
@@ -10,7 +10,7 @@ pub(crate) fn in_range(field: &str, value: u64, low: u64, high: u64) -> Result<(
     }
 }
 
-/// Names that need no quotes in SQL: they reach the text of statements.
+/// Names that need no quotes in SQL, since they become part of statements.
 pub(crate) fn check_schema_name(field: &str, name: &str) -> Result<()> {
     let fits = (1..=63).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')

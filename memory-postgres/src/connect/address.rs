@@ -1,9 +1,9 @@
-//! A URL as libpq writes it: hosts, database, user, and what libpq calls its parameters.
+//! A libpq URL: hosts, database, user and parameters.
 //!
-//! The driver's `Config` reads the part before the `?`. The parameters are read here, for `Config` knows neither
-//! `sslmode=verify-full` and the files of TLS, nor `passfile`, `client_encoding`, `gssencmode`, `keepalives_count` or
-//! `target_session_attrs=primary`; it adds a `host` parameter to the hosts of the URL where libpq replaces them; and its
-//! errors do not say what a parameter may be.
+//! The driver's `Config` parses the part before the `?`. The parameters are parsed here: `Config` does not know
+//! `sslmode=verify-full` and the TLS files, `passfile`, `client_encoding`, `gssencmode`, `keepalives_count` or
+//! `target_session_attrs=primary`; it adds a `host` parameter to the URL's hosts where libpq replaces them; and its
+//! errors do not list the allowed values.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,18 +17,18 @@ use tokio_postgres::config::{
     ChannelBinding, Host, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs,
 };
 
-/// What of a server's certificate is checked, as libpq's `sslmode` says.
+/// What to verify of a server's certificate, according to libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// Nothing: the connection is encrypted, and its other end may be anyone.
+    /// Nothing: the connection is encrypted, but to anyone.
     Nothing,
     /// That a trusted authority signed it.
     Authority,
-    /// That, and that it is for this host.
+    /// Also that it is for this host.
     Full,
 }
 
-/// The files and rules of TLS.
+/// The files and rules for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     pub(crate) verify: Verify,
@@ -44,14 +44,14 @@ pub(crate) struct TlsOptions {
 pub(crate) enum Password {
     /// The URL holds it.
     Given(Vec<u8>),
-    /// A password file of libpq's, read at each connection.
+    /// A libpq password file, read for each connection.
     File(PathBuf),
-    /// A variable of the environment, read at each connection.
+    /// An environment variable, read for each connection.
     Variable(String),
     None,
 }
 
-/// Where a database is and how it is reached. `Debug` shows none of it.
+/// A parsed URL. `Debug` shows none of it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Everything but hosts and password.
@@ -68,8 +68,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Parameters of libpq that a URL may carry; all others are options of
-/// [`PostgresConfig`](crate::PostgresConfig).
+/// libpq's parameters that a URL may have; all others are options of [`PostgresConfig`](crate::PostgresConfig).
 const PARAMETERS: &[&str] = &[
     "application_name",
     "channel_binding",
@@ -98,14 +97,14 @@ const PARAMETERS: &[&str] = &[
     "user",
 ];
 
-/// Whether a parameter of a `postgres:` URL belongs to the connection, as libpq documents it.
+/// Whether a parameter of a `postgres:` URL belongs to the connection, according to libpq's documentation.
 #[must_use]
 pub fn is_connection_parameter(name: &str) -> bool {
     PARAMETERS.contains(&name)
 }
 
-/// Splits a URL into what stands before its parameters, and the parameters without the `?`. A password may hold a `?` that
-/// was not encoded; behind the `@` a `?` begins the parameters.
+/// Splits a URL before its parameters, dropping the `?`. A password may contain an unencoded `?`; the parameters begin
+/// at the first `?` after the `@`.
 pub(crate) fn split_query(url: &str) -> (&str, &str) {
     let authority = url.find('@').unwrap_or(0);
     match url.get(authority..).and_then(|rest| rest.find('?')) {
@@ -118,10 +117,10 @@ pub(crate) fn split_query(url: &str) -> (&str, &str) {
 }
 
 impl Address {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// `invalid_argument`, naming the parameter; no part of the URL is quoted but names of parameters.
+    /// `invalid_argument`, naming the parameter; nothing else of the URL is quoted.
     pub(crate) fn parse(url: &str, password_env: Option<&str>, base_dir: Option<&Path>) -> Result<Self> {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(Error::invalid(
@@ -129,7 +128,7 @@ impl Address {
             ));
         }
         let (place, query) = split_query(url);
-        // Its error quotes what it could not read.
+        // Its error quotes the input.
         let base = DriverConfig::from_str(place).map_err(|_| {
             Error::invalid(
                 "postgres.url cannot be read; write `postgres://user@host:port/database`, and percent-encode what is not a \
@@ -142,10 +141,10 @@ impl Address {
                 Error::invalid("a parameter of postgres.url has no `=`; write `?name=value`")
             })?;
             let value = percent_decoded(value)
-                .ok_or_else(|| Error::invalid("a parameter of postgres.url has a broken escape"))?;
+                .ok_or_else(|| Error::invalid("a parameter of postgres.url has an invalid percent-escape"))?;
             if !is_connection_parameter(name) {
                 return Err(Error::invalid(
-                    "a parameter of postgres.url is unknown; docs/postgres.md lists those of libpq that are served",
+                    "a parameter of postgres.url is unknown; docs/postgres.md lists the supported ones of libpq",
                 )
                 .with_detail("parameters", PARAMETERS));
             }
@@ -154,7 +153,7 @@ impl Address {
         reading.finish(password_env)
     }
 
-    /// What the driver needs to reach one host, but for the password.
+    /// The driver's configuration for one host, without the password.
     pub(crate) fn driver(&self, host: usize) -> DriverConfig {
         let mut config = without_hosts(&self.base);
         if let Some((name, address, port)) = self.hosts.get(host) {
@@ -172,7 +171,7 @@ impl Address {
         config
     }
 
-    /// The same place for another database user.
+    /// The same address for another database user.
     pub(crate) fn for_user(&self, user: &str, password: &[u8]) -> Self {
         let mut address = self.clone();
         address.base.user(user);
@@ -228,7 +227,7 @@ impl Reading {
         if let Some(password) = parsed.get_password() {
             self.config.password(password);
         }
-        // A server that takes no writes serves nothing here.
+        // A server that takes no writes is of no use here.
         self.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         self
     }
@@ -252,7 +251,7 @@ impl Reading {
             },
             "gssencmode" => match value {
                 "disable" | "prefer" => {}
-                _ => return Err(wrong(name, "`disable` or `prefer`: only TLS is served")),
+                _ => return Err(wrong(name, "`disable` or `prefer`: only TLS is supported")),
             },
             "host" => self.hosts = value.split(',').filter(|host| !host.is_empty()).map(host_of).collect(),
             "hostaddr" => {
@@ -280,7 +279,7 @@ impl Reading {
             "target_session_attrs" => set(config.target_session_attrs(match value {
                 "any" => TargetSessionAttrs::Any,
                 "read-write" | "primary" => TargetSessionAttrs::ReadWrite,
-                _ => return Err(wrong(name, "`read-write`, `primary` or `any`: a standby serves no memory")),
+                _ => return Err(wrong(name, "`read-write`, `primary` or `any`: a standby takes no writes")),
             })),
             "load_balance_hosts" => set(config.load_balance_hosts(match value {
                 "disable" => LoadBalanceHosts::Disable,
@@ -318,7 +317,7 @@ impl Reading {
             "sslrootcert" => self.roots = Some(value.to_owned()),
             "sslcert" => self.certificate = Some(self.based(value)),
             "sslkey" => self.key = Some(self.based(value)),
-            _ => return Err(wrong(name, "one that is documented")),
+            _ => return Err(wrong(name, "one of the documented values")),
         }
         Ok(())
     }
@@ -345,13 +344,13 @@ impl Reading {
             .collect();
         let system = self.roots.as_deref() == Some("system");
         let verify = match (self.verify, &self.roots) {
-            // As libpq: with the system's authorities, of whom there are many, a name must fit too.
+            // Like libpq: with the system's many authorities, the name must match too.
             (_, Some(_)) if system => {
                 self.config.ssl_mode(SslMode::Require);
                 Verify::Full
             }
             (Some(verify), _) => verify,
-            // As libpq: where roots are given, `require` means verify-ca.
+            // Like libpq: if roots are given, `require` means verify-ca.
             (None, Some(_)) if self.config.get_ssl_mode() == SslMode::Require => Verify::Authority,
             (None, _) => Verify::Nothing,
         };
@@ -399,7 +398,7 @@ fn whole(name: &str, value: &str) -> Result<u64> {
     }
 }
 
-/// A copy that names no host and holds no password.
+/// A copy without hosts and password.
 fn without_hosts(config: &DriverConfig) -> DriverConfig {
     let mut copy = DriverConfig::new();
     if let Some(user) = config.get_user() {
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_ports_and_addresses_belong_together() {
+    fn hosts_ports_and_addresses_are_paired() {
         let address = read("postgres://app@a:1,b,[::1]:3/memory");
         let shown: Vec<_> =
             address.hosts.iter().map(|(host, _, port)| (host.clone().unwrap(), *port)).collect();
@@ -476,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_is_no_place_to_write_unless_the_url_says_any() {
+    fn a_standby_is_refused_unless_the_url_says_any() {
         assert_eq!(read("postgres://a/b").base().get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         let any = read("postgres://a/b?target_session_attrs=any");
         assert_eq!(any.base().get_target_session_attrs(), TargetSessionAttrs::Any);
@@ -484,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_of_tls_are_libpqs() {
+    fn tls_modes_are_libpqs() {
         for (query, mode, verify) in [
             ("", SslMode::Prefer, Verify::Nothing),
             ("?sslmode=disable", SslMode::Disable, Verify::Nothing),

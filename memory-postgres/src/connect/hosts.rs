@@ -1,7 +1,7 @@
-//! Finding the host that serves, and another one when it no longer does.
+//! Finds a host that serves, and another one when it no longer does.
 //!
-//! The driver also tries several hosts, but always from the first on, with one password for all of them and no limit on the
-//! wait for a host that accepts a connection and then says nothing.
+//! The driver also tries several hosts, but always starting with the first, with one password for all of them and no
+//! limit for a host that accepts a connection and then says nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,20 +33,20 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// # Errors
-    /// `invalid_argument` where a file of TLS cannot be used.
+    /// `invalid_argument` if a TLS file cannot be used.
     pub(crate) fn new(address: Address, attempt: Duration) -> Result<Arc<Self>> {
         let tls = Tls::new(&address.tls)?;
         Ok(Arc::new(Self { address, tls, attempt, last: AtomicUsize::new(0) }))
     }
 
-    /// Tries each host once, beginning with the one that served last.
+    /// Tries each host once, starting with the one that served last.
     ///
     /// # Errors
-    /// The refusal that says most: any other than `unavailable` comes first.
+    /// The most informative error: any other than `unavailable` comes first.
     pub(crate) async fn connect(&self) -> Result<ClientWrapper> {
         let count = self.address.hosts.len();
         let first = if self.address.spread {
-            // Another host for each connection.
+            // A different host for each connection.
             self.last.fetch_add(1, Ordering::Relaxed)
         } else {
             self.last.load(Ordering::Relaxed)
@@ -81,7 +81,7 @@ impl Hosts {
             Error::new(
                 ErrorKind::Unavailable,
                 format!(
-                    "none of the {count} PostgreSQL hosts takes writes: there is no primary now; try again (one of them: {})",
+                    "none of the {count} PostgreSQL hosts takes writes; try again once there is a primary (one of them: {})",
                     refusal.message()
                 ),
             )
@@ -92,10 +92,10 @@ impl Hosts {
         })
     }
 
-    /// Tries the hosts again, with growing pauses, for as long as `patience` lasts.
+    /// Tries the hosts repeatedly, with growing pauses, for up to `patience`.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); an error that is not worth retrying is returned at once.
+    /// As [`connect`](Self::connect); an error that is not retryable is returned immediately.
     pub(crate) async fn connect_within(&self, patience: Duration) -> Result<ClientWrapper> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
@@ -134,7 +134,7 @@ impl Hosts {
         let user = base.get_user().unwrap_or_default();
         let (host, port) = match self.address.hosts.get(host) {
             Some((Some(Host::Tcp(name)), _, port)) => (name.as_str(), *port),
-            // As libpq: a socket counts as `localhost`.
+            // Like libpq: a socket counts as `localhost`.
             Some((_, _, port)) => ("localhost", *port),
             None => ("localhost", 5432),
         };

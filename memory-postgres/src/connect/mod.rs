@@ -1,4 +1,4 @@
-//! Connections: one URL with many hosts, TLS, a pool, shared readers, and a limit on every wait.
+//! Connections: URLs with several hosts, TLS, a pool, shared readers, and a timeout for every wait.
 
 mod address;
 mod hosts;

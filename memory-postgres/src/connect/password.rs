@@ -1,4 +1,4 @@
-//! Passwords by reference: read anew for each connection, so that a changed password is found. The driver reads no password
+//! Passwords by reference, read again for each connection so that a change takes effect. The driver reads no password
 //! files.
 
 use std::path::Path;
@@ -19,10 +19,10 @@ pub(crate) struct Login<'a> {
 }
 
 impl Password {
-    /// The password of a login, where there is one.
+    /// The password for a login, if there is one.
     ///
     /// # Errors
-    /// `invalid_argument` for a password file that cannot be read or that others may read.
+    /// `invalid_argument` for a password file that cannot be read, or that others may read.
     pub(crate) fn resolve(&self, login: &Login<'_>) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Given(password) => Ok(Some(password.clone())),

@@ -1,4 +1,4 @@
-//! The pool of exclusive connections, and connections that short reads share.
+//! The pool of exclusive connections, and connections shared by short reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::error::{closed, no_connection};
 /// An exclusive connection; it returns to the pool when dropped.
 pub(crate) type Owned = Object<Manager>;
 
-/// A connection that others use at the same time: for single statements that only read, and end soon.
+/// A connection shared with others, for single short read-only statements.
 pub(crate) type Shared = Arc<Connection>;
 
 /// All connections of a provider.
@@ -33,7 +33,7 @@ pub(crate) struct Connections {
     closed: AtomicBool,
 }
 
-/// A slot for a shared connection. Its lock is held while the connection is made, so that one task makes it.
+/// A slot for a shared connection. Its lock is held while connecting, so that only one task connects.
 #[derive(Debug, Default)]
 struct Reader {
     current: std::sync::RwLock<Option<Shared>>,
@@ -52,10 +52,10 @@ impl Reader {
 }
 
 impl Connections {
-    /// Makes no connection yet. The configuration must have been checked.
+    /// Opens no connection yet. The configuration must have been checked.
     ///
     /// # Errors
-    /// `invalid_argument` for a URL that cannot be read, or a file of TLS that cannot be used.
+    /// `invalid_argument` for a URL that cannot be parsed, or a TLS file that cannot be used.
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
         let mut address = config.address()?;
         apply_defaults(&mut address, config);
@@ -77,11 +77,10 @@ impl Connections {
         Ok(Self { hosts, pool, readers, settings, wait, closed: AtomicBool::new(false) })
     }
 
-    /// A connection that others use at the same time: for single statements that only read, and end soon. Statements of
-    /// many tasks are under way on it at once.
+    /// A connection shared with others, for single short read-only statements. Many tasks use it at once.
     ///
     /// # Errors
-    /// `unavailable`, `unauthenticated`, `not_found`: none can be made.
+    /// `unavailable`, `unauthenticated`, `not_found` if no connection can be opened.
     pub(crate) async fn read(&self) -> Result<Shared> {
         self.check_open()?;
         let (busy, reader) = self.least_busy();
@@ -94,18 +93,18 @@ impl Connections {
             let client = self.hosts.connect_within(self.wait).await?;
             let connection = Arc::new(Connection::new(client, Arc::clone(&self.settings), true));
             reader.put(Some(Arc::clone(&connection)));
-            // Closed in the meantime: nobody else would end it.
+            // Closed meanwhile: nobody else would end it.
             if self.closed.load(Ordering::SeqCst) {
                 reader.put(None);
             }
             Ok(connection)
         });
-        // Another connection would have been better, but the busy ones serve too.
+        // Another connection would have been better, but the busy ones work too.
         making.await.unwrap_or_else(|_| Err(no_connection())).or_else(|error| busy.ok_or(error))
     }
 
-    /// The first idle shared connection, so that consecutive tasks use the same one; else the least busy one. Where all
-    /// are busy, also the first slot without a connection.
+    /// The first idle shared connection, so that consecutive tasks use the same one; otherwise the least busy one, and
+    /// the first slot without a connection.
     fn least_busy(&self) -> (Option<Shared>, Option<&Reader>) {
         let (mut least, mut empty) = (None::<(usize, Shared)>, None);
         for reader in &self.readers {
@@ -127,7 +126,7 @@ impl Connections {
     /// An exclusive connection: for writes, transactions, and long reads.
     ///
     /// # Errors
-    /// As [`read`](Self::read); `unavailable` where all are in use for the whole wait.
+    /// As [`read`](Self::read); `unavailable` if all are in use for the whole wait.
     pub(crate) async fn take(&self) -> Result<Owned> {
         self.check_open()?;
         match self.pool.get().await {
@@ -152,7 +151,7 @@ impl Connections {
     }
 }
 
-/// Sets what every session needs of server and network, where the URL does not say otherwise.
+/// Sets server and network parameters that every session needs, unless the URL sets them.
 fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
     let keepalive = Duration::from_millis(config.keepalive_ms);
     let base = address.base_mut();
@@ -168,7 +167,7 @@ fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
         base.keepalives_retries(3);
     }
     if base.get_tcp_user_timeout().is_none() {
-        // The peer's kernel acknowledges what was sent in this time, or the peer is gone.
+        // The peer's kernel must acknowledge data within this time, or the peer is gone.
         base.tcp_user_timeout(keepalive * 2);
     }
     // A pooler in transaction mode passes sessions around and refuses options.
@@ -189,7 +188,7 @@ fn apply_defaults(address: &mut Address, config: &PostgresConfig) {
     }
 }
 
-/// Makes the pool's connections.
+/// Opens the pool's connections.
 #[derive(Debug)]
 pub(crate) struct Manager {
     hosts: Arc<Hosts>,

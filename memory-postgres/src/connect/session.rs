@@ -1,4 +1,4 @@
-//! One connection: statements with a deadline, transactions, and the error where no answer comes.
+//! One connection: statements with a deadline, transactions, and the error when no answer comes.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,13 +16,13 @@ use crate::config::Prepared;
 use crate::connect::tls::Tls;
 use crate::error::{Effect, engine, gone, late, outcome_unknown};
 
-/// How long a cancelled statement may take to end, and how long the request to cancel may take.
+/// How long a cancelled statement may take to end, and how long the cancel request may take.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Parameters with their types, so that the server need not infer them.
 pub(crate) type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
-/// What all connections of a provider have in common.
+/// Settings shared by all connections of a provider.
 #[derive(Debug)]
 pub(crate) struct SessionSettings {
     pub(crate) tls: Tls,
@@ -35,15 +35,15 @@ pub(crate) struct SessionSettings {
 pub(crate) struct Connection {
     client: ClientWrapper,
     settings: Arc<SessionSettings>,
-    /// Many tasks use it at once: what runs right now may be another task's, so nothing is cancelled.
+    /// Many tasks use it at once. The running statement may be another task's, so nothing is cancelled.
     shared: bool,
-    /// Statements under way.
+    /// Statements in progress.
     in_flight: AtomicUsize,
-    /// A statement was abandoned: nobody knows what the server does with it, nor which locks it holds.
+    /// A statement was abandoned: it is unknown what the server does with it, and which locks it holds.
     abandoned: AtomicBool,
 }
 
-/// Counts a statement while it runs; dropped before it finished, it was abandoned.
+/// Counts a statement while it runs. If dropped before it finishes, the statement was abandoned.
 struct InFlight<'a> {
     connection: &'a Connection,
     finished: bool,
@@ -63,12 +63,12 @@ impl Connection {
         Self { client, settings, shared, in_flight: AtomicUsize::new(0), abandoned: AtomicBool::new(false) }
     }
 
-    /// Statements under way.
+    /// Statements in progress.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody else can use it again.
+    /// Whether the connection can be used again.
     pub(crate) fn is_sound(&self) -> bool {
         !self.client.is_closed()
             && !self.abandoned.load(Ordering::Relaxed)
@@ -78,8 +78,8 @@ impl Connection {
     /// The rows of one statement.
     ///
     /// # Errors
-    /// As the server answers; `timeout` where it was cancelled at the deadline; `outcome_unknown` where the statement
-    /// commits and the answer was lost.
+    /// The server's error; `timeout` if it was cancelled at the deadline; `outcome_unknown` if the statement commits
+    /// and the answer was lost.
     pub(crate) async fn query(
         &self,
         sql: &str,
@@ -90,7 +90,7 @@ impl Connection {
             return self.run(effect, self.client.query_typed(sql, parameters)).await;
         }
         let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-        // A step of its own: if the connection is lost here, nothing was done yet.
+        // A separate step: if the connection is lost here, nothing was done yet.
         let prepared = self.run(Effect::None, self.client.prepare_typed_cached(sql, &types)).await;
         let answered = match prepared {
             Ok(statement) => {
@@ -100,7 +100,7 @@ impl Connection {
             Err(error) => Err(error),
         };
         match answered {
-            // Another replica changed the tables, or a pooler has another server behind it: nothing ran yet.
+            // Another replica changed the tables, or a pooler switched servers: nothing ran yet.
             Err(error) if is_stale(&error) => {
                 self.client.statement_cache.clear();
                 self.run(effect, self.client.query_typed(sql, parameters)).await
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// The rows of a statement whose text was built for this call: it is planned for these values and not cached.
+    /// The rows of a statement built for this call: it is planned for these values and not cached.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -117,7 +117,7 @@ impl Connection {
         self.run(Effect::None, self.client.query_typed(sql, parameters)).await
     }
 
-    /// One row; `internal` where the statement gives none.
+    /// One row; `internal` if there is none.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -128,9 +128,7 @@ impl Connection {
         effect: Effect,
     ) -> Result<Row> {
         let rows = self.query(sql, parameters, effect).await?;
-        rows.into_iter()
-            .next()
-            .ok_or_else(|| Error::internal("PostgreSQL answered without the row that was asked for"))
+        rows.into_iter().next().ok_or_else(|| Error::internal("PostgreSQL did not return the expected row"))
     }
 
     /// Statements without parameters, separated by semicolons, in one round trip.
@@ -142,7 +140,7 @@ impl Connection {
     }
 
     /// Runs work of this connection's client until the deadline. On an exclusive connection the statement is then
-    /// cancelled, and the server's reply to that is the answer.
+    /// cancelled, and the server's reply to that is the result.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -166,7 +164,7 @@ impl Connection {
             self.abandoned.store(true, Ordering::Relaxed);
             return Err(late());
         }
-        // Even where the request to cancel fails, the server may still answer.
+        // Even if the cancel request fails, the server may still answer.
         let _ = timeout(GRACE, self.client.cancel_token().cancel_query(self.settings.tls.clone())).await;
         match timeout(GRACE, work).await {
             Ok(Err(error)) => {
@@ -231,13 +229,13 @@ impl Connection {
     }
 }
 
-/// A transaction; it is rolled back unless it commits.
+/// A transaction; dropping it rolls back.
 pub(crate) struct Transaction<'c> {
     inner: deadpool_postgres::Transaction<'c>,
     settings: Arc<SessionSettings>,
     deadline: Duration,
     abandoned: &'c AtomicBool,
-    /// A statement failed: COMMIT would roll back and call it success.
+    /// A statement failed: COMMIT would roll back and report success.
     failed: AtomicBool,
 }
 
@@ -250,12 +248,12 @@ impl Transaction<'_> {
     /// The rows of one statement.
     ///
     /// # Errors
-    /// As the server answers; the transaction then cannot commit.
+    /// The server's error; the transaction can then no longer commit.
     pub(crate) async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.run(rows_in(&self.inner, self.settings.prepared, sql, parameters)).await
     }
 
-    /// The rows of a statement whose text was built for this call: it is planned for these values and not cached.
+    /// The rows of a statement built for this call: it is planned for these values and not cached.
     ///
     /// # Errors
     /// As [`query`](Self::query).
@@ -303,15 +301,13 @@ impl Transaction<'_> {
         done
     }
 
-    /// Makes it permanent.
+    /// Commits.
     ///
     /// # Errors
-    /// `outcome_unknown` where the server's answer was lost; `internal` after a statement that failed.
+    /// `outcome_unknown` if the server's answer was lost; `internal` after a failed statement.
     pub(crate) async fn commit(self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
-            return Err(Error::internal(
-                "a transaction was to commit after one of its statements had failed",
-            ));
+            return Err(Error::internal("commit was called after a statement of the transaction had failed"));
         }
         match timeout(self.deadline, self.inner.commit()).await {
             Ok(Ok(())) => Ok(()),
@@ -323,10 +319,10 @@ impl Transaction<'_> {
         }
     }
 
-    /// Undoes it.
+    /// Rolls back.
     ///
     /// # Errors
-    /// None that matters: a transaction that cannot be rolled back ends with its connection.
+    /// None: a transaction that cannot be rolled back ends with its connection.
     pub(crate) async fn rollback(self) {
         match timeout(self.deadline, self.inner.rollback()).await {
             Ok(Ok(())) => {}
@@ -350,8 +346,7 @@ async fn rows_in(
     transaction.query(&statement, &values).await
 }
 
-/// Whether the error says `cached plan must not change result type`, or names a prepared statement that the session
-/// does not know.
+/// Whether the error is `cached plan must not change result type`, or an unknown prepared statement.
 fn is_stale(error: &Error) -> bool {
     matches!(crate::error::state_of(error), Some("0A000" | "26000"))
 }

@@ -1,7 +1,7 @@
-//! TLS by rustls, with the rules of libpq's `sslmode`.
+//! TLS by rustls, following libpq's `sslmode`.
 //!
-//! The driver's adapter for rustls (`tokio-postgres-rustls`) brings a parser of X.509 and what that depends on, to learn one
-//! field of the server's certificate: the hash that binds SCRAM to the connection. That field is read here.
+//! The driver's adapter for rustls (`tokio-postgres-rustls`) depends on an X.509 parser and its dependencies, to read
+//! one field of the server's certificate: the hash that binds SCRAM to the connection. That field is read here.
 
 use std::io;
 use std::path::Path;
@@ -22,13 +22,13 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 
 use crate::connect::address::{TlsOptions, Verify};
 
-/// Makes connections of TLS; cheap to clone.
+/// Opens TLS connections; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
     /// # Errors
-    /// `invalid_argument` where a file cannot be used.
+    /// `invalid_argument` if a file cannot be used.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -90,7 +90,7 @@ fn verifier(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Arc<d
     })
 }
 
-/// `verify-ca`: signed by a trusted authority, for whatever name.
+/// `verify-ca`: signed by a trusted authority, for any name.
 #[derive(Debug)]
 struct AnyName(Arc<dyn ServerCertVerifier>);
 
@@ -104,7 +104,7 @@ impl ServerCertVerifier for AnyName {
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // The name is judged after the chain.
+            // The name is checked after the chain.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -135,7 +135,7 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// `prefer` and `require`: encrypted, and the other end may be anyone.
+/// `prefer` and `require`: encrypted, but to anyone.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -197,7 +197,7 @@ where
     }
 }
 
-/// A handshake that has not begun.
+/// A handshake that has not started.
 pub(crate) struct Handshake {
     config: Arc<ClientConfig>,
     domain: String,
@@ -216,7 +216,7 @@ where
     fn connect(self, stream: S) -> Shaking<S> {
         Box::pin(async move {
             let name = ServerName::try_from(self.domain).map_err(|_| {
-                io::Error::new(io::ErrorKind::InvalidInput, "the host has no name that TLS knows")
+                io::Error::new(io::ErrorKind::InvalidInput, "the host's name is not valid for TLS")
             })?;
             let connector = tokio_rustls::TlsConnector::from(self.config);
             connector.connect(name, stream).await.map(|stream| Stream(Box::new(stream)))
@@ -237,8 +237,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
     }
 }
 
-/// `tls-server-end-point` (RFC 5929, section 4.1): the certificate's digest by the hash of its signature, and by SHA-256
-/// where that is MD5 or SHA-1. `None` for signatures without a hash of their own, as Ed25519.
+/// `tls-server-end-point` (RFC 5929, section 4.1): the certificate's digest with the hash of its signature, or with
+/// SHA-256 if that is MD5 or SHA-1. `None` for signatures without their own hash, such as Ed25519.
 fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1.x: RSA; 1.2.840.10045.4.3.x: ECDSA.
     const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
@@ -263,7 +263,7 @@ fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     element(algorithm, 0x06).map(|(oid, _)| oid)
 }
 
-/// The contents of the DER element that `bytes` begins with, and what follows it.
+/// The content of the DER element at the start of `bytes`, and what follows it.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (length, rest) = rest.split_first()?;

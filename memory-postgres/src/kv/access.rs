@@ -1,4 +1,4 @@
-//! Access counts: added to what is read, held in memory, written in steps.
+//! Access counts: added to entries that are read, held in memory, written in batches.
 
 use memory_core::access::Share;
 use memory_core::{Entry, GetOptions, Result};
@@ -14,7 +14,7 @@ use crate::store::parameters::Value;
 const FLUSH: usize = 500;
 
 impl Store {
-    /// The entry with all its accesses so far; counts this one.
+    /// The entry with its total access count; counts this access.
     pub(crate) fn finish(&self, stored: StoredEntry, options: GetOptions) -> Entry {
         let StoredEntry { mut entry, space, born } = stored;
         let mut counts = self.accesses.look();
@@ -32,13 +32,13 @@ impl Store {
     }
 }
 
-/// Writes the access counts that are held; one caller at a time.
+/// Writes the access counts held in memory; one caller at a time.
 pub(crate) async fn flush(store: &Store) -> Result<()> {
     let _one = store.flushing.lock().await;
-    // Accesses that are counted meanwhile wait for the next flush.
+    // Accesses counted meanwhile wait for the next flush.
     let mut keys = store.accesses.keys();
     while keys > 0 {
-        // By now every row that was read before the last commit has been answered.
+        // By now every row read before the last commit has been returned.
         store.accesses.committed();
         let shares = store.accesses.take(FLUSH);
         if shares.is_empty() {
@@ -52,7 +52,7 @@ pub(crate) async fn flush(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Counts that are being written; they are held again where that fails or is cancelled.
+/// Counts being written; if that fails or is cancelled, they are held again.
 struct Unsettled<'a>(Option<&'a Store>);
 
 impl Drop for Unsettled<'_> {

@@ -29,7 +29,7 @@ pub(crate) async fn insert(
     let quota = options.quota;
     if matches!(options.drift, DriftCheck::Row(_)) {
         return Err(Error::invalid(
-            "a bulk insert compares the scope's token alone; give what was seen of an entry with its item",
+            "a bulk insert compares only the scope's token; pass what was seen of an entry with its item",
         ));
     }
     let embedded = drafts.iter().position(|draft| draft.options.embed != Embed::Never);
@@ -86,7 +86,7 @@ pub(crate) async fn insert(
         values.extend(own);
         let items: Vec<Item<'_>> =
             drafts.iter().map(|draft| Item { key: &draft.key, seen: draft.options.drift.seen() }).collect();
-        let strict = comparison.is_of_the_scope() || tokens.iter().any(Option::is_some);
+        let strict = comparison.is_strict() || tokens.iter().any(Option::is_some);
         store.write_checked(target, &items, strict, &store.statements.bulk_checked, &values).await?
     } else {
         store.write(&store.statements.bulk, &values).await?
@@ -109,20 +109,20 @@ pub(crate) async fn insert(
     };
     if outcomes.len() == drafts.len() {
         if checks.iter().any(DriftCheck::tells) {
-            tell(drafts, &mut outcomes, store.guard.tokens(&row, TOKENS)?);
+            set_tokens(drafts, &mut outcomes, store.guard.tokens(&row, TOKENS)?);
         }
         Ok(outcomes)
     } else {
-        Err(Error::internal("PostgreSQL answered for another number of items than were sent"))
+        Err(Error::internal("PostgreSQL returned another number of items than were sent"))
     }
 }
 
-/// The column at which the tokens of a bulk insert begin.
+/// The first column of a bulk insert's tokens.
 const TOKENS: usize = 14;
 
-/// Gives each item the tokens before and after it. Nobody could ever observe the tokens between the first and the last,
-/// so any that differ will do.
-fn tell(drafts: &[Draft], outcomes: &mut [SetOutcome], (first, last): (DriftToken, DriftToken)) {
+/// Sets each item's tokens before and after. Nobody can observe the tokens between the first and the last, so any
+/// different ones will do.
+fn set_tokens(drafts: &[Draft], outcomes: &mut [SetOutcome], (first, last): (DriftToken, DriftToken)) {
     let mut left = outcomes.iter().filter(|outcome| outcome.written).count();
     let mut before = first;
     for (draft, outcome) in drafts.iter().zip(outcomes) {

@@ -8,7 +8,7 @@ use memory_core::{Json, Key, NewEntry, ScopeDigest, SetOptions, Timestamp};
 use crate::kv::row::encode_metadata;
 use crate::kv::terms::IndexTerms;
 
-/// The version of the analyzer behind the words in `marks`, so that a later one knows which rows are older.
+/// The version of the analyzer that produced `marks`, so that a later one knows which rows are older.
 pub(crate) fn lexicon() -> i16 {
     i16::try_from(memory_core::lexical::ANALYZER_VERSION).unwrap_or(i16::MAX)
 }
@@ -53,7 +53,7 @@ impl Draft {
         }
     }
 
-    /// The digest of the entry once it is stored.
+    /// The digest of the entry once stored.
     pub(crate) fn digest(&self, expires_at: Option<Timestamp>) -> ContentDigest {
         let SetOptions { metadata, source, text, .. } = &self.options;
         ContentDigest::of(&self.value, metadata, source.as_ref(), text.as_deref(), expires_at)

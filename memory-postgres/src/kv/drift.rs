@@ -1,4 +1,4 @@
-//! The drift guard: what a write compares with what its caller saw, in the write's own transaction.
+//! The drift guard: compares what the caller saw with what is stored, in the write's own transaction.
 
 use std::collections::HashMap;
 
@@ -16,16 +16,16 @@ use crate::store::parameters::Value;
 use crate::store::scope_ref::ScopeRef;
 use crate::store::{ATTEMPTS, Store};
 
-/// The outcome of a function that wrote nothing because `guard_sign` returned something new.
+/// The outcome of a function that wrote nothing because `guard_sign` had changed.
 const MOVED: i16 = 14;
 
-/// Passed to the functions for a scope whose rows are not what its counters say.
+/// Passed to the functions for a scope whose rows disagree with its counters.
 const SILENT: i16 = 15;
 
 /// Passed to the functions for an entry whose content has changed.
 const CHANGED: i16 = 10;
 
-/// The reason behind a function's outcome, where it refused for drift.
+/// The reason for a function's outcome, if it refused for drift.
 pub(crate) fn reason(outcome: i16) -> Option<DriftReason> {
     match outcome {
         CHANGED => Some(DriftReason::Changed),
@@ -46,7 +46,7 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// DRF-16: where a precondition is given, it alone is compared.
+    /// DRF-16: a precondition replaces the check.
     pub(crate) fn of(check: &DriftCheck, expect: Expect) -> Self {
         match check {
             DriftCheck::Row(_) if expect != Expect::Any => Self::default(),
@@ -81,12 +81,12 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// Whether it is `strict`.
-    pub(crate) fn is_of_the_scope(&self) -> bool {
+    /// Whether the check is `strict`.
+    pub(crate) fn is_strict(&self) -> bool {
         self.drift == 3
     }
 
-    /// Together with what was seen of one entry, as the functions for one entry take it.
+    /// With what was seen of one entry, as passed to the functions for one entry.
     pub(crate) fn of_one<'a>(&'a self, sight: &'a Sight) -> [Value<'a>; 5] {
         [
             (&self.drift, Type::INT2),
@@ -115,11 +115,11 @@ pub(crate) async fn state(store: &Store, target: &ScopeRef) -> Result<DriftState
 }
 
 impl Store {
-    /// Runs a statement that compares and writes, and returns its row. `values` are all its parameters but the last
-    /// two: what was found here, and the expected result of `guard_sign`.
+    /// Runs a statement that compares and writes, and returns its row. `values` are all its parameters except the last
+    /// two: the findings from here, and the expected result of `guard_sign`.
     ///
     /// # Errors
-    /// `drift_detected` where the store itself cannot be relied upon. Any other drift is in the row.
+    /// `drift_detected` if the store itself cannot be trusted. Any other drift is in the row.
     pub(crate) async fn write_checked(
         &self,
         target: &ScopeRef,
@@ -136,7 +136,7 @@ impl Store {
             }
             self.guard.distrust();
             tracing::warn!(
-                "triggers of the memory were switched or made anew, or the server was started anew: contents are compared from now on"
+                "the memory's triggers were switched off or recreated, or the server restarted: contents are compared from now on"
             );
         }
         let mut attempt = 1;
@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Compares contents, which the functions do not, and then lets them write.
+    /// Compares contents, which the functions do not do, and then lets them write.
     async fn look(
         &self,
         transaction: &Transaction<'_>,
@@ -188,7 +188,7 @@ impl Store {
         rows.into_iter().next().ok_or_else(|| malformed("outcome"))
     }
 
-    /// The items whose content differs from what was seen, though their version is the same.
+    /// The items whose content changed although their version did not.
     async fn changed(
         &self,
         transaction: &Transaction<'_>,
@@ -215,7 +215,7 @@ impl Store {
         for stored in &transaction.query(&self.statements.entries_of, &values).await? {
             let key: &str = column(stored, 2, "key")?;
             let Some((version, digest)) = seen.get(key) else { continue };
-            // An entry that cannot be read has changed.
+            // An entry that cannot be decoded has changed.
             let same = row::read(stored).is_ok_and(|stored| {
                 stored.entry.version != *version || ContentDigest::of_entry(&stored.entry) == *digest
             });
@@ -230,7 +230,7 @@ impl Store {
         Ok(Some(items.iter().map(of).collect()))
     }
 
-    /// Whether the rows of a scope are what its counters say. They are counted once for each value of `guard_sign`.
+    /// Whether a scope's rows agree with its counters; counted once for each value of `guard_sign`.
     async fn counts_hold(
         &self,
         transaction: &Transaction<'_>,

@@ -1,4 +1,4 @@
-//! Reclaiming what has expired or was dropped: in small steps, each a transaction of its own.
+//! Reclaims expired and dropped rows in small steps, each in its own transaction.
 
 use memory_core::Result;
 use tokio_postgres::types::Type;
@@ -8,10 +8,10 @@ use crate::store::Store;
 use crate::store::columns::column;
 use crate::store::parameters::Value;
 
-/// Rows of one step.
+/// Rows per step.
 const STEP: i32 = 500;
 
-/// Reclaims entries that have expired and scopes that were dropped. Returns how many entries had expired.
+/// Reclaims expired entries and dropped scopes. Returns the number of expired entries.
 pub(crate) async fn sweep(store: &Store) -> Result<u64> {
     let mut removed = 0;
     loop {
@@ -35,7 +35,7 @@ pub(crate) async fn sweep(store: &Store) -> Result<u64> {
             step += u64::try_from(column::<i32>(&row, 0, "count")?).unwrap_or_default();
         }
         removed += step;
-        // What remains is locked, or belongs to scopes that were dropped meanwhile.
+        // The rest is locked, or belongs to scopes dropped meanwhile.
         if step == 0 {
             return Ok(removed);
         }

@@ -1,4 +1,4 @@
-//! Filters as conditions of SQL, exactly as `memory_core::Filter::matches` decides.
+//! Filters as SQL conditions, equivalent to `memory_core::Filter::matches`.
 
 use memory_core::filter::{Field, Filter};
 use memory_core::{Scalar, Timestamp};
@@ -8,7 +8,7 @@ use crate::store::parameters::Values;
 
 /// A condition on the row `e` of an entry. It is true or false, never null, so that `NOT` is its complement.
 ///
-/// Names and values travel as parameters; the text is made of nothing that came from outside.
+/// Names and values are passed as parameters; the text contains no outside input.
 pub(crate) fn condition(filter: &Filter, values: &mut Values) -> String {
     match filter {
         Filter::Eq(field, operand) => compared(field, "=", operand, values),
@@ -30,7 +30,7 @@ pub(crate) fn condition(filter: &Filter, values: &mut Values) -> String {
         Filter::And(filters) => joined(filters, " AND ", "true", values),
         Filter::Or(filters) => joined(filters, " OR ", "false", values),
         Filter::Not(filter) => format!("NOT {}", condition(filter, values)),
-        // A kind of filter that this version does not know matches nothing.
+        // A kind of filter unknown to this version matches nothing.
         _ => "false".to_owned(),
     }
 }
@@ -50,20 +50,20 @@ fn compared(field: &Field, operator: &str, operand: &Scalar, values: &mut Values
             match operand {
                 Scalar::Text(text) => {
                     let text = values.text(without_nul(text).into_owned());
-                    of_type(
+                    if_type(
                         &name,
                         "string",
                         &format!("((e.metadata ->> {name}) COLLATE \"C\" {operator} {text})"),
                     )
                 }
-                Scalar::Bool(truth) => of_type(
+                Scalar::Bool(truth) => if_type(
                     &name,
                     "boolean",
                     &format!("((e.metadata ->> {name})::boolean {operator} {truth})"),
                 ),
                 Scalar::Int(_) | Scalar::Float(_) => {
                     let number = values.text(number(operand));
-                    of_type(
+                    if_type(
                         &name,
                         "number",
                         &format!("((e.metadata ->> {name})::numeric {operator} {number}::numeric)"),
@@ -76,7 +76,7 @@ fn compared(field: &Field, operator: &str, operand: &Scalar, values: &mut Values
                 let text = values.text(text.as_str());
                 format!("coalesce(e.source {operator} {text}, false)")
             }
-            // No label holds a NUL: whatever comes before one decides.
+            // No label contains a NUL: the part before it decides.
             Scalar::Text(text) => with_nul(text, operator, values),
             _ => "false".to_owned(),
         },
@@ -86,8 +86,8 @@ fn compared(field: &Field, operator: &str, operand: &Scalar, values: &mut Values
     }
 }
 
-/// Where the member is of the type, the comparison; else false. CASE keeps the cast from other types.
-fn of_type(name: &str, kind: &str, comparison: &str) -> String {
+/// The comparison if the member has the type, otherwise false. CASE prevents casts of other types.
+fn if_type(name: &str, kind: &str, comparison: &str) -> String {
     format!("(CASE WHEN jsonb_typeof(e.metadata -> {name}) = '{kind}' THEN {comparison} ELSE false END)")
 }
 
@@ -99,7 +99,8 @@ fn number(operand: &Scalar) -> String {
     }
 }
 
-/// A source label compared with a text that holds a NUL: it equals none, and comes after the part before the NUL.
+/// A source label compared with a text that contains a NUL: it never equals one, and sorts after the part before the
+/// NUL.
 fn with_nul(text: &str, operator: &str, values: &mut Values) -> String {
     let head = values.text(text.split('\0').next().unwrap_or_default());
     match operator {
@@ -145,7 +146,7 @@ fn among(field: &Field, operands: &[Scalar], values: &mut Values) -> String {
     let mut parts = Vec::new();
     if !texts.is_empty() {
         let texts = values.texts(texts);
-        parts.push(of_type(
+        parts.push(if_type(
             &name,
             "string",
             &format!("((e.metadata ->> {name}) COLLATE \"C\" = ANY ({texts}))"),
@@ -153,11 +154,11 @@ fn among(field: &Field, operands: &[Scalar], values: &mut Values) -> String {
     }
     if !truths.is_empty() {
         let truths = values.texts(truths);
-        parts.push(of_type(&name, "boolean", &format!("((e.metadata ->> {name}) = ANY ({truths}))")));
+        parts.push(if_type(&name, "boolean", &format!("((e.metadata ->> {name}) = ANY ({truths}))")));
     }
     if !numbers.is_empty() {
         let numbers = values.texts(numbers);
-        parts.push(of_type(
+        parts.push(if_type(
             &name,
             "number",
             &format!("((e.metadata ->> {name})::numeric = ANY ({numbers}::numeric[]))"),

@@ -22,10 +22,10 @@ use crate::store::parameters::{Value, Values};
 use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
 use crate::store::statements::COLUMNS;
 
-/// Pages up to this size share a connection with other reads; longer ones take a connection of their own.
+/// Pages up to this size use a shared connection; longer ones take an exclusive one.
 const SHORT_PAGE: usize = 100;
 
-/// The entry of a key. Its access count lacks the accesses that are still held in memory.
+/// The entry of a key. Its access count omits accesses still held in memory.
 pub(crate) async fn stored(store: &Store, target: &ScopeRef, key: &Key) -> Result<Option<StoredEntry>> {
     let (now, key) = (store.time.parameter(), key.as_str());
     let values = target.parameters([(&key, Type::TEXT), (&now, Type::INT8)]);
@@ -38,7 +38,7 @@ pub(crate) async fn entry(store: &Store, target: &ScopeRef, key: &Key) -> Result
     Ok(stored(store, target, key).await?.map(|stored| stored.entry))
 }
 
-/// The entries of many keys, each once, from the snapshot of one statement.
+/// The entries of many keys, each once, from one statement and thus one snapshot.
 pub(crate) async fn many(
     store: &Store,
     target: &ScopeRef,
@@ -59,7 +59,7 @@ pub(crate) async fn many(
     entries.collect()
 }
 
-/// LST: a page of entries. Their access counts lack the accesses that are still held in memory.
+/// LST: a page of entries. Their access counts omit accesses still held in memory.
 pub(crate) async fn list(
     store: &Store,
     target: &ScopeRef,
@@ -75,7 +75,7 @@ pub(crate) async fn list(
     } else {
         store.connections.take().await?.query(&sql, &parameters, Effect::None).await?
     };
-    // How many entries match up to the limit, those that the page's bytes leave no room for included.
+    // How many entries match up to the limit, including those that do not fit the page's bytes.
     let there = rows.first().map(|row| unsigned(row, 12, "count")).transpose()?.unwrap_or_default();
     let mut entries = rows.iter().take(query.limit).map(row::read).collect::<Result<Vec<_>>>()?;
     entries.truncate(query.limit);
@@ -87,8 +87,8 @@ pub(crate) async fn list(
     Ok((entries, next))
 }
 
-/// The statement of a page: up to `wanted` entries behind `after`, until the page's bytes are used up. Column 12 counts
-/// them as if there were no limit on bytes.
+/// The statement for a page: up to `wanted` entries after `after`, until the page's bytes are used up. Column 12 counts
+/// them without the byte limit.
 pub(crate) fn page(
     store: &Store,
     target: &ScopeRef,

@@ -1,4 +1,4 @@
-//! Entries as rows and back.
+//! Encoding entries as rows, and decoding.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,13 +14,13 @@ use crate::store::columns::{column, time, unsigned};
 /// The number of [`COLUMNS`].
 pub(crate) const ENTRY_COLUMNS: usize = 12;
 
-/// An entry, and what only this crate needs to know of it.
+/// An entry, with fields that only this crate needs.
 #[derive(Debug)]
 pub(crate) struct StoredEntry {
     pub(crate) entry: Entry,
     /// The `space` of its row.
     pub(crate) space: i64,
-    /// The version that created it, by which it differs from a later entry of the same key.
+    /// The version that created it: tells an entry from a later one with the same key.
     pub(crate) born: i64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn source(label: &str) -> Result<Source> {
     Source::new(label).map_err(|_| malformed("source"))
 }
 
-/// Metadata as the text of a jsonb object whose parts compare as [`Scalar::compare`] has it; `None` where it is empty.
+/// Metadata as the text of a jsonb object whose parts compare like [`Scalar::compare`]; `None` if empty.
 pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
     if metadata.is_empty() {
         return None;
@@ -66,16 +66,16 @@ pub(crate) fn encode_metadata(metadata: &Metadata) -> Option<String> {
     Some(out)
 }
 
-/// A float as a decimal with a point, which orders among integers and other such decimals as the float does, and reads
-/// back as the same float.
+/// A float as a decimal with a point, which sorts among integers and other such decimals like the float, and reads back
+/// as the same float.
 ///
-/// The shortest digits lie between the same two integers as the float, up to 2^53; from there on every float is an
-/// integer, and is written out.
+/// Up to 2^53 the shortest digits lie between the same two integers as the float; above it every float is an integer,
+/// and is written out.
 pub(crate) fn decimal(value: f64) -> String {
     if value.abs() >= 9_007_199_254_740_992.0 { format!("{value:.1}") } else { format!("{value:?}") }
 }
 
-/// The text with NUL escaped, which jsonb does not take: order and equality by bytes stay the same.
+/// Escapes NUL, which jsonb does not accept; order and equality by bytes are preserved.
 pub(crate) fn without_nul(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains(['\0', '\u{1}']) {
         text.replace('\u{1}', "\u{1}\u{2}").replace('\0', "\u{1}\u{1}").into()
@@ -100,7 +100,7 @@ fn with_nul(text: String) -> String {
     out
 }
 
-/// The inverse of [`encode_metadata`], as jsonb prints it.
+/// Decodes metadata as printed by jsonb; the inverse of [`encode_metadata`].
 pub(crate) fn decode_metadata(text: &str) -> Result<Metadata> {
     let bad = || malformed("metadata");
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| bad())?;

@@ -1,4 +1,4 @@
-//! The snapshot of an open transaction, which other transactions read from too.
+//! The snapshot of an open transaction, shared with other transactions.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use crate::error::Effect;
 use crate::store::Store;
 use crate::store::parameters::Value;
 
-/// The snapshot of an open transaction. The transaction ends when the last copy is dropped.
+/// An exported snapshot. Its transaction ends when the last copy is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
     name: String,
-    /// The transaction ends when this is dropped.
+    /// Dropping this ends the transaction.
     _held: oneshot::Sender<()>,
 }
 
 impl Snapshot {
-    /// The snapshot of that name. Dropping the sender ends the transaction behind it.
+    /// The snapshot with this name. Dropping the sender ends its transaction.
     pub(crate) fn new(name: String, held: oneshot::Sender<()>) -> Self {
         Self(Arc::new(Held { name, _held: held }))
     }
 
-    /// Makes a transaction read from it. Must be the first thing that the transaction does.
+    /// Makes a transaction use the snapshot. Must be the first thing that the transaction does.
     ///
     /// # Errors
-    /// `unavailable` where the transaction behind it has ended.
+    /// `unavailable` if the snapshot's transaction has ended.
     pub(crate) async fn enter(&self, transaction: &Transaction<'_>) -> Result<()> {
         let taken = transaction.batch(&format!("SET TRANSACTION SNAPSHOT '{}'", self.0.name)).await;
         taken.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the moment has ended with its connection; begin another")
+            Error::new(ErrorKind::Unavailable, "the snapshot has ended with its connection; take another")
                 .with_source(error)
         })
     }

@@ -1,15 +1,14 @@
-//! The index terms of an entry: one number for each word of its text, and one for each fact that a filter may ask
-//! about.
+//! The index terms of an entry: one number for each word of its text, and one for each fact that a filter may test.
 //!
-//! A term is a hash over the digest of the scope and the word or fact. So one index over all scopes finds no entry of
-//! another scope, and the words of one scope cost another nothing. The column `marks` holds them.
+//! A term is a hash of the scope's digest and the word or fact. So one index over all scopes finds no entry of another
+//! scope, and one scope's words cost another nothing. The column `marks` holds them.
 
 use memory_core::filter::{Field, Filter};
 use memory_core::lexical::TermCounts;
 use memory_core::{Metadata, Scalar, ScopeDigest, Source};
 use sha2::{Digest as _, Sha256};
 
-/// The terms of an entry, as its row has them.
+/// The index terms of an entry, as stored in its row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexTerms {
     /// The terms of words first, then those of facts.
@@ -35,7 +34,7 @@ impl IndexTerms {
     }
 }
 
-/// The term of a word. The function `word_mark` of the schema computes the same.
+/// The term for a word; the same as the schema's function `word_mark`.
 pub(crate) fn word(digest: &ScopeDigest, term: &str) -> i64 {
     mark(digest, b'w', &[term.as_bytes()])
 }
@@ -44,7 +43,7 @@ fn source_fact(digest: &ScopeDigest, source: &str) -> i64 {
     mark(digest, b's', &[source.as_bytes()])
 }
 
-/// The term of one member of the metadata. Equal values have equal terms, whatever their spelling.
+/// The term for one member of the metadata. Equal values have equal terms, whatever their spelling.
 fn fact(digest: &ScopeDigest, name: &str, value: &Scalar) -> i64 {
     let length = u64::try_from(name.len()).unwrap_or(u64::MAX).to_be_bytes();
     let with = |kind: u8, value: &[u8]| mark(digest, b'm', &[&length, name.as_bytes(), &[kind], value]);
@@ -79,8 +78,8 @@ fn mark(digest: &ScopeDigest, kind: u8, parts: &[&[u8]]) -> i64 {
     i64::from_be_bytes(bytes)
 }
 
-/// Groups of terms of which every entry that passes the filter has at least one each. Empty: terms cannot narrow this
-/// filter down.
+/// Groups of terms: every entry that passes the filter has at least one term of each group. Empty: terms cannot narrow
+/// this filter.
 pub(crate) fn required(digest: &ScopeDigest, filter: &Filter) -> Vec<Vec<i64>> {
     let one = |field: &Field, value: &Scalar| match (field, value) {
         (Field::Metadata(name), value) => Some(fact(digest, name, value)),
@@ -95,7 +94,7 @@ pub(crate) fn required(digest: &ScopeDigest, filter: &Filter) -> Vec<Vec<i64>> {
         }
         Filter::And(filters) => filters.iter().flat_map(|filter| required(digest, filter)).collect(),
         Filter::Or(filters) if !filters.is_empty() => {
-            // One group of each branch, merged into one.
+            // One group of each branch, merged.
             let groups: Option<Vec<Vec<i64>>> = filters
                 .iter()
                 .map(|filter| required(digest, filter).into_iter().min_by_key(Vec::len))
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_words_of_an_integer_are_its_digits() {
-        // `kv_increment` relies on it.
+        // `kv_increment` relies on this.
         for number in [0, 1, -1, 42, -42, 1_000, 999_999_999_999, i64::MAX, i64::MIN, i64::MIN + 1] {
             assert_eq!(tokens(&number.to_string()), [number.unsigned_abs().to_string()], "{number}");
         }

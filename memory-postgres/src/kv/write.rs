@@ -20,7 +20,7 @@ use crate::store::columns::{column, signed, unsigned};
 use crate::store::parameters::{Expected, ModelValues, limits, ttl};
 use crate::store::scope_ref::ScopeRef;
 
-/// SET, VER, TTL, QUO: sets one entry. `model` is the embedder's, where there is one.
+/// SET, VER, TTL, QUO: sets one entry. `model` is the embedder's, if there is one.
 pub(crate) async fn set(
     store: &Store,
     target: &ScopeRef,
@@ -60,7 +60,7 @@ pub(crate) async fn set(
         values.extend(comparison.of_one(&sight));
         let item = Item { key: &draft.key, seen: check.seen() };
         let statement = &store.statements.set_checked;
-        store.write_checked(target, &[item], comparison.is_of_the_scope(), statement, &values).await?
+        store.write_checked(target, &[item], comparison.is_strict(), statement, &values).await?
     } else {
         store.write(&store.statements.set, &values).await?
     };
@@ -70,7 +70,7 @@ pub(crate) async fn set(
     }
     let wrote = written.judge(WriteContext { ttl: options.ttl, quota: &options.quota, model })?;
     let mut outcome = SetOutcome::new(written.version()?, written.created(), wrote, written.expires_at);
-    outcome.drift = store.guard.told(check, &row, 8, || Some(draft.digest(written.expires_at)))?;
+    outcome.drift = store.guard.token_change(check, &row, 8, || Some(draft.digest(written.expires_at)))?;
     Ok(outcome)
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn delete(
         values.extend(comparison.of_one(&sight));
         let item = Item { key, seen: check.seen() };
         let statement = &store.statements.delete_checked;
-        store.write_checked(target, &[item], comparison.is_of_the_scope(), statement, &values).await?
+        store.write_checked(target, &[item], comparison.is_strict(), statement, &values).await?
     } else {
         store.write(&store.statements.delete, &values).await?
     };
@@ -106,7 +106,7 @@ pub(crate) async fn delete(
     match outcome {
         0 | 1 => {
             let mut deleted = DeleteOutcome::new(outcome == 0);
-            deleted.drift = store.guard.told(check, &row, 2, || None)?;
+            deleted.drift = store.guard.token_change(check, &row, 2, || None)?;
             Ok(deleted)
         }
         2 => Err(Error::conflict(
@@ -116,7 +116,7 @@ pub(crate) async fn delete(
     }
 }
 
-/// INC: increments a number. With an embedder's model, also returns the text to embed.
+/// INC: increments a number. If given an embedder's model, also returns the text to embed.
 pub(crate) async fn increment(
     store: &Store,
     target: &ScopeRef,
@@ -148,17 +148,17 @@ pub(crate) async fn increment(
     let value: i64 = column(&row, 8, "value")?;
     let mut outcome = IncrementOutcome::new(value, written.version()?, written.expires_at);
     // The rest of the entry was not read, so there is no digest.
-    outcome.drift = store.guard.told(&options.drift, &row, 10, || None)?;
+    outcome.drift = store.guard.token_change(&options.drift, &row, 10, || None)?;
     Ok((outcome, column(&row, 9, "text")?))
 }
 
-/// How often a reducer is applied again because another writer came in between.
+/// How often a reducer is applied again because of a concurrent write.
 const CONTENTIONS: usize = 200;
 
-/// UPD: applies a reducer. With an embedder's model, also returns the text to embed.
+/// UPD: applies a reducer. If given an embedder's model, also returns the text to embed.
 ///
-/// The reducer runs here, and its result is stored only if the entry is still the one that was read: one round trip
-/// each, without a lock in between. Of the writers that meet, one succeeds in every round.
+/// The reducer runs here, and its result is stored only if the entry is unchanged: one round trip each, without a lock
+/// in between. Of several concurrent writers, one succeeds in every round.
 pub(crate) async fn update(
     store: &Store,
     target: &ScopeRef,
@@ -189,7 +189,7 @@ pub(crate) async fn update(
         outcome.dropped = dropped;
         entry.expires_at = outcome.expires_at;
         let digest = || Some(ContentDigest::of_entry(&entry));
-        outcome.drift = store.guard.told(&options.drift, &row, 8, digest)?;
+        outcome.drift = store.guard.token_change(&options.drift, &row, 8, digest)?;
         let text = model.map(|_| entry.search_text().into_owned());
         return Ok((outcome, text));
     }
@@ -200,7 +200,7 @@ pub(crate) async fn update(
     .with_retry(Retry::Now))
 }
 
-/// Stores the value of `entry` where its key still has that version (`None`: is absent).
+/// Replaces the value of `entry` if its key still has that version (`None`: is absent).
 async fn replace(
     store: &Store,
     target: &ScopeRef,

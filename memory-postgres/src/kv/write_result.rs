@@ -1,4 +1,4 @@
-//! What the functions that write return.
+//! The results of the functions that write.
 
 use memory_core::DriftReason;
 use memory_core::{EmbeddingModel, Error, ErrorKind, Quota, Result, Timestamp, Ttl};
@@ -8,7 +8,7 @@ use crate::error::malformed;
 use crate::kv::drift::reason;
 use crate::store::columns::{column, time};
 
-/// A value of the type `written`, or of `receipt`, which begins alike.
+/// A value of type `written`, or of `receipt`, which begins the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteResult {
     outcome: i16,
@@ -18,7 +18,7 @@ pub(crate) struct WriteResult {
     counts: [Option<i64>; 4],
 }
 
-/// What was asked of a write, for the error that it may end with.
+/// The arguments of a write, needed for its errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteContext<'a> {
     pub(crate) ttl: Ttl,
@@ -39,12 +39,12 @@ impl WriteResult {
         })
     }
 
-    /// Why it was refused, where that is for drift.
+    /// The drift that it was refused for, if any.
     pub(crate) fn drifted(&self) -> Option<DriftReason> {
         reason(self.outcome)
     }
 
-    /// Whether something was written; an error where it was refused.
+    /// Whether something was written; an error if it was refused.
     pub(crate) fn judge(&self, given: WriteContext<'_>) -> Result<bool> {
         match self.outcome {
             0 => Ok(true),
@@ -59,7 +59,7 @@ impl WriteResult {
             }
             4 => Err(dimension_mismatch(self.version, given.model)),
             5 => {
-                // The core has the message for this.
+                // memory-core has the message for this.
                 given.ttl.expiry(Timestamp::MAX, None)?;
                 Err(malformed("outcome"))
             }
@@ -67,9 +67,9 @@ impl WriteResult {
                 ErrorKind::WrongType,
                 "the stored value is not a 64-bit integer; set one before incrementing, or use another key",
             )),
-            7 => {
-                Err(Error::invalid("the sum does not fit 64 bits; nothing was changed; use a smaller delta"))
-            }
+            7 => Err(Error::invalid(
+                "the sum does not fit 64 bits, so nothing was changed; use a smaller delta",
+            )),
             8 => Err(Error::new(
                 ErrorKind::TooLarge,
                 "the scope holds vectors of 1,000 models; drop it, or move it to one model with `reembed`",
@@ -86,7 +86,7 @@ impl WriteResult {
         self.created.unwrap_or_default()
     }
 
-    /// Whether the precondition did not hold.
+    /// Whether the precondition failed.
     pub(crate) fn is_conflict(&self) -> bool {
         self.outcome == 2
     }
@@ -96,7 +96,7 @@ impl WriteResult {
 pub(crate) fn dimension_mismatch(stored: Option<i64>, model: Option<&EmbeddingModel>) -> Error {
     Error::new(
         ErrorKind::DimensionMismatch,
-        "the scope holds vectors of this model with another length and nothing was written; configure the model's own \
+        "the scope holds vectors of this model with another length, so nothing was written; configure the model's own \
          dimensions, or move the scope to them with `reembed`",
     )
     .with_detail("expected", stored)

@@ -17,7 +17,7 @@ use crate::store::scope_ref::{ScopeRef, kind_number};
 pub(crate) async fn entries(store: &Store, target: &EraseTarget) -> Result<Erased> {
     let mut connection = store.connections.take().await?;
     let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
-    match take_away(store, target, &transaction).await {
+    match delete(store, target, &transaction).await {
         Ok(erased) => transaction.commit().await.map(|()| erased),
         Err(error) => {
             transaction.rollback().await;
@@ -26,7 +26,7 @@ pub(crate) async fn entries(store: &Store, target: &EraseTarget) -> Result<Erase
     }
 }
 
-/// Removes the last use of a scope that had no entries. With entries it goes together with them.
+/// Removes the last use of a scope without entries. Otherwise it is removed with the entries.
 pub(crate) async fn last_use(store: &Store, scope: &Scope) -> Result<()> {
     let target = ScopeRef::of(scope);
     let sql = store.named(
@@ -36,7 +36,7 @@ pub(crate) async fn last_use(store: &Store, scope: &Scope) -> Result<()> {
     store.write(&sql, &target.values()).await.map(drop)
 }
 
-async fn take_away(store: &Store, target: &EraseTarget, transaction: &Transaction<'_>) -> Result<Erased> {
+async fn delete(store: &Store, target: &EraseTarget, transaction: &Transaction<'_>) -> Result<Erased> {
     let id = TombstoneId::of(target);
     lock(&id.tenant, transaction).await?;
     let now = now(store, transaction).await?;
@@ -108,22 +108,22 @@ async fn erase_scope(
     Ok((column(row, 0, "outcome")?, unsigned(row, 1, "count")?, unsigned(row, 2, "version")?))
 }
 
-/// Tables whose pages may still hold something of an erased scope.
+/// Tables whose pages may still contain erased data.
 const TABLES: [&str; 5] = ["entry", "vector", "scope", "garbage", "scope_use"];
 
-/// Whether this role may vacuum a table: the server tells others so in a notice, not in an error.
+/// Whether this role may vacuum a table: the server reports a missing privilege as a notice, not as an error.
 const MAY_VACUUM: &str = "SELECT t.name, pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE') \
      OR CASE WHEN current_setting('server_version_num')::int < 170000 THEN false \
         ELSE has_table_privilege(c.oid, 'MAINTAIN') END \
      FROM unnest($1) t(name) JOIN pg_class c ON c.oid = ('@schema@.' || t.name)::regclass \
      JOIN pg_database d ON d.datname = current_database()";
 
-/// Deletes what is out of sight and vacuums the tables. Returns what remains for later, in words.
+/// Deletes invisible rows and vacuums the tables. Returns a message for each thing that remains for later.
 pub(crate) async fn scrub(store: &Store) -> Result<Vec<String>> {
     expiry::sweep(store).await?;
     let mut remains = vec![
-        "the server's write-ahead log, its standbys and base backups hold it until they are rotated; pages that were \
-         vacuumed are overwritten as they are used again"
+        "the server's write-ahead log, standbys and base backups hold the data until they are rotated; vacuumed pages \
+         are overwritten when reused"
             .to_owned(),
     ];
     let connection = store.connections.take().await?;
@@ -140,7 +140,7 @@ pub(crate) async fn scrub(store: &Store) -> Result<Vec<String>> {
     }
     if !left.is_empty() {
         remains.push(format!(
-            "pages of tables that this role could not vacuum hold it until the server does so by itself; their owner runs \
+            "pages of tables that this role may not vacuum hold the data until autovacuum runs; to do it now, the owner runs \
              `VACUUM {}`",
             left.join(", ")
         ));

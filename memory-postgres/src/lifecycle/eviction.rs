@@ -1,4 +1,4 @@
-//! Eviction of scopes, the end of runs, and the databases of agents' SQL that go with them.
+//! Eviction of scopes, the end of runs, and the removal of their SQL databases.
 
 use memory_core::{EvictOutcome, Kept, Reclaimed, Result, Scope, ScopeId, TenantId, Timestamp};
 use tokio_postgres::types::Type;
@@ -11,8 +11,8 @@ use crate::store::hex::Hex;
 use crate::store::parameters::Value;
 use crate::store::scope_ref::ScopeRef;
 
-/// GC-5 to GC-11: drops the entries of a scope that is unused. `database` is the name of its database for SQL, where
-/// this process serves that, and the token of its pending eviction.
+/// GC-5 to GC-11: drops the entries of an unused scope. `database` is the name of its SQL database, if this process
+/// serves SQL, and the token of its pending eviction.
 pub(crate) async fn evict(
     store: &Store,
     scope: &Scope,
@@ -45,7 +45,7 @@ pub(crate) async fn evict(
     }
 }
 
-/// SCO-5, RUN-1: ends a run. `token` is that of the pending eviction of its database.
+/// SCO-5, RUN-1: ends a run. `token` is that of its database's pending eviction.
 pub(crate) async fn end_run(store: &Store, scope: &Scope, fence: bool, token: Option<i64>) -> Result<()> {
     let target = ScopeRef::of(scope);
     let now = store.time.parameter();
@@ -68,7 +68,7 @@ pub(crate) async fn is_ended(store: &Store, tenant: &TenantId, run: &ScopeId) ->
     column(&connection.query_one(&store.statements.is_ended, &values, Effect::None).await?, 0, "state")
 }
 
-/// Settles a pending eviction that nobody has decided: the database stays. Returns whether it is evicted all the same.
+/// Settles an undecided eviction: the database stays. Returns true if it was evicted already.
 pub(crate) async fn goes(store: &Store, hex: &Hex, token: i64) -> Result<bool> {
     let (hex, now) = (hex.as_str(), store.time.parameter());
     let values: [Value<'_>; 4] =
@@ -76,14 +76,14 @@ pub(crate) async fn goes(store: &Store, hex: &Hex, token: i64) -> Result<bool> {
     column(&store.write(&store.statements.settle_leaving, &values).await?, 0, "state")
 }
 
-/// Those of these databases that are evicted, as far as that is decided.
+/// The databases among these that are evicted, as far as decided.
 pub(crate) async fn going(store: &Store, hexes: &[String]) -> Result<Vec<String>> {
     let connection = store.connections.read().await?;
     let rows = connection.query(&store.statements.goes, &[(&hexes, Type::TEXT_ARRAY)], Effect::None).await?;
     rows.iter().map(|row| column(row, 0, "state")).collect()
 }
 
-/// The tokens of evicted databases of a scope that may still exist.
+/// The tokens of a scope's evicted databases that may still exist.
 pub(crate) async fn gone_of(store: &Store, hex: &Hex) -> Result<Vec<i64>> {
     let hex = hex.as_str();
     let connection = store.connections.read().await?;
@@ -107,14 +107,14 @@ pub(crate) async fn reclaim(store: &Store) -> Result<Reclaimed> {
     Ok(reclaimed)
 }
 
-/// Removes fences of runs that are over, and returns how many.
+/// Removes expired fences, and returns how many.
 pub(crate) async fn sweep_fences(store: &Store) -> Result<u64> {
     let (now, fence) = (store.time.parameter(), signed(store.config.run_fence_ms));
     let row = store.write(&store.statements.sweep_uses, &[(&now, Type::INT8), (&fence, Type::INT8)]).await?;
     unsigned(&row, 0, "count")
 }
 
-/// A page of scopes without entries that were not used for long, behind a mark, with their names for SQL.
+/// A page of scopes without entries and without recent use, after a mark, with their SQL names.
 pub(crate) async fn unused(store: &Store, after: &[u8], limit: i64) -> Result<Vec<(Vec<u8>, String)>> {
     let now = store.time.parameter();
     let values: [Value<'_>; 3] = [(&now, Type::INT8), (&after, Type::BYTEA), (&limit, Type::INT8)];
@@ -123,14 +123,14 @@ pub(crate) async fn unused(store: &Store, after: &[u8], limit: i64) -> Result<Ve
     rows.iter().map(|row| Ok((column(row, 0, "use")?, column(row, 1, "use")?))).collect()
 }
 
-/// Removes the last uses of such scopes.
+/// Removes the last uses of these scopes.
 pub(crate) async fn forget_uses(store: &Store, marks: &[Vec<u8>]) -> Result<()> {
     let now = store.time.parameter();
     let values: [Value<'_>; 2] = [(&now, Type::INT8), (&marks, Type::BYTEA_ARRAY)];
     store.write(&store.statements.forget_uses, &values).await.map(drop)
 }
 
-/// Whether any process serves agents' SQL beside these entries. One that does notes it here.
+/// Whether any process serves agents' SQL with these entries. If this one does, it is recorded here.
 pub(crate) async fn note_sql(store: &Store, serves: bool) -> Result<bool> {
     let connection = store.connections.take().await?;
     let row = connection.query_one(&store.statements.with_sql, &[], Effect::None).await?;

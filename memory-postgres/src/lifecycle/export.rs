@@ -22,14 +22,14 @@ use crate::store::columns::column;
 use crate::store::parameters::Values;
 use crate::store::scope_ref::ScopeRef;
 
-/// Records of one page of an export.
+/// Records per page of an export.
 const PAGE: usize = 128;
-/// How long a reader may leave a page unread: an open transaction holds up the server's vacuum.
+/// How long a reader may leave a page unread: an open transaction delays the server's vacuum.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Page = Result<Vec<Record>>;
 
-/// EXP-1: exports a scope. All pages come from one snapshot, over a connection of their own.
+/// EXP-1: exports a scope. All pages come from one snapshot, over a dedicated connection.
 pub(crate) fn export(store: &Arc<Store>, target: ScopeRef, at: Option<Snapshot>) -> RecordStream {
     let (sender, pages) = mpsc::channel::<Page>(1);
     let store = Arc::clone(store);
@@ -101,12 +101,12 @@ async fn send(
         add_vectors(store, target, &snapshot, &mut records).await?;
         match tokio::time::timeout(PATIENCE, pages.send(Ok(records))).await {
             Ok(Ok(())) => {}
-            // The reader has gone.
+            // The reader is gone.
             Ok(Err(_)) => return Ok(()),
             Err(_) => {
                 return Err(Error::new(
                     ErrorKind::Timeout,
-                    "the export was not read for a minute and has ended; begin it again and read on",
+                    "the export was not read for a minute and has ended; start it again",
                 ));
             }
         }

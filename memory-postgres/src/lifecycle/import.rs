@@ -27,15 +27,15 @@ use crate::store::parameters::{Expected, Value, limits, literal};
 use crate::store::scope_ref::ScopeRef;
 use crate::vector::numbers::Numbers;
 
-/// Records, and bytes of them, that one transaction imports.
+/// Records, and their bytes, imported per transaction.
 const STEP_RECORDS: usize = 256;
 
 const STEP_BYTES: usize = 4 << 20;
 
-/// How long to wait for the next record: an open transaction holds up the server's vacuum.
+/// How long to wait for the next record: an open transaction delays the server's vacuum.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// EXP-4, EXP-12, EXP-15: imports records, a few in a transaction or all in one.
+/// EXP-4, EXP-12, EXP-15: imports records, a few per transaction or all in one.
 pub(crate) async fn import(
     store: &Store,
     target: &ScopeRef,
@@ -48,8 +48,8 @@ pub(crate) async fn import(
     }
 }
 
-/// Imports in one transaction, which locks the scope's row. The stream is read only once, so a conflict with another
-/// transaction is an error.
+/// Imports in one transaction, which locks the scope's row. The stream can be read only once, so a conflict with
+/// another transaction is an error.
 async fn whole(
     store: &Store,
     target: &ScopeRef,
@@ -87,7 +87,7 @@ async fn whole(
     }
 }
 
-/// Notes the keys of records as they pass.
+/// Records the keys of a stream.
 struct Noting {
     records: RecordStream,
     keys: Arc<Mutex<Vec<String>>>,
@@ -152,7 +152,7 @@ async fn steps(
             Some(_) => tokio::time::timeout(PATIENCE, next_step(&mut records)).await.map_err(|_| {
                 Error::new(
                     ErrorKind::Timeout,
-                    "the import was given up, and nothing of it is stored: its next record did not come in time",
+                    "the import was abandoned, and nothing of it is stored: its next record did not arrive in time",
                 )
             })?,
         };
@@ -194,7 +194,7 @@ async fn steps(
     }
 }
 
-/// Imports one step in a transaction of its own that checks tombstones.
+/// Imports one step in its own transaction, which checks tombstones.
 async fn judged_step(
     store: &Store,
     target: &ScopeRef,
@@ -213,7 +213,7 @@ async fn judged_step(
         return Ok((ImportOutcome::default(), None));
     }
     match import_step(store, target, &step, options, Some(&transaction)).await {
-        // Records before the refused one stay.
+        // Records before the refused one are kept.
         Ok((stored, refused)) => {
             transaction.commit().await?;
             let numbered = refused.map(|(at, error)| {
@@ -229,8 +229,8 @@ async fn judged_step(
     }
 }
 
-/// Takes the next records off the stream. The second value is the end of the stream, with its error; a malformed record
-/// is an end.
+/// Takes the next records off the stream. The second value is the stream's end, with its error; a malformed record ends
+/// it.
 async fn next_step(records: &mut RecordStream) -> (Vec<Record>, Option<Option<Error>>) {
     let (mut step, mut bytes) = (Vec::new(), 0_usize);
     while step.len() < STEP_RECORDS && bytes < STEP_BYTES {
@@ -252,12 +252,12 @@ async fn next_step(records: &mut RecordStream) -> (Vec<Record>, Option<Option<Er
 fn check(record: &Record) -> Result<()> {
     check_vectors(&record.vectors)?;
     if record.vectors.iter().any(|vector| vector.text.as_ref().is_some_and(|text| text.contains('\0'))) {
-        return Err(Error::invalid("the text of a record's vector holds a NUL; remove it"));
+        return Err(Error::invalid("the text of a record's vector has a NUL character; remove it"));
     }
     Ok(())
 }
 
-/// The memory that a record takes, roughly.
+/// Approximate memory of a record.
 fn record_bytes(record: &Record) -> usize {
     let of_vector =
         |vector: &RecordVector| vector.vector.len() * 4 + vector.text.as_ref().map_or(0, String::len);
@@ -265,7 +265,7 @@ fn record_bytes(record: &Record) -> usize {
     usize::try_from(record.entry.size_bytes()).unwrap_or(usize::MAX).saturating_add(vectors)
 }
 
-/// The vectors of records, by columns.
+/// The vectors of records, as columns.
 #[derive(Default)]
 struct VectorColumns<'a> {
     at: Vec<i32>,
@@ -308,7 +308,7 @@ impl<'a> VectorColumns<'a> {
     }
 }
 
-/// What one transaction of an import did, and the record that ended it.
+/// The result of one transaction of an import, and the record that ended it.
 async fn import_step(
     store: &Store,
     target: &ScopeRef,

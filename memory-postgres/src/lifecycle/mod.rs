@@ -1,4 +1,4 @@
-//! The life of scopes: export and import, snapshots, uses and eviction, erasure, and the work in the background.
+//! Operations on whole scopes: export, import, snapshots, uses, eviction, erasure; and background work.
 
 pub(crate) mod background;
 pub(crate) mod erase;

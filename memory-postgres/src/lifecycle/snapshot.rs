@@ -1,4 +1,4 @@
-//! A consistent view of every scope: a transaction is kept open, and reads take over its snapshot.
+//! A snapshot of every scope: a transaction stays open, and reads import its snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store::columns::column;
 use crate::store::scope_ref::ScopeRef;
 
-/// The pause between two queries that keep the transaction alive: the server ends idle ones.
+/// The interval of queries that keep the transaction alive: the server ends idle ones.
 const PULSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl SharedSnapshot {
         let (held, mut end) = oneshot::channel();
         let of_task = Arc::clone(store);
         tokio::spawn(async move { hold(&of_task, tell, &mut end).await });
-        let lost = |_| Err(Error::new(ErrorKind::Unavailable, "the moment was lost; begin it again"));
+        let lost = |_| Err(Error::new(ErrorKind::Unavailable, "the snapshot was lost; take it again"));
         let name = told.await.unwrap_or_else(lost)?;
         Ok(Self { store: Arc::clone(store), snapshot: Snapshot::new(name, held) })
     }
@@ -45,10 +45,10 @@ async fn hold(store: &Store, tell: oneshot::Sender<Result<String>>, end: &mut on
     let begun = async {
         let transaction = connection.transaction(IsolationLevel::RepeatableRead, true).await?;
         let rows = transaction.query("SELECT pg_export_snapshot()", &[]).await?;
-        let row = rows.first().ok_or_else(|| Error::internal("PostgreSQL exports no snapshot"))?;
+        let row = rows.first().ok_or_else(|| Error::internal("PostgreSQL did not export a snapshot"))?;
         let name: String = column(row, 0, "snapshot")?;
         if name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && byte != b'-') {
-            return Err(Error::internal("PostgreSQL names a snapshot as it never did"));
+            return Err(Error::internal("PostgreSQL returned an unexpected name for a snapshot"));
         }
         Ok((transaction, name))
     };
@@ -63,7 +63,7 @@ async fn hold(store: &Store, tell: oneshot::Sender<Result<String>>, end: &mut on
     };
     while tokio::time::timeout(PULSE, &mut *end).await.is_err() {
         if let Err(error) = transaction.query("SELECT 1", &[]).await {
-            tracing::warn!(%error, "a moment has ended before its time");
+            tracing::warn!(%error, "a snapshot ended early");
             return;
         }
     }

@@ -1,7 +1,7 @@
-//! Tombstones: what the store remembers of an erasure, so that no copy brings the erased entries back.
+//! Tombstones: the record of an erasure, so that no copy brings the erased entries back.
 //!
-//! An erasure locks its tenant exclusively, and an import that checks tombstones shares the lock: neither misses what
-//! the other did. `docs/spec/forget.md` has the behaviours.
+//! An erasure locks its tenant exclusively, and an import that checks tombstones shares the lock, so neither misses the
+//! other's changes. `docs/spec/forget.md` has the behaviours.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
 
 const LOCK_SHARED: &str = "SELECT pg_advisory_xact_lock_shared($1)";
 
-/// The number of a tenant's lock. Two tenants that share one wait for each other needlessly.
+/// The number of a tenant's lock. Two tenants with the same number wait for each other needlessly.
 fn lock_of(tenant: &NameDigest) -> i64 {
     let first = tenant.as_bytes().first_chunk::<8>().copied().unwrap_or_default();
     i64::from_be_bytes(first)
@@ -36,7 +36,7 @@ fn bytes(digest: Option<NameDigest>) -> Vec<u8> {
     digest.map_or_else(Vec::new, |digest| digest.as_bytes().to_vec())
 }
 
-/// The tombstones of a scope, valid as long as the transaction that read them.
+/// A scope's tombstones, valid until the end of the transaction that read them.
 pub(crate) struct ScopeTombstones {
     scope: NameDigest,
     whole: Option<i64>,
@@ -44,7 +44,7 @@ pub(crate) struct ScopeTombstones {
 }
 
 impl ScopeTombstones {
-    /// Reads them. Waits for an erasure of the tenant that is under way; no other begins before the transaction ends.
+    /// Reads them. Waits for an erasure of the tenant in progress; no other starts before the transaction ends.
     pub(crate) async fn over(store: &Store, scope: &Scope, transaction: &Transaction<'_>) -> Result<Self> {
         let (tenant, digest) = (NameDigest::of_tenant(&scope.tenant), NameDigest::of_scope(scope));
         transaction.query(LOCK_SHARED, &[(&lock_of(&tenant), Type::INT8)]).await?;
@@ -64,18 +64,18 @@ impl ScopeTombstones {
         Ok(judge)
     }
 
-    /// Whether the whole scope was erased after this moment.
-    pub(crate) fn covers(&self, moment: Timestamp) -> bool {
-        self.whole.is_some_and(|at| moment.as_millis() <= at)
+    /// Whether the whole scope was erased after this time.
+    pub(crate) fn covers(&self, taken: Timestamp) -> bool {
+        self.whole.is_some_and(|at| taken.as_millis() <= at)
     }
 
-    /// The records that no tombstone covers, each with its number among those given.
+    /// The records that no tombstone covers, each with its index among those given.
     pub(crate) fn take(&self, records: Vec<Record>, taken: Taken) -> (Vec<Record>, Vec<u64>) {
         let stays = |record: &Record| {
-            let Some(moment) = taken.taken_at(record.entry.updated_at) else { return true };
+            let Some(taken_at) = taken.taken_at(record.entry.updated_at) else { return true };
             let of_key = || self.keys.get(&NameDigest::of_key(&self.scope, &record.entry.key));
-            !self.covers(moment)
-                && (self.keys.is_empty() || of_key().is_none_or(|at| moment.as_millis() > *at))
+            !self.covers(taken_at)
+                && (self.keys.is_empty() || of_key().is_none_or(|at| taken_at.as_millis() > *at))
         };
         (0_u64..).zip(records).filter(|(_, record)| stays(record)).map(|(at, record)| (record, at)).unzip()
     }
@@ -116,7 +116,7 @@ pub(super) async fn put(
     Ok(Tombstone { id, at: time(column(row, 0, "time")?)?, version: unsigned(row, 1, "version")? })
 }
 
-/// FGT-12: takes over tombstones of another store.
+/// FGT-12: adds tombstones of another store.
 pub(crate) async fn bury(store: &Store, tombstones: &[Tombstone]) -> Result<()> {
     let mut connection = store.connections.take().await?;
     let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;

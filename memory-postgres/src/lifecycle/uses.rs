@@ -1,6 +1,6 @@
-//! When scopes were used. The use that is stored is never older than the last one by more than the slack: a use within
-//! the granularity of the stored one is dropped, one within the slack is held in memory, and a later one is written
-//! before the operation.
+//! When scopes were used. The stored use lags behind the last one by less than the slack: a use within the granularity
+//! of the stored one is dropped, one within the slack is held in memory, and a later one is written before the
+//! operation.
 
 use memory_core::{
     Cursor, Error, ErrorKind, Result, Retry, Scope, ScopeId, ScopeKind, ScopeUse, ScopeUsesPage,
@@ -16,14 +16,14 @@ use crate::store::hex::Hex;
 use crate::store::parameters::Value;
 use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
 
-/// Notes a use of a scope's entries, before the operation: so no scope is evicted while it is read, and no write is
+/// Records a use of a scope's entries, before the operation: so no scope is evicted while it is read, and no write is
 /// newer than its stored use.
 pub(crate) async fn used(store: &Store, target: &ScopeRef, writes: bool) -> Result<()> {
     note(store, target, writes, writes).await.map(drop)
 }
 
-/// Notes a use of a scope's database, which its entries say nothing of. True where the database of an earlier life is
-/// to be removed first; the use is then to be noted again.
+/// Records a use of a scope's database, independent of its entries. Returns true if an earlier database must be removed
+/// first; the use must then be recorded again.
 pub(crate) async fn used_by_sql(store: &Store, target: &ScopeRef, writes: bool) -> Result<bool> {
     note(store, target, writes, true).await
 }
@@ -41,7 +41,7 @@ async fn note(store: &Store, target: &ScopeRef, writes: bool, made: bool) -> Res
     drop(connection);
     let is_left: bool = column(&row, 1, "use")?;
     let stored = column::<Option<i64>>(&row, 0, "use")?.map(|age| now.saturating_sub(age.max(0)));
-    // A scope that is known to be in use is not evicted, so nothing of an earlier life can be left.
+    // A scope known to be in use is not evicted, so nothing of an earlier database can remain.
     if let Some(stored) = stored.filter(|stored| now < stored.saturating_add(store.uses.slack()))
         && !is_left
     {
@@ -57,9 +57,9 @@ async fn note(store: &Store, target: &ScopeRef, writes: bool, made: bool) -> Res
         Ok(Noted::Stored) => store.uses.learn(&target.digest, now),
         Ok(Noted::Nothing) => {}
         Ok(Noted::Leaving) => return Ok(true),
-        // A read is answered all the same, except from a database that was evicted.
+        // A read still succeeds, except from an evicted database.
         Err(error) if !(writes || made && is_left) => {
-            tracing::debug!(%error, "the use of a scope is held, since it cannot be written");
+            tracing::debug!(%error, "the use of a scope cannot be written and stays in memory");
             store.uses.hold(&target.scope, &target.digest, now);
         }
         // The write itself was not sent yet.
@@ -76,7 +76,7 @@ async fn note(store: &Store, target: &ScopeRef, writes: bool, made: bool) -> Res
     Ok(false)
 }
 
-/// What became of a use.
+/// The result of recording a use.
 enum Noted {
     Nothing,
     Stored,
@@ -97,7 +97,7 @@ async fn write(store: &Store, target: &ScopeRef, ago: i64, made: bool) -> Result
     })
 }
 
-/// Writes the uses that are held in memory.
+/// Writes the uses held in memory.
 pub(crate) async fn flush(store: &Store) -> Result<()> {
     let mut held = store.uses.take_held().into_iter();
     while let Some((digest, scope, at)) = held.next() {
@@ -115,18 +115,18 @@ pub(crate) async fn flush(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// The kind and id behind which a page begins.
+/// The kind and id after which a page begins.
 pub(crate) fn after(tenant: &TenantId, query: &ScopeUsesQuery) -> Result<(i16, String)> {
     let after = query.cursor.as_ref().map(|cursor| cursor.scope(tenant)).transpose()?;
     Ok(after.map_or((-1, String::new()), |(kind, id)| (kind_number(kind), id.as_str().to_owned())))
 }
 
-/// One more than asked for, which shows whether there are more.
+/// One more than requested, to see whether there are more.
 pub(crate) fn one_more(limit: usize) -> i64 {
     signed(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1))
 }
 
-/// The last use of a scope with a database, where an eviction would find it too recent.
+/// The last use of a scope with a database, if it is too recent for eviction.
 pub(crate) async fn used_since(
     store: &Store,
     scope: &Scope,
@@ -139,7 +139,7 @@ pub(crate) async fn used_since(
     Ok((latest > unused_since.as_millis().min(now)).then_some(used))
 }
 
-/// The page of scopes, of which there may be one more than asked for.
+/// The page of scopes; there may be one more than requested.
 pub(crate) fn page(tenant: &TenantId, mut scopes: Vec<ScopeUse>, limit: usize) -> ScopeUsesPage {
     let more = scopes.len() > limit;
     scopes.truncate(limit);
@@ -148,7 +148,7 @@ pub(crate) fn page(tenant: &TenantId, mut scopes: Vec<ScopeUse>, limit: usize) -
     ScopeUsesPage::new(scopes, next)
 }
 
-/// GC-1 to GC-3: a page of uses, where this process serves no SQL.
+/// GC-1 to GC-3: a page of uses, if this process serves no SQL.
 pub(crate) async fn list(store: &Store, tenant: &TenantId, query: &ScopeUsesQuery) -> Result<ScopeUsesPage> {
     let (after, limit) = (after(tenant, query)?, one_more(query.limit));
     let scopes = of_entries(store, tenant, query.kind, &after, limit).await?;
@@ -185,7 +185,7 @@ pub(crate) async fn of_entries(
     rows.iter().map(one).collect()
 }
 
-/// The last uses of scopes of a tenant that have a database.
+/// The last uses of a tenant's scopes that have a database.
 pub(crate) async fn of_databases(
     store: &Store,
     tenant: &TenantId,

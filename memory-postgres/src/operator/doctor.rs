@@ -1,4 +1,4 @@
-//! Looking at a database as the program sees it, and saying what is wrong and what to do.
+//! Checks a database as the program sees it, and reports what is wrong and what to do.
 
 use memory_core::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
@@ -11,7 +11,7 @@ use crate::operator::report::{Report, Status, why};
 use crate::operator::sql_doctor;
 use crate::schema;
 
-/// Connects as the program does, changes nothing, and looks at everything that it relies on.
+/// Connects like the program, changes nothing, and checks everything that it relies on.
 ///
 /// # Errors
 /// `invalid_argument` for a configuration out of range. A server that cannot be reached is a finding.
@@ -57,9 +57,8 @@ async fn row(connection: &Connection, sql: &str) -> Result<Row> {
 }
 
 fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, column: usize) -> Result<T> {
-    row.try_get(column).map_err(|_| {
-        Error::new(ErrorKind::Internal, "PostgreSQL answered otherwise than its documentation says")
-    })
+    row.try_get(column)
+        .map_err(|_| Error::new(ErrorKind::Internal, "PostgreSQL's result differs from its documentation"))
 }
 
 async fn server(connection: &Connection, report: &mut Report) -> Result<()> {
@@ -140,7 +139,7 @@ async fn user(connection: &Connection, config: &PostgresConfig, report: &mut Rep
         format!("{name} is no superuser"),
         (
             Status::Warning,
-            format!("{name} is a superuser, which the memory does not need; connect as a role of its own"),
+            format!("{name} is a superuser, which the memory does not need; connect as a dedicated role"),
         ),
     );
     if config.migrate && !creates && !owns {
@@ -148,7 +147,7 @@ async fn user(connection: &Connection, config: &PostgresConfig, report: &mut Rep
             "migration",
             Status::Warning,
             format!(
-                "{name} may not make or update tables; run `memory postgres provision --apply` as the owner at each new \
+                "{name} may not create or update tables; run `memory postgres provision --apply` as the owner at each new \
                  version, and set `migrate=false`"
             ),
         );
@@ -178,7 +177,7 @@ async fn tables(connection: &Connection, config: &PostgresConfig, report: &mut R
             report.say(
                 "tables",
                 Status::Problem,
-                format!("no right to use the schema {schema_name}; grant USAGE on it"),
+                format!("no privilege on the schema {schema_name}; grant USAGE on it"),
             );
             return Ok(());
         }
@@ -199,7 +198,7 @@ async fn tables(connection: &Connection, config: &PostgresConfig, report: &mut R
     rights(connection, schema_name, report).await
 }
 
-/// Whether changes of other programs are noticed, and who could keep them from being.
+/// Whether changes by other programs are noticed, and who could prevent that.
 async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) -> Result<()> {
     let readable = connection
         .query(
@@ -218,18 +217,18 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
     report.expect(
         "owner",
         !owns,
-        format!("{name} does not own the tables, and cannot switch off what notices changes of other programs"),
+        format!("{name} does not own the tables and cannot switch off the triggers that record changes"),
         (
             Status::Warning,
             format!(
-                "{name} owns the tables, or acts for who does, and could switch off what notices changes of other programs; \
+                "{name} owns the tables, or is a member of their owner, and could switch off the triggers that record changes; \
                  run `memory postgres provision --apply --role NAME` as {name}, and have programs connect as that role, with \
                  `migrate=false`"
             ),
         ),
     );
     if !reads {
-        // Named among the rights.
+        // Reported among the privileges.
         return Ok(());
     }
     let stand = schema::named(
@@ -241,10 +240,10 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
     report.expect(
         "guard",
         stand,
-        "changes of other programs are noticed",
+        "changes by other programs are recorded",
         (
             Status::Problem,
-            "the triggers by which changes of other programs are noticed are not as they were made, and guarded writes are \
+            "the triggers that record changes by other programs were altered, so guarded writes are \
              refused; find out what happened, then run `memory postgres provision --apply` as the owner"
                 .to_owned(),
         ),
@@ -253,13 +252,13 @@ async fn guard(connection: &Connection, schema_name: &str, report: &mut Report) 
         report.say(
             "triggers",
             Status::Warning,
-            format!("the tables have triggers that are not the memory's and run in its writes: {others}"),
+            format!("the tables have foreign triggers that run in the memory's writes: {others}"),
         );
     }
     Ok(())
 }
 
-/// Names every table and function of the schema that the user may not use.
+/// Lists every table and function of the schema that the user may not use.
 async fn rights(connection: &Connection, schema_name: &str, report: &mut Report) -> Result<()> {
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('migration', 'guard', 'tombstone') \
@@ -278,7 +277,7 @@ async fn rights(connection: &Connection, schema_name: &str, report: &mut Report)
         (
             Status::Problem,
             format!(
-                "no right to use {}; `memory postgres provision --print --role NAME` prints what grants it",
+                "no privilege on {}; `memory postgres provision --print --role NAME` prints the statements that grant it",
                 lacking.join(", ")
             ),
         ),
@@ -306,11 +305,11 @@ async fn vectors(connection: &Connection, report: &mut Report) -> Result<()> {
             (Status::Warning, format!("pgvector {installed}; 0.8 or newer searches large scopes with filters faster"))
         }
         (false, false, ..) => {
-            (Status::Warning, format!("pgvector {installed}, whose schema this user may not use; grant USAGE on it"))
+            (Status::Warning, format!("pgvector {installed}, but this user may not use its schema; grant USAGE on it"))
         }
         (true, _, _, true) => (
             Status::Warning,
-            "pgvector is there but not installed in this database: no search by meaning; run CREATE EXTENSION vector".to_owned(),
+            "pgvector is available but not installed in this database: no search by meaning; run CREATE EXTENSION vector".to_owned(),
         ),
         (true, _, _, false) => (Status::Warning, "the server has no pgvector: no search by meaning".to_owned()),
     };
@@ -329,7 +328,7 @@ async fn search_path(connection: &Connection, report: &mut Report) -> Result<()>
     report.expect(
         "search_path",
         open.is_empty(),
-        format!("search_path is {path}; statements of the memory name their schemas"),
+        format!("search_path is {path}; the memory's statements name their schemas"),
         (
             Status::Warning,
             format!("anyone may create objects in {open}, which is on the search_path; REVOKE CREATE ON SCHEMA … FROM PUBLIC"),
@@ -351,13 +350,13 @@ async fn durability(connection: &Connection, report: &mut Report) -> Result<()> 
         report.say(
             "durability",
             Status::Problem,
-            "fsync or full_page_writes is off: a power loss may take the database; set both on",
+            "fsync or full_page_writes is off: a power loss may destroy the database; set both on",
         );
     } else if commit == "off" {
         report.say(
             "durability",
             Status::Warning,
-            "synchronous_commit is off: a crash may take the last acknowledged writes; set it on, or accept that",
+            "synchronous_commit is off: a crash may lose the last acknowledged writes; set it on, or accept that",
         );
     } else if standbys.is_empty() {
         report.say(
@@ -413,7 +412,7 @@ async fn connection_budget(
     Ok(())
 }
 
-/// A pooler that hands one server connection to many clients shows the same process to two connections.
+/// A pooler that shares one server connection among many clients shows the same process to two connections.
 async fn pooling(
     connections: &Connections,
     first: &Connection,
@@ -431,7 +430,7 @@ async fn pooling(
     transaction.rollback().await;
     let pooled = other == before || after != before || before != earlier;
     match (pooled, config.prepared) {
-        (false, Prepared::On) => report.say("pooling", Status::Ok, "a connection of ours is one of the server's"),
+        (false, Prepared::On) => report.say("pooling", Status::Ok, "every connection is one of the server's"),
         (false, Prepared::Off) => report.say(
             "pooling",
             Status::Warning,

@@ -1,4 +1,4 @@
-//! Making the tables with more rights than the program itself then needs.
+//! Creates the tables with more privileges than the program itself needs.
 
 use memory_core::{Error, Result};
 use serde::Serialize;
@@ -9,33 +9,33 @@ use crate::error::Effect;
 use crate::schema;
 use crate::sql::Engine;
 
-/// What [`provision`] came to.
+/// The result of [`provision`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Provisioned {
     /// The schema of the tables.
     pub schema: String,
-    /// Whether pgvector is installed in the database now, so that searches by meaning are served.
+    /// Whether pgvector is installed in the database, so that search by meaning works.
     pub vector: bool,
-    /// The role that was given what the program needs.
+    /// The role that was granted what the program needs.
     pub role: Option<String>,
-    /// Whether the triggers by which changes of other programs are noticed were made anew, since they were not as they were
-    /// made: sessions that began before find every scope changed.
+    /// Whether the triggers that record changes by other programs were recreated because they had been altered:
+    /// sessions from before then find every scope changed.
     pub repaired: bool,
-    /// Whether the database for agents' SQL was set up, too: it was where one is configured.
+    /// Whether the database for agents' SQL was set up too, which it was if one is configured.
     pub sql: bool,
 }
 
-/// The SQL that makes the tables of an empty database, to be read or run by a person: the extension, the schema, tables and
-/// functions, and the rights of `role`, as whom the program will connect. With `vector`, pgvector is installed into the
-/// schema `public` where it is not installed yet.
+/// The SQL that creates the tables of an empty database, for a person to read or run: the extension, the schema, tables
+/// and functions, and the privileges of `role`, as which the program will connect. With `vector`, pgvector is installed
+/// into the schema `public` if it is not installed yet.
 ///
 /// # Errors
 /// `invalid_argument` for a configuration out of range or a role's name that is empty or too long.
 pub fn script(config: &PostgresConfig, role: Option<&str>, vector: bool) -> Result<String> {
     config.check()?;
     let mut script = String::from(
-        "-- Run once, connected to the database of the memory, as its owner. Nothing is changed where a statement fails.\n\
+        "-- Run once, connected to the memory's database, as its owner. If a statement fails, nothing is changed.\n\
          BEGIN;\n",
     );
     if vector {
@@ -49,12 +49,12 @@ pub fn script(config: &PostgresConfig, role: Option<&str>, vector: bool) -> Resu
     Ok(script)
 }
 
-/// Makes or updates the tables, installs pgvector where the server has it and the user may, gives `role` what the program
-/// needs, and sets up the database for agents' SQL where one is configured. What is there already stays; the triggers of
-/// the drift guard are made anew where they are not as they were made.
+/// Creates or updates the tables, installs pgvector if the server has it and the user may, grants `role` what the
+/// program needs, and sets up the database for agents' SQL if one is configured. Existing data stays; altered triggers
+/// of the drift guard are recreated.
 ///
 /// # Errors
-/// As [`PostgresProvider::open`](crate::PostgresProvider::open); `forbidden` where the user may not.
+/// As [`PostgresProvider::open`](crate::PostgresProvider::open); `forbidden` if the user may not.
 pub async fn provision(config: &PostgresConfig, role: Option<&str>) -> Result<Provisioned> {
     let config = config.clone().with_migrate(true);
     config.check()?;
@@ -86,12 +86,12 @@ async fn prepare_sql(config: &PostgresConfig) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives the role of every scope that has a database the password of the key that is configured now, so that an older key
-/// opens none; how many there are. Replicas may be at work meanwhile.
+/// Gives the role of every scope with a database the password derived from the configured key, so that an older key
+/// opens none. Returns how many there are. Replicas may be running meanwhile.
 ///
 /// # Errors
-/// `invalid_argument` where no database for agents' SQL is configured, or there is no key; as the server fails: some roles
-/// may have the password then, and it can be done again.
+/// `invalid_argument` if no database for agents' SQL is configured, or there is no key; the server's errors, after
+/// which some roles may have the new password, and it can be run again.
 pub async fn rekey(config: &PostgresConfig) -> Result<u64> {
     let Some(sql) = &config.sql else {
         return Err(Error::invalid("no database for agents' SQL is configured; set `sql.url`"));
@@ -102,7 +102,7 @@ pub async fn rekey(config: &PostgresConfig) -> Result<u64> {
     done
 }
 
-/// Where the server has no pgvector, or the user may not install it, the memory works without vectors.
+/// If the server has no pgvector, or the user may not install it, the memory works without vectors.
 async fn install_vector(connections: &Connections) -> Result<()> {
     let connection = connections.take().await?;
     let available = connection
@@ -118,7 +118,7 @@ async fn install_vector(connections: &Connections) -> Result<()> {
     match connection.batch("CREATE EXTENSION IF NOT EXISTS vector", Effect::Commits).await {
         Err(error) if error.kind() == memory_core::ErrorKind::Forbidden => {
             tracing::warn!(
-                "pgvector is there, but this user may not install it; searches by meaning are not served"
+                "pgvector is available, but this user may not install it; there is no search by meaning"
             );
             Ok(())
         }
@@ -126,11 +126,11 @@ async fn install_vector(connections: &Connections) -> Result<()> {
     }
 }
 
-/// What a program needs that does not own the tables.
+/// The privileges of a program that does not own the tables.
 fn grants(schema: &str, role: &str) -> Result<String> {
     if role.is_empty() || role.len() > 63 || role.contains('\0') {
         return Err(Error::invalid(
-            "a role's name has 1 to 63 bytes; name the role as whom the program connects",
+            "a role's name has 1 to 63 bytes; name the role as which the program connects",
         ));
     }
     let role = schema::quoted(role);

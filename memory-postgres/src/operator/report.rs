@@ -1,4 +1,4 @@
-//! What the doctor found.
+//! The doctor's report.
 
 use memory_core::Error;
 use serde::Serialize;
@@ -18,11 +18,11 @@ pub enum Status {
     Problem,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was looked at, in a word that does not change.
+    /// The name of the check, which never changes.
     pub check: &'static str,
     /// How bad it is.
     pub status: Status,
@@ -34,17 +34,17 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// In the order of looking.
+    /// In order of the checks.
     pub findings: Vec<Finding>,
-    /// What roles of scopes can read of each other in the database for agents' SQL, past the validator, since the server
-    /// does not let its administrator hide it. Empty: nothing, or no SQL is configured.
+    /// What scopes' roles can read about each other in the database for agents' SQL without the validator, because the
+    /// server does not let its administrator hide it. Empty: nothing, or no SQL is configured.
     pub exposures: Vec<Exposure>,
     /// Whether pgvector is there and may be used, so that an embedder can be.
     pub vectors: bool,
 }
 
 impl Report {
-    /// The worst there is.
+    /// The worst status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
@@ -54,7 +54,7 @@ impl Report {
         self.findings.push(Finding { check, status, message: message.into() });
     }
 
-    /// `good`, or how bad it is otherwise and what to do.
+    /// Reports `good`, or otherwise the status and what to do.
     pub(super) fn expect(
         &mut self,
         check: &'static str,
@@ -71,7 +71,7 @@ impl Report {
 }
 
 pub(super) fn why(error: &Error) -> String {
-    // The cause names a SQLSTATE, a host's refusal, or what TLS found; none of them is secret.
+    // The cause contains a SQLSTATE, a host's refusal, or a TLS error, none of which is secret.
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

@@ -1,4 +1,4 @@
-//! The database for agents' SQL, as the doctor sees it.
+//! The doctor's checks of the database for agents' SQL.
 
 use std::path::Path;
 
@@ -6,15 +6,11 @@ use crate::connect::Connections;
 use crate::operator::report::{Report, Status, why};
 use crate::sql::{self, SqlConfig};
 
-/// Looks at the database, the key and the administrator's role; changes nothing.
+/// Checks the database, the key and the administrator's role; changes nothing.
 pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &mut Report) {
     match config.key(base_dir) {
         Ok(_) => {
-            report.say(
-                "sql_key",
-                Status::Ok,
-                "the key of which passwords of scopes' roles are made is there",
-            );
+            report.say("sql_key", Status::Ok, "the key for the passwords of scopes' roles is configured");
         }
         Err(error) => report.say("sql_key", Status::Problem, why(&error)),
     }
@@ -32,7 +28,7 @@ pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &m
     report.expect(
         "sql_user",
         found.makes_roles && found.makes_schemas,
-        if found.is_superuser { "the administrator is a superuser: everything is closed" } else { "the administrator makes roles and schemas" },
+        if found.is_superuser { "the administrator is a superuser: every catalog is closed" } else { "the administrator may create roles and schemas" },
         (
             Status::Problem,
             "the administrator of agents' SQL needs CREATEROLE and CREATE on its database; grant them, or name another".to_owned(),
@@ -65,14 +61,14 @@ pub(super) async fn look(config: &SqlConfig, base_dir: Option<&Path>, report: &m
         (
             Status::Warning,
             format!(
-                "max_prepared_transactions is {}: a transaction that is left prepared outlives its connection and holds its \
-                 scope until somebody ends it, and only the validator keeps agents from PREPARE TRANSACTION; set it to 0 where \
+                "max_prepared_transactions is {}: a transaction left prepared outlives its connection and holds its \
+                 scope until somebody ends it, and only the validator prevents agents from PREPARE TRANSACTION; set it to 0 if \
                  nobody else needs it",
                 found.prepared_transactions
             ),
         ),
     );
-    // Before it is set up everything is open.
+    // Before the setup everything is open.
     if !found.is_ready {
         return;
     }

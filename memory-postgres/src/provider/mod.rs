@@ -25,7 +25,7 @@ use crate::store::{Store, Time};
 use crate::vector::embed::Timed;
 use crate::vector::index;
 
-/// How long an embedder may take for one call.
+/// Timeout of a call to the embedder.
 const EMBED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Memory in a PostgreSQL database, which any number of processes may share.
@@ -35,25 +35,25 @@ pub struct PostgresProvider {
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     /// `None`: no database for agents' SQL is configured.
     pub(crate) sql: Option<Arc<Engine>>,
-    /// Whether other processes serve agents' SQL beside these entries while this one does not: it knows nothing of
-    /// their databases, so it evicts nothing.
+    /// Whether other processes serve agents' SQL with these entries while this one does not: it does not know their
+    /// databases, so it evicts nothing.
     beside_sql: bool,
     background: AbortHandle,
 }
 
 impl PostgresProvider {
-    /// Connects to the database and creates or updates its tables, where the configuration lets it. Time is the
-    /// server's.
+    /// Connects to the database and creates or updates its tables, if the configuration allows it. The server's clock
+    /// is used.
     ///
     /// # Errors
-    /// `invalid_argument` for a configuration out of range; `unavailable`, `unauthenticated`, `forbidden`, `not_found` as
-    /// the server answers; `corrupt` for tables of a newer version, which are not touched.
+    /// `invalid_argument` for a configuration out of range; `unavailable`, `unauthenticated`, `forbidden`, `not_found`
+    /// depending on the server; `corrupt` for tables of a newer version, which are not touched.
     pub async fn open(config: PostgresConfig) -> Result<Self> {
         Self::over(config, Time::Server).await
     }
 
-    /// As [`open`](Self::open), with a clock that replaces the server's in every decision. Replicas of one database
-    /// should not differ in their clocks: this is for tests and for simulations.
+    /// As [`open`](Self::open), with a clock that replaces the server's in every decision. All replicas of a database
+    /// must use the same clock: for tests and simulations.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -86,14 +86,14 @@ impl PostgresProvider {
         Ok(Self { store, embedder: None, sql, beside_sql, background })
     }
 
-    /// What roles of scopes can read of each other where only the validator stops them, since the server does not let
-    /// the administrator of agents' SQL hide it. Empty where there is nothing of the kind, or no SQL is served.
+    /// What scopes' roles can read about each other where only the validator prevents it, because the server does not
+    /// let the administrator of agents' SQL hide it. Empty if nothing, or if no SQL is served.
     #[must_use]
     pub fn sql_exposures(&self) -> &[Exposure] {
         self.sql.as_ref().map_or(&[], |engine| engine.exposures())
     }
 
-    /// Refuses an operation on both facets of scopes where this process does not know one of them.
+    /// Refuses an operation on both facets of scopes if this process does not know one of them.
     fn knows_all(&self, operation: &str) -> Result<()> {
         if !self.beside_sql {
             return Ok(());
@@ -101,8 +101,8 @@ impl PostgresProvider {
         Err(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "`{operation}` reaches agents' SQL too, which others serve beside these entries and this process is not \
-                 configured with: set `sql.url` as they do; where that database is gone for good, have the owner of the \
+                "`{operation}` also affects agents' SQL, which other processes serve with these entries and this one is not \
+                 configured for: set `sql.url` as they do; if that database is gone for good, have the owner of the \
                  tables set `sql_since` of `uses_since` to NULL, and open the store again"
             ),
         )
@@ -110,16 +110,15 @@ impl PostgresProvider {
         .with_detail("provider", "postgres"))
     }
 
-    /// Embeds what is written from now on, and searches by meaning, where the server has pgvector. Call it right after
-    /// opening.
+    /// Embeds later writes, and enables search by meaning, if the server has pgvector. Call it right after opening.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.embedder = Some(Arc::new(Timed::new(embedder, EMBED_TIMEOUT)));
         self
     }
 
-    /// Reclaims the space of expired entries and dropped scopes. Nothing that can be read changes. Returns how many
-    /// entries had expired.
+    /// Reclaims the space of expired entries and dropped scopes. Nothing visible changes. Returns the number of expired
+    /// entries.
     ///
     /// # Errors
     /// `unavailable`; what was reclaimed before stays so.
@@ -127,28 +126,28 @@ impl PostgresProvider {
         expiry::sweep(&self.store).await
     }
 
-    /// Builds the vector indexes that pay by now, as the background task otherwise does, and removes those of scopes
-    /// that are gone. Returns how many were built.
+    /// Builds the vector indexes that are worthwhile by now, as the background task otherwise does, and removes those
+    /// of dropped scopes. Returns how many were built.
     ///
     /// # Errors
-    /// `forbidden` where the database user does not own the table; `unavailable`. What was made stays.
+    /// `forbidden` if the database user does not own the table; `unavailable`. What was built stays.
     pub async fn index_vectors(&self) -> Result<u64> {
         index::maintain(&self.store).await
     }
 
-    /// Writes the access counts that are held in memory.
+    /// Writes the access counts held in memory.
     ///
     /// # Errors
-    /// `unavailable`; the counts stay held.
+    /// `unavailable`; the counts stay in memory.
     pub async fn flush(&self) -> Result<()> {
         access::flush(&self.store).await.and(uses::flush(&self.store).await)
     }
 
-    /// Writes the access counts that are held and ends the connections; every later call is `unavailable`. Closing
-    /// again succeeds.
+    /// Writes the pending access counts and closes the connections; every later call is `unavailable`. Closing again
+    /// succeeds.
     ///
     /// # Errors
-    /// `unavailable` where the access counts held could not be written; the connections are ended all the same.
+    /// `unavailable` if the pending access counts could not be written; the connections are closed nevertheless.
     pub async fn close(&self) -> Result<()> {
         if let Some(engine) = &self.sql {
             engine.close();
@@ -162,8 +161,8 @@ impl PostgresProvider {
 }
 
 impl Drop for PostgresProvider {
-    /// Writes the access counts that are held in the background, while the runtime lives; [`close`](Self::close) waits
-    /// for it.
+    /// Writes the pending access counts in the background, while the runtime lives; [`close`](Self::close) waits for
+    /// it.
     fn drop(&mut self) {
         if let Some(engine) = &self.sql {
             engine.close();
@@ -231,7 +230,7 @@ impl Provider for PostgresProvider {
             connection.query("SELECT pg_is_in_recovery()", &[], Effect::None).await
         };
         Ok(match asked.await {
-            Ok(_) => Health::new(HealthStatus::Ok, "the database reads"),
+            Ok(_) => Health::new(HealthStatus::Ok, "the database can be read"),
             Err(error) => Health::new(HealthStatus::Down, error.message().to_owned()),
         })
     }

@@ -1,7 +1,7 @@
-//! Bringing the tables up to date, once for all replicas.
+//! Migrates the tables, once for all replicas.
 //!
 //! The applied versions are rows of `@schema@.migration`, one for each part and version. One transaction under an
-//! advisory lock applies what is missing; replicas that start at the same time wait for it and find nothing left to do.
+//! advisory lock applies what is missing; replicas that start at the same time wait for it and then find nothing to do.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::connect::{Connections, Transaction};
 use crate::error::{Effect, state_of};
 use crate::schema::{named, quoted};
 
-/// A group of tables with versions of its own.
+/// A group of tables with its own versions.
 struct Part {
     name: &'static str,
     /// Entry `i` migrates from version i to i + 1. A released entry never changes.
@@ -43,27 +43,28 @@ const PARTS: &[Part] = &[
     Part { name: "vectors", steps: &[include_str!("vectors.sql")], needs_vector: true },
 ];
 
-/// What opening found.
+/// What opening found out.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The schema that pgvector is in, quoted.
+    /// The schema of pgvector, quoted.
     pub(crate) vector: Option<String>,
 }
 
 /// How long a migration may take, and how long a replica waits for another that runs it.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// A statement that needs an exclusive lock gives up after 15 seconds: everyone behind it in the queue waits as long.
+/// A statement that needs an exclusive lock gives up after 15 seconds, since everyone behind it in the queue waits as
+/// long.
 const ONLINE: &str = "SET LOCAL lock_timeout = '15s'";
 
 /// The first of two numbers of our advisory locks: `MemA`.
 const LOCK_SPACE: i32 = 0x4d65_6d41;
 
-/// Checks the tables' versions, and brings them up to date where the configuration says so.
+/// Checks the tables' versions, and migrates them if configured.
 ///
 /// # Errors
-/// `corrupt` for tables of a newer version or that another program made; `not_found` for missing ones where the
-/// configuration does not let them be made; as the server answers.
+/// `corrupt` for tables of a newer version or of another program; `not_found` for missing ones that the configuration
+/// does not allow to create; the server's errors.
 pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) -> Result<Found> {
     let mut connection = connections.take().await?;
     let vector = installed_vector(&connection).await?;
@@ -76,7 +77,7 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
         if !config.migrate {
             return Err(Error::new(
                 ErrorKind::NotFound,
-                "the tables of the memory are missing or of an older version; run `memory postgres provision`, or set \
+                "the memory's tables are missing or of an older version; run `memory postgres provision`, or set \
                  `migrate=true`",
             ));
         }
@@ -93,7 +94,7 @@ pub(crate) async fn prepare(connections: &Connections, config: &PostgresConfig) 
     Ok(Found { vector })
 }
 
-/// The next opening finds out: a migration applies whole or not at all.
+/// The next opening finds out: a migration is applied as a whole or not at all.
 fn retried(error: Error) -> Error {
     if error.kind() == ErrorKind::OutcomeUnknown {
         return Error::new(
@@ -127,7 +128,7 @@ pub(crate) async fn state(connection: &crate::connect::Connection, config: &Post
     Ok(if missing { State::Behind } else { State::Current })
 }
 
-/// The versions that were applied; `None`: none were.
+/// The applied versions; `None`: none.
 async fn applied(
     connection: &crate::connect::Connection,
     config: &PostgresConfig,
@@ -141,11 +142,11 @@ async fn applied(
 
 const APPLIED: &str = "SELECT part, max(version) FROM @schema@.migration GROUP BY part";
 
-/// Restores the triggers that detect changes by other programs where they were altered, and returns whether they were.
-/// Nobody knows what happened without them, so every scope is counted and every token moves.
+/// Recreates altered triggers that detect changes by other programs, and returns whether any were altered. It is
+/// unknown what happened without them, so every scope is recounted and every token moves.
 ///
 /// # Errors
-/// `forbidden` where the user does not own the tables; as the server answers. Then nothing has changed.
+/// `forbidden` if the user does not own the tables; the server's errors. Then nothing has changed.
 pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -> Result<bool> {
     let mut connection = connections.take().await?;
     let stand = named(
@@ -157,7 +158,7 @@ pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -
     if row.try_get(0).unwrap_or(false) {
         return Ok(false);
     }
-    tracing::warn!("making the triggers anew by which changes of other programs are noticed");
+    tracing::warn!("recreating the triggers that record changes by other programs");
     let mut transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
     transaction.set_deadline(PATIENCE + Duration::from_secs(5));
     let repaired = async {
@@ -175,10 +176,10 @@ pub(crate) async fn repair(connections: &Connections, config: &PostgresConfig) -
     }
 }
 
-/// Counting comes first: it takes the locks that making triggers would wait for.
+/// Counting comes first: it takes the locks that creating triggers would wait for.
 const REPAIR: &str = concat!(include_str!("recount.sql"), include_str!("guard.sql"));
 
-/// The statements that make the tables in an empty database, for an operator to read or run.
+/// The statements that create the tables in an empty database, for an operator to read or run.
 pub(crate) fn script(schema: &str, vector: Option<&str>) -> String {
     let mut script = named(FOUNDATION, schema, None);
     for part in PARTS.iter().filter(|part| !part.needs_vector || vector.is_some()) {
@@ -215,14 +216,14 @@ async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector:
         )
         .await?;
     transaction.batch(ONLINE).await?;
-    // Never on top of a table of that name that somebody else made: the statements then fail, and nothing changes.
+    // Never replaces a table with that name created by somebody else: the statements then fail, and nothing changes.
     transaction.batch(&named(FOUNDATION, schema, None)).await?;
     let applied = versions(&transaction.query(&named(APPLIED, schema, None), &[]).await?)?;
     missing(&applied, vector.is_some())?;
     for part in PARTS.iter().filter(|part| !part.needs_vector || vector.is_some()) {
         let from = version_of(&applied, part.name);
         for (step, version) in part.steps.iter().zip(1_i32..).filter(|(_, version)| *version > from) {
-            tracing::info!(part = part.name, version, "updating the tables of the memory");
+            tracing::info!(part = part.name, version, "updating the memory's tables");
             transaction.batch(&named(step, schema, vector)).await?;
             transaction
                 .query(
@@ -236,8 +237,7 @@ async fn migrate(transaction: &Transaction<'_>, config: &PostgresConfig, vector:
 }
 
 fn versions(rows: &[tokio_postgres::Row]) -> Result<Vec<(String, i32)>> {
-    let foreign =
-        |_| Error::new(ErrorKind::Corrupt, "the table `migration` is not one that this program made");
+    let foreign = |_| Error::new(ErrorKind::Corrupt, "the table `migration` was not created by this program");
     rows.iter().map(|row| Ok((row.try_get(0).map_err(foreign)?, row.try_get(1).map_err(foreign)?))).collect()
 }
 
@@ -245,10 +245,10 @@ fn version_of(applied: &[(String, i32)], part: &str) -> i32 {
     applied.iter().find(|(name, _)| name == part).map_or(0, |(_, version)| *version)
 }
 
-/// Whether a migration is to be applied.
+/// Whether a migration must be applied.
 ///
 /// # Errors
-/// `corrupt` where a migration was applied that this version does not know.
+/// `corrupt` if a migration was applied that this version does not know.
 fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
     let mut missing = false;
     for (name, version) in applied {
@@ -256,7 +256,7 @@ fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
         if usize::try_from(*version).unwrap_or(usize::MAX) > supported {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                "the tables of the memory were written by a newer version of this program; update the program. They were \
+                "the memory's tables were written by a newer version of this program; update the program. They were \
                  not touched",
             )
             .with_detail("part", name.as_str())
@@ -270,7 +270,7 @@ fn missing(applied: &[(String, i32)], vector: bool) -> Result<bool> {
     Ok(missing)
 }
 
-/// The schema of pgvector, where it is installed in this database and can be used.
+/// The schema of pgvector, if it is installed in this database and usable.
 async fn installed_vector(connection: &crate::connect::Connection) -> Result<Option<String>> {
     let rows = connection
         .query(

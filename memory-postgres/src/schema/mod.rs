@@ -4,7 +4,7 @@ mod migrate;
 
 pub(crate) use migrate::{State, prepare, repair, script, state};
 
-/// Fills names into a statement: `@schema@` is the schema of the tables, `@vector@` that of pgvector, quoted.
+/// Substitutes names in a statement: `@schema@` is the schema of the tables, `@vector@` that of pgvector, quoted.
 pub(crate) fn named(template: &str, schema: &str, vector: Option<&str>) -> String {
     let named = template.replace("@schema@", schema);
     match vector {
@@ -13,7 +13,7 @@ pub(crate) fn named(template: &str, schema: &str, vector: Option<&str>) -> Strin
     }
 }
 
-/// A text as an identifier of SQL.
+/// A text as an SQL identifier.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_put_where_the_text_asks_for_them() {
+    fn names_are_substituted() {
         assert_eq!(
             named("SELECT @schema@.f('[1]'::@vector@.vector)", "m", Some("\"v\"")),
             "SELECT m.f('[1]'::\"v\".vector)"

@@ -1,4 +1,4 @@
-//! From matches to hits: rank, fold duplicates, read, count.
+//! Turns matches into hits: ranks, folds duplicates, reads, counts accesses.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Match {
     pub(super) near: Option<Near>,
 }
 
-/// What ranking needs to know of an entry.
+/// What ranking needs to know about an entry.
 #[derive(Debug)]
 struct Summary {
     updated_at: Timestamp,
@@ -31,7 +31,7 @@ struct Summary {
     source: Option<Source>,
 }
 
-/// The last stage of a search.
+/// The last step of a search.
 pub(super) struct Answer<'a> {
     pub(super) store: &'a Store,
     pub(super) reading: Reading<'a>,
@@ -41,8 +41,8 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The hits among the matches. `entries` holds those that were read already. `None`: so many near-duplicates were
-    /// dropped that more matches are needed.
+    /// The hits among the matches. `entries` holds those already read. `None`: so many near-duplicates were dropped
+    /// that more matches are needed.
     pub(super) async fn of(
         &self,
         matches: Vec<Match>,
@@ -51,7 +51,7 @@ impl Answer<'_> {
     ) -> Result<Option<SearchResults>> {
         let query = self.query;
         let summaries = match query.rank.is_similarity_only() {
-            // Only similarity orders.
+            // Only similarity decides the order.
             true => HashMap::new(),
             false => self.summaries(&matches).await?,
         };
@@ -114,7 +114,7 @@ impl Answer<'_> {
         summaries.collect()
     }
 
-    /// The vectors of ranked matches that were found by words alone, for telling duplicates.
+    /// The vectors of ranked matches found only by words, to recognise duplicates.
     async fn vectors(&self, matches: &[Match], ranked: &[Ranked]) -> Result<HashMap<Key, Vec<f32>>> {
         let model = self.searched.model.filter(|_| self.query.dedup.is_some() && self.searched.vectors > 0);
         let lacking = ranked.iter().filter_map(|ranked| matches.get(ranked.index));
@@ -165,7 +165,7 @@ impl Answer<'_> {
         entries.collect()
     }
 
-    /// Adds the hits in their order, and counts each.
+    /// Adds the hits in order, and counts each access.
     fn fill(
         &self,
         matches: &[Match],
@@ -176,7 +176,7 @@ impl Answer<'_> {
         for kept in kept {
             let Some(found) = matches.get(kept.ranked.index) else { continue };
             let Some(stored) = entries.remove(&found.key) else { continue };
-            // A vector whose entry has another version, as another program could leave it, says nothing of the entry.
+            // Another program may leave a vector whose entry has another version; it says nothing about the entry.
             if found.near.as_ref().is_some_and(|near| near.version != stored.entry.version) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! One search: where it reads, and the scope that it reads.
+//! One search: its connection or snapshot, and the scope.
 
 use memory_core::{EmbeddingModel, Result, SearchQuery, Timestamp};
 use tokio_postgres::Row;
@@ -15,19 +15,19 @@ use crate::store::scope_ref::ScopeRef;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Searched {
     pub(super) space: i64,
-    /// Live entries, and the number of their words.
+    /// Live entries, and the total number of their words.
     pub(super) entries: u64,
     pub(super) tokens: u64,
     /// Vectors of any model.
     pub(super) vectors: u64,
     pub(super) now: Timestamp,
-    /// The number of the embedder's model; `None` where it has no vectors here.
+    /// The number of the embedder's model; `None` if it has no vectors here.
     pub(super) model: Option<i32>,
-    /// Whether the scope's vectors of that model have an index.
+    /// Whether the scope's vectors of that model are indexed.
     pub(super) indexed: bool,
 }
 
-/// Where a search reads: in one snapshot for all its statements, or with a snapshot for each.
+/// Where a search reads: in one snapshot for all its statements, or one per statement.
 #[derive(Clone, Copy)]
 pub(super) enum Reading<'a> {
     Snapshot(&'a Transaction<'a>),
@@ -50,7 +50,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Settings for the statements that follow; without a transaction there are none to set them for.
+    /// Settings for later statements; without a transaction there are none.
     pub(super) async fn set(&self, settings: &str) -> Result<()> {
         match self {
             Self::Snapshot(snapshot) => snapshot.batch(settings).await,
@@ -69,8 +69,8 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The scope, and the length of its vectors of the same model where that is another.
-    pub(super) async fn looked_at(&self) -> Result<(Option<Searched>, Option<i32>)> {
+    /// The scope, and the length of its vectors of the same model if it differs.
+    pub(super) async fn scope_and_mismatch(&self) -> Result<(Option<Searched>, Option<i32>)> {
         let model = ModelValues::from(self.model);
         let now = self.store.time.parameter();
         let [tenant, kind, name] = self.target.values();
@@ -92,6 +92,6 @@ impl Search<'_> {
     }
 
     pub(super) async fn searched(&self) -> Result<Option<Searched>> {
-        Ok(self.looked_at().await?.0)
+        Ok(self.scope_and_mismatch().await?.0)
     }
 }

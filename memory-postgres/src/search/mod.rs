@@ -43,7 +43,7 @@ pub(crate) async fn search(
             let reading = Reading::Connection(&connection);
             let search = Search { store, reading, target, query: &query, model };
             // EMB-2, checked before the query is embedded in vain.
-            let (found, other) = search.looked_at().await?;
+            let (found, other) = search.scope_and_mismatch().await?;
             if let Some(other) = other {
                 return Err(dimension_mismatch(Some(i64::from(other)), Some(embedder.model())));
             }
@@ -57,7 +57,7 @@ pub(crate) async fn search(
         && is_simple(&query, &found)
         && numbers.len() <= MAX_VECTOR
     {
-        // One statement, which has a snapshot of its own.
+        // A single statement has its own snapshot.
         let reading = Reading::Connection(&connection);
         return Search { store, reading, target, query: &query, model }.simple(found, numbers).await;
     }
@@ -114,7 +114,7 @@ impl Search<'_> {
         }
     }
 
-    /// The nearest are the hits: one statement finds them and reads their entries.
+    /// Finds the nearest and reads their entries in one statement.
     async fn simple(&self, searched: Searched, numbers: &[f32]) -> Result<SearchResults> {
         let (Some(model), query) = (searched.model, self.query) else {
             return Ok(SearchResults::new(Vec::new(), self.query.mode));
@@ -169,8 +169,8 @@ fn is_by_similarity(query: &SearchQuery) -> bool {
     query.rank.is_similarity_only() && query.rank.similarity == 1.0
 }
 
-/// How many matches are ranked: more than are asked for where the order does not follow from similarity alone (a weight
-/// may round two similarities into a tie), or where duplicates may be dropped.
+/// How many matches to rank: more than requested if similarity alone does not determine the order (a weight may round
+/// two similarities into a tie), or if duplicates may be dropped.
 fn most(query: &SearchQuery) -> usize {
     match query.mode {
         SearchMode::Hybrid | SearchMode::Auto => HYBRID_POOL,

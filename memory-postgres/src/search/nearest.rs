@@ -22,22 +22,22 @@ use crate::store::statements::COLUMNS;
 use crate::vector::index::{compared, indexed};
 use crate::vector::numbers::{MAX_VECTOR, comparable};
 
-/// Candidates that are scored beyond those asked for: the engine compares with 32 bits, and its rounding may swap two
-/// entries that are almost equally near.
+/// Extra candidates to score: the engine compares with 32 bits, and its rounding may swap two entries that are almost
+/// equally near.
 const MARGIN: usize = 16;
 /// Most candidates to ask an index for.
 const MAX_BY_INDEX: usize = HYBRID_POOL;
-/// Vectors that are read at a time where the engine cannot compare them.
+/// Vectors read at a time if the engine cannot compare them.
 const WIDE_PAGE: i64 = 64;
 
-/// Longest entry that is read together with its vector, before it is known to be a hit.
+/// Longest entry to read together with its vector, before it is known to be a hit.
 const MAX_READ_ALONG: i32 = 16 << 10;
 
 /// An entry with its similarity.
 #[derive(Clone, Debug)]
 pub(super) struct Near {
     pub(super) key: Key,
-    /// The version of the entry that its vector stands for.
+    /// The version of the entry that the vector belongs to.
     pub(super) version: u64,
     pub(super) cosine: f64,
     pub(super) numbers: Vec<f32>,
@@ -49,7 +49,7 @@ impl Near {
         Self::read_from(row, 0, query)
     }
 
-    /// The same, from a column on.
+    /// The same, starting at a column.
     fn read_from(row: &Row, first: usize, query: &[f32]) -> Result<Self> {
         let numbers: Vec<f32> = column(row, first + 2, "vector")?;
         Ok(Self {
@@ -62,7 +62,7 @@ impl Near {
 }
 
 impl Search<'_> {
-    /// The nearest of those that match, best first.
+    /// The nearest matching entries, best first.
     pub(super) async fn nearest(
         &self,
         searched: &Searched,
@@ -97,7 +97,7 @@ impl Search<'_> {
         found.truncate(limit);
     }
 
-    /// The nearest by the scope's index. `None` where the index may have missed some, or does not pay.
+    /// The nearest by the scope's index. `None` if the index may have missed some, or is not worthwhile.
     async fn by_index(
         &self,
         searched: &Searched,
@@ -105,7 +105,7 @@ impl Search<'_> {
         query: &[f32],
         limit: usize,
     ) -> Result<Option<Vec<Near>>> {
-        // Such a filter matches few entries, which are found by its terms.
+        // Such a filter matches few entries, which its terms find.
         let selected = |filter| !required(&self.target.digest, filter).is_empty();
         if self.query.filter.as_ref().is_some_and(selected) || limit > MAX_BY_INDEX {
             return Ok(None);
@@ -118,8 +118,8 @@ impl Search<'_> {
         let wanted = limit + MARGIN;
         let (expression, _) = indexed(dimensions);
         let expression = expression.replace("embedding", "v.embedding");
-        // Space and model are written into the text as the index has them: with parameters the planner would not use
-        // it.
+        // Space and model are constants in the text, as in the index's condition: with parameters the planner would not
+        // use it.
         let sql = self.store.named(&format!(
             "SELECT v.key, v.version, coalesce(v.exact, v.embedding::real[]) FROM {candidates} \
              AND v.space = {} AND v.model = {model} AND v.embedding IS NOT NULL \
@@ -128,7 +128,7 @@ impl Search<'_> {
             compared(dimensions)
         ));
         let breadth = (wanted * 4).clamp(200, 1_000);
-        // The planner underestimates what comparing vectors costs. With a filter it may know a better plan.
+        // The planner underestimates the cost of comparing vectors. With a filter it may know a better plan.
         let sort = if self.query.filter.is_none() { "off" } else { "on" };
         let settings = format!(
             "SET LOCAL hnsw.ef_search = {breadth}; SET LOCAL hnsw.iterative_scan = 'strict_order'; \
@@ -167,7 +167,7 @@ impl Search<'_> {
         rows.iter().map(|row| Near::read(row, query)).collect()
     }
 
-    /// The distance to a vector `v`, and how many of the nearest are asked for.
+    /// The distance to a vector `v`, and the number of nearest to ask for.
     fn compared(&self, query: &[f32], limit: usize, values: &mut Values) -> (String, String) {
         let direction = values.float4s(comparable(query).unwrap_or_else(|| query.to_vec()));
         let wanted =
@@ -180,7 +180,7 @@ impl Search<'_> {
         (distance, values.int8(signed(wanted)))
     }
 
-    /// The nearest and their entries, except long ones, in one statement that reads the scope as of then.
+    /// The nearest and their entries, except long ones, in one statement and thus one snapshot.
     pub(super) async fn with_entries(
         &self,
         searched: &Searched,
@@ -217,7 +217,7 @@ impl Search<'_> {
         Ok((found, entries))
     }
 
-    /// For vectors longer than pgvector takes: reads all of them, a page at a time.
+    /// For vectors longer than pgvector supports: reads all of them, page by page.
     async fn by_reading(
         &self,
         searched: &Searched,
@@ -246,7 +246,7 @@ impl Search<'_> {
         }
     }
 
-    /// The FROM and WHERE of vectors `v` that may be hits.
+    /// FROM and WHERE for vectors `v` that may be hits.
     fn candidates(&self, searched: &Searched, model: i32, now: &str, values: &mut Values) -> String {
         let (tenant, space) = (values.text(self.target.tenant()), values.int8(searched.space));
         let model = values.int4(model);
@@ -275,7 +275,7 @@ impl Search<'_> {
         format!("{from} WHERE {conditions}")
     }
 
-    /// The vectors of these keys, where they have one of the model.
+    /// The vectors of these keys, if they have one of the model.
     pub(super) async fn near_of(
         &self,
         searched: &Searched,

@@ -1,4 +1,4 @@
-//! Which entries hold words of the query, and how well they match.
+//! Finds the entries that contain words of the query, and scores them.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::search::context::Search;
 use crate::store::columns::column;
 use crate::store::parameters::Values;
 
-/// The live entries of the scope that hold a word of the query.
+/// The scope's live entries that contain a word of the query.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// How many entries hold each word.
+    /// How many entries contain each word.
     having: Vec<u32>,
     documents: HashMap<Key, Document>,
 }
@@ -25,9 +25,9 @@ pub(super) struct Found {
 struct Document {
     /// The number of its words.
     length: u32,
-    /// Whether prefix and filter let it through.
+    /// Whether prefix and filter match.
     passes: bool,
-    /// The words of the query that it holds, and how often.
+    /// The query's words that it contains, and how often.
     terms: Vec<(usize, u16)>,
 }
 
@@ -35,7 +35,7 @@ struct Document {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     scores: HashMap<Key, f64>,
-    /// Those that prefix and filter let through, best first, ties by key.
+    /// Those that match prefix and filter, best first, ties by key.
     pub(super) best: Vec<(Key, f64)>,
 }
 
@@ -62,7 +62,7 @@ impl Search<'_> {
         );
         let now = values.int8(self.store.time.parameter());
         let passes = self.passes(&mut values);
-        // The index over terms is scanned alone: a term belongs to one scope, and few of its entries have it.
+        // Only the index over terms is scanned: a term belongs to one scope, and few of its entries have it.
         let sql = self.store.named(&format!(
             "SELECT (q.at - 1)::integer, e.key, e.tokens, e.counts[array_position(e.marks, q.mark)], {passes} \
              FROM @schema@.scope s CROSS JOIN unnest({marks}) WITH ORDINALITY q (mark, at) \
@@ -99,14 +99,14 @@ impl Search<'_> {
 }
 
 impl Found {
-    /// BM25 over the scope's live entries: their number, and that of their words.
+    /// BM25 over the scope's live entries, given their number and that of their words.
     pub(super) fn score(mut self, entries: u64, tokens: u64) -> Words {
         let bm25 = Bm25::new(u32::try_from(entries).unwrap_or(u32::MAX), tokens);
         let idfs: Vec<f64> = self.having.iter().map(|having| bm25.idf(*having)).collect();
         let ceiling = bm25.ceiling(idfs.iter().sum());
         let mut words = Words::default();
         for (key, document) in &mut self.documents {
-            // Added in the query's order, so that every backend rounds alike.
+            // Summed in the query's order, so that every backend rounds alike.
             document.terms.sort_unstable();
             let sum = document.terms.iter().fold(0.0, |sum, (at, count)| {
                 let idf = idfs.get(*at).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How agents' databases are kept: the section `sql` of the configuration.
+//! Options of agents' databases: the section `sql` of the configuration.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,55 +9,52 @@ use serde::{Deserialize, Serialize};
 use crate::config::ranges::{check_schema_name, in_range};
 use crate::sql::names::Key;
 
-/// Options of the SQL facet: the field `sql` of [`PostgresConfig`](crate::PostgresConfig). `Debug` leaves URL and key out.
+/// Options of the SQL facet: the field `sql` of [`PostgresConfig`](crate::PostgresConfig). `Debug` omits URL and key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqlConfig {
-    /// The database for agents' SQL, as its administrator reaches it: a role with CREATEROLE that owns the database, or
-    /// a superuser, with whom more is closed. It should be a database of its own, best a server of its own.
+    /// The database for agents' SQL, with its administrator's login: a role with CREATEROLE that owns the database, or
+    /// a superuser, which can close more catalogs. It should be a separate database, ideally on a separate server.
     pub url: String,
-    /// The variable of the environment that holds the administrator's password, where the URL has none. Default:
-    /// `PGPASSWORD`.
+    /// The environment variable with the administrator's password, if the URL has none. Default: `PGPASSWORD`.
     pub password_env: Option<String>,
-    /// The variable of the environment that holds the key of which the roles' passwords are made: at least 32 bytes.
-    /// Default: `MEMORY_SQL_KEY`.
+    /// The environment variable with the key from which the roles' passwords are derived: at least 32 bytes. Default:
+    /// `MEMORY_SQL_KEY`.
     pub key_env: Option<String>,
-    /// A file that holds the key, in place of the variable; others may not read it.
+    /// A file with the key, instead of the variable; others must not be able to read it.
     pub key_file: Option<PathBuf>,
-    /// Connections to the database over all scopes, those at rest included: 2 to 10,000. Default 72.
+    /// Connections to the database for all scopes, including idle ones: 2 to 10,000. Default 72.
     pub connections: usize,
-    /// Statements of one scope that run at a time: 1 to 64. Default 4.
+    /// Concurrent statements of one scope: 1 to 64. Default 4.
     pub connections_per_scope: usize,
-    /// How long a statement may take where its call does not say, waiting included, in milliseconds: 1 to 3,600,000.
-    /// Default 30,000.
+    /// Default timeout of a statement, including waiting, in milliseconds: 1 to 3,600,000. Default 30,000.
     pub statement_timeout_ms: u64,
-    /// A transaction that no call has used for so long is rolled back, in milliseconds of real time: 1 to 3,600,000.
+    /// A transaction that no call has used for this long is rolled back, in milliseconds of real time: 1 to 3,600,000.
     /// Default 30,000.
     pub tx_idle_ms: u64,
-    /// Most transactions open at once: 1 to 1,024. Default 64. Each holds a connection: at most as many are open as leave
-    /// an eighth of `connections` to others.
+    /// Most transactions open at once: 1 to 1,024. Default 64. Each holds a connection; an eighth of `connections`
+    /// always stays available to others.
     pub max_transactions: usize,
     /// Most savepoints within a transaction: 0 to 1,000. Default 16.
     pub max_savepoints: u32,
-    /// Most bytes of one scope's database where the call does not say; `None`: unlimited. At least 65,536.
+    /// Default quota of one scope's database in bytes; `None`: unlimited. At least 65,536.
     pub quota_bytes: Option<u64>,
     /// Longest argument, in bytes: 1,024 to 1,000,000,000. Default 4 MiB.
     pub value_bytes: usize,
-    /// Memory that one sort or hash of a statement may take before it goes to the disk, in KiB: 64 to 1,048,576. Default
-    /// 8,192.
+    /// Memory for one sort or hash before it spills to disk, in KiB: 64 to 1,048,576. Default 8,192.
     pub work_mem_kib: u32,
-    /// Bytes of temporary files that one session may write, in MiB: 1 to 1,048,576. Default 64. Takes effect where the
-    /// administrator is a superuser.
+    /// Temporary files per session, in MiB: 1 to 1,048,576. Default 64. Takes effect only if the administrator is a
+    /// superuser.
     pub temp_file_mib: u32,
-    /// Memory for the decisions about texts of statements that come again. Default 4 MiB; 0: none.
+    /// Memory for cached verdicts about statements. Default 4 MiB; 0: none.
     pub verdict_bytes: usize,
-    /// Schemas of the operator's that every scope may read, at most 10. In a URL their names are joined by commas.
+    /// The operator's schemas that every scope may read, at most 10. In a URL, names separated by commas.
     #[serde(deserialize_with = "names")]
     pub shared: Vec<String>,
 }
 
-/// A list, or its names joined by commas.
+/// Parses a list, or names separated by commas.
 fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -114,7 +111,7 @@ impl SqlConfig {
         Self { url: url.into(), ..Self::default() }
     }
 
-    /// Reads the key from this variable of the environment.
+    /// Reads the key from this environment variable.
     #[must_use]
     pub fn with_key_env(mut self, variable: impl Into<String>) -> Self {
         self.key_env = Some(variable.into());
@@ -162,10 +159,10 @@ impl SqlConfig {
         Ok(())
     }
 
-    /// The key, from where the configuration says.
+    /// The configured key.
     ///
     /// # Errors
-    /// `invalid_argument` where there is none, it is too short, or others may read its file.
+    /// `invalid_argument` if there is none, it is too short, or others may read its file.
     pub(crate) fn key(&self, base_dir: Option<&Path>) -> Result<Key> {
         if let Some(path) = &self.key_file {
             let path = &base_dir.map_or_else(|| path.clone(), |base| base.join(path));
@@ -193,8 +190,8 @@ impl SqlConfig {
         match found {
             Some(key) => Key::new(key.as_encoded_bytes()),
             None => Err(Error::invalid(
-                "the SQL of agents needs a key that their roles' passwords are made of: set the variable that \
-                 postgres.sql.key_env names (MEMORY_SQL_KEY) to 32 random bytes or more, or name a file in \
+                "agents' SQL needs a key from which their roles' passwords are derived: set the variable named by \
+                 postgres.sql.key_env (MEMORY_SQL_KEY) to 32 random bytes or more, or name a file in \
                  postgres.sql.key_file",
             )),
         }
@@ -212,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_schema_is_an_operators_own() {
+    fn a_shared_schema_has_a_name_of_the_operators() {
         for bad in ["public", "mem_sql", "mem_s_x", "pg_catalog", "information_schema", "A", "a b"] {
             let config = SqlConfig { shared: vec![bad.to_owned()], ..SqlConfig::default() };
             assert!(config.check().is_err(), "{bad}");

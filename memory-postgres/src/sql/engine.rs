@@ -31,16 +31,16 @@ use crate::connect::{Address, Connections, Tls};
 use crate::error::{closed, state_of};
 use crate::store::Store;
 
-/// Longest deadline that a call may ask for.
+/// Longest deadline of a call.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// Sessions that one role may have on the server, over all replicas.
+/// Sessions of one role on the server, over all replicas.
 const SESSIONS_OF_A_ROLE: i32 = 64;
 
-/// The SQLSTATE for a database that waits for the decision whether it is removed.
+/// The SQLSTATE of a database that waits for the decision whether to remove it.
 const WAITS: &str = "MM003";
-/// How often a role is repaired for one session.
-const MENDS: u32 = 3;
-/// After so many refusals for too many sessions the role's limit is checked.
+/// How often to repair a role for one session.
+const REPAIRS: u32 = 3;
+/// After so many refusals because of too many sessions, the role's limit is checked.
 const CROWDED: u32 = 10;
 
 /// The state of the SQL facet.
@@ -64,12 +64,12 @@ pub(crate) struct Engine {
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
-/// What a transaction holds between two calls.
+/// What an open transaction keeps between two calls.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) leased: Leased,
     pub(crate) guard: WriteLock,
-    /// The session's timeouts were lowered for a statement.
+    /// Whether the session's timeouts were lowered for a statement.
     pub(crate) is_limited: bool,
 }
 
@@ -83,10 +83,10 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Connects as the administrator and sets the database up.
+    /// Connects as the administrator and sets up the database.
     ///
     /// # Errors
-    /// `invalid_argument` for a configuration out of range or without a key; as the server fails.
+    /// `invalid_argument` for a configuration out of range or without a key; the server's errors.
     pub(crate) async fn open(
         config: SqlConfig,
         base_dir: Option<&Path>,
@@ -99,7 +99,7 @@ impl Engine {
         let tls = Tls::new(&address.tls)?;
         let admin = Arc::new(Admin { connections: Connections::new(&of_admin)? });
         let found = setup::prepare(&admin, &config.shared).await?;
-        tell(&found);
+        warn_of_exposures(&found);
         let rows = admin.look("SELECT nextval('mem_sql.generations')", &[]).await?;
         let nonce: i64 = rows.first().map(|row| row.get(0)).unwrap_or_default();
         let settings = settings(&config, &found);
@@ -138,13 +138,13 @@ impl Engine {
         let _ = self.stages.set(stages);
     }
 
-    /// The deadline of a call that begins now.
+    /// The deadline of a call that starts now.
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         let default = Duration::from_millis(self.config.statement_timeout_ms);
         Instant::now() + timeout.unwrap_or(default).min(LONGEST)
     }
 
-    /// Starts the keeper task, which ends idle transactions, unless it runs already.
+    /// Starts the keeper task, which ends idle transactions, unless it is running.
     ///
     /// # Errors
     /// `unavailable` once closed.
@@ -164,18 +164,18 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// A session of the scope. Its schema and role are created if they are missing.
+    /// A session of the scope. Creates its schema and role if missing.
     ///
     /// # Errors
-    /// As the server fails; `timeout`.
+    /// The server's errors; `timeout`.
     pub(crate) async fn session(
         self: &Arc<Self>,
         state: &Arc<ScopeState>,
         deadline: Instant,
     ) -> Result<Leased> {
-        let (mut mends, mut crowded) = (0, 0);
+        let (mut repairs, mut crowded) = (0, 0);
         loop {
-            let generation = self.made(state, deadline, false).await?;
+            let generation = self.ensure_database(state, deadline, false).await?;
             let (budget, turn) = match self.pool.place(state, deadline).await? {
                 Place::Resting(mut leased) => {
                     if leased.session.is_sound() {
@@ -193,26 +193,26 @@ impl Engine {
                 Err(error) => {
                     self.pool.give_up(budget, turn);
                     match state_of(&error) {
-                        // Somebody dropped the role or changed its password, or a replica with another key repairs it at
-                        // this moment.
-                        Some("28P01" | "28000") if mends < MENDS => {
-                            mends += 1;
-                            self.made(state, deadline, true).await?;
+                        // Somebody dropped the role or changed its password, or a replica with another key is repairing
+                        // it right now.
+                        Some("28P01" | "28000") if repairs < REPAIRS => {
+                            repairs += 1;
+                            self.ensure_database(state, deadline, true).await?;
                         }
                         // Other replicas use up the role's limit, or the server has no connection left.
                         Some("53300") if Instant::now() < deadline => {
                             crowded += 1;
                             if crowded == CROWDED {
                                 // Or somebody lowered the role's limit.
-                                self.made(state, deadline, true).await?;
+                                self.ensure_database(state, deadline, true).await?;
                             }
                             tokio::time::sleep(Duration::from_millis(20)).await;
                         }
                         Some("28P01" | "28000") => {
                             return Err(Error::new(
                                 ErrorKind::Unavailable,
-                                "the server refuses the login of a scope's role; check pg_hba.conf, which must let roles \
-                                 that begin with `mem_r_` log in with scram-sha-256",
+                                "the server refuses the login of a scope's role; check pg_hba.conf, which must allow roles \
+                                 that begin with `mem_r_` to log in with scram-sha-256",
                             )
                             .with_source(error));
                         }
@@ -223,18 +223,23 @@ impl Engine {
         }
     }
 
-    /// The generation of the scope's database, which is created if it is missing, and repaired with `mend`.
-    async fn made(self: &Arc<Self>, state: &Arc<ScopeState>, deadline: Instant, mend: bool) -> Result<i64> {
-        if let (Some(generation), false) = (state.generation(), mend) {
+    /// The generation of the scope's database. Creates it if missing, and repairs it with `repair`.
+    async fn ensure_database(
+        self: &Arc<Self>,
+        state: &Arc<ScopeState>,
+        deadline: Instant,
+        repair: bool,
+    ) -> Result<i64> {
+        if let (Some(generation), false) = (state.generation(), repair) {
             return Ok(generation);
         }
         let work = async {
             let _one = state.making.lock().await;
-            if let (Some(generation), false) = (state.generation(), mend) {
+            if let (Some(generation), false) = (state.generation(), repair) {
                 return Ok(generation);
             }
             loop {
-                let found = if mend { None } else { self.admin.find(&state.hex).await? };
+                let found = if repair { None } else { self.admin.find(&state.hex).await? };
                 let generation = match found {
                     Some(generation) => Ok(generation),
                     None => self.admin.provision(&self.newly(state), &self.key).await,
@@ -244,8 +249,10 @@ impl Engine {
                         state.set_generation(Some(generation));
                         return Ok(generation);
                     }
-                    // Somebody evicts the scope or ends its run: this use has that decided now.
-                    Err(error) if state_of(&error) == Some(WAITS) => drop(self.answered(state).await?),
+                    // Somebody is evicting the scope or ending its run: this use forces the decision now.
+                    Err(error) if state_of(&error) == Some(WAITS) => {
+                        self.settled_if_waiting(state).await?;
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -254,7 +261,7 @@ impl Engine {
             Ok(done) => done,
             Err(_) => Err(Error::new(
                 ErrorKind::Timeout,
-                "the scope's database could not be made until the deadline; nothing was done, try again",
+                "the scope's database could not be created before the deadline; nothing was done, try again",
             )),
         }
     }
@@ -271,10 +278,10 @@ impl Engine {
         }
     }
 
-    /// Gives every role the password of the current key; returns how many there are.
+    /// Gives every role the password derived from the current key; returns how many there are.
     ///
     /// # Errors
-    /// As the server fails. Some roles may have the new password then; it can be run again.
+    /// The server's errors. Some roles may have the new password then; it can be run again.
     pub(crate) async fn rekey(&self) -> Result<u64> {
         let (mut after, mut count) = (String::new(), 0);
         loop {
@@ -313,7 +320,7 @@ impl Engine {
                 opened.session.generation = generation;
                 // Sent and answered together with the first statement.
                 opened.session.query("SELECT mem_sql.process()");
-                opened.session.greets = true;
+                opened.session.asks_pid = true;
                 Ok::<_, Error>(opened)
             };
             match tokio::time::timeout_at(deadline, opening).await {
@@ -343,7 +350,7 @@ impl Engine {
                 Err(_) => {
                     return Err(Error::new(
                         ErrorKind::Timeout,
-                        "the PostgreSQL server did not answer until the deadline; nothing was done, try again",
+                        "the PostgreSQL server did not answer before the deadline; nothing was done, try again",
                     ));
                 }
             }
@@ -382,7 +389,7 @@ async fn keep(engine: Weak<Engine>) {
     }
 }
 
-/// Cancels a session's statements over a connection of its own.
+/// Cancels a session's statements over another connection.
 struct Beside {
     token: CancelToken,
     address: Address,
@@ -420,7 +427,7 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
     let mut path = vec!["$schema".to_owned(), "mem_ext".to_owned()];
     path.extend(found.vector.iter().filter(|schema| *schema != "mem_ext").cloned());
     path.extend(config.shared.iter().cloned());
-    // A replica that is gone must not hold a scope's lock longer than a live one may.
+    // A dead replica must not hold a scope's lock longer than a live one may.
     let idle = config.tx_idle_ms.saturating_mul(2).max(10_000);
     let mut settings = vec![
         format!("search_path = {}", path.join(", ")),
@@ -443,7 +450,7 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
         "default_transaction_isolation = 'read committed'".to_owned(),
     ];
     if found.sees_clients_go {
-        // A killed replica holds its scope's lock no longer than this.
+        // A killed replica then holds its scope's lock no longer than this.
         settings.push("client_connection_check_interval = 1000".to_owned());
     }
     if found.is_superuser {
@@ -454,7 +461,7 @@ fn settings(config: &SqlConfig, found: &Found) -> Vec<String> {
     settings
 }
 
-/// The settings as options of the connection, which override those that a role could change for itself.
+/// The settings as connection options, which override those that a role could change for itself.
 fn options(settings: &[String], schema: &str) -> String {
     let of_superusers = ["temp_file_limit", "log_statement", "log_min_error_statement"];
     settings
@@ -468,7 +475,7 @@ fn options(settings: &[String], schema: &str) -> String {
         .join(" ")
 }
 
-/// How the administrator's role connects.
+/// The configuration of the administrator's connections.
 ///
 /// # Errors
 /// `invalid_argument` for a configuration out of range.
@@ -480,15 +487,15 @@ pub(crate) fn administrator(config: &SqlConfig, base_dir: Option<&Path>) -> Resu
     of_admin.check().map(|()| of_admin)
 }
 
-/// Warns of what the server lets scopes see of each other.
-fn tell(found: &Found) {
+/// Warns about what the server lets scopes see of each other.
+fn warn_of_exposures(found: &Found) {
     if found.exposures.is_empty() {
         return;
     }
     let objects: Vec<&str> = found.exposures.iter().map(|exposure| exposure.object.as_str()).collect();
     tracing::warn!(
         objects = objects.join(", "),
-        "the administrator of agents' SQL is no superuser: the engine lets every scope read these catalogs, so that only \
+        "the administrator of agents' SQL is not a superuser: the engine lets every scope read these catalogs, so only \
          the validator keeps names of other scopes private; `memory postgres doctor` explains each"
     );
 }

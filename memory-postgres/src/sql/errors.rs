@@ -1,4 +1,4 @@
-//! Errors of the server about an agent's statement. The text of an error may hold stored values, which are left out.
+//! The server's errors about an agent's statement. Their texts may contain stored values, which are left out.
 
 use memory_core::{Error, ErrorKind, Retry};
 pub(crate) use memory_sql::errors::{cancelled, constraint, locked, quota_exceeded, timeout, writes};
@@ -6,15 +6,15 @@ pub(crate) use memory_sql::errors::{cancelled, constraint, locked, quota_exceede
 use crate::sql::protocol::exchange::Broken;
 use crate::sql::protocol::{Fault, Lost};
 
-/// The statement did not fit into the quota.
+/// The statement exceeded the quota.
 pub(crate) const QUOTA_EXCEEDED: &str = "MM002";
 
-/// Whether the session's database is gone, or waits for the decision whether it is removed.
-pub(crate) fn is_of_another_age(error: &Error) -> bool {
+/// Whether the session's database is gone, or waits for the decision whether to remove it.
+pub(crate) fn is_of_another_generation(error: &Error) -> bool {
     error.details().get("sqlstate").and_then(|state| state.as_str()) == Some("MM001")
 }
 
-/// Longest message that is passed on.
+/// Longest message to pass on.
 const LONGEST: usize = 300;
 
 /// An error about a statement.
@@ -41,7 +41,7 @@ pub(crate) fn statement(fault: &Fault) -> Error {
         .with_detail("layer", "privileges"),
         "53400" | "53200" => Error::new(
             ErrorKind::TooLarge,
-            "the statement needs more memory or temporary room than one may; let it sort, group or concatenate less",
+            "the statement exceeds its memory or temporary space; let it sort, group or concatenate less",
         )
         .with_detail("layer", "limits"),
         "54000" | "54001" | "54011" | "54023" => {
@@ -52,7 +52,7 @@ pub(crate) fn statement(fault: &Fault) -> Error {
             "the disk of the PostgreSQL server is full; nothing was written, free space and try again",
         ),
         "40001" | "40P01" => {
-            Error::new(ErrorKind::Conflict, "another statement was in the way; nothing was written, run it again")
+            Error::new(ErrorKind::Conflict, "the statement conflicted with another one; nothing was written, run it again")
                 .with_retry(Retry::Now)
         }
         "22021" | "22P05" => Error::invalid("a text holds a character that PostgreSQL cannot store, such as U+0000"),
@@ -76,14 +76,14 @@ pub(crate) fn statement(fault: &Fault) -> Error {
             Some("53") => {
                 Error::new(ErrorKind::Unavailable, "the PostgreSQL server lacks resources; try again with less load")
             }
-            Some("XX") => Error::internal("PostgreSQL ended the statement with an error of its own; please report it"),
+            Some("XX") => Error::internal("PostgreSQL ended the statement with an internal error; please report it"),
             _ => Error::invalid(format!("PostgreSQL refuses the statement: {told}")),
         },
     };
     error.with_detail("sqlstate", state.chars().take(5).collect::<String>())
 }
 
-/// The message without values. Names and pieces of the statement stay; what data exceptions quote is data.
+/// The message without values. Names and parts of the statement stay; what data exceptions quote is data.
 fn told(fault: &Fault) -> String {
     let message = &fault.message;
     let message = if fault.state.starts_with("22") || fault.state.starts_with("XX") {
@@ -143,11 +143,11 @@ pub(crate) fn without_vectors(error: Error) -> Error {
     .with_detail("provider", "postgres")
 }
 
-/// The statement ended the transaction that it ran in.
+/// The statement ended its own transaction.
 pub(crate) fn ends_transaction() -> Error {
     Error::new(
         ErrorKind::StatementRefused,
-        "the statement ended its transaction; begin, commit and roll back by calls of their own",
+        "the statement ended its transaction; use the calls for begin, commit and rollback",
     )
     .with_detail("construct", "transaction")
     .with_detail("layer", "transaction")
@@ -160,7 +160,7 @@ pub(crate) fn copies() -> Error {
         .with_detail("layer", "protocol")
 }
 
-/// The session broke while nothing could have been written.
+/// The session broke, but nothing can have been written.
 pub(crate) fn lost(lost: Lost) -> Error {
     let error = Error::new(
         ErrorKind::Unavailable,
@@ -170,11 +170,11 @@ pub(crate) fn lost(lost: Lost) -> Error {
     match lost {
         Lost::Broken(source) => error.with_source(source),
         Lost::Ended(state) => error.with_detail("sqlstate", state),
-        Lost::Nonsense => Error::internal("the conversation with PostgreSQL broke down; please report it"),
+        Lost::ProtocolViolation => Error::internal("PostgreSQL's protocol was violated; please report it"),
     }
 }
 
-/// The session broke, or the server did not end the statement in time, while nothing could have been written.
+/// The session broke, or the server did not end the statement in time, but nothing can have been written.
 pub(crate) fn broken(broken: Broken) -> Error {
     match broken {
         Broken::Late => timeout(),
@@ -182,7 +182,7 @@ pub(crate) fn broken(broken: Broken) -> Error {
     }
 }
 
-/// The session broke while a commit was under way.
+/// The session broke during a commit.
 pub(crate) fn outcome_unknown() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_told() {
+    fn no_value_is_shown() {
         for (state, message) in [
             ("22P02", "invalid input syntax for type integer: \"hunter2\""),
             ("22P02", "invalid input syntax for type integer: \"a\"hunter2\"b\""),

@@ -1,8 +1,8 @@
-//! How a scope's database goes with its entries, which lie in another database that no transaction reaches.
+//! Removing a scope's database together with its entries, which are in another database that no transaction reaches.
 //!
-//! Whoever evicts a scope or ends a run has its database wait, under a number of its own: from there on nobody enters it. The
-//! entries' database then drops the entries and answers, in one transaction, that the database of that number goes. Who
-//! finds one waiting asks: where nobody has answered yet, the answer is that it stays.
+//! Evicting a scope or ending a run first marks its database as waiting, under a number; from then on nobody enters it.
+//! The entries' database then drops the entries and, in the same transaction, decides that the database with that
+//! number goes. Whoever finds a waiting database asks for the decision; if there is none yet, it stays.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -23,9 +23,9 @@ use crate::store::Store;
 use crate::store::hex::Hex;
 use crate::store::scope_ref::{ScopeRef, kind_number, kind_of};
 
-/// Marks of a page of scopes that may hold nothing.
+/// Marks of a page of scopes that may be empty.
 const PAGE: i64 = 1_000;
-/// Times that the answer to somebody else's question is had first.
+/// How often to settle somebody else's pending eviction first.
 const TRIES: u32 = 4;
 
 impl Engine {
@@ -33,10 +33,10 @@ impl Engine {
         self.entries.as_ref().ok_or_else(|| Error::internal("the entries of this database are not open"))
     }
 
-    /// Counts a use of a scope's database, and removes first what is left of an earlier one.
+    /// Records a use of a scope's database, after removing what is left of an earlier one.
     ///
     /// # Errors
-    /// As the servers fail.
+    /// The servers' errors.
     pub(crate) async fn used(self: &Arc<Self>, scope: &Scope, writes: bool) -> Result<()> {
         let (store, target) = (self.entries()?, ScopeRef::of(scope));
         while uses::used_by_sql(store, &target, writes).await? {
@@ -45,7 +45,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes what is left of databases that went.
+    /// Removes what is left of evicted databases.
     async fn complete(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<()> {
         let store = self.entries()?;
         let gone = eviction::gone_of(store, &state.hex).await?;
@@ -71,7 +71,7 @@ impl Engine {
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
-    /// Before somebody looks at a scope's database from outside: one that went is not there for them.
+    /// Called before a scope's database is inspected from outside, where an evicted one must not be seen.
     pub(crate) async fn settled(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<()> {
         if self.waiting(&state.hex).await?.is_some() {
             self.complete_those(std::slice::from_ref(&state.scope)).await?;
@@ -79,13 +79,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a scope's database waited: it has the answer then, and is open again or gone.
-    pub(crate) async fn answered(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<bool> {
+    /// Settles a scope's database if it was waiting; it is then open again or gone. Returns whether it was.
+    pub(crate) async fn settled_if_waiting(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<bool> {
         let Some(token) = self.waiting(&state.hex).await? else { return Ok(false) };
         self.settle(state, token).await.map(|_| true)
     }
 
-    /// Has the answer for a database that waits, and does what it says; whether it went.
+    /// Asks for the decision about a waiting database and carries it out; returns whether it was evicted.
     async fn settle(self: &Arc<Self>, state: &Arc<ScopeState>, token: i64) -> Result<bool> {
         if eviction::goes(self.entries()?, &state.hex, token).await? {
             self.remove_left(state, token).await?;
@@ -106,14 +106,14 @@ impl Engine {
         eviction::forget_leaving(self.entries()?, &state.hex, token).await
     }
 
-    /// A database that went is removed as far as can be; whoever comes next finds what is left.
+    /// Removes an evicted database as far as possible; the next user finds what is left.
     async fn try_to_remove(self: &Arc<Self>, state: &Arc<ScopeState>, token: i64) {
         if let Err(error) = self.remove_left(state, token).await {
-            tracing::debug!(%error, "a database that went is still to be removed");
+            tracing::debug!(%error, "an evicted database could not be removed yet");
         }
     }
 
-    /// Has a scope's database wait for its answer. What somebody else asked is settled first.
+    /// Marks a scope's database as waiting. Settles somebody else's pending eviction first.
     async fn leave(self: &Arc<Self>, state: &Arc<ScopeState>, waits: bool) -> Result<Leave> {
         for _ in 0..TRIES {
             match self.admin.leave(&state.hex, waits).await? {
@@ -134,7 +134,7 @@ impl Engine {
         let (engine, scope) = (Arc::clone(self), scope.clone());
         detached(async move {
             let (state, store) = (engine.pool.scope(&scope), engine.entries()?);
-            // Having a database wait disturbs whoever uses it.
+            // Marking a database as waiting disturbs its users.
             if engine.has_database(&state.hex).await?
                 && let Some(last_used_at) = uses::used_since(store, &scope, unused_since).await?
             {
@@ -157,7 +157,7 @@ impl Engine {
                 Err(error) => {
                     // Perhaps it was decided.
                     if let Err(error) = engine.settle(&state, left.token).await {
-                        tracing::debug!(%error, "a database waits until somebody uses it");
+                        tracing::debug!(%error, "a database stays pending until somebody uses it");
                     }
                     Err(error)
                 }
@@ -182,7 +182,7 @@ impl Engine {
                 Leave::Nothing | Leave::Busy => None,
             };
             eviction::end_run(store, &scope, true, token).await?;
-            // Whatever was made between.
+            // Whatever was created meanwhile.
             engine.drop_scope(&scope).await?;
             match token {
                 Some(token) => eviction::forget_leaving(store, &state.hex, token).await,
@@ -192,7 +192,7 @@ impl Engine {
         .await
     }
 
-    /// Whether a run's scope may be written: not where its run ended before this database was found.
+    /// Whether a run's scope may be written: not if its run ended before this database was found.
     ///
     /// # Errors
     /// `run_ended`.
@@ -203,7 +203,7 @@ impl Engine {
         if store.config.run_fence_ms > 0 && eviction::is_ended(store, &scope.tenant, &scope.id).await? {
             return Err(Error::run_ended());
         }
-        // Whoever ends the run from now on takes this database away.
+        // If the run ends from now on, that removes this database.
         state.note_admitted(generation);
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Engine {
         Ok(uses::page(tenant, merged(entries, databases), query.limit))
     }
 
-    /// Databases of a tenant and the bytes of their files, after a kind and an id.
+    /// A tenant's databases and the bytes of their files, after a kind and an id.
     async fn databases(
         self: &Arc<Self>,
         tenant: &TenantId,
@@ -263,7 +263,7 @@ impl Engine {
         }
     }
 
-    /// Removes the databases that went among these, so that nobody sees them; whether there were any.
+    /// Removes the evicted databases among these, so that nobody sees them; returns whether there were any.
     pub(crate) async fn complete_those(self: &Arc<Self>, waiting: &[Scope]) -> Result<bool> {
         let Some(store) = self.entries.as_ref().filter(|_| !waiting.is_empty()) else { return Ok(false) };
         let hexes: Vec<String> = waiting.iter().map(|scope| Hex::of(scope).as_str().to_owned()).collect();
@@ -275,7 +275,7 @@ impl Engine {
         Ok(!going.is_empty())
     }
 
-    /// GC-12: finishes what others left behind, and forgets uses of what is gone.
+    /// GC-12: finishes interrupted work, and forgets uses of removed scopes.
     pub(crate) async fn reclaim(self: &Arc<Self>) -> Result<Reclaimed> {
         self.wake()?;
         let store = self.entries()?;
@@ -296,11 +296,11 @@ impl Engine {
         }
     }
 
-    /// Databases whose eviction or whose run's end was cut short; how many.
+    /// Finishes interrupted evictions and ends of runs; returns how many.
     async fn finish_all(self: &Arc<Self>) -> Result<u64> {
         let (mut after, mut count) = (String::new(), 0);
         loop {
-            // Who works on it needs no minute.
+            // Somebody still working on it does not need a minute.
             let rows = self
                 .admin
                 .look(
@@ -326,7 +326,7 @@ impl Engine {
     }
 }
 
-/// Two lists as one in order: what is in both has the bytes of both and the later use.
+/// Merges two sorted lists: a scope in both has the bytes of both and the later use.
 fn merged(entries: Vec<ScopeUse>, databases: Vec<ScopeUse>) -> Vec<ScopeUse> {
     let mut all: BTreeMap<(i16, String), ScopeUse> = BTreeMap::new();
     for one in entries.into_iter().chain(databases) {

@@ -46,7 +46,7 @@ impl PostgresProvider {
         };
         let own = Hex::of(scope).schema();
         let judged = engine.verdicts.judge_in(&own, sql, mode, engine.stages()).await.map_err(open)?;
-        // A refused statement costs no embedding.
+        // A refused statement must not cost an embedding.
         let args = if has_texts(args) {
             let role = if mode == Mode::Query { EmbedRole::Query } else { EmbedRole::Document };
             arguments::embed(self.embedder.as_ref(), engine.found.vector.is_some(), args, role)

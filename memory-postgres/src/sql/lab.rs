@@ -1,4 +1,4 @@
-//! What the corpus runner and the tests of single layers need beyond the facet.
+//! Access beyond the facet, for the corpus runner and the tests of single layers.
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use crate::sql::protocol::exchange::run_own;
 use crate::sql::protocol::results::Sink;
 
 impl PostgresProvider {
-    /// Leaves some of the validator's stages out. Only before the first statement.
+    /// Switches some of the validator's stages off. Call before the first statement.
     #[must_use]
     pub fn with_stages(self, stages: Stages) -> Self {
         if let Some(engine) = &self.sql {
@@ -24,10 +24,10 @@ impl PostgresProvider {
     }
 }
 
-/// Runs a script in a scope's database as its role: nothing judges it.
+/// Runs a script in a scope's database as its role, without the validator.
 ///
 /// # Errors
-/// As the engine has it.
+/// The engine's errors.
 pub async fn load_script(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<()> {
     let engine = provider.engine()?;
     engine.wake()?;
@@ -50,11 +50,11 @@ pub async fn load_script(provider: &PostgresProvider, scope: &Scope, sql: &str) 
     done
 }
 
-/// Everything that a scope's database holds, as text to compare: definitions, rows, positions of sequences, and the role's
+/// The contents of a scope's database as text to compare: definitions, rows, positions of sequences, and the role's
 /// settings.
 ///
 /// # Errors
-/// As the engine has it.
+/// The engine's errors.
 pub async fn dump_text(provider: &PostgresProvider, scope: &Scope) -> Result<String> {
     let engine = provider.engine()?;
     let mut dump = engine.dump(scope).await?;
@@ -76,7 +76,7 @@ pub async fn dump_text(provider: &PostgresProvider, scope: &Scope) -> Result<Str
     Ok(text)
 }
 
-/// How many connections are idle.
+/// Number of idle connections.
 #[must_use]
 pub fn resting_connections(provider: &PostgresProvider) -> usize {
     provider.sql.as_ref().map_or(0, |engine| engine.pool.count_resting())

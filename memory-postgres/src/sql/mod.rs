@@ -1,9 +1,9 @@
-//! The SQL facet: a schema and a login role of its own for each scope, in a database apart from the entries'.
+//! The SQL facet: a schema and a login role for each scope, in a database separate from the entries'.
 //!
-//! - Agents' statements run as the scope's role and as nobody else; see [`engine`]. What a role may do is in
-//!   `install.sql` and `harden.sql`; see [`admin`].
-//! - `memory-validator` judges every text, then it is sent by the extended protocol; see [`protocol`].
-//! - One statement at a time writes to a scope, over all replicas: a lock on the server that ends with its transaction.
+//! - Agents' statements run only as the scope's role; see [`engine`]. `install.sql` and `harden.sql` define what a role
+//!   may do; see [`admin`].
+//! - `memory-validator` checks every statement, which is then sent by the extended protocol; see [`protocol`].
+//! - Each scope has one writer at a time, over all replicas: a lock on the server that ends with its transaction.
 
 mod admin;
 mod config;

@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use memory_core::{Error, Result};
 use sha2::Sha256;
 
-/// The key that passwords of roles are made with. `Debug` shows nothing of it.
+/// The key from which passwords of roles are derived. `Debug` shows nothing of it.
 #[derive(Clone)]
 pub(crate) struct Key(Hmac<Sha256>);
 
@@ -16,12 +16,12 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Fewest bytes of a key: fewer could be guessed.
+/// Minimum length of a key in bytes: shorter ones could be guessed.
 pub(crate) const SHORTEST_KEY: usize = 32;
 
 impl Key {
     /// # Errors
-    /// `invalid_argument` where it is too short.
+    /// `invalid_argument` if it is too short.
     pub(crate) fn new(bytes: &[u8]) -> Result<Self> {
         let short =
             || Error::invalid(format!("the key of postgres.sql must have at least {SHORTEST_KEY} bytes"));
@@ -39,7 +39,7 @@ impl Key {
         mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The SCRAM verifier that the server keeps. The password cannot be derived from it.
+    /// The SCRAM verifier that the server stores. The password cannot be derived from it.
     pub(crate) fn verifier(&self, role: &str) -> String {
         postgres_protocol::password::scram_sha_256(self.password(role).as_bytes())
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_of_the_key_and_the_role() {
+    fn a_password_depends_on_the_key_and_the_role() {
         let (one, other) = (Key::new(&[1; 32]).unwrap(), Key::new(&[2; 32]).unwrap());
         assert_eq!(one.password("r"), one.password("r"));
         assert_ne!(one.password("r"), other.password("r"));

@@ -1,5 +1,5 @@
-//! Sessions: one budget over all scopes, those at rest in the order of their use. One in use belongs to who uses it and
-//! is never closed.
+//! Sessions: one budget for all scopes, with idle ones in order of use. A session in use belongs to its user and is
+//! never closed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,46 +14,46 @@ use crate::error::closed;
 use crate::sql::protocol::Session;
 use crate::store::hex::Hex;
 
-/// What this process knows of a scope.
+/// What this process knows about a scope.
 #[derive(Debug)]
 pub(crate) struct ScopeState {
     pub(crate) scope: Scope,
     pub(crate) hex: Hex,
-    /// The age of its database, where it is known.
+    /// The generation of its database, if known.
     generation: Mutex<Option<i64>>,
-    /// The age of the database in which something was committed, as this process knows.
+    /// The generation of the database in which something is known to be committed.
     written: AtomicI64,
-    /// The age of the database in which its run is known not to have ended before.
+    /// The generation of the database that is known to have been created before its run ended.
     admitted: AtomicI64,
-    /// How much it held when that was counted last.
+    /// Its last counted size.
     counted: Mutex<Option<Counted>>,
-    /// Held while its schema and role are made.
+    /// Held while its schema and role are created.
     pub(crate) making: tokio::sync::Mutex<()>,
-    /// Writers of this process wait here; those of others on the server.
+    /// Writers of this process wait here; those of other processes on the server.
     pub(crate) writer: Arc<tokio::sync::Mutex<()>>,
-    /// Statements at a time.
+    /// Limits concurrent statements.
     running: Arc<Semaphore>,
 }
 
-/// Bytes of a scope's database, as a statement counted them.
+/// Bytes of a scope's database, as counted by a statement.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     generation: i64,
     bytes: u64,
     at: Instant,
-    /// Statements since that did not count.
+    /// Statements since then that did not count.
     since: u32,
 }
 
-/// How far below its quota a database must be for a statement not to count: twice what one may exceed a quota by.
+/// How far below its quota a database must be for a statement to skip counting: twice the possible excess over a quota.
 const FAR: u64 = 128 << 20;
-/// For how long, and for how many statements of this process.
+/// For how long counting may be skipped, and for how many statements of this process.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
 const COUNTED_TIMES: u32 = 16;
 
 impl ScopeState {
-    /// Whether the next statement that writes need not count what there is: that was done just now, and the quota is far.
-    /// Statements that write much are watched all the same.
+    /// Whether the next writing statement may skip counting, because that was done just now and the quota is far.
+    /// Statements that write much are still watched.
     pub(crate) fn is_far_from(&self, quota: u64) -> bool {
         let generation = self.generation();
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +84,7 @@ impl ScopeState {
         *self.generation.lock().unwrap_or_else(PoisonError::into_inner) = generation;
     }
 
-    /// Whether something is known to be committed in the database that is there now.
+    /// Whether something is known to be committed in the current database.
     pub(crate) fn is_written(&self) -> bool {
         self.generation().is_some_and(|generation| generation == self.written.load(Ordering::Acquire))
     }
@@ -101,7 +101,7 @@ impl ScopeState {
         self.admitted.store(generation, Ordering::Release);
     }
 
-    /// Forgets the age where it is still this one.
+    /// Forgets the generation if it is still this one.
     pub(crate) fn forget(&self, generation: i64) {
         let mut known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
         if *known == Some(generation) {
@@ -110,7 +110,7 @@ impl ScopeState {
     }
 }
 
-/// A session in use, and its places in the budgets.
+/// A session in use, with its permits.
 #[derive(Debug)]
 pub(crate) struct Leased {
     pub(crate) state: Arc<ScopeState>,
@@ -128,7 +128,7 @@ struct Resting {
     budget: OwnedSemaphorePermit,
 }
 
-/// A place for a session that is to be opened, or one that rests.
+/// A permit to open a session, or an idle session.
 pub(crate) enum Place {
     Resting(Box<Leased>),
     Empty { budget: OwnedSemaphorePermit, turn: OwnedSemaphorePermit },
@@ -138,7 +138,7 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Pool {
     scopes: Mutex<HashMap<Hex, Weak<ScopeState>>>,
-    /// Longest unused first. Keeps the states of scopes that were used lately.
+    /// Least recently used first. Also keeps the states of recently used scopes.
     resting: Mutex<VecDeque<Resting>>,
     recent: Mutex<VecDeque<Arc<ScopeState>>>,
     budget: Arc<Semaphore>,
@@ -147,8 +147,8 @@ pub(crate) struct Pool {
     closed: AtomicBool,
 }
 
-/// States of scopes that are remembered without a session.
-const REMEMBERED: usize = 4_096;
+/// States of scopes cached without a session.
+const CACHED_STATES: usize = 4_096;
 
 impl Pool {
     pub(crate) fn new(budget: usize, per_scope: usize) -> Self {
@@ -169,7 +169,7 @@ impl Pool {
         if let Some(state) = scopes.get(&hex).and_then(Weak::upgrade) {
             return state;
         }
-        if scopes.len() > 4 * REMEMBERED {
+        if scopes.len() > 4 * CACHED_STATES {
             scopes.retain(|_, state| state.strong_count() > 0);
         }
         let state = Arc::new(ScopeState {
@@ -185,7 +185,7 @@ impl Pool {
         });
         scopes.insert(hex, Arc::downgrade(&state));
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.len() >= REMEMBERED {
+        if recent.len() >= CACHED_STATES {
             recent.pop_front();
         }
         recent.push_back(Arc::clone(&state));
@@ -196,7 +196,8 @@ impl Pool {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session of the scope that rests, or a place for a new one, for which the longest unused of another may be closed.
+    /// An idle session of the scope, or a permit for a new one, for which the least recently used of another scope may
+    /// be closed.
     ///
     /// # Errors
     /// `timeout`; `unavailable` once closed.
@@ -219,7 +220,7 @@ impl Pool {
                 let mut resting = self.resting();
                 while let Some(at) = resting.iter().rposition(|one| Arc::ptr_eq(&one.state, state)) {
                     let Some(one) = resting.remove(at) else { break };
-                    // Of a database that was dropped since.
+                    // It belongs to a database dropped since.
                     if Some(one.session.generation) == state.generation() {
                         let Resting { state, session, budget } = one;
                         return Ok(Place::Resting(Box::new(Leased {
@@ -236,7 +237,7 @@ impl Pool {
                 }
                 if let Some(oldest) = resting.pop_front() {
                     let Resting { session, budget, .. } = oldest;
-                    say_goodbye(session);
+                    terminate(session);
                     return Ok(Place::Empty { budget, turn });
                 }
             }
@@ -249,7 +250,7 @@ impl Pool {
         }
     }
 
-    /// A session that was opened for a place.
+    /// A session that was opened with a permit.
     pub(crate) fn lease(
         state: &Arc<ScopeState>,
         session: Session,
@@ -259,11 +260,11 @@ impl Pool {
         Leased { state: Arc::clone(state), session, is_fresh: true, budget, _turn: turn }
     }
 
-    /// Lays a session to rest.
+    /// Returns a session to the pool.
     pub(crate) fn rest(&self, leased: Leased) {
         let Leased { state, session, budget, .. } = leased;
         if self.closed.load(Ordering::Acquire) || state.generation() != Some(session.generation) {
-            say_goodbye(session);
+            terminate(session);
             drop(budget);
         } else {
             self.resting().push_back(Resting { state, session, budget });
@@ -271,19 +272,19 @@ impl Pool {
         self.freed.notify_waiters();
     }
 
-    /// Gives up the place of a session that is of no more use.
+    /// Releases the permits of a session that is no longer usable.
     pub(crate) fn retire(&self, leased: Leased) {
         drop(leased);
         self.freed.notify_waiters();
     }
 
-    /// Gives up a place where no session could be opened.
+    /// Releases permits with which no session could be opened.
     pub(crate) fn give_up(&self, budget: OwnedSemaphorePermit, turn: OwnedSemaphorePermit) {
         drop((budget, turn));
         self.freed.notify_waiters();
     }
 
-    /// Closes what rests of a scope.
+    /// Closes the scope's idle sessions.
     pub(crate) fn clear(&self, state: &Arc<ScopeState>) {
         let gone: VecDeque<Resting> = {
             let mut resting = self.resting();
@@ -291,7 +292,7 @@ impl Pool {
             *resting = kept;
             gone
         };
-        gone.into_iter().for_each(|one| say_goodbye(one.session));
+        gone.into_iter().for_each(|one| terminate(one.session));
         self.freed.notify_waiters();
     }
 
@@ -301,15 +302,15 @@ impl Pool {
         self.freed.notify_waiters();
     }
 
-    /// How many rest.
+    /// Number of idle sessions.
     #[cfg(feature = "lab")]
     pub(crate) fn count_resting(&self) -> usize {
         self.resting().len()
     }
 }
 
-/// Has the server end a session without a word in its log; nobody waits for it.
-fn say_goodbye(mut session: Session) {
+/// Makes the server end a session without a log message; nobody waits for it.
+fn terminate(mut session: Session) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(async move {
             session.terminate();

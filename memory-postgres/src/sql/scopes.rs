@@ -1,4 +1,4 @@
-//! Which scopes have a database, what is in it, and its end.
+//! Lists, describes and drops scopes' databases.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const COLUMNS: &str = "\
     WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
     ORDER BY c.relname COLLATE \"C\", a.attnum";
 
-/// Indexes that somebody asked for, not those that a constraint is made of.
+/// Indexes that somebody created, without those of constraints.
 const INDEXES: &str = "\
     SELECT x.indrelid, i.relname::text FROM pg_class i JOIN pg_index x ON x.indexrelid = i.oid \
     WHERE i.relnamespace = to_regnamespace($1) AND i.relkind IN ('i', 'I') \
@@ -121,7 +121,7 @@ impl Engine {
         Ok(SqlScopePage::new(scopes, None))
     }
 
-    /// The tenants that have a scope with a database, by the bytes of their ids: at most `limit` after this one.
+    /// The tenants that have a scope with a database, in byte order of their ids: at most `limit` after this one.
     pub(crate) async fn tenants(
         self: &Arc<Self>,
         after: Option<&TenantId>,
@@ -140,7 +140,7 @@ impl Engine {
         rows.iter().map(|row| TenantId::new(row.get::<_, String>(0))).collect()
     }
 
-    /// Drops a scope's database; whether there was one.
+    /// Drops a scope's database; returns whether there was one.
     pub(crate) async fn drop_scope(self: &Arc<Self>, scope: &Scope) -> Result<bool> {
         self.wake()?;
         let (engine, scope) = (Arc::clone(self), scope.clone());
@@ -165,7 +165,7 @@ impl Engine {
         .await
     }
 
-    /// Scopes of a tenant of which anything is there, also where nothing was ever committed.
+    /// A tenant's scopes of which anything exists, even if nothing was ever committed.
     pub(crate) async fn some_of(self: &Arc<Self>, tenant: &TenantId) -> Result<Vec<Scope>> {
         self.wake()?;
         let sql = "SELECT kind, id FROM mem_sql.scopes WHERE tenant = $1 ORDER BY kind, id LIMIT 200";
@@ -173,20 +173,20 @@ impl Engine {
         rows.iter().map(|row| scope_of(tenant, row)).collect()
     }
 
-    /// Lets the server overwrite names of scopes that are gone. What is left until later, in words.
+    /// Vacuums the names of removed scopes. Returns what remains for later.
     pub(crate) async fn scrub(&self) -> Option<String> {
         let vacuumed = match self.admin.connections.take().await {
             Ok(connection) => connection.batch("VACUUM mem_sql.scopes", Effect::None).await,
             Err(error) => Err(error),
         };
         vacuumed.err().map(|_| {
-            "pages of `mem_sql.scopes`, in the database for agents' SQL, could not be vacuumed; its owner runs \
+            "pages of `mem_sql.scopes`, in the database for agents' SQL, could not be vacuumed; its owner must run \
              `VACUUM mem_sql.scopes`"
                 .to_owned()
         })
     }
 
-    /// Forgets what is known of a database that is gone.
+    /// Forgets what is cached about a database that is gone.
     pub(crate) fn forget_all_of(&self, state: &Arc<ScopeState>) {
         if let Some(generation) = state.generation() {
             state.forget(generation);
@@ -195,7 +195,7 @@ impl Engine {
     }
 }
 
-/// The scope of a row that begins with its kind and its id.
+/// The scope of a row that begins with kind and id.
 fn scope_of(tenant: &TenantId, row: &Row) -> Result<Scope> {
     Ok(Scope::new(tenant.clone(), kind_of(row.get(0))?, ScopeId::new(row.get::<_, String>(1))?))
 }

@@ -1,4 +1,4 @@
-//! Columns of rows as numbers and times.
+//! Decoding columns as numbers and times.
 
 use memory_core::{Result, Timestamp};
 use tokio_postgres::Row;

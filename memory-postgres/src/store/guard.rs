@@ -1,7 +1,7 @@
-//! What the drift guard knows of its database.
+//! What the drift guard knows about its database.
 //!
-//! The database's functions compare versions and tokens, and compare what `guard_sign` returns with what it returned when
-//! the store was opened. Once the two differ, triggers were disabled for a while, or the server is another one: from then
+//! The database's functions compare versions and tokens, and the current result of `guard_sign` with its result when
+//! the store was opened. If the two differ, triggers were disabled for a while, or the server is another one: from then
 //! on [`crate::kv::drift`] compares contents too.
 
 use std::collections::HashMap;
@@ -17,18 +17,18 @@ use crate::error::{Effect, malformed};
 use crate::schema::named;
 use crate::store::columns::{column, signed};
 
-/// Most scopes whose last count is remembered.
+/// Scopes whose last count is cached.
 const COUNTED: usize = 1_024;
 
-/// What the store knows of its database while it is open.
+/// What an open store knows about its database.
 #[derive(Debug)]
 pub(crate) struct Guard {
     database: u128,
-    /// What `guard_sign` returned when the store was opened; `None` where the triggers were not intact.
+    /// The result of `guard_sign` when the store was opened; `None` if the triggers were not intact.
     opened: Option<i64>,
-    /// Whether it has returned anything else since.
+    /// Whether it has changed since.
     moved: AtomicBool,
-    /// What it returned when a scope was last counted and found right.
+    /// Its result when a scope's counters were last verified.
     counted: Mutex<HashMap<ScopeDigest, i64>>,
 }
 
@@ -36,7 +36,7 @@ impl Guard {
     /// Reads the guard of a database whose tables are up to date.
     ///
     /// # Errors
-    /// `corrupt` where the guard's own row is gone; as the server answers.
+    /// `corrupt` if the guard's own row is gone; the server's errors.
     pub(crate) async fn read(connections: &Connections, schema: &str) -> Result<Self> {
         let connection = connections.take().await?;
         let sql = named(
@@ -55,8 +55,8 @@ impl Guard {
         let stands: bool = column(row, 2, "guard")?;
         if !stands {
             tracing::warn!(
-                "the triggers by which changes of other programs are noticed are not as they were made: guarded writes are \
-                 refused until `memory postgres provision --apply` has made them anew"
+                "the triggers that record changes by other programs were altered: guarded writes are \
+                 refused until `memory postgres provision --apply` has recreated them"
             );
         }
         let sign: Option<i64> = column(row, 1, "guard")?;
@@ -83,8 +83,8 @@ impl Guard {
         Ok((token(at)?, token(at + 2)?))
     }
 
-    /// What a write did to the token, where the caller asked for it.
-    pub(crate) fn told(
+    /// How a write changed the token, if the caller asked for it.
+    pub(crate) fn token_change(
         &self,
         check: &DriftCheck,
         row: &Row,
@@ -109,12 +109,12 @@ impl Guard {
         Some((generation, token.nonce.cast_signed()))
     }
 
-    /// What `guard_sign` is to return, as long as it has never returned anything else.
+    /// The expected result of `guard_sign`, unless it has ever differed.
     pub(crate) fn trusted(&self) -> Option<i64> {
         self.opened.filter(|_| !self.moved.load(Ordering::Relaxed))
     }
 
-    /// Notes that `guard_sign` has returned something else.
+    /// Records that `guard_sign` has changed.
     pub(crate) fn distrust(&self) {
         self.moved.store(true, Ordering::Relaxed);
     }
@@ -124,12 +124,12 @@ impl Guard {
         Ok(id(row, at)? == self.database)
     }
 
-    /// Whether a scope was counted, and found right, since `guard_sign` first returned this.
+    /// Whether a scope's counters were verified since `guard_sign` first returned this.
     pub(crate) fn was_counted(&self, scope: &ScopeDigest, sign: i64) -> bool {
         self.counted().get(scope) == Some(&sign)
     }
 
-    /// Notes that a scope was counted and found right.
+    /// Records that a scope's counters were verified.
     pub(crate) fn note_counted(&self, scope: ScopeDigest, sign: i64) {
         let mut counted = self.counted();
         if counted.len() >= COUNTED {

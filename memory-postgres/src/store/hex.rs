@@ -1,8 +1,8 @@
-//! What a scope's schema and role are called in the database for agents' SQL.
+//! The names of a scope's schema and role in the database for agents' SQL.
 
 use memory_core::{Scope, ScopeDigest};
 
-/// Digits of the digest in a name: 160 bits, and no identifier comes near the 63 bytes that PostgreSQL keeps.
+/// Digits of the digest in a name: 160 bits, well within the 63 bytes that PostgreSQL keeps of an identifier.
 const DIGITS: usize = 40;
 
 /// The name of a scope in the agents' database: hexadecimal digits of its digest.
@@ -18,7 +18,7 @@ impl Hex {
         Self(digest.to_hex().chars().take(DIGITS).collect())
     }
 
-    /// Of a scope that the database knows by it.
+    /// A name read from the database.
     pub(crate) fn known(hex: String) -> Self {
         Self(hex)
     }

@@ -12,15 +12,15 @@ use crate::store::scope_ref::ScopeRef;
 /// The slack, in granularities.
 const SLACK: i64 = 10;
 
-/// Most scopes whose stored use is remembered, and most whose use is held.
-const MOST: usize = 50_000;
+/// Most scopes whose stored use is cached, and most whose use is held in memory.
+const MAX_SCOPES: usize = 50_000;
 
-/// Uses that are not written yet, and what the database is known to hold. Times are of a clock of this process.
+/// Uses not written yet, and cached stored uses. Times are by a clock of this process.
 #[derive(Debug)]
 pub(crate) struct LastUses {
     known: Mutex<Known>,
     began: Instant,
-    /// Uses closer together than so many milliseconds count as one.
+    /// Uses closer together than this many milliseconds count as one.
     granularity: i64,
 }
 
@@ -51,14 +51,14 @@ impl LastUses {
         }
     }
 
-    /// Notes a use; false where the server has to be asked or told first.
+    /// Records a use; false if the server must be asked or told first.
     pub(crate) fn noted(&self, target: &ScopeRef, now: i64) -> bool {
         let mut known = self.lock();
         let Some(stored) = known.stored.get(&target.digest).copied() else { return false };
         if now < stored.saturating_add(self.granularity) {
             return true;
         }
-        let fits = known.held.len() < MOST || known.held.contains_key(&target.digest);
+        let fits = known.held.len() < MAX_SCOPES || known.held.contains_key(&target.digest);
         if now >= stored.saturating_add(self.slack()) || !fits {
             return false;
         }
@@ -68,7 +68,7 @@ impl LastUses {
 
     pub(crate) fn learn(&self, digest: &ScopeDigest, stored: i64) {
         let mut known = self.lock();
-        if known.stored.len() >= MOST {
+        if known.stored.len() >= MAX_SCOPES {
             known.stored.clear();
         }
         known.stored.insert(*digest, stored);
@@ -79,17 +79,17 @@ impl LastUses {
 
     pub(crate) fn hold(&self, scope: &Scope, digest: &ScopeDigest, at: i64) {
         let mut known = self.lock();
-        if known.held.len() < MOST {
+        if known.held.len() < MAX_SCOPES {
             known.held.insert(*digest, (scope.clone(), at));
         }
     }
 
-    /// How long ago a scope was used, where that use is not written yet.
+    /// How long ago a scope was used, if that use is not written yet.
     pub(crate) fn held_ago(&self, digest: &ScopeDigest, now: i64) -> Option<i64> {
         self.lock().held.get(digest).map(|(_, at)| now.saturating_sub(*at).max(0))
     }
 
-    /// Takes the uses that are not written yet.
+    /// Takes the uses not written yet.
     pub(crate) fn take_held(&self) -> Vec<(ScopeDigest, Scope, i64)> {
         self.lock().held.drain().map(|(digest, (scope, at))| (digest, scope, at)).collect()
     }

@@ -1,4 +1,4 @@
-//! An opened database: what every operation shares.
+//! An open database: what all operations share.
 
 pub(crate) mod columns;
 pub(crate) mod guard;
@@ -27,35 +27,35 @@ use crate::store::statements::Statements;
 
 pub(crate) use time::Time;
 
-/// How often a write is tried where another transaction gets in its way.
+/// How often to try a write that conflicts with other transactions.
 pub(crate) const ATTEMPTS: usize = 5;
 
 /// Keys whose access counts are held in memory before they are written.
 const HELD_ACCESSES: usize = 10_000;
 
-/// An opened database.
+/// An open database.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) config: PostgresConfig,
     pub(crate) connections: Connections,
     pub(crate) time: Time,
-    /// The schema of pgvector, quoted; `None` where it is not installed.
+    /// The schema of pgvector, quoted; `None` if not installed.
     pub(crate) vector: Option<String>,
     pub(crate) statements: Statements,
     pub(crate) guard: Guard,
     pub(crate) accesses: AccessCounts,
     pub(crate) uses: LastUses,
-    /// Locked while access counts are written.
+    /// Held while access counts are written.
     pub(crate) flushing: Mutex<()>,
-    /// Notified when many access counts are held.
+    /// Notified when many access counts are held in memory.
     pub(crate) full: Arc<Notify>,
 }
 
 impl Store {
-    /// Connects, and brings the tables up to date where the configuration says so.
+    /// Connects, and migrates the tables if configured.
     ///
     /// # Errors
-    /// `invalid_argument` for a configuration out of range; as connecting and [`schema::prepare`] fail.
+    /// `invalid_argument` for a configuration out of range; as for connecting and [`schema::prepare`].
     pub(crate) async fn open(config: PostgresConfig, time: Time) -> Result<Arc<Self>> {
         config.check()?;
         let connections = Connections::new(&config)?;
@@ -77,15 +77,15 @@ impl Store {
         }))
     }
 
-    /// Fills the names of this database into a statement: see [`schema::named`].
+    /// Substitutes this database's names in a statement: see [`schema::named`].
     pub(crate) fn named(&self, template: &str) -> String {
         schema::named(template, &self.config.schema, self.vector.as_deref())
     }
 }
 
 impl Store {
-    /// Runs a statement that writes, in a transaction of its own, and returns its row. Tries again where another
-    /// transaction got in the way.
+    /// Runs a statement that writes in its own transaction, and returns its row. Tries again after conflicts with other
+    /// transactions.
     pub(crate) async fn write(&self, sql: &str, values: &[Value<'_>]) -> Result<Row> {
         let mut attempt = 1;
         loop {

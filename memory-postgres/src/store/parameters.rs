@@ -10,12 +10,12 @@ use crate::store::columns::signed;
 /// A value of a statement with its type.
 pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// Parameters, numbered in the order in which they are added.
+/// Parameters, numbered in the order they are added.
 #[derive(Debug, Default)]
 pub(crate) struct Values(Vec<(Box<dyn ToSql + Sync + Send>, Type)>);
 
 impl Values {
-    /// Adds a value and returns how the statement refers to it.
+    /// Adds a value and returns its placeholder.
     fn add(&mut self, value: impl ToSql + Sync + Send + 'static, kind: Type) -> String {
         self.0.push((Box::new(value), kind));
         format!("${}", self.0.len())
@@ -49,13 +49,13 @@ impl Values {
         self.add(value, Type::FLOAT4_ARRAY)
     }
 
-    /// As the driver takes them.
+    /// The parameters for the driver.
     pub(crate) fn parameters(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         self.0.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect()
     }
 }
 
-/// A lifetime as the functions take it: NULL keeps, -1 never expires.
+/// A lifetime as passed to the functions: NULL keeps, -1 never expires.
 pub(crate) fn ttl(ttl: Ttl) -> Option<i64> {
     match ttl {
         Ttl::Keep => None,
@@ -64,7 +64,7 @@ pub(crate) fn ttl(ttl: Ttl) -> Option<i64> {
     }
 }
 
-/// A precondition as the functions take it.
+/// A precondition as passed to the functions.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) kind: i16,
@@ -85,12 +85,12 @@ impl From<Expect> for Expected {
     }
 }
 
-/// A quota as the functions take it.
+/// A quota as passed to the functions.
 pub(crate) fn limits(quota: &Quota) -> (Option<i64>, Option<i64>) {
     (quota.max_entries.map(signed), quota.max_bytes.map(signed))
 }
 
-/// A model as the functions take it; nulls where nothing is embedded.
+/// A model as passed to the functions; nulls if nothing is embedded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ModelValues<'a> {
     pub(crate) provider: Option<&'a str>,
@@ -117,7 +117,7 @@ impl ModelValues<'_> {
     }
 }
 
-/// An array of numbers as PostgreSQL writes it. A parameter can be an array of these texts, but not an array of arrays
+/// An array of numbers in PostgreSQL's notation. A parameter can be an array of such texts, but not an array of arrays
 /// of different lengths.
 pub(crate) fn literal<T: std::fmt::Display>(numbers: &[T]) -> String {
     let mut out = String::with_capacity(2 + numbers.len() * 20);

@@ -1,4 +1,4 @@
-//! A scope as statements refer to it.
+//! A scope as used in statements.
 
 use memory_core::{Result, Scope, ScopeDigest, ScopeKind};
 use tokio_postgres::types::Type;
@@ -12,7 +12,7 @@ pub(crate) struct ScopeRef {
     pub(crate) scope: Scope,
     pub(crate) digest: ScopeDigest,
     kind: i16,
-    // Copies of what `scope` holds: a parameter refers to a value of a sized type.
+    // Copies from `scope`: a parameter refers to a value of a sized type.
     tenant: String,
     name: String,
 }
@@ -47,7 +47,7 @@ impl ScopeRef {
     }
 }
 
-/// A kind as `scope.kind` stores it: rows order by it as `ScopeKind` does.
+/// A kind as stored in `scope.kind`: rows sort by it as `ScopeKind` does.
 pub(crate) fn kind_number(kind: ScopeKind) -> i16 {
     match kind {
         ScopeKind::Agent => 0,

@@ -5,7 +5,7 @@ use crate::schema::named;
 /// Columns of an entry `e`, in the order [`crate::kv::row::read`] expects.
 pub(crate) const COLUMNS: &str = "e.space, e.born, e.key, e.version, e.created_at, e.updated_at, e.expires_at, \
      e.accesses, e.source, e.metadata::text, e.text, e.value";
-/// Which scope: the first three parameters of most statements.
+/// The scope: the first three parameters of most statements.
 const SCOPE: &str = "s.tenant = $1 AND s.kind = $2 AND s.name = $3";
 /// The members of the value `f.w` of type `written`.
 const WRITTEN: &str = "(f.w).outcome, (f.w).version, (f.w).created, (f.w).expires_at, (f.w).entries_before, \
@@ -236,7 +236,7 @@ impl Statements {
 /// The columns that a bulk insert returns.
 const BULK: &str = "{written}, f.at, f.now, f.versions, f.created, f.written, f.expires, {tokens}";
 
-/// The text that another model embedded before, where that was not the entry's own.
+/// The text that another model embedded before, if it was not the entry's own.
 const APART: &str = "LEFT JOIN LATERAL (SELECT v.text FROM @schema@.vector v WHERE s.vectors > 0 \
      AND v.tenant = s.tenant AND v.space = s.space AND v.key = e.key AND v.text IS NOT NULL ORDER BY v.model LIMIT 1) p ON true";
 

@@ -1,15 +1,15 @@
-//! Whose clock decides: the server's, or one that the caller gave.
+//! Which clock decides: the server's, or one given by the caller.
 
 use std::sync::Arc;
 
 use memory_core::Clock;
 
-/// The clock that every decision is made by.
+/// The clock for every decision.
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
     /// The server's clock, read in the statement that decides.
     Server,
-    /// A clock that the caller gave.
+    /// A clock given by the caller.
     Given(Arc<dyn Clock>),
 }
 

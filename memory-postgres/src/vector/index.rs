@@ -1,8 +1,8 @@
-//! Indexes of large scopes: an HNSW graph over the vectors of one scope and model, so that no scope's vectors are met on
-//! the way to another's.
+//! Indexes of large scopes: an HNSW graph over the vectors of one scope and model, so that a search never passes
+//! through other scopes' vectors.
 //!
-//! They are built in the background, without blocking writers, once a scope has enough vectors for a graph to pay; the
-//! server keeps them up to date. Until then, and wherever a graph might miss a hit, vectors are compared one by one.
+//! They are built in the background, without blocking writers, once a scope has enough vectors; the server keeps them
+//! up to date. Until then, and wherever a graph might miss a hit, vectors are compared one by one.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::store::Store;
 use crate::store::columns::{column, signed};
 use crate::store::parameters::Value;
 
-/// The longest vectors that pgvector can build a graph of, at 32 and at 16 bits a number.
+/// The longest vectors that pgvector can index, with 32 and with 16 bits per number.
 const MAX_WHOLE: i32 = 2_000;
 const MAX_HALF: i32 = 4_000;
 
 /// How long the server may take for one index.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 
-/// Scopes with that many vectors of one model and no valid index of them. Only those are counted.
+/// Scopes with at least that many vectors of one model and no valid index. Only those are counted.
 const LARGE: &str = "SELECT s.space, m.id, m.dimensions FROM @schema@.scope s CROSS JOIN LATERAL unnest(s.models) u (id) \
      JOIN @schema@.model m ON m.id = u.id \
      LEFT JOIN pg_catalog.pg_class r ON r.relname = 'vector_near_' || s.space || '_' || m.id \
@@ -36,11 +36,11 @@ const LEFT: &str = "SELECT r.relname::text FROM pg_catalog.pg_class r WHERE r.re
      AND r.relnamespace = '@schema@'::pg_catalog.regnamespace AND r.relname ~ '^vector_near_[0-9]+_[0-9]+$' \
      AND NOT EXISTS (SELECT FROM @schema@.scope s WHERE s.space = split_part(r.relname, '_', 3)::bigint)";
 
-/// Whether pgvector is recent enough to continue the scan of a graph until the filter has let enough through.
+/// Whether pgvector is recent enough to continue an index scan until enough rows pass the filter.
 const VERSION: &str = "SELECT string_to_array(extversion, '.')::integer[] >= '{0,8}' FROM pg_catalog.pg_extension \
      WHERE extname = 'vector' AND extversion ~ '^[0-9]+([.][0-9]+)*$'";
 
-/// What is indexed of a vector `v` of so many dimensions, and the operator class.
+/// The indexed expression for a vector `v` of this many dimensions, and the operator class.
 pub(crate) fn indexed(dimensions: i32) -> (String, &'static str) {
     if dimensions <= MAX_WHOLE {
         (format!("(embedding::@vector@.vector({dimensions}))"), "vector_cosine_ops")
@@ -50,16 +50,16 @@ pub(crate) fn indexed(dimensions: i32) -> (String, &'static str) {
     }
 }
 
-/// The type of a query that is compared with what is indexed.
+/// The type of a query that is compared with the indexed expression.
 pub(crate) fn compared(dimensions: i32) -> String {
     let name = if dimensions <= MAX_WHOLE { "vector" } else { "halfvec" };
     format!("@vector@.{name}({dimensions})")
 }
 
-/// Builds the indexes that pay, and removes those of scopes that are gone. Returns how many were built.
+/// Builds the worthwhile indexes, and removes those of dropped scopes. Returns how many were built.
 ///
 /// # Errors
-/// `forbidden` where the database user does not own the table; as the server answers. What was made stays.
+/// `forbidden` if the database user does not own the table; the server's errors. What was built stays.
 pub(crate) async fn maintain(store: &Store) -> Result<u64> {
     let connection = store.connections.take().await?;
     // Behind a pooler no statement may run that long.
@@ -84,7 +84,7 @@ pub(crate) async fn maintain(store: &Store) -> Result<u64> {
         Err(_) => Err(late()),
     };
     run("SET statement_timeout = 0").await?;
-    // One replica does it; the lock ends with the connection.
+    // Only one replica does this; the lock ends with the connection.
     let locked = alone.query_one("SELECT pg_try_advisory_lock(1298483521, 1)", &[]).await;
     if !locked.and_then(|row| row.try_get::<_, bool>(0)).map_err(|error| engine(&error, Effect::None))? {
         return Ok(0);
@@ -98,7 +98,7 @@ pub(crate) async fn maintain(store: &Store) -> Result<u64> {
         let (space, model): (i64, i32) = (column(row, 0, "scope")?, column(row, 1, "model")?);
         let (expression, operators) = indexed(column(row, 2, "model")?);
         let name = format!("vector_near_{space}_{model}");
-        // An invalid index that a failed attempt left behind is useless.
+        // An invalid index left by a failed attempt is useless.
         run(&store.named(&format!("DROP INDEX CONCURRENTLY IF EXISTS @schema@.{name}"))).await?;
         let create = store.named(&format!(
             "CREATE INDEX CONCURRENTLY {name} ON @schema@.vector USING hnsw ({expression} @vector@.{operators}) \
@@ -106,9 +106,9 @@ pub(crate) async fn maintain(store: &Store) -> Result<u64> {
         ));
         match run(&create).await {
             Ok(()) => made += 1,
-            // The scope may have been dropped, or memory may be short: the next run tries again.
+            // The scope may have been dropped, or memory may be short: the next round tries again.
             Err(error) if error.kind() == ErrorKind::Forbidden => return Err(not_owner(error)),
-            Err(error) => tracing::warn!(%error, space, model, "an index of vectors could not be made"),
+            Err(error) => tracing::warn!(%error, space, model, "a vector index could not be built"),
         }
     }
     Ok(made)
@@ -117,7 +117,7 @@ pub(crate) async fn maintain(store: &Store) -> Result<u64> {
 fn not_owner(error: Error) -> Error {
     Error::new(
         ErrorKind::Forbidden,
-        "the database user does not own the table `vector`, so that large scopes get no index of their vectors and are \
+        "the database user does not own the table `vector`, so large scopes get no vector index and are \
          searched one by one; make it the owner",
     )
     .with_source(error)

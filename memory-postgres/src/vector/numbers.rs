@@ -1,16 +1,16 @@
-//! Vectors as they are stored.
+//! How vectors are stored.
 
 use crate::store::parameters::literal;
 
-/// The longest vector that pgvector's type takes.
+/// The longest vector that pgvector's type supports.
 pub(crate) const MAX_VECTOR: usize = 16_000;
 
-/// A vector as it is stored.
+/// The stored form of a vector.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    /// What the engine compares; `None` for a vector longer than it takes.
+    /// What the engine compares; `None` for a vector that is too long.
     pub(crate) embedding: Option<String>,
-    /// The exact numbers, where the engine gets others.
+    /// The exact numbers, if the engine compares others.
     pub(crate) exact: Option<String>,
 }
 
@@ -26,8 +26,8 @@ impl Numbers {
     }
 }
 
-/// The unit vector, where the squares of the components do not fit the engine's 32 bits; `None` where they do.
-#[allow(clippy::cast_possible_truncation, reason = "to the 32 bits that a vector has")]
+/// The unit vector, if the squares of the components do not fit the engine's 32 bits; `None` if they do.
+#[allow(clippy::cast_possible_truncation, reason = "components are 32-bit floats")]
 pub(crate) fn comparable(vector: &[f32]) -> Option<Vec<f32>> {
     let norm = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     let fits = (1e-10..1e10).contains(&norm);

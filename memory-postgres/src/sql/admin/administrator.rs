@@ -1,5 +1,5 @@
-//! The administrator's role. It creates and drops the schemas and roles of scopes, and reads the registry. It never runs an
-//! agent's statement, nor anything that an agent defined.
+//! The administrator's role: creates and drops the schemas and roles of scopes, and reads the registry. It never runs
+//! an agent's statement, or anything defined by an agent.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::error::{Effect, state_of};
 use crate::sql::names::Key;
 use crate::store::hex::Hex;
 
-/// How often a change is tried that conflicts with others.
+/// How often to try a change that conflicts with others.
 const TRIES: u32 = 12;
 
-/// Rows to come.
+/// A pending query.
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>>> + Send + 'a>>;
 
 /// Connections of the administrator's role.
@@ -35,7 +35,7 @@ pub(crate) struct NewScope<'a> {
     pub(crate) connections: i32,
 }
 
-/// A database that waits for the decision whether it is removed.
+/// A database that waits for the decision whether to remove it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     pub(crate) token: i64,
@@ -50,23 +50,23 @@ pub(crate) enum Leave {
     /// Somebody writes to the database.
     Busy,
     Waits(Left),
-    /// It waits already, under this number.
+    /// It is waiting already, under this number.
     Asked(i64),
 }
 
 impl Admin {
-    /// Rows of a statement that only reads.
+    /// Rows of a read-only statement.
     ///
     /// # Errors
-    /// As the server fails.
+    /// The server's errors.
     pub(crate) fn look<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Asking<'a> {
         Box::pin(async move { self.connections.read().await?.query(sql, parameters, Effect::None).await })
     }
 
-    /// Rows of an idempotent change. It is tried again if others are in its way, or if its outcome is unknown.
+    /// Rows of an idempotent change. It is tried again after a conflict, or if its outcome is unknown.
     ///
     /// # Errors
-    /// As the server fails.
+    /// The server's errors.
     pub(crate) fn change<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Asking<'a> {
         Box::pin(self.change_now(sql, parameters))
     }
@@ -96,22 +96,22 @@ impl Admin {
     /// The generation of a scope's database; `None`: it must be created or repaired.
     ///
     /// # Errors
-    /// As the server fails.
+    /// The server's errors.
     pub(crate) async fn find(&self, hex: &Hex) -> Result<Option<i64>> {
         let rows = self.look("SELECT mem_sql.find($1)", &[(&hex.as_str(), Type::TEXT)]).await?;
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
-    /// Creates a scope's schema and role, or what is missing of them; returns the generation of its database.
+    /// Creates a scope's schema and role, or the missing parts; returns the generation of its database.
     ///
     /// # Errors
-    /// As the server fails.
+    /// The server's errors.
     pub(crate) async fn provision(&self, new: &NewScope<'_>, key: &Key) -> Result<i64> {
-        // Some milliseconds of hashing.
+        // Hashing takes some milliseconds.
         let (key, role) = (key.clone(), new.hex.role());
         let verifier = tokio::task::spawn_blocking(move || key.verifier(&role))
             .await
-            .map_err(|error| Error::internal("a password could not be made").with_source(error))?;
+            .map_err(|error| Error::internal("a password could not be derived").with_source(error))?;
         let rows = self
             .change(
                 "SELECT mem_sql.provision($1, $2, $3, $4, $5, $6, $7)",
@@ -128,25 +128,25 @@ impl Admin {
             .await?;
         rows.first()
             .and_then(|row| row.get::<_, Option<i64>>(0))
-            .ok_or_else(|| Error::internal("a scope was made without an age"))
+            .ok_or_else(|| Error::internal("a scope was created without a generation"))
     }
 
-    /// Drops a scope's role and schema; returns whether anything had been committed there. With a token, only the database
-    /// that waits under it. Writers are waited for, then terminated.
+    /// Drops a scope's role and schema; returns whether anything had been committed there. With a token, only the
+    /// database that waits under it. Waits for writers, then terminates them.
     ///
     /// # Errors
-    /// As the server fails.
+    /// The server's errors.
     pub(crate) async fn remove(&self, hex: &Hex, token: Option<i64>) -> Result<bool> {
         let values = [(&hex.as_str() as _, Type::TEXT), (&token as _, Type::INT8)];
         let rows = self.patiently(hex, "SELECT mem_sql.remove($1, $2)", &values).await?;
         Ok(rows.first().and_then(|row| row.get(0)).unwrap_or_default())
     }
 
-    /// Marks a scope's database as waiting for the decision whether it is removed. With `waits`, writers are waited for, then
-    /// terminated.
+    /// Marks a scope's database as waiting for the decision whether to remove it. With `waits`, waits for writers, then
+    /// terminates them.
     ///
     /// # Errors
-    /// As the server fails.
+    /// The server's errors.
     pub(crate) async fn leave(&self, hex: &Hex, waits: bool) -> Result<Leave> {
         const LEAVE: &str = "SELECT * FROM mem_sql.leave($1, $2)";
         let values = [(&hex.as_str() as _, Type::TEXT), (&waits as _, Type::BOOL)];
@@ -155,7 +155,7 @@ impl Admin {
         } else {
             self.change(LEAVE, &values).await?
         };
-        let row = rows.first().ok_or_else(|| Error::internal("a function answered nothing"))?;
+        let row = rows.first().ok_or_else(|| Error::internal("a function returned no row"))?;
         Ok(match row.get::<_, Option<i64>>(0) {
             _ if row.get::<_, bool>(2) => Leave::Busy,
             None => Leave::Nothing,
@@ -167,7 +167,7 @@ impl Admin {
         })
     }
 
-    /// Rows of a change that needs a scope exclusively. Its users are waited for, then terminated.
+    /// Rows of a change that needs a scope exclusively. Waits for its users, then terminates them.
     async fn patiently(&self, hex: &Hex, sql: &str, values: Parameters<'_>) -> Result<Vec<Row>> {
         let role = hex.role();
         for patience in ["2s", "5s", "10s"] {
@@ -207,7 +207,7 @@ impl Admin {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Terminates sessions. If the server refuses, they end by themselves once they are idle.
+    /// Terminates sessions. If the server refuses, they end once they are idle.
     pub(crate) async fn terminate(&self, sessions: &[i32]) {
         if sessions.is_empty() {
             return;

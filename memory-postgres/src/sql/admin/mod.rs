@@ -1,4 +1,4 @@
-//! The administrator's role: it makes and drops the scopes' schemas and roles, and sets the database up.
+//! The administrator's role: creates and drops the scopes' schemas and roles, and sets up the database.
 
 pub(crate) mod administrator;
 pub(crate) mod setup;

@@ -1,5 +1,5 @@
-//! Setting up the agents' database: the runtime's own tables and functions, privileges revoked from the roles of scopes,
-//! and what those can see nevertheless.
+//! Sets up the agents' database: the runtime's own tables and functions, and privileges revoked from scopes' roles;
+//! reports what those can still see.
 
 use memory_core::{Error, Result};
 use tokio_postgres::IsolationLevel;
@@ -10,23 +10,23 @@ use crate::error::Effect;
 use crate::sql::admin::administrator::Admin;
 use crate::sql::statement::verdicts::policy;
 
-/// The lock under which replicas set the database up, one after another.
+/// The lock under which replicas set up the database one after another.
 const LOCK: i64 = 0x6d65_6d5f_7371_6c00;
-/// Raised when the setup changes, so that it runs again.
+/// Incremented when the setup changes, so that it runs again.
 const VERSION: i32 = 1;
 
 /// What the setup found out about the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The schema that pgvector is installed in; `None`: it is not.
+    /// The schema of pgvector; `None`: not installed.
     pub(crate) vector: Option<String>,
     pub(crate) is_superuser: bool,
-    /// The server notices that a client is gone, even in the middle of a statement.
+    /// Whether the server notices that a client is gone, even during a statement.
     pub(crate) sees_clients_go: bool,
     pub(crate) exposures: Vec<Exposure>,
 }
 
-/// Something that a scope's role can see of others, because the server does not let the administrator hide it.
+/// Something that a scope's role can see about others, because the server does not let the administrator hide it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Exposure {
@@ -36,10 +36,10 @@ pub struct Exposure {
     pub shows: String,
 }
 
-/// Sets the database up. Safe to call concurrently.
+/// Sets up the database. Safe to call concurrently.
 ///
 /// # Errors
-/// As the server fails; `forbidden` where the administrator may not make schemas or roles.
+/// The server's errors; `forbidden` if the administrator may not create schemas or roles.
 pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
     let mut connection = admin.connections.take().await?;
     let digest = digest(&version(&connection).await?);
@@ -58,7 +58,7 @@ pub(crate) async fn prepare(admin: &Admin, shared: &[String]) -> Result<Found> {
             Effect::None,
         )
         .await?;
-    let row = rows.first().ok_or_else(|| Error::internal("the server did not say who asks"))?;
+    let row = rows.first().ok_or_else(|| Error::internal("the server did not name the current user"))?;
     let (vector, is_superuser) = (row.get(0), row.get(1));
     // Refused on systems that cannot notice it.
     let sees = connection
@@ -76,17 +76,17 @@ pub(crate) struct Look {
     pub(crate) is_superuser: bool,
     pub(crate) makes_roles: bool,
     pub(crate) makes_schemas: bool,
-    /// In the schema where the roles of scopes look for it.
+    /// In the schema where scopes' roles look for it.
     pub(crate) has_vector: bool,
     /// `max_prepared_transactions`; it should be 0.
     pub(crate) prepared_transactions: i64,
     pub(crate) exposures: Vec<Exposure>,
 }
 
-/// Looks at the database, and changes nothing.
+/// Inspects the database without changing it.
 ///
 /// # Errors
-/// As the server fails; `corrupt` where a newer version set it up.
+/// The server's errors; `corrupt` if a newer version set it up.
 pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     let connection = connections.take().await?;
     let is_ready =
@@ -100,7 +100,7 @@ pub(crate) async fn look(connections: &Connections) -> Result<Look> {
             Effect::None,
         )
         .await?;
-    let row = rows.first().ok_or_else(|| Error::internal("the server did not say who asks"))?;
+    let row = rows.first().ok_or_else(|| Error::internal("the server did not name the current user"))?;
     Ok(Look {
         is_ready,
         is_superuser: row.get(0),
@@ -112,13 +112,14 @@ pub(crate) async fn look(connections: &Connections) -> Result<Look> {
     })
 }
 
-/// The server's version. Another one has other functions.
+/// The server's version; functions differ between versions.
 async fn version(connection: &Owned) -> Result<String> {
     let rows = connection.query("SELECT current_setting('server_version_num')", &[], Effect::None).await?;
     Ok(rows.first().map(|row| row.get(0)).unwrap_or_default())
 }
 
-/// What decides about the setup: its texts, the functions that agents may call, and the server's version.
+/// A digest of everything that the setup depends on: its texts, the functions that agents may call, and the server's
+/// version.
 fn digest(version: &str) -> String {
     use sha2::{Digest as _, Sha256};
     let mut hash = Sha256::new();
@@ -133,7 +134,7 @@ fn digest(version: &str) -> String {
 const INSTALL: &str = include_str!("install.sql");
 const HARDEN: &str = include_str!("harden.sql");
 
-/// The functions of the validator's lists as an array of texts.
+/// The functions on the validator's lists, as a text array.
 fn allowed() -> String {
     let policy = policy();
     let names: Vec<String> = policy
@@ -146,7 +147,7 @@ fn allowed() -> String {
     format!("ARRAY[{}]::text[]", names.join(","))
 }
 
-/// The digest of the setup that the database has; `None`: it was never set up.
+/// The digest of the last setup; `None`: never set up.
 async fn known(connection: &Owned) -> Result<Option<String>> {
     let there =
         connection.query("SELECT to_regclass('mem_sql.state') IS NOT NULL", &[], Effect::None).await?;
@@ -218,7 +219,7 @@ async fn share(connection: &mut Owned, schema: &str) -> Result<()> {
     };
     if !is_there {
         return Err(Error::invalid(
-            "postgres.sql.shared names a schema that the database for agents' SQL does not have; create it, or leave it out",
+            "postgres.sql.shared names a schema that does not exist in the database for agents' SQL; create it, or remove the name",
         )
         .with_detail("schema", schema));
     }
@@ -227,7 +228,7 @@ async fn share(connection: &mut Owned, schema: &str) -> Result<()> {
     }
     let transaction = connection.transaction(IsolationLevel::ReadCommitted, false).await?;
     transaction.query("SELECT pg_advisory_xact_lock($1)", &[(&LOCK, Type::INT8)]).await?;
-    // The configuration's check left nothing in the name that needs quotes.
+    // The configuration was checked, so the name needs no quotes.
     transaction
         .batch(&format!(
             "REVOKE ALL ON SCHEMA {schema} FROM PUBLIC; GRANT USAGE ON SCHEMA {schema} TO PUBLIC; \
@@ -237,7 +238,7 @@ async fn share(connection: &mut Owned, schema: &str) -> Result<()> {
     transaction.commit().await
 }
 
-/// What catalogs show, where they can be read.
+/// What catalogs reveal if they can be read.
 const CATALOGS: &[(&str, &str)] = &[
     ("pg_class", "names of other scopes' tables, views, indexes and sequences"),
     ("pg_attribute", "names and types of their columns"),

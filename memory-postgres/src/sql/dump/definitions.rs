@@ -1,5 +1,5 @@
-//! What a schema holds, as a dump tells it: in an order that says nothing of when each was made, so that a database and
-//! its copy have the same dump, and in words that an agent may write.
+//! The definitions in a schema, as written to a dump: in an order that is independent of their creation, so that a
+//! database and its copy have the same dump, and in a form that an agent may write.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,15 +8,15 @@ use tokio_postgres::Row;
 /// One definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Defined {
-    /// Where its kind comes.
+    /// The position of its kind.
     place: i32,
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) text: Option<String>,
     pub(crate) columns: Vec<String>,
-    /// By what others name it.
+    /// Its id, if others refer to it.
     pub(crate) id: Option<String>,
-    /// The ids of what must be there before it.
+    /// The ids of definitions that must come before it.
     pub(crate) needs: Vec<String>,
 }
 
@@ -37,7 +37,8 @@ impl Defined {
     }
 }
 
-/// By place and name, but each behind what it needs. What needs itself in a circle comes as if it did not.
+/// Sorts by position and name, but each after what it needs. A definition in a dependency cycle is placed as if it did
+/// not depend on itself.
 pub(crate) fn in_order(mut defined: Vec<Defined>) -> Vec<Defined> {
     defined.sort();
     let at: HashMap<&str, usize> =
@@ -69,8 +70,8 @@ pub(crate) fn in_order(mut defined: Vec<Defined>) -> Vec<Defined> {
     ordered
 }
 
-/// A text of the engine's without what it adds to an agent's: casts of literals to types that an agent may not name, or
-/// where the grammar has none; and as it prints the same once it was made anew.
+/// Removes what the engine adds to an agent's text: casts of literals to types that an agent may not name, or where the
+/// grammar has none. The result prints the same after being recreated.
 pub(crate) fn as_written(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
@@ -98,7 +99,7 @@ pub(crate) fn as_written(text: &str) -> String {
     written
 }
 
-/// Where a quoted text ends.
+/// The end of a quoted text.
 fn quoted(text: &str, quote: char, has_escapes: bool) -> usize {
     let mut characters = text.char_indices().skip(1).peekable();
     while let Some((at, character)) = characters.next() {
@@ -111,7 +112,7 @@ fn quoted(text: &str, quote: char, has_escapes: bool) -> usize {
     text.len()
 }
 
-/// What follows a literal, without the cast to what it is read as there anyway.
+/// The text after a literal, without a redundant cast.
 fn without_cast(after: &str) -> &str {
     let is_end =
         |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_' || next == '[');
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_comes_first_and_names_decide_else() {
+    fn dependencies_come_first_and_then_names_decide() {
         let one = |place, name: &str, needs: &[&str]| Defined {
             place,
             name: name.to_owned(),
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_loses_the_casts_that_no_agent_may_write_and_nothing_within_quotes() {
+    fn casts_that_agents_may_not_write_are_removed_outside_quotes() {
         for (printed, written) in [
             ("to_tsvector('english'::regconfig, b)", "to_tsvector('english', b)"),
             ("nextval('\"it''s\"'::regclass)", "nextval('\"it''s\"')"),

@@ -4,23 +4,23 @@ use memory_sql::{Counts, DumpLine, Header, Part, Table};
 use memory_validator::StatementKind;
 use serde::{Deserialize, Serialize};
 
-/// One line. A row belongs to the table named last before it.
+/// One line. A row belongs to the last table named before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
     /// The first line.
     MemorySqlDump(Header),
-    /// A type, sequence, constraint, index, view or comment; before the tables or behind them, as they need each other.
+    /// A type, sequence, constraint, index, view or comment; before or after the tables, as dependencies require.
     Object(Object),
     /// A table. Its rows follow, if it has any.
     Table(Table),
     /// Values as the engine prints them, in the order of the table's columns.
     Row(Vec<Option<String>>),
-    /// The column that a sequence goes with.
+    /// The column that owns a sequence.
     Owned(Owned),
-    /// Where a sequence stands.
+    /// The position of a sequence.
     Sequence(Sequence),
-    /// What a dump cannot hold, with the reason.
+    /// Something a dump cannot hold, with the reason.
     Skipped(String),
     /// The last line.
     End(Counts),
@@ -45,13 +45,13 @@ pub(crate) struct Owned {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sequence {
-    /// Its own, or that of the table whose identity it counts.
+    /// The sequence's name, or that of the table whose identity column it counts.
     pub(crate) name: String,
-    /// The identity column; its sequence has a name of the engine's making.
+    /// The identity column; the engine names its sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) column: Option<String>,
     pub(crate) value: i64,
-    /// Whether the value was handed out.
+    /// Whether the value was already returned.
     pub(crate) is_called: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind that a definition is of; `None` for one that is told in a line of its own.
+    /// The kind of a definition; `None` for one that has its own kind of line.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "type" => Self::Type,
@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// What its text must be.
+    /// The kinds of statement that its text may be.
     pub(crate) fn statements(self) -> &'static [StatementKind] {
         match self {
             Self::Type => &[StatementKind::CreateType],
@@ -119,7 +119,7 @@ impl DumpLine for Line {
     }
 }
 
-/// What the text of a table must be.
+/// The kinds of statement that a table's text may be.
 pub(crate) const TABLES: &[StatementKind] = &[StatementKind::CreateTable];
 
 #[cfg(test)]

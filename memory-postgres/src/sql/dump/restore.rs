@@ -1,5 +1,4 @@
-//! Making a database of a dump again: in one transaction, as the scope's role, each definition judged as an agent's would
-//! be.
+//! Restores a dump in one transaction, as the scope's role; each definition is checked like an agent's.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -20,11 +19,12 @@ use crate::sql::protocol::exchange::{Answer, Exchange, never, run_own};
 use crate::sql::protocol::results::Sink;
 use crate::sql::statement::verdicts::Judged;
 
-/// Rows that are sent in one statement, and their values.
+/// Rows per statement, and their values.
 const STEP_ROWS: usize = 200;
 const STEP_VALUES: usize = 20_000;
 const STEP_BYTES: usize = 1 << 20;
-/// What is in a schema and is not part of something else, as it is dropped; relations before the types of their columns.
+/// The objects of a schema, without parts of others, in the order to drop them: relations before the types of their
+/// columns.
 const THERE: &str = "\
     SELECT what, name FROM ( \
         SELECT 0 AS turn, CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'f' THEN 'FOREIGN TABLE' \
@@ -41,9 +41,9 @@ const THERE: &str = "\
 #[derive(Default)]
 struct Progress {
     reader: DumpReader,
-    /// The table that rows belong to; `None` where it could not be made.
+    /// The table that rows belong to; `None` if it could not be created.
     table: Option<Table>,
-    /// Rows that wait to be sent.
+    /// Rows waiting to be sent.
     rows: Vec<Vec<Option<String>>>,
     bytes: usize,
 }
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// A session in a transaction that writes.
+    /// A session in a write transaction.
     async fn entered(self: &Arc<Self>, state: &Arc<ScopeState>, deadline: Instant) -> Result<Leased> {
         const TRIES: u32 = 4;
         let mut tries = 0;
@@ -92,12 +92,12 @@ impl Engine {
                 limits(deadline),
                 leased.session.generation
             );
-            let Err(refused) = said(&mut leased, &begin, deadline).await else { return Ok(leased) };
+            let Err(refused) = run_silent(&mut leased, &begin, deadline).await else { return Ok(leased) };
             state.forget(leased.session.generation);
             leased.session.ask_to_end();
             self.pool.retire(leased);
             tries += 1;
-            if tries >= TRIES || !errors::is_of_another_age(&refused.error) {
+            if tries >= TRIES || !errors::is_of_another_generation(&refused.error) {
                 return Err(refused.error);
             }
         }
@@ -116,7 +116,7 @@ impl Engine {
         }
         for chunk in there.chunks(STEP_ROWS) {
             let deadline = self.deadline(None);
-            // Those that hang on one before have gone with it.
+            // Objects that depend on an earlier one are already gone.
             let drops = chunk.iter().map(|row| {
                 format!(
                     "DROP {} IF EXISTS {}.{} CASCADE",
@@ -126,7 +126,7 @@ impl Engine {
                 )
             });
             let words = std::iter::once(limits(deadline)).chain(drops).collect::<Vec<_>>().join("; ");
-            said(leased, &words, deadline).await?;
+            run_silent(leased, &words, deadline).await?;
         }
         let longest = longest_line(self.config.value_bytes);
         let mut progress = Progress::default();
@@ -146,7 +146,8 @@ impl Engine {
         }
         progress.reader.check_ended()?;
         let quota = self.config.quota_bytes.map_or("NULL".to_owned(), |quota| quota.to_string());
-        match said(leased, &format!("SELECT mem_sql.settle({quota}, false)"), self.deadline(None)).await {
+        match run_silent(leased, &format!("SELECT mem_sql.settle({quota}, false)"), self.deadline(None)).await
+        {
             Err(Refused { state, .. }) if state == errors::QUOTA_EXCEEDED => {
                 return Err(errors::quota_exceeded(self.config.quota_bytes.unwrap_or_default()));
             }
@@ -185,7 +186,7 @@ impl Engine {
                 let Some(table) = &progress.table else { return Ok(()) };
                 if row.len() != table.columns.len() {
                     return Err(Error::invalid(
-                        "a row of the dump has another number of values than its table has columns; nothing was restored",
+                        "a row of the dump does not have as many values as its table has columns; nothing was restored",
                     ));
                 }
                 if row.iter().flatten().any(|value| value.contains('\0')) {
@@ -206,7 +207,7 @@ impl Engine {
                     quote_identifier(&owned.column)
                 );
                 let done = self.attempt(leased, &sql).await;
-                progress.leave_out("sequence", &owned.sequence, done)?;
+                progress.skip_refused("sequence", &owned.sequence, done)?;
             }
             Line::Sequence(sequence) => {
                 let Sequence { name, column, value, is_called } = &sequence;
@@ -217,20 +218,20 @@ impl Engine {
                         format!("ALTER TABLE {table} ALTER COLUMN {column} RESTART WITH {next}")
                     }
                     None => {
-                        // The name in a literal within a literal.
+                        // The name, in a literal within a literal.
                         let name = quote_identifier(name).replace('\'', "''").replace('\\', "\\\\");
                         format!("SELECT setval(E'{name}', {value}, {is_called})")
                     }
                 };
                 let done = self.attempt(leased, &sql).await;
-                progress.leave_out("sequence", &sequence.name, done)?;
+                progress.skip_refused("sequence", &sequence.name, done)?;
             }
             Line::Skipped(reason) => progress.reader.skip(reason),
         }
         Ok(())
     }
 
-    /// Makes an object, if its text is one that an agent may run and makes such an object; whether it did.
+    /// Creates an object if an agent may run its text and the text creates such an object; returns whether it did.
     async fn define(
         &self,
         leased: &mut Leased,
@@ -245,10 +246,10 @@ impl Engine {
             Ok(judged) => self.attempt(leased, &judged.text).await,
             Err(error) => Err(error),
         };
-        progress.leave_out(word, name, done)
+        progress.skip_refused(word, name, done)
     }
 
-    /// Whether an agent may run a text that makes one of these.
+    /// Whether an agent may run a text that creates one of these.
     pub(in crate::sql) async fn judge_definition(
         &self,
         own: &str,
@@ -259,14 +260,14 @@ impl Engine {
         if kinds.contains(&judged.kind) && judged.arguments == 0 {
             Ok(judged)
         } else {
-            Err(Error::new(ErrorKind::StatementRefused, "its text makes something else"))
+            Err(Error::new(ErrorKind::StatementRefused, "its text creates something else"))
         }
     }
 
-    /// Runs one statement in a savepoint of its own, by the extended protocol.
+    /// Runs one statement in a savepoint, by the extended protocol.
     async fn attempt(&self, leased: &mut Leased, sql: &str) -> Result<()> {
         let deadline = self.deadline(None);
-        said(leased, &format!("SAVEPOINT mem_q; {}", limits(deadline)), deadline).await?;
+        run_silent(leased, &format!("SAVEPOINT mem_q; {}", limits(deadline)), deadline).await?;
         let session = &mut leased.session;
         session.parse(sql, &[]);
         session.bind(&[]);
@@ -274,9 +275,9 @@ impl Engine {
         session.sync();
         let heard = receive(leased, deadline).await?;
         match heard.fault {
-            None => said(leased, "RELEASE SAVEPOINT mem_q", deadline).await.map_err(Error::from),
+            None => run_silent(leased, "RELEASE SAVEPOINT mem_q", deadline).await.map_err(Error::from),
             Some(refused) => {
-                said(leased, "ROLLBACK TO SAVEPOINT mem_q; RELEASE SAVEPOINT mem_q", deadline).await?;
+                run_silent(leased, "ROLLBACK TO SAVEPOINT mem_q; RELEASE SAVEPOINT mem_q", deadline).await?;
                 Err(errors::statement(&refused))
             }
         }
@@ -327,8 +328,8 @@ impl Engine {
 }
 
 impl Progress {
-    /// Goes on without an object that is refused; anything else ends the restore. Whether it was made.
-    fn leave_out(&mut self, word: &str, name: &str, done: Result<()>) -> Result<bool> {
+    /// Skips an object that is refused; any other error ends the restore. Returns whether it was created.
+    fn skip_refused(&mut self, word: &str, name: &str, done: Result<()>) -> Result<bool> {
         match done {
             Ok(()) => Ok(true),
             Err(error) if is_about_object(&error) => {
@@ -340,7 +341,7 @@ impl Progress {
     }
 }
 
-/// What the engine says to words of the runtime's own.
+/// The engine's error about the runtime's own statement.
 struct Refused {
     state: String,
     error: Error,
@@ -352,7 +353,7 @@ impl From<Refused> for Error {
     }
 }
 
-async fn said(leased: &mut Leased, words: &str, deadline: Instant) -> std::result::Result<(), Refused> {
+async fn run_silent(leased: &mut Leased, words: &str, deadline: Instant) -> std::result::Result<(), Refused> {
     leased.session.query(words);
     match receive(leased, deadline).await {
         Ok(Answer { fault: Some(refused), .. }) => {

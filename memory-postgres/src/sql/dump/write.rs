@@ -1,5 +1,5 @@
-//! A scope's database as a stream of lines, of one moment: the administrator reads definitions, the scope's own role reads
-//! rows, both from one snapshot. Nothing that an agent defined runs with the administrator's rights.
+//! Streams a scope's database as lines, from one snapshot: the administrator reads definitions and the scope's own role
+//! reads rows. Nothing defined by an agent runs with the administrator's rights.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -25,11 +25,11 @@ use crate::sql::protocol::results::Sink;
 
 const DEFINITIONS: &str = include_str!("definitions.sql");
 
-/// Rows that are asked for at a time.
+/// Rows per request.
 const STEP_ROWS: i32 = 100;
-/// Bytes of rows that are held at a time; a row that is longer ends the dump.
+/// Bytes of rows in memory at a time; a longer row ends the dump.
 const STEP_BYTES: usize = 1 << 30;
-/// Lines that wait for who reads them.
+/// Lines waiting for the reader.
 const WAITING: usize = 8;
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
                 let _ = sender.send(Err(error)).await;
             }
         });
-        // The moment that the dump is of is before this returns; where it could not be had the first item says why.
+        // The snapshot is taken before this returns; if that failed, the first item says why.
         let _ = is_ready.await;
         Ok(Box::pin(Lines { receiver, chunk: Vec::new().into_iter() }))
     }
@@ -61,7 +61,7 @@ impl Engine {
         if let Some((mut leased, defined)) = self.begin_dump(state).await? {
             drop(ready);
             let dumped = self.dump_all(&mut leased, &mut out, &mut counts, defined).await;
-            // Whatever became of it, the session's transaction ends with it.
+            // Whatever happened, the session's transaction ends with it.
             self.pool.retire(leased);
             dumped?;
         }
@@ -69,7 +69,7 @@ impl Engine {
         out.flush().await
     }
 
-    /// A session over a snapshot of the scope's database, and what is defined there; `None`: there is none.
+    /// A session on a snapshot of the scope's database, and the definitions there; `None`: there is none.
     async fn begin_dump(self: &Arc<Self>, state: &Arc<ScopeState>) -> Result<Option<(Leased, Vec<Defined>)>> {
         const TRIES: u32 = 4;
         let mut tries = 0;
@@ -92,8 +92,8 @@ impl Engine {
                     state.forget(leased.session.generation);
                     self.pool.retire(leased);
                     tries += 1;
-                    // The session was of a database that is gone, or that waited for whether it goes.
-                    if tries >= TRIES || !errors::is_of_another_age(&error) {
+                    // The session belonged to a dropped database, or to one waiting for a decision.
+                    if tries >= TRIES || !errors::is_of_another_generation(&error) {
                         return Err(error);
                     }
                 }
@@ -153,7 +153,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Why a restore will leave out what an agent could not make, in a restore's own words.
+    /// Why a restore will skip an object that an agent could not create, in a restore's own words.
     async fn unrestorable(&self, own: &str, one: &Defined, left_out: &HashSet<String>) -> Option<String> {
         let (word, kinds) = match Kind::of(&one.kind) {
             Some(kind) => (kind.name(), kind.statements()),
@@ -167,10 +167,10 @@ impl Engine {
             return Some(format!("{word} {}: {}", one.name, error.message()));
         }
         let lacks = one.needs.iter().any(|id| left_out.contains(id));
-        lacks.then(|| format!("{word} {}: it is made of something that is left out", one.name))
+        lacks.then(|| format!("{word} {}: it depends on something that is left out", one.name))
     }
 
-    /// The definitions, and the session's transaction over the same snapshot.
+    /// Reads the definitions, and opens the session's transaction on the same snapshot.
     async fn definitions(&self, state: &Arc<ScopeState>, leased: &mut Leased) -> Result<Vec<Defined>> {
         let schema = state.hex.schema();
         let mut path = vec![schema.clone(), "mem_ext".to_owned()];
@@ -196,7 +196,7 @@ impl Engine {
             )
             .await?;
         if !tables.is_empty() {
-            // Nobody changes them until their rows are read.
+            // Nobody may change them until their rows are read.
             let names: Vec<String> =
                 tables.iter().map(|row| quote_identifier(row.get::<_, &str>(0))).collect();
             let lock = format!(
@@ -234,7 +234,7 @@ impl Engine {
                 return Err(errors::statement(&refused));
             }
             if sink.is_full() {
-                return Err(Error::internal("a row is too long to be dumped"));
+                return Err(Error::internal("a row is too long to dump"));
             }
             let rows = sink.into_raw();
             let goes_on = heard.suspended;
@@ -251,7 +251,7 @@ impl Engine {
     }
 }
 
-/// Runs statements of the runtime's own; the rows of the first that answers any.
+/// Runs the runtime's own statements; returns the rows of the first that returns any.
 async fn ask(leased: &mut Leased, sql: &str, deadline: Instant) -> Result<Vec<Vec<Option<String>>>> {
     let mut sink = Sink::raw(1 << 20);
     let heard = run_own(&mut leased.session, sql, deadline, &mut sink).await.map_err(errors::broken)?;
@@ -261,7 +261,7 @@ async fn ask(leased: &mut Leased, sql: &str, deadline: Instant) -> Result<Vec<Ve
     }
 }
 
-/// Lines on their way, some at a time.
+/// Lines being sent, several at a time.
 struct Out<'s> {
     sender: &'s mpsc::Sender<Result<Vec<Vec<u8>>>>,
     lines: Vec<Vec<u8>>,
@@ -279,12 +279,12 @@ impl Out<'_> {
     async fn flush(&mut self) -> Result<()> {
         self.bytes = 0;
         let lines = std::mem::take(&mut self.lines);
-        // Who reads may have gone away: then there is nothing to do.
+        // If the reader is gone, there is nothing to do.
         self.sender.send(Ok(lines)).await.map_err(|_| errors::cancelled())
     }
 }
 
-/// What is read of a dump.
+/// The stream of a dump's lines.
 struct Lines {
     receiver: mpsc::Receiver<Result<Vec<Vec<u8>>>>,
     chunk: std::vec::IntoIter<Vec<u8>>,

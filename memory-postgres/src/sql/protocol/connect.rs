@@ -1,4 +1,4 @@
-//! Connecting as a scope's role. The driver negotiates TLS and authenticates; then this crate takes the stream over.
+//! Connects as a scope's role. The driver negotiates TLS and authenticates; then this crate takes over the stream.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use super::session::{Duplex, Session};
 use crate::connect::{Address, Tls};
 use crate::error::{Effect, engine};
 
-/// A session, and the token that cancels its statements.
+/// A session, and the token to cancel its statements.
 pub(crate) struct Opened {
     pub(crate) session: Session,
     pub(crate) token: CancelToken,
@@ -27,10 +27,10 @@ pub(crate) struct Opened {
     pub(crate) is_standby: bool,
 }
 
-/// Asks the server to cancel what a session runs.
+/// Asks the server to cancel a session's statement.
 ///
 /// # Errors
-/// The host cannot be reached.
+/// If the host cannot be reached.
 pub(crate) async fn cancel(token: CancelToken, address: Address, tls: Tls, host: usize) -> Result<()> {
     let (stream, name) = reach(&address, host).await.map_err(unreachable)?;
     let handshake = MakeTlsConnect::<Bare>::make_tls_connect(&mut tls.clone(), &name).map_err(unreachable)?;
@@ -40,7 +40,7 @@ pub(crate) async fn cancel(token: CancelToken, address: Address, tls: Tls, host:
 /// Connects to one host of an address.
 ///
 /// # Errors
-/// `unavailable`, `unauthenticated`, as the server answers.
+/// `unavailable`, `unauthenticated`, depending on the server.
 pub(crate) fn connect<'a>(
     address: &'a Address,
     tls: &'a Tls,
@@ -64,7 +64,7 @@ async fn connect_to(address: &Address, tls: &Tls, host: usize) -> Result<Opened>
         .connect_raw(stream, Taken { inner: handshake, slot: covered.clone() })
         .await
         .map_err(|error| engine(&error, Effect::None))?;
-    // Dropped only after the stream is out of their reach: otherwise they would send Terminate.
+    // Dropped only after the stream was taken out; otherwise they would send Terminate.
     let stream: Option<Box<dyn Duplex>> = match covered.take() {
         Some(stream) => Some(Box::new(stream)),
         None => bare.take().map(|stream| Box::new(stream) as Box<dyn Duplex>),
@@ -82,7 +82,7 @@ fn unreachable(error: io::Error) -> Error {
         .with_source(error)
 }
 
-/// A stream to a host, and the name that its certificate must have.
+/// A stream to a host, and the name expected in its certificate.
 async fn reach(address: &Address, host: usize) -> io::Result<(Bare, String)> {
     let nowhere = || io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     let Some((name, ip, port)) = address.hosts.get(host) else { return Err(nowhere()) };
@@ -113,7 +113,7 @@ async fn reach(address: &Address, host: usize) -> io::Result<(Bare, String)> {
     Err(last)
 }
 
-/// A stream without TLS. An enum, since a future that holds a boxed trait object here cannot be proved `Send`.
+/// A stream without TLS. An enum, because a future holding a boxed trait object here cannot be proved `Send`.
 enum Bare {
     Tcp(TcpStream),
     #[cfg(unix)]
@@ -160,7 +160,7 @@ impl AsyncWrite for Bare {
     }
 }
 
-/// A slot for a stream that the driver uses while it connects, and that is taken out of it afterwards.
+/// A slot for a stream that the driver uses while connecting, and that is then taken out of it.
 struct Slot<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Clone for Slot<T> {

@@ -1,5 +1,5 @@
-//! One exchange with the server: statements are sent, their answer is received to its end, and they are cancelled if that
-//! takes too long.
+//! One exchange with the server: sends statements, receives their answer to the end, and cancels them if that takes too
+//! long.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,7 +22,7 @@ const PATIENCE: [Duration; 3] =
 pub(crate) enum Why {
     /// Its caller went away, or its transaction must end.
     Unwanted,
-    /// It writes more than its quota.
+    /// It exceeds its quota.
     QuotaExceeded,
 }
 
@@ -58,7 +58,7 @@ impl Interrupt for Cancel {
     }
 }
 
-/// A cancel that is never called.
+/// A cancel that is never triggered.
 pub(crate) fn never() -> &'static Cancel {
     static NEVER: LazyLock<Cancel> = LazyLock::new(Cancel::default);
     &NEVER
@@ -80,9 +80,9 @@ pub(crate) struct Answer {
     pub(crate) suspended: bool,
     /// The first value of the last row after the first command.
     pub(crate) further: Option<Vec<u8>>,
-    /// The server warned; after a commit: it may not have reached a standby.
+    /// The server sent a warning; after a commit: it may not have reached a standby.
     pub(crate) warned: bool,
-    /// The leading commands were done.
+    /// Whether the leading commands were done.
     pub(crate) opened: bool,
 }
 
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-/// Why a session is lost.
+/// Why a session is unusable.
 #[derive(Debug)]
 pub(crate) enum Broken {
     Lost(Lost),
@@ -112,7 +112,7 @@ pub(crate) struct Exchange<'s> {
     pub(crate) session: &'s mut Session,
     pub(crate) cancel: &'s Cancel,
     pub(crate) deadline: Instant,
-    /// Commands of the runtime's own that precede the statement in the next answer.
+    /// The runtime's own commands before the statement, covered by the next answer.
     pub(crate) leading: u32,
     stage: usize,
     next_stage: Instant,
@@ -130,20 +130,21 @@ impl<'s> Exchange<'s> {
         }
     }
 
-    /// Sends what was written, and receives the answers that nobody has waited for so far.
+    /// Sends what was written, and receives pending answers.
     ///
     /// # Errors
-    /// The session is lost. An error among the earlier answers counts as lost too: the session's state is not known.
+    /// The session is lost. An error among the pending answers also counts as lost, since the session's state is
+    /// unknown.
     pub(crate) async fn send(&mut self) -> Result<(), Broken> {
         let flush = self.session.flush();
         match tokio::time::timeout_at(self.deadline + Duration::from_secs(1), flush).await {
             Ok(done) => done?,
             Err(_) => return Err(Broken::Late),
         }
-        if self.session.greets {
+        if self.session.asks_pid {
             let mut sink = Sink::texts();
             let heard = self.receive(&mut sink).await?;
-            self.session.greets = false;
+            self.session.asks_pid = false;
             if let Some(fault) = heard.fault {
                 return Err(Broken::Lost(Lost::Ended(fault.state)));
             }
@@ -154,7 +155,7 @@ impl<'s> Exchange<'s> {
             let heard = self.receive(&mut Sink::default()).await?;
             self.session.unread -= 1;
             if heard.fault.is_some() {
-                return Err(Broken::Lost(Lost::Nonsense));
+                return Err(Broken::Lost(Lost::ProtocolViolation));
             }
         }
         Ok(())
@@ -201,7 +202,7 @@ impl<'s> Exchange<'s> {
                     heard.last = Some(tag.clone());
                     heard.tag.get_or_insert(tag);
                 }
-                // One more row than the cap was asked for.
+                // One more row than the limit was requested.
                 Reply::Suspended => {
                     heard.suspended = true;
                     heard.tag.get_or_insert_default();
@@ -228,7 +229,7 @@ impl<'s> Exchange<'s> {
             if is_unwanted && self.stage == 0 {
                 self.next_stage = Instant::now();
             }
-            // Rows that come without a pause must not delay the cancellation.
+            // Rows that keep arriving must not delay the cancellation.
             self.escalate().await?;
         }
     }
@@ -254,7 +255,7 @@ impl<'s> Exchange<'s> {
     }
 }
 
-/// Runs statements of the runtime's own; the sink takes the rows of the first that answers any.
+/// Runs the runtime's own statements; the sink receives the rows of the first that returns any.
 ///
 /// # Errors
 /// The session is lost.

@@ -34,7 +34,7 @@ pub(crate) struct Fault {
     pub(crate) state: String,
     pub(crate) message: String,
     pub(crate) constraint: Option<String>,
-    /// The server ends the session with it.
+    /// Whether the server ends the session with it.
     pub(crate) fatal: bool,
 }
 
@@ -44,18 +44,18 @@ pub(crate) enum Reply {
     /// Everything is answered; `I`, `T` or `E`: outside, within, or in a failed transaction.
     Ready(u8),
     Row(Row),
-    /// A row longer than the bound; it was skipped.
+    /// A row over the limit; it was skipped.
     LongRow,
     Columns(Vec<Column>),
     Parameters(Vec<Oid>),
-    /// A command is done; its tag.
+    /// A command is done, with its tag.
     Done(String),
     /// More rows may follow.
     Suspended,
     Fault(Box<Fault>),
     /// A statement is parsed.
     Parsed,
-    /// The server warns of something.
+    /// The server sent a warning.
     Warning,
     /// The server waits for data to copy.
     CopyIn,
@@ -67,7 +67,7 @@ pub(crate) enum Reply {
 impl TryFrom<Message> for Reply {
     type Error = io::Error;
 
-    /// Decodes the whole message: the library's iterators would find errors only later.
+    /// Decodes the whole message, since the library's iterators would find errors only later.
     fn try_from(message: Message) -> io::Result<Self> {
         Ok(match message {
             Message::ReadyForQuery(body) => Self::Ready(body.status()),
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads the message of a tag and a body; `None`: it is none.
+    /// Decodes a message from its tag and body; `None`: invalid.
     fn read(tag: u8, body: &[u8]) -> Option<Reply> {
         let mut message = BytesMut::new();
         message.put_u8(tag);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_message() {
+    fn a_truncated_message_is_invalid() {
         let whole = b"\x00\x02\x00\x00\x00\x02ab\x00\x00\x00\x05hello";
         for end in 0..whole.len() {
             assert!(read(b'D', &whole[..end]).is_none(), "{end}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_told_from_a_notice() {
+    fn a_warning_is_distinguished_from_a_notice() {
         let read = |body: &[u8]| read(b'N', body);
         assert!(matches!(
             read(b"SWARNUNG\0VWARNING\0C01000\0Mthe wait was cancelled\0\0"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_tells_its_state() {
+    fn a_fault_has_its_state() {
         let body = b"SERROR\0VFATAL\0C57P01\0Mterminating\0nt_pkey\0\0";
         let Some(Reply::Fault(fault)) = read(b'E', body) else { panic!("no fault") };
         assert_eq!((fault.state.as_str(), fault.fatal), ("57P01", true));

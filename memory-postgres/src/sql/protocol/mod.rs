@@ -1,8 +1,8 @@
 //! Sessions with the server, in PostgreSQL's extended query protocol.
 //!
-//! Agents' statements do not pass through the driver, which looks up types by reading the catalogs: those a scope's role
-//! must not read. Here every value travels as the text that the engine prints, and no type is looked up.
-//! `postgres-protocol` encodes and decodes the messages; what is bounded, timed and named is decided here.
+//! Agents' statements bypass the driver, which looks up types in catalogs that a scope's role must not read. Here every
+//! value is transferred as the text that the engine prints, and no type is looked up. `postgres-protocol` encodes and
+//! decodes the messages; limits, timeouts and names are decided here.
 
 mod connect;
 pub(crate) mod deadline;

@@ -1,18 +1,18 @@
 //! The prepared statements of a session.
 //!
-//! A statement counts as prepared once the server has confirmed it, and no longer once the server was told to forget it.
+//! A statement counts as prepared once the server has confirmed it, until the server is told to forget it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use postgres_protocol::Oid;
 
-/// Statements of agents that the server keeps for one session.
+/// Agents' statements that the server keeps per session.
 const KEPT: usize = 32;
-/// Longest text of an agent's statement that is kept.
+/// Longest text of an agent's statement to keep.
 pub(crate) const LONGEST: usize = 2 << 10;
 
-/// A statement under its name.
+/// A prepared statement and its name.
 #[derive(Clone, Debug)]
 struct Kept {
     number: u64,
@@ -25,7 +25,7 @@ enum Of {
     Agent(Arc<str>, Vec<Oid>),
 }
 
-/// What was sent, and is not answered yet.
+/// A request that is not answered yet.
 #[derive(Debug)]
 enum Sent {
     Unnamed,
@@ -36,10 +36,10 @@ enum Sent {
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     own: Vec<Kept>,
-    /// Longest unused first.
+    /// Least recently used first.
     agents: VecDeque<Kept>,
     sent: VecDeque<Sent>,
-    /// Raised as the server is told to forget: what was sent before counts no more.
+    /// Incremented when the server is told to forget: earlier requests no longer count.
     age: u64,
     count: u64,
 }
@@ -63,7 +63,7 @@ impl Named {
         self.own.iter().find(|kept| kept.of == Of::Runtime(sql)).map(|kept| name(kept.number))
     }
 
-    /// A name for a statement that is sent now, and the name of one that has to make room.
+    /// A name for a statement sent now, and the name of one to evict.
     pub(super) fn enter(&mut self, sql: &Arc<str>, types: &[Oid]) -> (String, Option<String>) {
         let gone = if self.agents.len() >= KEPT { self.agents.pop_front() } else { None };
         (self.send(Of::Agent(Arc::clone(sql), types.to_vec())), gone.map(|gone| name(gone.number)))
@@ -85,12 +85,12 @@ impl Named {
         self.sent.push_back(Sent::Unnamed);
     }
 
-    /// What comes next is answered whatever becomes of what was sent so far.
+    /// Marks the end of a chain: what follows is answered whatever happens to it.
     pub(super) fn sent_end(&mut self) {
         self.sent.push_back(Sent::End);
     }
 
-    /// The server has parsed the next of what was sent.
+    /// The server parsed the next pending statement.
     pub(super) fn parsed(&mut self) {
         if let Some(Sent::Named { kept, age }) = self.sent.pop_front()
             && age == self.age
@@ -102,7 +102,7 @@ impl Named {
         }
     }
 
-    /// The server has answered up to an end: what was not parsed until then was passed over.
+    /// The server answered to the end of a chain: statements not parsed until then were skipped.
     pub(super) fn ended(&mut self) {
         while let Some(sent) = self.sent.pop_front() {
             if matches!(sent, Sent::End) {
@@ -118,7 +118,7 @@ impl Named {
         self.agents.clear();
     }
 
-    /// A statement is parsed anew the next time: what it answers has changed.
+    /// The statement must be parsed again the next time, because its result changed.
     pub(crate) fn doubt(&mut self, sql: &str) {
         self.agents.retain(|kept| !matches!(&kept.of, Of::Agent(text, _) if **text == *sql));
     }
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_has_parsed_is_known_and_nothing_else() {
+    fn only_parsed_statements_are_known() {
         let mut named = Named::default();
         let (first, _) = named.enter(&text("a"), &[]);
         named.enter(&text("b"), &[20]);
         named.sent_end();
-        assert!(named.find(&text("a"), &[]).is_none(), "it is not answered yet");
+        assert!(named.find(&text("a"), &[]).is_none(), "not answered yet");
         named.parsed();
         // The second was refused: its answer is the end.
         named.ended();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_after_all_was_forgotten_counts_for_nothing() {
+    fn an_answer_after_forgetting_is_ignored() {
         let mut named = Named::default();
         named.enter_own("a");
         named.sent_end();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unused_makes_room() {
+    fn the_least_recently_used_is_evicted() {
         let mut named = Named::default();
         let mut names = Vec::new();
         for number in 0..KEPT {

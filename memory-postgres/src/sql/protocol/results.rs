@@ -1,11 +1,11 @@
-//! Results: texts of the engine's as values, and the caps that cut them.
+//! Results: converting the engine's texts to values, and applying the limits.
 
 use memory_core::Json;
 use memory_core::sql::{Rows, SqlValue};
 
 use crate::sql::protocol::{Column, Oid, Row};
 
-/// A value of the type; what has no counterpart is its text.
+/// A value of this type; types without a counterpart stay text.
 pub(crate) fn decode(oid: Oid, bytes: &[u8]) -> SqlValue {
     let text = String::from_utf8_lossy(bytes);
     let known = match oid {
@@ -18,7 +18,7 @@ pub(crate) fn decode(oid: Oid, bytes: &[u8]) -> SqlValue {
             _ => SqlValue::Numeric(text.clone().into_owned()),
         }),
         17 => unhex(bytes).map(SqlValue::Blob),
-        // What is nested deeper than a JSON value may be stays text.
+        // JSON nested too deeply for a JSON value stays text.
         114 | 3802 => Json::parse(text.clone().into_owned()).ok().map(SqlValue::Json),
         _ => None,
     };
@@ -49,7 +49,7 @@ fn size(value: &SqlValue) -> usize {
     }
 }
 
-/// Rows as they come, up to the caps.
+/// Collects rows up to the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     columns: Option<Vec<Column>>,
@@ -57,7 +57,7 @@ pub(crate) struct Sink {
     bytes: usize,
     max_rows: usize,
     max_bytes: usize,
-    /// A cap cut something off: no further row is kept.
+    /// A limit was reached: no further row is kept.
     is_full: bool,
     /// Whether the statement may be ended once it is full: it only reads.
     only_reads: bool,
@@ -70,7 +70,7 @@ impl Sink {
         Self { max_rows, max_bytes, only_reads, ..Self::default() }
     }
 
-    /// For answers to questions of the runtime's own.
+    /// For the runtime's own queries.
     pub(crate) fn texts() -> Self {
         Self::new(100_000, 64 << 20, false)
     }
@@ -95,7 +95,7 @@ impl Sink {
         self.rows.into_iter().map(|row| row.into_iter().filter_map(text).collect()).collect()
     }
 
-    /// Whether the statement sends on for nothing. Where the cap of rows cut it, it has stopped by itself.
+    /// Whether the statement keeps sending in vain. If the row limit cut it, it has stopped by itself.
     pub(crate) fn wants_no_more(&self) -> bool {
         self.is_full && self.only_reads && self.rows.len() < self.max_rows
     }
@@ -108,12 +108,12 @@ impl Sink {
         self.columns = Some(columns);
     }
 
-    /// Longest row that can fit.
+    /// The longest row that can still fit.
     pub(crate) fn longest(&self) -> usize {
         if self.is_full {
             return 0;
         }
-        // Bytes are written with two digits each; numbers do not count.
+        // Bytes are written with two digits each; the size of numbers is ignored.
         let width = self.columns.as_ref().map_or(0, Vec::len);
         self.max_bytes.saturating_sub(self.bytes).saturating_mul(2).saturating_add(width * 400 + 4_096)
     }
@@ -146,7 +146,7 @@ impl Sink {
         self.rows.push(values);
     }
 
-    /// What came; `None`: the statement answers no rows.
+    /// The rows; `None`: the statement returns none.
     pub(crate) fn rows(self) -> Option<Rows> {
         let columns = self.columns.filter(|columns| !columns.is_empty())?;
         let mut rows = Rows::default();
@@ -157,7 +157,7 @@ impl Sink {
     }
 }
 
-/// Rows that a command tag counts as written.
+/// Rows written, according to a command tag.
 pub(crate) fn affected(tag: &str) -> u64 {
     let mut words = tag.split(' ');
     match words.next() {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_keep_what_they_are() {
+    fn values_keep_their_types() {
         assert_eq!(decode(20, b"9007199254740993"), SqlValue::Int(9_007_199_254_740_993));
         assert_eq!(decode(1700, b"1.10"), SqlValue::Numeric("1.10".into()));
         assert_eq!(decode(17, b"\\x00ff"), SqlValue::Blob(vec![0, 255]));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_count_what_was_written() {
+    fn tags_count_written_rows() {
         for (tag, count) in
             [("INSERT 0 3", 3), ("UPDATE 2", 2), ("SELECT 9", 0), ("CREATE TABLE", 0), ("", 0)]
         {

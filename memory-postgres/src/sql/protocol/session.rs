@@ -1,4 +1,4 @@
-//! Sending and receiving, within bounds: no message makes a session hold more than was asked for.
+//! Sends and receives messages, with limits: no message makes a session use more memory than was allowed.
 
 use std::fmt;
 use std::io;
@@ -18,27 +18,27 @@ use super::prepared::Named;
 
 /// A tag and a length.
 const HEADER_BYTES: usize = 5;
-/// Longest message that is no row.
+/// Longest message other than a row.
 const LONGEST: usize = 16 << 20;
-/// Bytes of the buffers that are kept between two calls.
+/// Bytes of buffers to keep between two calls.
 const KEPT: usize = 256 << 10;
 
-/// What leaves nothing of an agent's in a session, nor the statements that the server keeps.
+/// Resets everything an agent left in a session, including the server's prepared statements.
 pub(crate) const FORGET: &str = "DISCARD ALL";
 
 /// A stream of bytes both ways.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-/// The session is of no more use.
+/// The session is no longer usable.
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// The connection broke.
     Broken(io::Error),
     /// The server ended it, with this SQLSTATE.
     Ended(String),
-    /// The server said what makes no sense.
-    Nonsense,
+    /// The server violated the protocol.
+    ProtocolViolation,
 }
 
 impl From<io::Error> for Lost {
@@ -47,31 +47,31 @@ impl From<io::Error> for Lost {
     }
 }
 
-/// A session of a scope's role. What is asked is kept until [`flush`](Self::flush).
+/// A session of a scope's role. Requests are buffered until [`flush`](Self::flush).
 pub(crate) struct Session {
     stream: Box<dyn Duplex>,
     incoming: BytesMut,
     outgoing: BytesMut,
-    /// Why something that was asked cannot be sent.
+    /// Why a buffered request cannot be sent.
     unsendable: Option<io::Error>,
-    /// Bytes of a long row that are still to be thrown away.
+    /// Bytes of a long row still to be discarded.
     skip: usize,
-    /// The server's process; 0 until it has said so.
+    /// The server's process; 0 until it is known.
     pub(crate) pid: Arc<AtomicI32>,
-    /// Who the session is was asked, and is not heard yet.
-    pub(crate) greets: bool,
-    /// Answers that nobody waited for.
+    /// Whether the query for the process is pending.
+    pub(crate) asks_pid: bool,
+    /// Pending answers that nobody waits for.
     pub(crate) unread: u32,
-    /// Where its sequences stand may be an earlier statement's doing.
+    /// Whether positions of sequences may come from an earlier statement.
     pub(crate) moved: bool,
-    /// The database's age of which it is.
+    /// The generation of its database.
     pub(crate) generation: i64,
     /// Statements that the server has parsed and keeps.
     pub(crate) named: Named,
     canceller: Option<Arc<Canceller>>,
 }
 
-/// Ends what a session runs, from beside it.
+/// Ends a session's statement over another connection.
 pub(crate) trait Ending: Send + Sync {
     /// Asks the server to cancel the session's statement.
     fn cancel(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -97,7 +97,7 @@ impl Session {
             unsendable: None,
             skip: 0,
             pid: Arc::default(),
-            greets: false,
+            asks_pid: false,
             unread: 0,
             moved: false,
             generation: 0,
@@ -110,14 +110,14 @@ impl Session {
         self.canceller = Some(Arc::new(ending));
     }
 
-    /// Has the server cancel what runs; does not wait for it.
+    /// Makes the server cancel the running statement; does not wait.
     pub(crate) fn ask_to_cancel(&self) {
         if let Some(canceller) = self.canceller.clone() {
             tokio::spawn(async move { canceller.cancel().await });
         }
     }
 
-    /// Has the server end the session's process; does not wait for it.
+    /// Makes the server end the session's process; does not wait.
     pub(crate) fn ask_to_end(&self) {
         let pid = self.pid.load(Ordering::Acquire);
         if let Some(canceller) = self.canceller.clone() {
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Appends a message. One that cannot be sent is left out, and the next [`flush`](Self::flush) fails for it.
+    /// Appends a message. If it cannot be encoded, it is left out and the next [`flush`](Self::flush) fails.
     fn write(&mut self, message: impl FnOnce(&mut BytesMut) -> io::Result<()>) {
         let start = self.outgoing.len();
         if let Err(error) = message(&mut self.outgoing) {
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Statements of ours, in the simple protocol; answered by one `Ready`.
+    /// The runtime's own statements, in the simple protocol; answered by one `Ready`.
     pub(crate) fn query(&mut self, sql: &str) {
         self.write(|out| frontend::query(before_nul(sql), out));
         self.named.sent_end();
@@ -150,7 +150,7 @@ impl Session {
         }
     }
 
-    /// One statement, whatever the text is: the extended protocol takes no second one.
+    /// One statement: the extended protocol accepts no second one in the text.
     pub(crate) fn parse(&mut self, sql: &str, types: &[Oid]) {
         self.parse_as("", sql, types);
         self.named.sent_unnamed();
@@ -160,7 +160,7 @@ impl Session {
         self.write(|out| frontend::parse(name, before_nul(sql), types.iter().copied(), out));
     }
 
-    /// Binds values to a statement that the server keeps; it is parsed where the server does not know it yet.
+    /// Binds values to a prepared statement, which is parsed if the server does not know it yet.
     pub(crate) fn bind_kept(&mut self, sql: &Arc<str>, types: &[Oid], values: &[Option<Vec<u8>>]) {
         let name = match self.named.find(sql, types) {
             Some(name) => name,
@@ -176,7 +176,7 @@ impl Session {
         self.bind_to(&name, values);
     }
 
-    /// Runs a statement of the runtime's own that the server keeps.
+    /// Runs one of the runtime's own prepared statements.
     pub(crate) fn own(&mut self, sql: &'static str, types: &[Oid], values: &[Option<Vec<u8>>]) {
         let name = match self.named.find_own(sql) {
             Some(name) => name,
@@ -200,7 +200,7 @@ impl Session {
         self.write(|out| frontend::describe(b'P', "", out));
     }
 
-    /// Values as texts, answered as texts.
+    /// Binds values as texts, with results as texts.
     pub(crate) fn bind(&mut self, values: &[Option<Vec<u8>>]) {
         self.bind_to("", values);
     }
@@ -220,28 +220,28 @@ impl Session {
         });
     }
 
-    /// Runs what was bound, up to so many rows; 0: all.
+    /// Runs the bound statement, up to this many rows; 0: all.
     pub(crate) fn execute(&mut self, rows: i32) {
         self.write(|out| frontend::execute("", rows, out));
     }
 
-    /// Ends a chain of parse, bind and execute: answered by one `Ready`.
+    /// Ends a chain of parse, bind and execute; answered by one `Ready`.
     pub(crate) fn sync(&mut self) {
         frontend::sync(&mut self.outgoing);
         self.named.sent_end();
     }
 
-    /// Refuses to send what the server waits for.
+    /// Refuses to send the data that the server waits for.
     pub(crate) fn copy_fail(&mut self) {
         self.write(|out| frontend::copy_fail("nothing is copied here", out));
     }
 
-    /// Says goodbye.
+    /// Ends the session.
     pub(crate) fn terminate(&mut self) {
         frontend::terminate(&mut self.outgoing);
     }
 
-    /// Sends what was asked.
+    /// Sends the buffered requests.
     ///
     /// # Errors
     /// The connection broke, or a message is too large.
@@ -258,8 +258,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes in what has come while nobody waited; whether the session can go on. What the server ended, or who went away,
-    /// is found out before anything is sent.
+    /// Reads what arrived while idle; returns whether the session is usable. So a session that the server ended is
+    /// noticed before anything is sent.
     pub(crate) fn is_sound(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         loop {
@@ -284,10 +284,11 @@ impl Session {
         }
     }
 
-    /// The next message. Rows longer than `longest` bytes are thrown away as they come. May be dropped and called anew.
+    /// The next message. Rows longer than `longest` bytes are discarded while they arrive. May be dropped and called
+    /// again.
     ///
     /// # Errors
-    /// The connection broke, or the server says nonsense.
+    /// The connection broke, or the server violated the protocol.
     pub(crate) async fn next(&mut self, longest: usize) -> Result<Reply, Lost> {
         loop {
             if let Some(reply) = self.take(longest)? {
@@ -303,10 +304,10 @@ impl Session {
         }
     }
 
-    /// A message that is wholly there. Rows longer than `longest` bytes are thrown away.
+    /// A complete message, if one has arrived. Rows longer than `longest` bytes are discarded.
     ///
     /// # Errors
-    /// The server says nonsense.
+    /// The server violated the protocol.
     pub(crate) fn take(&mut self, longest: usize) -> Result<Option<Reply>, Lost> {
         if self.skip > 0 {
             let gone = self.skip.min(self.incoming.len());
@@ -314,9 +315,9 @@ impl Session {
             self.skip -= gone;
             return Ok((self.skip == 0).then_some(Reply::LongRow));
         }
-        let header = Header::parse(&self.incoming).map_err(|_| Lost::Nonsense)?;
+        let header = Header::parse(&self.incoming).map_err(|_| Lost::ProtocolViolation)?;
         let Some(header) = header else { return Ok(None) };
-        // The length counts itself.
+        // The length includes itself.
         let body = usize::try_from(header.len()).unwrap_or_default().saturating_sub(4);
         let is_row = matches!(header.tag(), DATA_ROW_TAG | COPY_DATA_TAG);
         if is_row && body > longest {
@@ -325,12 +326,12 @@ impl Session {
             return self.take(longest);
         }
         if !is_row && body > LONGEST {
-            return Err(Lost::Nonsense);
+            return Err(Lost::ProtocolViolation);
         }
-        // Only now: the decoder makes room for whatever length the server claims.
-        let message = Message::parse(&mut self.incoming).map_err(|_| Lost::Nonsense)?;
+        // Only now, because the decoder allocates whatever length the server claims.
+        let message = Message::parse(&mut self.incoming).map_err(|_| Lost::ProtocolViolation)?;
         let Some(message) = message else { return Ok(None) };
-        let reply = Reply::try_from(message).map_err(|_| Lost::Nonsense)?;
+        let reply = Reply::try_from(message).map_err(|_| Lost::ProtocolViolation)?;
         match reply {
             Reply::Parsed => self.named.parsed(),
             Reply::Ready(_) => self.named.ended(),
@@ -340,7 +341,7 @@ impl Session {
     }
 }
 
-/// The text up to its first NUL: the protocol ends texts with one, and has no way to send what follows it.
+/// The text up to its first NUL: the protocol ends texts with one, and cannot send what follows.
 fn before_nul(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default()
 }
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_row_is_thrown_away_as_it_comes() {
+    async fn a_long_row_is_discarded_while_it_arrives() {
         let (mut session, mut server) = pair();
         let send = tokio::spawn(async move {
             server.write_all(&[b'D', 0, 0x10, 0, 4]).await.unwrap();
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_at_rest_is_taken_in_and_an_end_is_seen() {
+    async fn messages_to_an_idle_session_are_read_and_its_end_is_noticed() {
         let (mut session, mut server) = pair();
         session.unread = 1;
         assert!(session.is_sound() && session.unread == 1);
@@ -387,11 +388,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nonsense_is_told() {
+    async fn protocol_violations_are_reported() {
         for nonsense in [&b"Z\x00\x00\x00\x00"[..], b"E\x7f\xff\xff\xff", b"T\x00\x00\x00\x05a"] {
             let (mut session, mut server) = pair();
             server.write_all(nonsense).await.unwrap();
-            assert!(matches!(session.next(1_000).await, Err(Lost::Nonsense)), "{nonsense:?}");
+            assert!(matches!(session.next(1_000).await, Err(Lost::ProtocolViolation)), "{nonsense:?}");
         }
     }
 

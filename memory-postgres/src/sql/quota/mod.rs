@@ -1,4 +1,4 @@
-//! How much a scope's database holds, and statements that would exceed its quota.
+//! The size of a scope's database, and statements that exceed its quota.
 
 pub(crate) mod usage;
 pub(crate) mod watch;

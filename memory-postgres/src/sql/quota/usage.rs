@@ -1,4 +1,4 @@
-//! How much a scope's database holds, and making room where dead rows take it.
+//! The size of a scope's database, and vacuuming when dead rows fill it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sql::protocol::results::Sink;
 use crate::sql::statement::execute::Asked;
 use crate::sql::statement::run::Ran;
 
-/// What the registry knows of a scope's room.
+/// The size of a scope's database, according to the registry.
 pub(crate) struct StoredUsage {
     pub(crate) written: bool,
     pub(crate) crowded: bool,
@@ -51,7 +51,8 @@ impl Engine {
         }))
     }
 
-    /// The bytes that count: those of files; where dead rows make them longer than the quota, those of what lives.
+    /// The bytes that count: those of its files, or, if dead rows make the files larger than the quota, those of live
+    /// rows.
     pub(crate) async fn bytes(
         self: &Arc<Self>,
         state: &Arc<ScopeState>,
@@ -68,10 +69,10 @@ impl Engine {
             .unwrap_or(filled.bytes))
     }
 
-    /// Answers of the runtime's own question, asked with the scope's rights.
+    /// The result of the runtime's own query, run with the scope's rights.
     ///
     /// # Errors
-    /// As the server fails; `timeout`.
+    /// The server's errors; `timeout`.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         state: &Arc<ScopeState>,
@@ -97,7 +98,7 @@ impl Engine {
         asked
     }
 
-    /// Where a statement found no room, or gave some back, dead rows are removed: what they take counts no more.
+    /// Removes dead rows when a statement exceeded the quota or freed space, so that they no longer count.
     pub(crate) async fn settle_quota(
         self: &Arc<Self>,
         state: &Arc<ScopeState>,
@@ -109,7 +110,7 @@ impl Engine {
         };
         let found_none = matches!(done, Err(error) if error.kind() == ErrorKind::QuotaExceeded);
         if found_none {
-            // What it wrote is dead now, and in files all the same.
+            // What it wrote is dead now, but still in the files.
             let noted = self
                 .admin
                 .change(
@@ -118,14 +119,14 @@ impl Engine {
                 )
                 .await;
             if let Err(error) = noted {
-                tracing::warn!(%error, "a scope's room could not be noted");
+                tracing::warn!(%error, "the size of a scope could not be recorded");
             }
         }
         if found_none || (room.frees && done.is_ok()) {
             let (engine, state) = (Arc::clone(self), Arc::clone(state));
             tokio::spawn(async move {
                 if let Err(error) = engine.tidy(&state, quota).await {
-                    tracing::debug!(%error, "dead rows of a scope could not be removed now; the server does it later");
+                    tracing::debug!(%error, "dead rows of a scope could not be vacuumed; autovacuum will do it");
                 }
             });
         }
@@ -152,7 +153,7 @@ impl Engine {
     }
 }
 
-/// Runs words of the runtime's own one after another; the rows of one of them.
+/// Runs the runtime's own statements one after another; returns the rows of one of them.
 async fn ask(
     leased: &mut Leased,
     words: &[&str],

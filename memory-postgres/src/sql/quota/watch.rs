@@ -1,4 +1,4 @@
-//! Looks at how much statements write while they run, and ends those that write more than there is room for.
+//! Watches how much running statements write, and ends those that exceed their quota.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -11,24 +11,24 @@ use tokio_postgres::types::Type;
 use crate::sql::admin::administrator::Admin;
 use crate::sql::protocol::exchange::{Cancel, Why};
 
-/// How often is looked.
+/// How often to check.
 const PERIOD: Duration = Duration::from_millis(20);
-/// Bytes above the quota, or above what was there, at which a statement is ended. What it writes until it has ended
-/// comes on top.
+/// Bytes above the quota, or above the initial size, at which a statement is ended. What it writes until then comes on
+/// top.
 const TOLERANCE: u64 = 16 << 20;
 
 #[derive(Debug)]
 struct Watched {
-    /// The server's process, once it is known.
+    /// The server's process, once known.
     pid: Arc<AtomicI32>,
     quota: u64,
     begun: Instant,
-    /// What was there when it was first looked at.
+    /// The size when first checked.
     first: Option<u64>,
     cancel: Arc<Cancel>,
 }
 
-/// Statements under way that have a quota.
+/// Running statements with a quota.
 #[derive(Debug)]
 pub(crate) struct Watch {
     admin: Arc<Admin>,
@@ -38,7 +38,7 @@ pub(crate) struct Watch {
     looks: AtomicBool,
 }
 
-/// Ends the watch over a statement.
+/// Stops watching a statement when dropped.
 pub(crate) struct Watching {
     watch: Arc<Watch>,
     number: u64,
@@ -65,7 +65,7 @@ impl Watch {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches what a process of the server writes, until the answer is dropped.
+    /// Watches what a server process writes, until the returned guard is dropped.
     pub(crate) fn over(self: &Arc<Self>, pid: &Arc<AtomicI32>, quota: u64, cancel: &Arc<Cancel>) -> Watching {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let watched = Watched {
@@ -83,9 +83,9 @@ impl Watch {
         Watching { watch: Arc::clone(self), number }
     }
 
-    /// Looks once.
+    /// Checks once.
     async fn round(&self) {
-        // What is over within a period cannot have written much.
+        // A statement that ends within a period cannot write much.
         let lasts = |one: &&Watched| one.begun.elapsed() >= PERIOD;
         let processes: Vec<i32> = self
             .lock()
@@ -104,7 +104,7 @@ impl Watch {
         let grown = match grown {
             Ok(grown) => grown,
             Err(error) => {
-                tracing::debug!(%error, "what statements write could not be looked at");
+                tracing::debug!(%error, "the sizes of scopes could not be checked");
                 return;
             }
         };
@@ -126,7 +126,7 @@ async fn look(watch: std::sync::Weak<Watch>) {
     loop {
         {
             let Some(watch) = watch.upgrade() else { return };
-            // Most statements end before they are looked at.
+            // Most statements end before the first check.
             let begun = watch.begun.notified();
             if watch.lock().is_empty() && tokio::time::timeout(Duration::from_secs(1), begun).await.is_err() {
                 continue;

@@ -1,7 +1,7 @@
-//! Encoding arguments, and the parameter types that are declared for them.
+//! Encodes arguments, and chooses the parameter types to declare.
 //!
-//! A value is sent as text and the engine infers its type from the context, as it does for a quoted literal: nothing is
-//! lost. A type is declared only where a number would otherwise become a text.
+//! A value is sent as text and the engine infers its type from the context, as for a quoted literal: nothing is lost. A
+//! type is declared only where a number would otherwise become text.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ const VARCHAR: Oid = 1043;
 const NUMERIC: Oid = 1700;
 const JSONB: Oid = 3802;
 
-/// The arguments with each text replaced by its embedding, as pgvector writes it. One call to the embedder.
+/// The arguments with each text replaced by its embedding, in pgvector's notation. One call to the embedder.
 ///
 /// # Errors
-/// `vector_unsupported` without an embedder or pgvector; of the embedder.
+/// `vector_unsupported` without an embedder or pgvector; the embedder's errors.
 pub(crate) async fn embed(
     embedder: Option<&Arc<dyn Embedder>>,
     has_vectors: bool,
@@ -58,7 +58,7 @@ fn as_text(vector: &[f32]) -> String {
     format!("[{}]", numbers.join(","))
 }
 
-/// What is sent for each argument.
+/// The encoded arguments.
 ///
 /// # Errors
 /// `too_large`; `invalid_argument` for a text with U+0000.
@@ -77,7 +77,7 @@ pub(crate) fn encode(args: &[SqlValue], longest: usize) -> Result<Vec<Option<Vec
                     within(bytes.len(), longest)?;
                     return Ok(Some(hex(bytes)));
                 }
-                _ => return Err(Error::internal("an argument that was to be embedded was not")),
+                _ => return Err(Error::internal("an argument was not embedded")),
             };
             within(bytes.len(), longest)?;
             if bytes.contains(&0) {
@@ -101,7 +101,7 @@ fn hex(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// A whole number without a point, so that it is one to the engine too.
+/// Writes a whole number without a point, so that the engine reads it as one.
 fn real_text(real: f64) -> String {
     if real.is_nan() {
         "NaN".to_owned()
@@ -114,7 +114,7 @@ fn real_text(real: f64) -> String {
     }
 }
 
-/// The types declared in the first try.
+/// The types declared in the first attempt.
 pub(crate) fn first_types(args: &[SqlValue]) -> Vec<Oid> {
     args.iter()
         .map(|arg| match arg {
@@ -125,14 +125,14 @@ pub(crate) fn first_types(args: &[SqlValue]) -> Vec<Oid> {
         .collect()
 }
 
-/// Whether the types that the engine infers must be known before the statement runs.
+/// Whether the inferred types must be known before the statement runs.
 pub(crate) fn depends_on_types(args: &[SqlValue]) -> bool {
     args.iter().any(|arg| {
         matches!(arg, SqlValue::Bool(_) | SqlValue::Int(_) | SqlValue::Real(_) | SqlValue::Numeric(_))
     })
 }
 
-/// The types for a second try, if the first would make texts of numbers, or integers of fractions.
+/// The types for a second attempt, if the first would turn numbers into texts, or fractions into integers.
 pub(crate) fn second_types(args: &[SqlValue], first: &[Oid], found: &[Oid]) -> Option<Vec<Oid>> {
     let mut changed = false;
     let types = args
@@ -159,7 +159,7 @@ pub(crate) fn second_types(args: &[SqlValue], first: &[Oid], found: &[Oid]) -> O
     changed.then_some(types)
 }
 
-/// The types that literals of these values have: where the engine cannot find any.
+/// The types of literals with these values, for parameters whose type the engine cannot infer.
 pub(crate) fn literal_types(args: &[SqlValue]) -> Vec<Oid> {
     args.iter()
         .map(|arg| match arg {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_where_a_text_stands_is_told_as_a_number() {
+    fn a_number_compared_with_a_text_is_declared_as_a_number() {
         let args = [SqlValue::Int(5), SqlValue::Text("a".into()), SqlValue::Real(0.5), SqlValue::Real(2.0)];
         let first = first_types(&args);
         assert_eq!(second_types(&args, &first, &[TEXT, TEXT, INT4, INT4]), Some(vec![INT8, 0, FLOAT8, 0]));

@@ -1,4 +1,4 @@
-//! One statement on a session: finding the types of its arguments, running it, checking its quota.
+//! Runs one statement on a session: finds the types of its arguments, runs it, checks its quota.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sql::statement::parameter_types::{ParameterTypes, Shape};
 const INT8: Oid = 20;
 const BOOL: Oid = 16;
 
-/// The check of the quota after a statement that wrote.
+/// The quota check after a statement that wrote.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaCheck {
     pub(crate) quota: Option<u64>,
@@ -34,14 +34,15 @@ pub(crate) struct Asked {
     pub(crate) max_rows: usize,
     pub(crate) max_bytes: usize,
     pub(crate) only_reads: bool,
-    /// A kind of statement that is worth preparing.
+    /// Whether this kind of statement is worth preparing.
     pub(crate) comes_again: bool,
-    /// Whether the quota is checked afterwards.
-    pub(crate) settles: bool,
+    /// Whether to check the quota afterwards.
+    pub(crate) checks_quota: bool,
 }
 
 impl Asked {
-    /// Rows to ask for: one more than the cap, to know whether there are more. A statement that writes is run to its end.
+    /// Rows to request: one more than the limit, to know whether there are more. A statement that writes runs to its
+    /// end.
     fn limit(&self) -> i32 {
         if self.only_reads { i32::try_from(self.max_rows.saturating_add(1)).unwrap_or(0) } else { 0 }
     }
@@ -54,7 +55,7 @@ impl Asked {
 /// What precedes a statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
-    /// Statements of the runtime's own.
+    /// Statements of the runtime.
     Words(String),
     /// A read-only transaction, on the database of this generation if one is given.
     Read(Option<i64>),
@@ -67,15 +68,15 @@ pub(crate) enum Start {
 /// What is sent around a statement.
 pub(crate) struct Opening {
     pub(crate) first: Start,
-    /// For another try after one that failed.
+    /// The start of a second attempt after one that failed.
     pub(crate) again: Start,
     /// Sent with the statement. The server skips it if the statement fails.
     pub(crate) closing: &'static [&'static str],
-    /// Sent after everything else; nobody waits for its answer.
+    /// Sent last; nobody waits for its answer.
     pub(crate) tail: &'static [&'static str],
 }
 
-/// Why a statement did not run to its end.
+/// Why a statement failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
     /// What precedes it failed.
@@ -90,10 +91,10 @@ impl From<Broken> for Failed {
     }
 }
 
-/// The types of a statement's arguments, and how they are known.
+/// The types of a statement's arguments, and how they were found.
 struct Types {
     oids: Vec<Oid>,
-    /// Remembered from another time.
+    /// Cached from an earlier call.
     were_known: bool,
     /// The server has just parsed the statement with them.
     are_parsed: bool,
@@ -102,7 +103,7 @@ struct Types {
 /// Runs the statement.
 ///
 /// # Errors
-/// As the engine refuses it; the session's transaction is then failed.
+/// The engine's refusal; the session's transaction has then failed.
 pub(crate) async fn run(
     exchange: &mut Exchange<'_>,
     parameter_types: &ParameterTypes,
@@ -133,7 +134,7 @@ pub(crate) async fn run(
     if !(is_outdated || may_differ) {
         return Ok((heard, sink));
     }
-    // Remembered types may be another scope's; a prepared statement may be of tables that have changed since; and types that
+    // Cached types may be another scope's, a prepared statement may refer to tables that have changed, and types that
     // the engine could not infer can be declared.
     exchange.session.named.doubt(&asked.text);
     let second = if is_outdated {
@@ -164,7 +165,7 @@ pub(crate) async fn run(
     }
 }
 
-/// `cached plan must not change result type`, and a statement that the session does not know.
+/// `cached plan must not change result type`, and an unknown prepared statement.
 fn is_about_kept(state: &str) -> bool {
     matches!(state, "0A000" | "26000")
 }
@@ -189,7 +190,7 @@ async fn fly(
     }
     session.describe_portal();
     session.execute(asked.limit());
-    if let Some(room) = asked.quota_check.filter(|_| asked.settles) {
+    if let Some(room) = asked.quota_check.filter(|_| asked.checks_quota) {
         let quota = room.quota.map(|quota| i64::try_from(quota).unwrap_or(i64::MAX).to_string().into_bytes());
         let frees = Some(room.frees.to_string().into_bytes());
         session.own("SELECT mem_sql.settle($1, $2)", &[INT8, BOOL], &[quota, frees]);
@@ -219,13 +220,13 @@ async fn fly(
 /// What was sent before a statement.
 #[derive(Default)]
 struct Begun {
-    /// Answered by itself.
+    /// Whether it has a separate answer.
     apart: bool,
-    /// Commands that are answered together with the statement.
+    /// Commands covered by the statement's answer.
     leading: u32,
 }
 
-/// Sends the beginning.
+/// Sends the start.
 fn begin(session: &mut Session, start: &Start) -> Begun {
     match start {
         Start::Words(words) => {
@@ -254,12 +255,12 @@ fn begin(session: &mut Session, start: &Start) -> Begun {
     }
 }
 
-/// Receives the answer to what was sent before the statement, and the statement's own.
+/// Receives the answers to the start and to the statement.
 async fn opened(exchange: &mut Exchange<'_>, begun: Begun, sink: &mut Sink) -> Result<Answer, Failed> {
     if begun.apart
         && let Some(fault) = exchange.receive(&mut Sink::default()).await?.fault
     {
-        // Whatever was sent after it fails too. Its answer still comes.
+        // Everything sent after it fails too, but its answer still arrives.
         return Err(Failed::Opening(fault));
     }
     exchange.leading = begun.leading;
@@ -270,7 +271,7 @@ async fn opened(exchange: &mut Exchange<'_>, begun: Begun, sink: &mut Sink) -> R
     }
 }
 
-/// Has the server parse the statement, and finds the types with which it can.
+/// Makes the server parse the statement, and finds the types with which it can.
 async fn find(
     exchange: &mut Exchange<'_>,
     start: &Start,
@@ -314,7 +315,7 @@ async fn parse(
     opened(exchange, begun, &mut Sink::default()).await
 }
 
-/// The error of a failed statement; `None`: it was cancelled because enough rows had come.
+/// The error of a failed statement; `None`: it was cancelled because it had enough rows.
 pub(crate) fn error_of(heard: &Answer, sink: &Sink, exchange: &Exchange<'_>, asked: &Asked) -> Option<Error> {
     if heard.copied {
         return Some(errors::copies());

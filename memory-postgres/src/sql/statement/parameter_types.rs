@@ -1,4 +1,4 @@
-//! Remembering the parameter types of statements, so that a repeated statement takes one round trip.
+//! Caches the parameter types of statements, so that a repeated statement takes one round trip.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use memory_sql::WeightedCache;
 
 use crate::sql::protocol::Oid;
 
-/// Texts longer than this are not remembered.
+/// Longer texts are not cached.
 const LONGEST: usize = 8 << 10;
 
 /// A text, and the kinds of its arguments.

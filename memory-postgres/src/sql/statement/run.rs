@@ -1,4 +1,4 @@
-//! Running one statement by itself.
+//! Runs one statement by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::sql::protocol::{FORGET, Lost, Session};
 use crate::sql::statement::execute::{self, Asked, Failed, Opening, QuotaCheck, Start, error_of};
 use crate::sql::statement::verdicts::Judged;
 
-/// How often a statement that has not run is tried on another session.
+/// How often to try a statement that has not run on another session.
 const TRIES: u32 = 4;
-/// What resets a session after a statement that reads or writes rows. If the engine says that it was another kind of
-/// statement, everything is reset.
+/// What resets a session after a statement that reads or writes rows. After any other kind of statement, everything is
+/// reset.
 struct Tails {
     reads: &'static [&'static str],
     writes: &'static [&'static str],
 }
 
-/// What an agent can call leaves nothing but the positions of sequences, which are reset before a statement that asks for
-/// them.
+/// Functions that agents can call leave nothing but the positions of sequences, which are reset before a statement that
+/// reads them.
 const OF_CLOSED: Tails = Tails { reads: &[], writes: &[] };
 /// Resets the positions of sequences.
 const FORGET_PLACES: &str = "DISCARD SEQUENCES";
-/// For servers where only the validator keeps agents from functions that leave settings and locks.
+/// For servers where only the validator prevents agents from leaving settings and locks.
 const OF_OPEN: Tails = Tails {
     reads: &["SELECT pg_catalog.pg_advisory_unlock_all()"],
     writes: &["SELECT pg_catalog.pg_advisory_unlock_all()", "RESET ALL", "DISCARD SEQUENCES", "DISCARD TEMP"],
@@ -41,7 +41,7 @@ const OF_OPEN: Tails = Tails {
 /// After other statements everything is reset.
 const OF_OTHERS: Tails = Tails { reads: &[], writes: &[] };
 
-/// What a call wants done.
+/// A call of `exec` or `query`.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) scope: Scope,
@@ -53,14 +53,14 @@ pub(crate) struct Call {
     pub(crate) deadline: Instant,
 }
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) rows: Option<Rows>,
     pub(crate) rows_affected: u64,
 }
 
-/// The outcome of one try.
+/// The outcome of one attempt.
 enum Tried {
     Done(Result<Ran>),
     /// Nothing ran. It may be tried on another session.
@@ -77,7 +77,7 @@ impl Drop for Caller {
 }
 
 impl Engine {
-    /// Runs a statement in a task of its own, so that it ends in order even if the caller goes away.
+    /// Runs a statement in a separate task, so that it ends in order even if the caller goes away.
     pub(crate) async fn run(self: &Arc<Self>, call: Call) -> Result<Ran> {
         self.wake()?;
         let cancel = Arc::new(Cancel::default());
@@ -94,7 +94,7 @@ impl Engine {
         ran
     }
 
-    /// What is sent after the statement, by the kind that the validator found.
+    /// The statements to send afterwards, depending on the kind found by the validator.
     fn tails(&self, asked: &Asked) -> &'static Tails {
         match (asked.comes_again, self.found.is_superuser) {
             (true, true) => &OF_CLOSED,
@@ -105,7 +105,7 @@ impl Engine {
 
     /// Resets what an earlier statement left and this one could see.
     fn clear(&self, session: &mut Session, call: &Call) {
-        if session.moved && call.judged.asks_places {
+        if session.moved && call.judged.reads_positions {
             session.query(FORGET_PLACES);
             session.unread += 1;
             session.moved = false;
@@ -113,8 +113,8 @@ impl Engine {
         session.moved |= call.mode == Mode::Exec;
     }
 
-    /// Returns a session to the pool after its statement was answered. It is reset completely if the tail may not have been
-    /// enough.
+    /// Returns a session to the pool after its statement was answered. If the tail may not have been enough, resets
+    /// everything.
     async fn rest(&self, mut leased: Leased, asked: &Asked, heard: &Answer) {
         if heard.status != b'I' {
             leased.session.query("ROLLBACK");
@@ -151,7 +151,7 @@ impl Engine {
             max_bytes: call.options.max_bytes,
             only_reads: !writes || kind.reads_only(),
             comes_again: comes_again(*kind),
-            settles: writes,
+            checks_quota: writes,
         })
     }
 
@@ -173,8 +173,8 @@ impl Engine {
                 self.pool.rest(leased);
                 return Err(errors::cancelled());
             }
-            // Not if there is nothing to count and nothing to note.
-            asked.settles = !(asked.comes_again
+            // Skipped if there is nothing to count and nothing to record.
+            asked.checks_quota = !(asked.comes_again
                 && state.is_written()
                 && asked
                     .quota_check
@@ -195,14 +195,14 @@ impl Engine {
                     if tries >= TRIES || cancel.why().is_some() || Instant::now() >= call.deadline {
                         return Err(error);
                     }
-                    // Time has passed since the use was noted.
+                    // Time has passed since the use was recorded.
                     self.used(&call.scope, call.mode == Mode::Exec).await?;
                 }
             }
         }
     }
 
-    /// The scope's write lock, among the writers of this process.
+    /// The scope's write lock among this process's writers.
     ///
     /// # Errors
     /// `timeout`.
@@ -213,8 +213,8 @@ impl Engine {
     async fn read_once(&self, call: &Call, asked: &Asked, mut leased: Leased, cancel: &Cancel) -> Tried {
         let (generation, state) = (leased.session.generation, Arc::clone(&leased.state));
         self.clear(&mut leased.session, call);
-        // If the role is gone, names of the scope's tables would resolve to shared schemas. And a run may have ended at any
-        // moment.
+        // If the role is gone, names of the scope's tables would resolve to shared schemas. And a run may have ended at
+        // any moment.
         let looks = !self.config.shared.is_empty() || state.scope.kind == ScopeKind::Run;
         let look = if looks { format!("; SELECT mem_sql.look({generation})") } else { String::new() };
         let begin = match self.limits(call.deadline) {
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// The statement's error. If its database was dropped meanwhile, the statement is tried on the current one instead.
+    /// The statement's error. If its database was dropped meanwhile, the statement is tried again on the current one.
     async fn unless_dropped(&self, state: &Arc<ScopeState>, generation: i64, error: Error) -> Tried {
         let sqlstate = error.details().get("sqlstate").and_then(|state| state.as_str()).unwrap_or_default();
         let is_about_names = matches!(sqlstate, "3F000" | "42501" | "42P01" | "42704" | "42883");
@@ -304,7 +304,7 @@ impl Engine {
         let is_committed = heard.fault.is_none() && heard.last.as_deref() == Some("COMMIT");
         let answer = match error_of(&heard, &sink, &exchange, asked) {
             Some(error) => Err(error),
-            // A cap cut a statement that only reads: its transaction had failed, and had nothing to commit.
+            // A limit cut a statement that only reads: its transaction had failed, and had nothing to commit.
             None if heard.fault.is_some() => Ok(()),
             None if heard.tag.as_deref().is_some_and(ends_transactions) => Err(errors::ends_transaction()),
             // If the wait for a standby was cancelled, the server still reports a commit.
@@ -319,7 +319,7 @@ impl Engine {
             }
         }
         if exchange.was_cancelled() {
-            // A late cancel request would end another statement.
+            // A late cancel request would hit another statement.
             self.pool.retire(leased);
         } else {
             self.rest(leased, asked, &heard).await;
@@ -331,8 +331,8 @@ impl Engine {
         }
     }
 
-    /// The server-side timeouts for the rest of the deadline; `None`: the session's own are close enough, and this side keeps
-    /// the deadline.
+    /// The server-side timeouts for the rest of the deadline; `None`: the session's own are close enough, and this side
+    /// enforces the deadline.
     pub(crate) fn limits(&self, deadline: Instant) -> Option<String> {
         let whole = Duration::from_millis(self.config.statement_timeout_ms);
         let left = deadline.saturating_duration_since(Instant::now());
@@ -343,7 +343,7 @@ impl Engine {
     /// Rolls back what a statement began, and returns its session to the pool.
     async fn undo(&self, mut leased: Leased, was_cancelled: bool) {
         if was_cancelled {
-            // A late request would end another statement.
+            // A late request would hit another statement.
             self.pool.retire(leased);
             return;
         }
@@ -393,7 +393,7 @@ impl Engine {
                 match lost {
                     _ if ended_by_us => Tried::Done(Err(errors::cancelled())),
                     // If the server ends a session it says so before it commits. Otherwise the outcome is unknown.
-                    Lost::Broken(_) | Lost::Nonsense if commits => {
+                    Lost::Broken(_) | Lost::ProtocolViolation if commits => {
                         Tried::Done(Err(errors::outcome_unknown()))
                     }
                     // Nothing was committed: an idle session may have ended long ago.
@@ -416,13 +416,13 @@ fn comes_again(kind: StatementKind) -> bool {
     matches!(kind, Select | Insert | Update | Delete | Merge)
 }
 
-/// Whether the command tag is of such a statement.
+/// Whether a command tag belongs to such a statement.
 fn is_of_rows(tag: &str) -> bool {
     let word = tag.split(' ').next().unwrap_or_default();
     matches!(word, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "MERGE")
 }
 
-/// Whether the command tag is of a statement that begins, ends or divides a transaction.
+/// Whether a command tag belongs to a statement that controls transactions.
 fn ends_transactions(tag: &str) -> bool {
     matches!(
         tag,

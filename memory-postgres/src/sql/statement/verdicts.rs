@@ -1,4 +1,4 @@
-//! Judging statements, and remembering the verdicts. Placeholders are numbered on the way.
+//! Checks statements, and caches the verdicts. Also numbers the placeholders.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use memory_core::{Error, ErrorKind, Result};
 use memory_sql::refused;
 use memory_validator::{Dialect, Mode, Numbered, Policy, Stages, StatementKind, Validator};
 
-/// What the validator found out about a statement.
+/// The validator's findings about a statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     pub(crate) kind: StatementKind,
-    /// The text with `$n` for each `?`: what was judged, and what runs.
+    /// The text with `$n` for each `?`: this is what was checked and what runs.
     pub(crate) text: Arc<str>,
-    /// How many arguments it takes.
+    /// Number of arguments.
     pub(crate) arguments: usize,
-    /// Whether it asks for the position of a sequence in this session.
-    pub(crate) asks_places: bool,
+    /// Whether it reads the position of a sequence in this session.
+    pub(crate) reads_positions: bool,
 }
 
 /// The policy, and recent verdicts.
@@ -31,8 +31,8 @@ impl Verdicts {
         Self { policy: Arc::new(policy), known: memory_sql::Verdicts::new(bytes) }
     }
 
-    /// Judges a text of this scope, whose own schema it may name. Such a verdict holds for this scope only and is not
-    /// remembered.
+    /// Checks a text for this scope, whose own schema it may name. Such a verdict holds only for this scope and is not
+    /// cached.
     ///
     /// # Errors
     /// As [`Verdicts::judge`].
@@ -46,7 +46,7 @@ impl Verdicts {
         }
     }
 
-    /// Judges a text.
+    /// Checks a text.
     ///
     /// # Errors
     /// `statement_refused`, `read_only`, `too_large`.
@@ -64,7 +64,7 @@ impl Verdicts {
     }
 }
 
-/// Judges on a blocking thread: a parser needs a large stack and time.
+/// Checks on a blocking thread, since a parser needs a large stack and time.
 async fn decided(sql: &str, mode: Mode, policy: Arc<Policy>, stages: Stages) -> Result<Judged> {
     let text = sql.to_owned();
     let work = tokio::task::spawn_blocking(move || decide(&text, mode, &policy, stages));
@@ -74,7 +74,7 @@ async fn decided(sql: &str, mode: Mode, policy: Arc<Policy>, stages: Stages) -> 
     })?
 }
 
-/// What agents may use.
+/// The policy for agents.
 pub(crate) fn policy() -> Policy {
     Policy::new(Dialect::Postgres)
 }
@@ -93,8 +93,8 @@ fn decide(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Result<Judg
     Ok(Judged { kind, text: text.into(), arguments, asks_places })
 }
 
-/// Whether a text has `currval` or `lastval` in it, wherever; an escape in a quoted name could spell them too.
-fn asks_places(text: &str) -> bool {
+/// Whether a text contains `currval` or `lastval` anywhere; an escape in a quoted name could spell them too.
+fn reads_positions(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     text.contains("val") && (text.contains("currval") || text.contains("lastval")) || text.contains("u&\"")
 }
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_asks_where_a_sequence_stands_is_known() {
+    fn reads_of_sequence_positions_are_recognised() {
         for sql in ["SELECT lastval()", "INSERT INTO t VALUES (CurrVal('s'))", "SELECT U&\"\\006castval\"()"]
         {
-            assert!(asks_places(sql), "{sql}");
+            assert!(reads_positions(sql), "{sql}");
         }
-        assert!(!asks_places("INSERT INTO t VALUES (nextval('s'), 'interval')"));
+        assert!(!reads_positions("INSERT INTO t VALUES (nextval('s'), 'interval')"));
     }
 }

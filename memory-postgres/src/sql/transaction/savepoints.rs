@@ -56,7 +56,7 @@ impl Engine {
                     }
                     Err(Broken::Lost(lost)) => errors::lost(lost),
                 };
-                // The database was dropped, or the session ended while it was idle.
+                // The database was dropped, or the session ended while idle.
                 state.forget(generation);
                 engine.pool.retire(leased);
                 tries += 1;
@@ -106,8 +106,8 @@ impl Engine {
         .await
     }
 
-    /// Runs what `plan` says in a transaction once no other call uses it, to the end even if its caller goes away: the SQL, the
-    /// depth that is left, and how the transaction ended if that is 0.
+    /// Runs `plan` in a transaction once no other call uses it, to the end even if the caller goes away. It returns the
+    /// SQL, the remaining depth, and how the transaction ended if that is 0.
     async fn within<F>(self: &Arc<Self>, scope: &Scope, tx: &TxId, plan: F) -> Result<TxState>
     where
         F: FnOnce(&Self, &Transaction) -> Result<(String, u32, Ended)> + Send + 'static,
@@ -119,7 +119,7 @@ impl Engine {
             let (transaction, turn) = engine.turn(&scope, &tx, deadline.into_std()).await?;
             let (words, left, ended) =
                 plan(&engine, &transaction).map_err(|error| error.with_detail("transaction", "open"))?;
-            // Nothing interrupts it: it is short, and atomic.
+            // Nothing interrupts this: it is short and atomic.
             let mut held = transaction.take(&Arc::new(Cancel::default()))?;
             let commits = left == 0 && ended == Ended::Committed;
             let deadline = Instant::now() + COMMIT_PATIENCE;
@@ -177,7 +177,7 @@ impl Engine {
         drop(guard);
     }
 
-    /// Ends the transactions that are wanted, and waits until none of their statements runs any more.
+    /// Ends the matching transactions, and waits until none of their statements is running.
     pub(crate) async fn end_those(
         self: &Arc<Self>,
         why: Ended,

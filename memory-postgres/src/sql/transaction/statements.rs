@@ -86,7 +86,7 @@ impl Engine {
     ) -> Result<Result<Ran>> {
         const UNDO: &str = "ROLLBACK TO SAVEPOINT mem_q; RELEASE SAVEPOINT mem_q";
         let reads = call.mode == Mode::Query;
-        // Timeouts set for one statement stay in force for those that follow.
+        // Timeouts set for one statement apply to those that follow.
         let limits = if held.is_limited { Some(limits(call.deadline)) } else { self.limits(call.deadline) };
         held.is_limited = limits.is_some();
         let limits = limits.map(|limits| format!("; {limits}"));
@@ -132,7 +132,7 @@ impl Engine {
         if is_closed {
             return Ok(outcome);
         }
-        // A request to cancel the statement may reach this one.
+        // A request to cancel the statement may hit this one.
         for _ in 0..4 {
             let deadline = Instant::now() + COMMIT_PATIENCE;
             let heard = run_own(&mut held.leased.session, UNDO, deadline, &mut Sink::default())
@@ -147,7 +147,7 @@ impl Engine {
         Err(Ended::ByTheEngine.error())
     }
 
-    /// Gives a transaction back what a call took, or rolls it back if it was ended meanwhile.
+    /// Returns to a transaction what a call took, or rolls it back if it ended meanwhile.
     pub(crate) fn put_back(self: &Arc<Self>, transaction: &Transaction, held: Held) {
         if let Some(held) = self.transactions.put_back(transaction, held) {
             Self::roll_back(self, held);
@@ -161,7 +161,7 @@ fn lost_within(broken: Broken, cancel: &Cancel) -> Error {
         (Broken::Late, Some(_)) => errors::cancelled(),
         (Broken::Lost(_), _) => Error::new(
             ErrorKind::TransactionLost,
-            "the connection that the transaction lived on was lost, and nothing of it stays; begin another one",
+            "the transaction's connection was lost and everything in it rolled back; begin another one",
         ),
     }
 }
