@@ -9,8 +9,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Those that `memory.toml` names are opened by [`Config::open_embedder`](crate::Config::open_embedder), and with
-//! the backend that names one by [`Config::open_backend`](crate::Config::open_backend).
+//! Embedders named in `memory.toml` are opened by [`Config::open_embedder`](crate::Config::open_embedder), or with the
+//! backend that uses them by [`Config::open_backend`](crate::Config::open_backend).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use memory_core::{Embedder, Error, ErrorKind, Result, Retry};
 use crate::config::sections::embedders::{EgressSection, EmbedderSection, StaticSection};
 use crate::factory::OpenContext;
 
-/// Opens the local static model in `folder`. Reads its files; fetches nothing.
+/// Opens the local static model in `folder`. Reads its files; downloads nothing.
 ///
 /// # Errors
-/// `capability_unsupported` without the cargo feature `embed-static`; else as the model's files fail.
+/// `capability_unsupported` without the cargo feature `embed-static`; otherwise the errors of the model's files.
 pub fn open_static(folder: impl AsRef<Path>) -> Result<Arc<dyn Embedder>> {
     let section = StaticSection { path: folder.as_ref().to_owned(), name: None, dimensions: None };
     local(&section, Path::new(""))
@@ -93,7 +93,7 @@ fn not_built(kind: &str, feature: &str) -> Error {
     .with_detail("feature", feature)
 }
 
-/// Checks the form of what `[egress]` lists.
+/// Checks the syntax of the hosts in `[egress]`.
 pub(crate) fn check_egress(egress: &EgressSection) -> Result<()> {
     for host in &egress.allow {
         let well_formed = host.rsplit_once(':').is_some_and(|(name, port)| {

@@ -1,4 +1,4 @@
-//! The seam between a URL and a provider: what opens the URLs of one scheme, and what it is given.
+//! Factories: what opens the URLs of a scheme, and what it gets.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -10,27 +10,28 @@ use memory_core::{Capabilities, Clock, Embedder, IdGen, Provider, Result};
 use crate::system::{RandomIds, SystemClock};
 use crate::url::BackendUrl;
 
-/// What every factory gets besides the URL.
+/// What a factory gets besides the URL.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenContext {
-    /// The source of "now".
+    /// The source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// The source of fresh ids.
+    /// The source of new ids.
     pub ids: Arc<dyn IdGen>,
-    /// What relative paths are relative to; `None`: the working directory.
+    /// The base of relative paths; `None`: the working directory.
     pub base_dir: Option<PathBuf>,
-    /// What services may be at besides public addresses by https, as `host:port`: these hosts may have private addresses
-    /// and be spoken to without TLS.
+    /// Hosts that services may have besides public addresses by https, as `host:port`: they may have private addresses
+    /// and be used without TLS.
     pub allowed_hosts: Vec<String>,
-    /// What gives entries their vectors; `None`: nothing does.
+    /// The embedder for entries; `None`: no vectors.
     pub embedder: Option<Arc<dyn Embedder>>,
-    /// Whether `clock` was set by the caller and is not the default one.
+    /// Whether the caller set `clock`, instead of the default.
     pub(crate) clock_is_given: bool,
 }
 
 impl OpenContext {
-    /// The clock, where [`Registry::with_clock`](crate::Registry::with_clock) named one: for backends that have a clock of their own otherwise.
+    /// The clock, if [`Registry::with_clock`](crate::Registry::with_clock) set one: for backends that otherwise use
+    /// their own.
     #[must_use]
     pub fn given_clock(&self) -> Option<Arc<dyn Clock>> {
         self.clock_is_given.then(|| Arc::clone(&self.clock))
@@ -53,10 +54,10 @@ impl Default for OpenContext {
 /// Opens the URLs of one scheme.
 #[async_trait]
 pub trait Factory: Send + Sync + Debug {
-    /// Opens `url`; bounded in time. Parameters it does not know are refused by name.
+    /// Opens `url`, within bounded time. Unknown parameters are refused by name.
     ///
     /// # Errors
-    /// `invalid_argument` for a malformed URL; as the backend fails. No error shows credentials.
+    /// `invalid_argument` for a malformed URL; the backend's errors. No error shows credentials.
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>>;
 
     /// The facets of every store of this scheme, whether it compares and sets, and who owns embedding, as far as that is

@@ -1,22 +1,22 @@
-//! Memory for AI agents behind one seam: what the author of a runtime depends on.
+//! Memory for AI agents: the crate that the author of a runtime depends on.
 //!
 //! - [`open`] and [`Registry`]: a backend by URL, always behind [`Checked`];
 //! - [`embedders`]: computing vectors for entries;
 //! - [`config`]: `memory.toml` with named backends, agents and limits;
-//! - `definitions` (feature `sqlite`): backends that are defined at run time;
-//! - `fallback` (feature `sqlite`): a store that answers while another is unreachable;
+//! - `definitions` (feature `sqlite`): backends defined at run time;
+//! - `fallback` (feature `sqlite`): a store that answers while another cannot be reached;
 //! - [`audit`]: a record of every operation;
-//! - [`gc`]: scopes that nobody uses are evicted;
-//! - [`drift`]: writes that would overwrite someone else's change are refused;
-//! - [`Policy`]: what the operator lets an agent do; nothing unless it says so;
-//! - [`MemoryTool`]: the one tool a runtime hands its model;
+//! - [`gc`]: evicts unused scopes;
+//! - [`drift`]: refuses writes that would overwrite someone else's change;
+//! - [`Policy`]: what the operator allows an agent; by default nothing;
+//! - [`MemoryTool`]: the one tool that a runtime gives its model;
 //! - [`snapshot`]: saving a store to a file, restoring it, and migrating between stores;
 //! - [`system`]: the real clock and ids;
 //! - `workers` (feature `sql-workers`): SQL in worker processes.
 //!
-//! Everything of `memory-core` is exported here too. Cargo features choose backends, `sqlite` (on by default), `postgres`, `mem0` and
-//! `mem9`; `sql`, by which SQLite also serves agents SQL; and embedders, `embed-static` and `embed-openai`. Without features there is
-//! no database at all, and [`Registry::register`] takes yours.
+//! Everything in `memory-core` is re-exported. Cargo features select backends, `sqlite` (on by default), `postgres`,
+//! `mem0` and `mem9`; `sql`, with which SQLite also serves SQL to agents; and embedders, `embed-static` and `embed-openai`.
+//! Without features there is no database, and [`Registry::register`] adds your own.
 
 pub mod audit;
 mod backends;

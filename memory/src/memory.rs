@@ -1,4 +1,4 @@
-//! An opened backend.
+//! An open backend.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use memory_core::{
     TenantId, Timestamp, Tombstone, TombstoneId, TombstonesOf,
 };
 
-/// An opened backend, always behind [`Checked`]: arguments are validated, and what the backend does
-/// not advertise is refused before it is reached. Cloning shares it.
+/// An open backend, always behind [`Checked`]: arguments are validated, and operations that the backend does not
+/// advertise are refused before they reach it. Cloning shares it.
 ///
-/// It is itself a [`Provider`]; its methods are also inherent, so no trait need be imported.
+/// It is itself a [`Provider`]; its methods are also inherent, so no trait needs to be imported.
 #[derive(Clone, Debug)]
 pub struct Memory {
     provider: Arc<Checked<Arc<dyn Provider>>>,
@@ -25,32 +25,32 @@ impl Memory {
     /// Wraps your own provider.
     ///
     /// # Errors
-    /// `internal` where the provider contradicts itself ([`Checked::new`]).
+    /// `internal` if the provider contradicts itself ([`Checked::new`]).
     pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
         Ok(Self { provider: Arc::new(Checked::new(provider)?), embedding_model: None, drift_backups: None })
     }
 
-    /// Notes the model that the provider was given.
+    /// Records the model that the provider was given.
     pub(crate) fn with_embedding_model(mut self, model: EmbeddingModel) -> Self {
         self.embedding_model = Some(model);
         self
     }
 
-    /// Names the folder in which a scope is saved before a write to it is refused for drift. A SQLite store has one
-    /// beside its file, `FILE.drift`; others have none unless they are given one.
+    /// Sets the folder where a scope is saved before a write to it is refused for drift. A SQLite store has one beside
+    /// its file, `FILE.drift`; other stores have none by default.
     #[must_use]
     pub fn with_drift_backups(mut self, folder: impl Into<PathBuf>) -> Self {
         self.drift_backups = Some(folder.into());
         self
     }
 
-    /// The folder in which scopes are saved; `None`: they are not.
+    /// The folder where scopes are saved; `None`: they are not.
     #[must_use]
     pub fn drift_backups(&self) -> Option<&Path> {
         self.drift_backups.as_deref()
     }
 
-    /// The model of the embedder this was opened with; `None`: without one, or the provider has its own.
+    /// The model of the embedder it was opened with; `None`: no embedder, or the provider has its own.
     #[must_use]
     pub fn embedding_model(&self) -> Option<&EmbeddingModel> {
         self.embedding_model.as_ref()
@@ -62,7 +62,7 @@ impl Memory {
         self.provider.name()
     }
 
-    /// What is served.
+    /// The provider's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.provider.capabilities()
@@ -89,20 +89,20 @@ impl Memory {
     /// Asks whether the backend can serve right now.
     ///
     /// # Errors
-    /// Where not even the question could be asked.
+    /// If the backend could not even be asked.
     pub async fn health(&self) -> Result<Health> {
         self.provider.health().await
     }
 
-    /// Purges a run's scope in every facet and ends what the run left open.
+    /// Purges a run's scope in every facet and ends everything the run left open.
     ///
     /// # Errors
-    /// `unavailable`, `outcome_unknown`: call again.
+    /// `unavailable`, `outcome_unknown`; call again.
     pub async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         self.provider.end_run(tenant, root_run).await
     }
 
-    /// Lists the tenants that ever stored something, by the bytes of their ids: at most `limit` that come after `after`.
+    /// Lists the tenants that ever stored something, in byte order of their ids: at most `limit` after `after`.
     ///
     /// # Errors
     /// As [`Provider::tenants`].
@@ -118,7 +118,7 @@ impl Memory {
         self.provider.erase(target).await
     }
 
-    /// Lists tombstones in the order of their ids: at most `limit` that come after `after`.
+    /// Lists tombstones in order of their ids: at most `limit` after `after`.
     ///
     /// # Errors
     /// As [`Provider::tombstones`].
@@ -139,7 +139,7 @@ impl Memory {
         self.provider.bury(tombstones).await
     }
 
-    /// Lists a tenant's scopes that hold something, with their bytes and last use.
+    /// Lists a tenant's scopes that are not empty, with their bytes and last use.
     ///
     /// # Errors
     /// As [`Provider::scope_uses`].
@@ -147,7 +147,7 @@ impl Memory {
         self.provider.scope_uses(tenant, query).await
     }
 
-    /// Removes a scope in every facet, if it was not used after `unused_since` and nobody uses it now.
+    /// Removes a scope in every facet, unless it was used after `unused_since` or is in use.
     ///
     /// # Errors
     /// As [`Provider::evict`].
@@ -155,7 +155,7 @@ impl Memory {
         self.provider.evict(scope, unused_since).await
     }
 
-    /// Frees the space of what no reader can see any more.
+    /// Frees the space of data that nobody can read any more.
     ///
     /// # Errors
     /// As [`Provider::reclaim`].

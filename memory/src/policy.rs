@@ -1,4 +1,4 @@
-//! What the operator lets an agent do.
+//! What the operator allows an agent.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use memory_core::sql::DEFAULT_MAX_ROWS;
 use memory_core::{DriftPolicy, Quota, ScopeKind};
 use serde::Serialize;
 
-/// Default cap of one call's input, in bytes.
+/// Default limit of a call's input, in bytes.
 pub const DEFAULT_MAX_INPUT_BYTES: usize = 16 << 20;
-/// Default cap of one answer's rows.
+/// Default limit of an answer's rows.
 pub const DEFAULT_MAX_ANSWER_ROWS: usize = MAX_PAGE;
-/// Default cap of one answer, in bytes.
+/// Default limit of an answer, in bytes.
 pub const DEFAULT_MAX_ANSWER_BYTES: usize = 1 << 20;
-/// The least an answer may be capped at: room for any refusal and for an entry without its value.
+/// Lowest limit of an answer: enough for any refusal and for an entry without its value.
 pub const MIN_ANSWER_BYTES: usize = 16 << 10;
-/// The most an answer may be capped at.
+/// Highest limit of an answer.
 pub const MAX_ANSWER_BYTES: usize = 8 * MAX_PAGE_BYTES;
-/// The most that may be allowed of one call's input.
+/// Highest limit of a call's input.
 pub const MAX_INPUT_BYTES: usize = 128 << 20;
 
 /// The operator's rules for one agent. The default denies everything.
 ///
-/// Nothing that an agent sends widens it: [`Policy::narrow`] is the only way to combine two, and it
-/// takes the stricter of each rule.
+/// Nothing that an agent sends extends it: [`Policy::narrow`] is the only way to combine two, and takes the stricter of
+/// each rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Policy {
@@ -31,11 +31,11 @@ pub struct Policy {
     pub memory_scopes: BTreeSet<ScopeKind>,
     /// Kinds of scope on whose database the agent may run SQL.
     pub sql_scopes: BTreeSet<ScopeKind>,
-    /// How much each of its scopes may hold; checked by the backend inside every write.
+    /// Quota of each of its scopes, checked by the backend inside every write.
     pub quota: Quota,
-    /// How many bytes the database of each of its scopes may hold; `None`: the provider's own limit.
+    /// Quota of the database of each of its scopes, in bytes; `None`: the provider's own.
     pub sql_max_bytes: Option<u64>,
-    /// What writes are refused for; `None`: `row` where the backend serves it, else `off`.
+    /// The drift policy of writes; `None`: `row` if the backend serves it, otherwise `off`.
     pub drift: Option<DriftPolicy>,
     /// Most entries, hits, facts or rows of one answer: 1 to 10,000.
     pub max_rows: usize,
@@ -61,7 +61,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Nothing is allowed; the same as the default.
+    /// Allows nothing; the same as the default.
     #[must_use]
     pub fn deny_all() -> Self {
         Self::default()
@@ -95,8 +95,8 @@ impl Policy {
         self
     }
 
-    /// Sets what writes are refused for. A backend that does not serve it is refused by
-    /// [`MemoryTool::new`](crate::MemoryTool::new).
+    /// Sets the drift policy of writes. [`MemoryTool::new`](crate::MemoryTool::new) refuses a backend that does not
+    /// serve it.
     #[must_use]
     pub fn with_drift(mut self, drift: DriftPolicy) -> Self {
         self.drift = Some(drift);
@@ -124,7 +124,7 @@ impl Policy {
         self
     }
 
-    /// The same with every size in its range, since fields may be assigned anything.
+    /// The same with every size in its range, since fields can be assigned directly.
     pub(crate) fn in_range(self) -> Self {
         let (rows, answer, input) = (self.max_rows, self.max_answer_bytes, self.max_input_bytes);
         self.with_max_rows(rows).with_max_answer_bytes(answer).with_max_input_bytes(input)
@@ -141,7 +141,7 @@ impl Policy {
                 max_bytes: tighter(self.quota.max_bytes, other.quota.max_bytes),
             },
             sql_max_bytes: tighter(self.sql_max_bytes, other.sql_max_bytes),
-            // The later, the stricter; and what is said goes before what is not.
+            // Later variants are stricter, and an explicit policy overrides an unset one.
             drift: self.drift.max(other.drift),
             max_rows: self.max_rows.min(other.max_rows),
             max_answer_bytes: self.max_answer_bytes.min(other.max_answer_bytes),
@@ -150,7 +150,7 @@ impl Policy {
     }
 }
 
-/// The lower of two limits, of which `None` is none.
+/// The lower of two limits; `None` means unlimited.
 pub(crate) fn tighter(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,4 +1,4 @@
-//! Files and folders that nobody but their owner may read.
+//! Files and folders that only their owner may read.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -13,18 +13,18 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Creates a file that is not there yet. A link that is there counts, wherever it leads.
+/// Creates a file that must not exist. An existing link counts, wherever it leads.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create_new(true), path)
 }
 
-/// Opens a file to write, and creates it if it is not there. What it holds stays.
+/// Opens a file for writing, creating it if missing. Its content is kept.
 #[cfg(feature = "sqlite")]
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(false), path)
 }
 
-/// Opens a file to append to, and creates it if it is not there.
+/// Opens a file for appending, creating it if missing.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().append(true).create(true), path)
 }

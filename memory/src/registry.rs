@@ -1,4 +1,4 @@
-//! From a URL to an opened backend.
+//! Opening backends by URL.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::factory::{Factory, OpenContext};
 use crate::memory::Memory;
 use crate::url::{BackendUrl, check_scheme};
 
-/// Schemes that this project knows and a build may lack: scheme, and the cargo feature that it needs.
+/// Known schemes that a build may lack, with the cargo feature they need.
 const KNOWN: &[(&str, &str)] = &[
     ("sqlite", "sqlite"),
     ("postgres", "postgres"),
@@ -21,7 +21,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("mem9+http", "mem9"),
 ];
 
-/// Schemes and the factories that open them. [`Registry::default`] has those that the cargo features compiled in.
+/// Schemes and their factories. [`Registry::default`] has those of the enabled cargo features.
 #[derive(Clone, Debug)]
 pub struct Registry {
     factories: BTreeMap<String, Arc<dyn Factory>>,
@@ -59,7 +59,7 @@ impl Registry {
         Self { factories: BTreeMap::new(), context: OpenContext::default() }
     }
 
-    /// Sets the clock that backends get. Those with a clock of their own, as a server's, go by this one instead.
+    /// Sets the clock for backends. Those with their own clock, such as a server's, use this one instead.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.context.clock = clock;
@@ -67,36 +67,36 @@ impl Registry {
         self
     }
 
-    /// Sets the ids that backends get.
+    /// Sets the ids for backends.
     #[must_use]
     pub fn with_ids(mut self, ids: Arc<dyn IdGen>) -> Self {
         self.context.ids = ids;
         self
     }
 
-    /// Sets what relative paths are relative to.
+    /// Sets the base of relative paths.
     #[must_use]
     pub fn with_base_dir(mut self, base_dir: impl Into<PathBuf>) -> Self {
         self.context.base_dir = Some(base_dir.into());
         self
     }
 
-    /// Adds hosts that services may be at besides public addresses by https, as `localhost:8888`. They may have private
-    /// addresses and be spoken to without TLS.
+    /// Adds hosts that services may have besides public addresses by https, such as `localhost:8888`. They may have
+    /// private addresses and be used without TLS.
     #[must_use]
     pub fn with_allowed_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.context.allowed_hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
-    /// Sets what gives entries their vectors. A backend that has no use for it is refused when it is opened.
+    /// Sets the embedder for entries. A backend that cannot use it is refused when opened.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.context.embedder = Some(embedder);
         self
     }
 
-    /// What factories get.
+    /// The context for factories.
     pub(crate) fn context(&self) -> &OpenContext {
         &self.context
     }
@@ -104,7 +104,7 @@ impl Registry {
     /// Adds a scheme.
     ///
     /// # Errors
-    /// `invalid_argument` for a malformed scheme, `conflict` for one that is there already.
+    /// `invalid_argument` for a malformed scheme, `conflict` for one that is registered already.
     pub fn register(&mut self, scheme: &str, factory: Arc<dyn Factory>) -> Result<()> {
         check_scheme(scheme)?;
         if self.factories.contains_key(scheme) {
@@ -131,9 +131,8 @@ impl Registry {
     /// Opens a backend.
     ///
     /// # Errors
-    /// `invalid_argument` for a malformed URL or an unknown scheme (those present are listed),
-    /// `vector_unsupported` where an embedder is set and the backend takes none, else as the backend
-    /// fails. No error shows credentials.
+    /// `invalid_argument` for a malformed URL or an unknown scheme (the known ones are listed), `vector_unsupported` if
+    /// an embedder is set but the backend takes none, otherwise the backend's errors. No error shows credentials.
     pub async fn open(&self, url: &str) -> Result<Memory> {
         self.open_url(&BackendUrl::parse(url)?).await
     }
@@ -146,7 +145,7 @@ impl Registry {
         self.open_from(url, None).await
     }
 
-    /// As [`Registry::open_url`], relative to a folder of the caller's.
+    /// Like [`Registry::open_url`], relative to the caller's folder.
     pub(crate) async fn open_from(&self, url: &BackendUrl, base_dir: Option<PathBuf>) -> Result<Memory> {
         let factory = self.factories.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
         let mut context = self.context.clone();

@@ -1,4 +1,4 @@
-//! Streams, without a crate for them.
+//! Streams, without a dependency.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ pub(crate) async fn next<T>(stream: &mut Pin<Box<dyn Stream<Item = T> + Send>>) 
     poll_fn(|context| stream.as_mut().poll_next(context)).await
 }
 
-/// A stream of what is in memory.
+/// A stream of items in memory.
 pub(crate) fn of<T: Send + Unpin + 'static>(items: Vec<T>) -> Pin<Box<dyn Stream<Item = T> + Send>> {
     struct Items<T>(std::vec::IntoIter<T>);
 

@@ -1,4 +1,4 @@
-//! Where a backend is: `scheme:path?name=value`.
+//! A backend's URL: `scheme:path?name=value`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,8 @@ use memory_core::{Error, Result};
 pub const MAX_URL_BYTES: usize = 8_192;
 const MAX_SCHEME_BYTES: usize = 32;
 
-/// A backend's URL. `Display` and `Debug` show where it points and never what it carries: user,
-/// password, the path behind a host and the values of parameters are left out.
+/// A backend's URL. `Display` and `Debug` show where it points but no secrets: they omit user, password, the path after
+/// a host and the values of parameters.
 ///
 /// ```
 /// use memory::BackendUrl;
@@ -27,11 +27,11 @@ pub struct BackendUrl {
 }
 
 impl BackendUrl {
-    /// Splits off the scheme. What follows is the factory's to judge.
+    /// Splits off the scheme; the factory parses the rest.
     ///
     /// # Errors
     /// `invalid_argument` without a scheme, or with control characters; `too_large` over 8 KiB.
-    /// The text itself is never quoted: it may hold a password.
+    /// The text is never quoted, since it may contain a password.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_URL_BYTES {
             return Err(Error::too_large("backend URL", text.len(), MAX_URL_BYTES, "bytes"));
@@ -51,13 +51,13 @@ impl BackendUrl {
         }
     }
 
-    /// What stands before the first colon.
+    /// The part before the first colon.
     #[must_use]
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
 
-    /// Everything behind the first colon, secrets included, not decoded.
+    /// Everything after the first colon, including secrets, not decoded.
     #[must_use]
     pub fn expose_rest(&self) -> &str {
         &self.rest
@@ -66,7 +66,7 @@ impl BackendUrl {
     /// The part between scheme and parameters, percent-decoded.
     ///
     /// # Errors
-    /// `invalid_argument` for a broken escape, an escape that is not UTF-8, NUL, or a fragment.
+    /// `invalid_argument` for an invalid escape, an escape that is not UTF-8, NUL, or a fragment.
     pub fn decoded_path(&self) -> Result<String> {
         if self.rest.contains('#') {
             return Err(Error::invalid(
@@ -76,7 +76,7 @@ impl BackendUrl {
         percent_decode(self.rest.split_once('?').map_or(self.rest.as_str(), |(path, _)| path))
     }
 
-    /// The same with more parameters. One that it has already is twice in it then, which [`BackendUrl::parameters`] refuses.
+    /// The same with more parameters. A repeated parameter is refused by [`BackendUrl::parameters`].
     pub(crate) fn with_parameters(&self, more: &[(String, String)]) -> Self {
         let mut rest = self.rest.clone();
         for (name, value) in more {
@@ -88,9 +88,9 @@ impl BackendUrl {
         Self { scheme: self.scheme.clone(), rest }
     }
 
-    /// Identifies the store, in one spelling, for code that keeps data about it elsewhere and cannot ask the store: scheme,
-    /// host, path and parameters in order. Left out are user and password, and parameters that hold a secret or only say
-    /// how the store is used (limits, TLS, the name of the program). Not for showing.
+    /// Identifies the store in one spelling, for code that keeps data about it and cannot ask the store: scheme, host,
+    /// path and sorted parameters. It omits user, password, and parameters that contain a secret or only affect how the
+    /// store is used (limits, TLS, the program's name). Not for display.
     #[must_use]
     pub fn identity(&self) -> String {
         let scheme = if self.scheme == "postgresql" { "postgres" } else { self.scheme.as_str() };
@@ -103,7 +103,7 @@ impl BackendUrl {
                 format!("//{host}{}", path.trim_end_matches('/'))
             }
         };
-        // One that cannot be read stands for itself.
+        // A part that cannot be decoded is used as it is.
         let decoded = |text: &str| percent_decode(text).unwrap_or_else(|_| text.to_owned());
         let parameters: std::collections::BTreeSet<(String, String)> = query
             .split('&')
@@ -114,10 +114,10 @@ impl BackendUrl {
         format!("{scheme}:{place} {parameters:?}")
     }
 
-    /// The parameters behind `?`, percent-decoded, each once.
+    /// The parameters after `?`, percent-decoded, each once.
     ///
     /// # Errors
-    /// `invalid_argument` for one without `=`, a repeated one, or a broken escape.
+    /// `invalid_argument` for one without `=`, a repeated one, or an invalid escape.
     pub fn parameters(&self) -> Result<BTreeMap<String, String>> {
         let mut parameters = BTreeMap::new();
         let Some((_, query)) = self.rest.split_once('?') else { return Ok(parameters) };
@@ -204,7 +204,7 @@ fn percent_decode(text: &str) -> Result<String> {
         }
     }
     if bytes.contains(&0) {
-        return Err(Error::invalid("the backend URL holds a NUL (%00); remove it"));
+        return Err(Error::invalid("the backend URL contains a NUL (%00); remove it"));
     }
     String::from_utf8(bytes).map_err(|_| Error::invalid("the escapes of the backend URL are not UTF-8"))
 }
@@ -221,8 +221,8 @@ impl fmt::Display for BackendUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.scheme)?;
         let (hidden, shown) = match self.rest.rsplit_once('@') {
-            // A password may hold any of `/?#@` where its writer forgot to encode, and a path or a parameter may hold
-            // `@`: what stands behind such an `@` may be a host or a piece of a secret.
+            // A password may contain any of `/?#@` unencoded, and a path or a parameter may contain `@`: the text after
+            // such an `@` may be a host or part of a secret.
             Some((before, _)) if before.trim_start_matches('/').contains(['/', '?', '#']) => {
                 return f.write_str("…");
             }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_tells_stores_apart_and_is_one_for_all_spellings_of_one() {
+    fn an_identity_is_unique_per_store_and_equal_for_all_its_spellings() {
         let of = |text: &str| url(text).identity();
         let prod = of("postgres://app:hunter2@db.example/prod?schema=a&sslmode=require");
         assert!(!prod.contains("hunter2") && !prod.contains("app"), "{prod}");

@@ -15,13 +15,13 @@ use super::redact::Redactor;
 use super::sink::AuditSink;
 use super::writer::Writer;
 
-/// Records that wait, at most.
+/// Most records waiting in the queue.
 const QUEUE_RECORDS: usize = 8_192;
-/// Bytes of input that wait, at most; a record beyond it goes without its content.
+/// Most bytes of input waiting in the queue; further records are kept without their content.
 const QUEUE_BYTES: usize = 16 << 20;
 
-/// Takes a record of every operation and hands it to its sinks. Share it among tools with `Arc`; dropping the last one
-/// writes what waits.
+/// Takes a record of every operation and passes it to its sinks. Share it between tools with `Arc`; dropping the last
+/// one writes the queued records.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Auditor {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Settings of an [`Auditor`].
+/// Builds an [`Auditor`].
 #[derive(Debug)]
 pub struct AuditorBuilder {
     clock: Arc<dyn Clock>,
@@ -53,7 +53,7 @@ pub struct AuditorBuilder {
 }
 
 impl AuditorBuilder {
-    /// Sets how much a record says. Default: [`AuditMode::Metadata`].
+    /// Sets how much a record contains. Default: [`AuditMode::Metadata`].
     #[must_use]
     pub fn mode(mut self, mode: AuditMode) -> Self {
         self.mode = mode;
@@ -74,7 +74,7 @@ impl AuditorBuilder {
         self
     }
 
-    /// Sets how many records may wait: 1 to 1,000,000, clamped. Default 8,192.
+    /// Sets how many records may be queued: 1 to 1,000,000, clamped. Default 8,192.
     #[must_use]
     pub fn queue(mut self, records: usize) -> Self {
         self.queue = records.clamp(1, 1_000_000);
@@ -84,7 +84,7 @@ impl AuditorBuilder {
     /// Starts the auditor's thread.
     ///
     /// # Errors
-    /// `unavailable` where no thread can be started.
+    /// `unavailable` if no thread can be started.
     pub fn start(self) -> Result<Auditor> {
         let (queue, receiver) = sync_channel(self.queue);
         let counters = Arc::new(Counters::default());
@@ -108,7 +108,7 @@ impl AuditorBuilder {
 }
 
 impl Auditor {
-    /// An auditor to be set up; without a sink its records go nowhere, and are counted.
+    /// Starts building an auditor. Without a sink its records are only counted.
     #[must_use]
     pub fn builder(clock: Arc<dyn Clock>) -> AuditorBuilder {
         AuditorBuilder {
@@ -120,7 +120,7 @@ impl Auditor {
         }
     }
 
-    /// What happened to the records so far.
+    /// Counters of the records so far.
     #[must_use]
     pub fn counts(&self) -> AuditCounts {
         AuditCounts {
@@ -130,12 +130,12 @@ impl Auditor {
         }
     }
 
-    /// Waits until every record taken before is with the sinks and they are flushed, at most `timeout`. Returns whether
-    /// it came to that. Blocks.
+    /// Waits until every record taken before has reached the sinks and they are flushed, for at most `timeout`. Returns
+    /// whether that happened. Blocks.
     pub fn flush(&self, timeout: Duration) -> bool {
         let (done, finished) = sync_channel(1);
         let Some(queue) = self.lock().clone() else { return true };
-        // The queue may be full for a moment; a thread of its own may wait for room, this one waits for the answer.
+        // The queue may be full: another thread waits for space, and this one for the answer.
         let sent = std::thread::Builder::new()
             .name("memory-audit-flush".to_owned())
             .spawn(move || drop(queue.send(Message::Flush(done))))
@@ -176,7 +176,7 @@ impl Auditor {
         self.send(AuditRecord::Eviction(Box::new(record)));
     }
 
-    /// Takes the record of something forgotten; never waits.
+    /// Takes the record of a forget; never waits.
     pub(crate) fn forgot(&self, mut record: AuditForget) {
         record.time = self.now();
         self.send(AuditRecord::Forget(Box::new(record)));

@@ -1,4 +1,4 @@
-//! What is noted of a call while it runs; everything that takes its time is left to the auditor's thread.
+//! Facts about a call, collected while it runs; everything slow is left to the auditor's thread.
 
 use std::time::Instant;
 
@@ -12,12 +12,12 @@ use super::record::AuditMode;
 use super::statement::Statement;
 use crate::tool::ops::{DEFAULT_SCOPE, ToolOp};
 
-/// Inputs over this are recorded without their content, in bytes.
+/// Larger inputs are recorded without their content, in bytes.
 const MAX_CONTENT: usize = 256 << 10;
-/// The outcome of a call that its caller gave up.
+/// The outcome of a call whose future was dropped.
 const CANCELLED: &str = "cancelled";
 
-/// Notes on one call, which become a record when they are dropped: a call that is cancelled is recorded as such.
+/// Facts about one call, which become a record when dropped: a cancelled call is recorded as such.
 pub(crate) struct Facts<'a> {
     auditor: &'a Auditor,
     run: &'a RunContext,
@@ -65,8 +65,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Notes what is called; `field` gives a field's text as JSON, and the scope of an operation that has one is the
-    /// default where none is named.
+    /// Records what is called. `field` returns a field's JSON text; an operation with a scope uses the default if none
+    /// is named.
     pub(crate) fn called<'f>(
         &mut self,
         op: ToolOp,
@@ -84,13 +84,13 @@ impl<'a> Facts<'a> {
         };
     }
 
-    /// Notes which backend answered in the place of another.
+    /// Records which backend answered instead of another.
     #[cfg(feature = "sqlite")]
     pub(crate) fn fell_back(&mut self, who: String) {
         self.fallback = Some(who);
     }
 
-    /// Notes the end, and the bytes that were answered.
+    /// Records the outcome, and the size of the answer.
     pub(crate) fn ended(&mut self, result: &Result<String>, bytes_out: usize) {
         self.ended = Some(match result {
             Ok(answer) => Ended { outcome: "ok", refused_by: None, rows: rows_of(answer), bytes_out },
@@ -142,7 +142,7 @@ impl Drop for Facts<'_> {
     }
 }
 
-/// The rule of the validator or the layer of the engine that refused a statement.
+/// The validator's rule or the engine's layer that refused a statement.
 fn refused_by(error: &Error) -> Option<String> {
     let detail = |name: &str| error.details().get(name).and_then(serde_json::Value::as_str);
     match (detail("stage"), detail("rule")) {
@@ -151,7 +151,7 @@ fn refused_by(error: &Error) -> Option<String> {
     }
 }
 
-/// How many rows an answer speaks of: the length of its list, or the number it gives.
+/// The number of rows in an answer: the length of its list, or the number it states.
 fn rows_of(answer: &str) -> Option<u64> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_what_the_answer_speaks_of() {
+    fn rows_are_counted_from_the_answer() {
         for (answer, rows) in [
             (r#"{"found":true,"key":"a","value":[1,2],"version":3}"#, Some(1)),
             (r#"{"found":false,"value":null}"#, Some(0)),

@@ -8,8 +8,8 @@ use super::redact::{REDACTED, Redactor};
 const MAX_STRING: usize = 4 << 10;
 
 impl Redactor {
-    /// A call's input as a record may show it: secrets replaced wherever they stand, after JSON escapes are undone, so that
-    /// `sk-\u0061…` is found too; members named like secrets without their value; strings over 4 KiB cut. What is no JSON
+    /// A call's input as shown in a record: secrets are replaced everywhere, after decoding JSON escapes so that
+    /// `sk-\u0061…` is found too; members named like secrets lose their value; strings over 4 KiB are cut. Invalid JSON
     /// becomes a string.
     #[must_use]
     pub fn input(&self, input: &str) -> Value {
@@ -45,7 +45,7 @@ fn clean(value: &mut Value, redactor: &Redactor) {
     }
 }
 
-/// Redacted before it is cut, so that no half of a secret stays.
+/// Redacts before cutting, so that no half of a secret remains.
 fn short(mut text: String) -> String {
     if text.len() > MAX_STRING {
         let total = text.len();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_go_wherever_they_stand_and_however_they_are_escaped() {
+    fn secrets_are_redacted_anywhere_and_in_any_escaping() {
         let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
         let escaped = token.replace('g', "\\u0067");
         let input = format!(
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_redacted_as_text_and_long_strings_are_cut() {
+    fn invalid_json_is_redacted_as_text_and_long_strings_are_cut() {
         let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
         assert_eq!(clean_of(&format!("{{ {token}")), json!(format!("{{ {REDACTED}")));
         let long = "é".repeat(MAX_STRING);

@@ -1,4 +1,4 @@
-//! Records as lines of a file.
+//! A sink that writes records as lines of a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,18 +9,18 @@ use memory_core::{Error, ErrorKind, Result};
 use super::record::AuditRecord;
 use super::sink::AuditSink;
 
-/// How long a rewriting of the file is waited for.
+/// How long to wait while the file is being rewritten.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Appends each record as one line of JSON to a file, created with mode 0600. A line is handed to the operating system
-/// in one piece before the next record is taken, and synced when the auditor is idle or on
-/// [`flush`](super::Auditor::flush). A file that was moved away or deleted (log rotation) is created again with the
-/// next record.
+/// Appends each record as one line of JSON to a file, created with mode 0600. Each line is passed to the operating
+/// system in one write before the next record is taken, and synced when the auditor is idle or on
+/// [`flush`](super::Auditor::flush). If the file was moved or deleted (log rotation), it is created again with the next
+/// record.
 #[derive(Debug)]
 pub struct JsonLines {
     path: PathBuf,
     file: Option<File>,
-    /// A line may have been written in part.
+    /// A line may have been written partially.
     torn: bool,
 }
 
@@ -28,11 +28,11 @@ impl JsonLines {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// `unavailable` or `forbidden` as the file system has it.
+    /// `unavailable` or `forbidden`, depending on the file system.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         let file = append(&path)?;
-        // The last line of a process that was killed.
+        // The last line of a killed process.
         let torn = !ends_with_a_newline(&path);
         Ok(Self { path, file: Some(file), torn })
     }
@@ -61,7 +61,7 @@ impl AuditSink for JsonLines {
         self.torn = true;
         let file = self.file()?;
         let written = file.write_all(&line).map_err(unwritten);
-        // Whoever rewrites the file may begin.
+        // Now the file may be rewritten.
         let _ = file.unlock();
         written?;
         self.torn = false;
@@ -79,7 +79,7 @@ impl AuditSink for JsonLines {
     }
 }
 
-/// Locks the file against being replaced; false if it was replaced already.
+/// Locks the file against replacement; false if it was replaced already.
 fn holds_still(file: &File, path: &Path) -> bool {
     let begun = std::time::Instant::now();
     while matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
@@ -101,7 +101,7 @@ fn ends_with_a_newline(path: &Path) -> bool {
         file.read_exact(&mut byte)?;
         Ok(byte.first().copied())
     };
-    // Where it cannot be read, a blank line does no harm.
+    // If it cannot be read, a blank line does no harm.
     matches!(last(), Ok(None | Some(b'\n')))
 }
 
@@ -124,7 +124,7 @@ fn unwritten(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "the audit file cannot be written; check the disk").with_source(error)
 }
 
-/// Whether the path names another file by now, or none.
+/// Whether the path now names another file, or none.
 #[cfg(unix)]
 fn is_displaced(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,9 +1,9 @@
-//! Who did what to which memory: one record for every operation of the [`MemoryTool`](crate::MemoryTool), refusals and
-//! cancelled calls included. `docs/audit.md` describes the record.
+//! Who did what to which memory: one record for every operation of the [`MemoryTool`](crate::MemoryTool), including
+//! refused and cancelled calls. `docs/audit.md` describes the record.
 //!
-//! An operation never waits for its record: it is handed to a bounded queue, and where that is full the record is
-//! dropped and counted. Redaction and writing happen on the auditor's own thread. What was dropped is reported in the
-//! stream itself, as a record of kind `gap`.
+//! An operation never waits for its record, which goes to a bounded queue; if the queue is full, the record is dropped
+//! and counted. The auditor's own thread redacts and writes. Dropped records are reported in the stream itself, by a
+//! record of kind `gap`.
 
 mod auditor;
 mod facts;

@@ -1,4 +1,4 @@
-//! A call on its way to the auditor's thread, where it becomes a record.
+//! A finished call, sent to the auditor's thread, where it becomes a record.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::redact::Redactor;
 use super::statement::{About, Statement};
 use crate::tool::ops::ToolOp;
 
-/// A call that has ended, on its way to the auditor's thread.
+/// A finished call.
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) time: Timestamp,
@@ -24,7 +24,7 @@ pub(super) struct Observation {
     pub(super) scope: Option<ScopeKind>,
     pub(super) key: Option<String>,
     pub(super) prefix: Option<String>,
-    /// How to read the statements of this backend, where it has any.
+    /// How to parse this backend's statements, if it has SQL.
     pub(super) statement: Option<Statement>,
     pub(super) sql: Option<String>,
     pub(super) rows: Option<u64>,
@@ -36,12 +36,12 @@ pub(super) struct Observation {
     pub(super) content: Content,
 }
 
-/// The input of a call, as far as the mode asks for it.
+/// The input of a call, as far as the mode requires it.
 pub(super) enum Content {
-    /// The mode has none.
+    /// The mode does not include it.
     Unwanted,
     Input(String),
-    /// Too large, or too much is waiting.
+    /// Too large, or the queue is too full.
     Omitted,
 }
 
@@ -110,7 +110,7 @@ impl Observation {
     }
 }
 
-/// A call's input as a record may show it: of a statement what it does, never the data in it.
+/// A call's input as shown in a record: for a statement what it does, never its data.
 fn shown(
     input: &str,
     op: Option<&str>,

@@ -1,4 +1,4 @@
-//! What waits for the auditor's thread.
+//! The queue of the auditor's thread.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use super::observation::Observation;
 use super::record::AuditRecord;
 
-/// What became of the records, and the bytes of input that wait.
+/// Counters of records, and the bytes of queued input.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) written: AtomicU64,
@@ -20,13 +20,13 @@ pub(super) struct Counters {
 pub(super) enum Message {
     /// A call, which becomes a record on that thread.
     Call(Box<Observation>),
-    /// A record that lacks its number alone.
+    /// A record that only lacks its number.
     Record(AuditRecord),
     /// Flush every sink and answer.
     Flush(SyncSender<()>),
 }
 
-/// Hides the content: it is not redacted yet.
+/// Hides the content, which is not redacted yet.
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Message")

@@ -1,4 +1,4 @@
-//! What a record says.
+//! Audit records.
 
 use memory_core::{EvictOutcome, Result, ScopeKind, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::gc::GcVictim;
 
-/// How much a record says.
+/// How much a record contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditMode {
-    /// Who, what, where, how much and how it ended; keys and prefixes redacted, no value, text or statement.
+    /// Who, what, where, how much and the outcome; keys and prefixes redacted, no value, text or statement.
     #[default]
     Metadata,
-    /// The redacted input of the call too.
+    /// Also the redacted input of the call.
     Full,
 }
 
-/// What happened to the records so far.
+/// Counters of the records so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditCounts {
@@ -25,11 +25,11 @@ pub struct AuditCounts {
     pub written: u64,
     /// Dropped because the queue was full.
     pub dropped: u64,
-    /// Refused by a sink (a full disk, say), counted once for each sink.
+    /// Refused by a sink (for example on a full disk), counted once per sink.
     pub failed: u64,
 }
 
-/// One line of the audit.
+/// One line of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -38,7 +38,7 @@ pub enum AuditRecord {
     Call(Box<AuditCall>),
     /// A scope that garbage collection evicted, or tried to.
     Eviction(Box<AuditEviction>),
-    /// What was forgotten, without its name.
+    /// A forget, without names.
     Forget(Box<AuditForget>),
     /// Operations whose records were dropped.
     Gap(AuditGap),
@@ -55,11 +55,11 @@ impl AuditRecord {
     }
 }
 
-/// That something was forgotten.
+/// The record of a forget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditForget {
-    /// Counts on with the other records.
+    /// In the same sequence as the other records.
     pub number: u64,
     /// When it was done.
     pub time: Timestamp,
@@ -69,19 +69,19 @@ pub struct AuditForget {
     pub target: &'static str,
     /// The digest that identifies the target, as in its tombstone.
     pub digest: String,
-    /// Entries that went from the store.
+    /// Entries removed from the store.
     pub entries: u64,
-    /// Places that could not be reached, or in which something is left.
+    /// Places that could not be reached, or where something remains.
     pub left: u64,
-    /// `ok`, or the code of the error that ended it.
+    /// `ok`, or the code of the error.
     pub outcome: &'static str,
 }
 
-/// What garbage collection did to a scope.
+/// The record of an eviction by garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditEviction {
-    /// Counts on with the other records.
+    /// In the same sequence as the other records.
     pub number: u64,
     /// When it was done.
     pub time: Timestamp,
@@ -99,7 +99,7 @@ pub struct AuditEviction {
     pub last_used_at: Timestamp,
     /// `idle` or `max_bytes`.
     pub reason: &'static str,
-    /// `ok`; why it stays, `used`, `in_use` or `absent`; or the code of an error.
+    /// `ok`; `used`, `in_use` or `absent` if the scope was kept; or the code of an error.
     pub outcome: &'static str,
     /// The file with its last snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub struct AuditEviction {
 }
 
 impl AuditEviction {
-    /// What became of a scope; number and time are the auditor's.
+    /// The outcome for a scope; number and time are added by the auditor.
     pub(crate) fn of(victim: &GcVictim, outcome: &Result<EvictOutcome>) -> Self {
         Self {
             number: 0,
@@ -129,13 +129,13 @@ impl AuditEviction {
     }
 }
 
-/// An operation, however it ended.
+/// An operation, whatever its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditCall {
-    /// Counts up by one from 1 for each record of this process: a missing number is a missing line.
+    /// Counts from 1 in each process: a missing number is a missing line.
     pub number: u64,
-    /// When the call came.
+    /// When the call started.
     pub time: Timestamp,
     /// The tenant.
     pub tenant: String,
@@ -146,16 +146,16 @@ pub struct AuditCall {
     pub user: Option<String>,
     /// The run.
     pub run: String,
-    /// The root of its spawn tree, where it is another.
+    /// The root of its spawn tree, if that is another run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_run: Option<String>,
     /// The runtime's trace id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// The operation; absent where the input named none that exists.
+    /// The operation; absent if the input named no valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub op: Option<&'static str>,
-    /// The kind of scope asked for; absent where it was none that exists.
+    /// The kind of scope; absent if the input named no valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeKind>,
     /// The key, redacted.
@@ -164,13 +164,13 @@ pub struct AuditCall {
     /// The key prefix, redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// What kind of SQL statement it was (`select`, `insert`, `create_table`); absent where that cannot be told.
+    /// The kind of SQL statement (`select`, `insert`, `create_table`); absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statement: Option<&'static str>,
-    /// The tables that the statement names, redacted; at most 32.
+    /// The tables named in the statement, redacted; at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<String>,
-    /// Rows answered or written, as far as the answer tells.
+    /// Rows returned or written, if the answer says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
     /// Bytes of the call's input.
@@ -179,30 +179,30 @@ pub struct AuditCall {
     pub bytes_out: u64,
     /// How long it took, in microseconds.
     pub micros: u64,
-    /// `ok`, the code of the refusal, or `cancelled` where the caller did not wait for the end.
+    /// `ok`, the code of the refusal, or `cancelled` if the caller did not wait.
     pub outcome: &'static str,
-    /// Of a refused SQL statement: the rule, or the layer, that refused it.
+    /// For a refused SQL statement: the rule or layer that refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<String>,
-    /// The backend that answered in the place of the one that could not be reached.
+    /// The backend that answered instead of an unreachable one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// In full mode the call's input, redacted: an object where it was one, else a string.
+    /// In full mode the redacted input: an object if it was one, otherwise a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// In full mode, where the input was too large to record: why there is none.
+    /// In full mode, why the input is missing: it was too large to record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_omitted: Option<&'static str>,
 }
 
-/// Records that the queue had no room for.
+/// Records dropped because the queue was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditGap {
-    /// Counts on with the other records.
+    /// In the same sequence as the other records.
     pub number: u64,
     /// When it was noticed.
     pub time: Timestamp,
-    /// How many records are missing.
+    /// Number of missing records.
     pub dropped: u64,
 }

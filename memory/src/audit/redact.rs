@@ -1,22 +1,22 @@
-//! What a record must not show.
+//! Removing secrets from records.
 
 use std::borrow::Cow;
 
 use memory_core::{Error, Result};
 use regex::{Regex, RegexBuilder};
 
-/// Stands in a record for what was redacted.
+/// Replaces redacted text in a record.
 pub const REDACTED: &str = "[redacted]";
 
-/// Most patterns of an operator's.
+/// Most patterns of the operator.
 const MAX_PATTERNS: usize = 100;
 /// Longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;
-/// Memory one compiled pattern may take.
+/// Most memory of one compiled pattern.
 const COMPILED_BYTES: usize = 1 << 20;
 
-/// Shapes of well-known secrets. Each begins with something that ordinary text does not, so that prose stays readable.
-/// Where a shape has a group named `keep`, that part stays.
+/// Shapes of well-known secrets. Each begins with something uncommon in ordinary text, so that prose stays readable. If
+/// a shape has a group named `keep`, that part stays.
 const SHAPES: &[&str] = &[
     // A private key in PEM, whole or cut off.
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
@@ -38,14 +38,14 @@ const SHAPES: &[&str] = &[
     r"\bsq0[a-z]{3}-[A-Za-z0-9_-]{22,}",
     // A JSON Web Token, signed or encrypted.
     r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,3}",
-    // Credentials in a URL, and what stands in an Authorization header.
+    // Credentials in a URL, and the value of an Authorization header.
     r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#@]+@",
     r"(?i)(?P<keep>\b(?:bearer|basic|token)[ \t]+)[A-Za-z0-9._~+/=-]{16,}",
-    // An assignment to a name that says what it holds: `DB_PASSWORD=…`, `api_key: …`, `"secret": "…"`.
+    // An assignment to a revealing name: `DB_PASSWORD=…`, `api_key: …`, `"secret": "…"`.
     r#"(?i)(?P<keep>\b[a-z0-9_.-]*(?:password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|private[_-]?key|credentials?|account[_-]?key)["']?[ \t]*(?::=|[:=])[ \t]*)(?:"[^"\r\n]*"?|'[^'\r\n]*'?|[^\s"',;&]+)"#,
 ];
 
-/// Members of an object whose value is a secret, in lower case without `_` and `-`.
+/// Object members whose value is a secret, in lower case without `_` and `-`.
 const SECRET_NAMES: &[&str] = &[
     "password",
     "passwd",
@@ -61,14 +61,14 @@ const SECRET_NAMES: &[&str] = &[
     "cookie",
     "setcookie",
 ];
-/// Endings that make a longer name one of them: `client_secret`, `AWS_SECRET_ACCESS_KEY`.
+/// Endings that mark longer names: `client_secret`, `AWS_SECRET_ACCESS_KEY`.
 const SECRET_ENDINGS: &[&str] =
     &["password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey"];
 
-/// Replaces secrets by [`REDACTED`]: well-known shapes of tokens, and what the operator's patterns match. Every pattern
-/// runs in time linear in the text (the `regex` crate has no backtracking).
+/// Replaces secrets with [`REDACTED`]: well-known shapes of tokens, and matches of the operator's patterns. Every
+/// pattern runs in linear time (the `regex` crate has no backtracking).
 ///
-/// It is a net under careful handling and no promise: a secret without a shape passes.
+/// This is a safety net, not a guarantee: a secret without a recognisable shape passes.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     shapes: Vec<Regex>,
@@ -76,13 +76,13 @@ pub struct Redactor {
 
 impl Default for Redactor {
     fn default() -> Self {
-        // A test compiles each of them; one that did not would be left out.
+        // A test compiles each of them; one that failed would be left out.
         Self { shapes: SHAPES.iter().filter_map(|shape| compile(shape).ok()).collect() }
     }
 }
 
 impl Redactor {
-    /// The well-known shapes and these patterns, in the syntax of the `regex` crate. Where a pattern has a group named
+    /// The well-known shapes and these patterns, in the syntax of the `regex` crate. If a pattern has a group named
     /// `keep`, that part stays.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Redactor {
         for shape in &self.shapes {
             let replaced = shape.replace_all(&clean, |found: &regex::Captures<'_>| {
                 let kept = found.name("keep").map_or("", |kept| kept.as_str());
-                // A URL's `@` belongs to what stays.
+                // A URL's `@` is kept.
                 let after =
                     if found.get(0).is_some_and(|all| all.as_str().ends_with('@')) { "@" } else { "" };
                 format!("{kept}{REDACTED}{after}")
@@ -133,7 +133,7 @@ impl Redactor {
         clean
     }
 
-    /// Whether a member of that name holds a secret.
+    /// Whether a member with this name holds a secret.
     #[must_use]
     pub fn is_secret_name(&self, name: &str) -> bool {
         let plain: String = name
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_tokens_go_and_what_is_around_them_stays() {
+    fn well_known_tokens_are_redacted_and_the_text_around_them_stays() {
         let redactor = Redactor::default();
         let long = "a1B2c3D4e5F6g7H8i9J0".repeat(2);
         for secret in [
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_that_a_secret_follows_stays_and_the_secret_goes() {
+    fn the_label_of_a_secret_stays_and_the_secret_is_redacted() {
         let redactor = Redactor::default();
         for (text, clean) in [
             ("postgres://ann:hunter2@db/x", "postgres://[redacted]@db/x"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_stays_as_it_is() {
+    fn prose_is_unchanged() {
         let redactor = Redactor::default();
         for text in [
             "Ann prefers window seats; her passport is in the drawer.",
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_patterns_join_and_bad_ones_are_refused() {
+    fn an_operators_patterns_are_added_and_bad_ones_refused() {
         let redactor = Redactor::with_patterns([r"EMP-\d{6}", r"(?P<keep>badge )\w+"]).unwrap();
         assert_eq!(redactor.text("EMP-123456 with badge zebra"), "[redacted] with badge [redacted]");
         for bad in ["(", "a*", &"x".repeat(2_000), r"(?:\w{500}){500}"] {

@@ -1,4 +1,4 @@
-//! Where records go.
+//! Destinations of records.
 
 use std::fmt::Debug;
 
@@ -6,18 +6,18 @@ use memory_core::Result;
 
 use super::record::AuditRecord;
 
-/// Takes records, in order, on the auditor's own thread: it may take its time.
+/// Takes records, in order, on the auditor's own thread: it may be slow.
 pub trait AuditSink: Send + Debug {
     /// Takes a record.
     ///
     /// # Errors
-    /// Where it cannot; the record is counted as failed and not offered again.
+    /// If it cannot; the record is counted as failed and not offered again.
     fn write(&mut self, record: &AuditRecord) -> Result<()>;
 
-    /// Makes what was taken outlive the process, as far as the sink can.
+    /// Makes everything taken so far survive the process, as far as the sink can.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// If it cannot.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

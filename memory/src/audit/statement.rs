@@ -1,4 +1,4 @@
-//! What a record says of a SQL statement.
+//! What a record contains about a SQL statement.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::redact::{REDACTED, Redactor};
 
-/// Most tables that a record names.
+/// Most tables in a record.
 #[cfg(any(feature = "sql", feature = "postgres"))]
 const MAX_TABLES: usize = 32;
 
@@ -17,7 +17,7 @@ pub(super) struct Statement {
     pub(super) dialect: SqlDialect,
 }
 
-/// What kind of statement it is, and which tables it names; neither where that cannot be told.
+/// The kind of statement and its tables; empty if unknown.
 #[derive(Debug, Default)]
 pub(super) struct About {
     pub(super) kind: Option<&'static str>,
@@ -34,7 +34,7 @@ impl Statement {
         }
     }
 
-    /// Reads it as the backend's own rules do. A statement that they refuse is of no kind.
+    /// Parses it with the backend's own rules. A statement that they refuse has no kind.
     pub(super) fn about(self, sql: &str, redactor: &Redactor) -> About {
         use memory_validator::{Dialect, Mode, Numbered, Policy, Validator, Verdict};
         let Some(dialect) = self.dialect() else { return About::default() };
@@ -82,14 +82,14 @@ impl Statement {
         About::default()
     }
 
-    #[allow(clippy::unused_self, reason = "as where there is something to read it with")]
+    #[allow(clippy::unused_self, reason = "same signature as with a parser")]
     fn text(self, _: &str) -> Cow<'_, str> {
         REDACTED.into()
     }
 }
 
 impl Statement {
-    /// Takes literals and arguments out of a call's input.
+    /// Removes literals and arguments from a call's input.
     pub(super) fn redact(self, input: &mut Value) {
         let Some(members) = input.as_object_mut() else { return };
         for name in ["sql", "statement"] {
@@ -121,7 +121,7 @@ mod tests {
     const SQLITE: Statement = Statement { dialect: SqlDialect::Sqlite };
 
     #[test]
-    fn the_kind_and_the_tables_are_those_of_the_statement() {
+    fn a_record_has_the_statements_kind_and_tables() {
         let about = |sql: &str| SQLITE.about(sql, &Redactor::default());
         let joined =
             about("SELECT * FROM people p JOIN main.notes USING (id) WHERE id IN (SELECT id FROM people)");

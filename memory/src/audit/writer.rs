@@ -1,4 +1,4 @@
-//! The auditor's thread: it redacts, numbers and writes records.
+//! The auditor's thread: redacts, numbers and writes records.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,10 @@ use super::record::{AuditGap, AuditMode, AuditRecord};
 use super::redact::Redactor;
 use super::sink::AuditSink;
 
-/// How long an idle auditor waits before it flushes its sinks.
+/// Idle time after which the sinks are flushed.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// The work of the auditor's thread.
+/// The state of the auditor's thread.
 pub(super) struct Writer {
     mode: AuditMode,
     redactor: Redactor,
@@ -24,7 +24,7 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     /// The number of the last record.
     number: u64,
-    /// Dropped records that a gap has reported.
+    /// Dropped records already reported by a gap.
     reported: u64,
     unflushed: bool,
 }

@@ -1,8 +1,8 @@
-//! `mem0+https://…`, and `mem0+http://…` where the host is listed.
+//! `mem0+https://…`, and `mem0+http://…` for listed hosts.
 //!
-//! Parameters are the fields of [`Mem0Options`]; the key is named, never given: `api_key=env:NAME` or
-//! `api_key=file:PATH`, with a key for each tenant `tenant_keys.TENANT=…`. `flavour` is `platform` at `api.mem0.ai` and
-//! `self_hosted` elsewhere, unless the URL says otherwise.
+//! Parameters are the fields of [`Mem0Options`]; the key is given by reference only: `api_key=env:NAME` or
+//! `api_key=file:PATH`, and for one tenant `tenant_keys.TENANT=…`. `flavour` defaults to `platform` at `api.mem0.ai`
+//! and to `self_hosted` elsewhere.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::remote::{self, Kind, Remote};
 use crate::factory::{Factory, OpenContext};
 use crate::url::BackendUrl;
 
-/// What the URL and its errors call it.
+/// The service's name in URLs and errors.
 pub(crate) const SERVICE: &str = "mem0";
 const PARAMETERS: &[(&str, Kind)] = &[("flavour", Kind::OneOf(&["self_hosted", "platform"]))];
 
-/// Opens mem0, self-hosted and the Platform.
+/// Opens mem0, self-hosted or the Platform.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mem0Factory;
 
@@ -38,7 +38,7 @@ impl Factory for Mem0Factory {
     }
 }
 
-/// What the URL says.
+/// Parses the URL.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter, and for a key that is not given by reference.
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_where_it_is_which_it_is_and_where_the_key_is() {
+    fn a_url_has_address_flavour_and_key_reference() {
         let options =
             read("mem0+http://localhost:8888/base/?api_key=env:MEM0_API_KEY&timeout_ms=250").unwrap();
         assert_eq!(options.flavour, Flavour::SelfHosted);

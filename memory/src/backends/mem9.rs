@@ -1,6 +1,6 @@
-//! `mem9+https://…`, and `mem9+http://…` where the host is listed; with `preview=true`, since its API is v1alpha2.
+//! `mem9+https://…`, and `mem9+http://…` for listed hosts; with `preview=true`, since its API is v1alpha2.
 //!
-//! Parameters are the fields of [`Mem9Options`]; keys are named, never given: `tenant_keys.TENANT=env:NAME` or
+//! Parameters are the fields of [`Mem9Options`]; keys are given by reference only: `tenant_keys.TENANT=env:NAME` or
 //! `tenant_keys.TENANT=file:PATH`, or with `tenancy=shared_key` one `api_key=…` for all tenants.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::remote::{self, Kind, Remote};
 use crate::factory::{Factory, OpenContext};
 use crate::url::BackendUrl;
 
-/// What the URL and its errors call it.
+/// The service's name in URLs and errors.
 pub(crate) const SERVICE: &str = "mem9";
 const PARAMETERS: &[(&str, Kind)] =
     &[("preview", Kind::Switch), ("sync", Kind::Switch), ("ranking", Kind::OneOf(&["confidence", "plain"]))];
@@ -37,7 +37,7 @@ impl Factory for Mem9Factory {
     }
 }
 
-/// What the URL says.
+/// Parses the URL.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter, without `preview=true`, and for a key that is not given by

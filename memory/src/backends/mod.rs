@@ -1,4 +1,4 @@
-//! The backends that cargo features compile in: what their URLs say, and the factories that open them.
+//! The backends selected by cargo features: their URLs, and the factories that open them.
 
 #[cfg(feature = "mem0")]
 pub mod mem0;

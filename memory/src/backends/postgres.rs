@@ -10,7 +10,7 @@ pub use memory_postgres::{Exposure, PostgresConfig, Prepared, operator};
 use crate::factory::{Factory, OpenContext};
 use crate::url::BackendUrl;
 
-/// Opens databases of `memory-postgres`; parameters are those of libpq and the fields of [`PostgresConfig`].
+/// Opens databases of `memory-postgres`; parameters are libpq's and the fields of [`PostgresConfig`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostgresFactory;
 
@@ -18,7 +18,7 @@ pub(crate) struct PostgresFactory;
 impl Factory for PostgresFactory {
     async fn open(&self, url: &BackendUrl, context: &OpenContext) -> Result<Arc<dyn Provider>> {
         let config = config(url, context)?;
-        // Time is the server's, unless the registry was given a clock.
+        // The server's clock is used unless the registry was given one.
         let provider = match context.given_clock() {
             None => PostgresProvider::open(config).await?,
             Some(clock) => PostgresProvider::open_with_clock(config, clock).await?,
@@ -42,7 +42,7 @@ impl Factory for PostgresFactory {
     }
 }
 
-/// What the URL says.
+/// Parses the URL.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter.

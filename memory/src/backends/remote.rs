@@ -1,4 +1,4 @@
-//! What URLs of services have in common: `NAME+https://host[:port][/path]?name=value`, with keys by reference.
+//! The common part of services' URLs: `NAME+https://host[:port][/path]?name=value`, with keys by reference.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +10,26 @@ use serde_json::{Map, Value, json};
 use crate::factory::OpenContext;
 use crate::url::BackendUrl;
 
-/// The parameter with the key of all tenants.
+/// The parameter for the key of all tenants.
 const KEY: &str = "api_key";
-/// The parameter with the pattern of places of tenants' keys.
+/// The parameter for the pattern of tenants' key references.
 const KEY_PATTERN: &str = "tenant_key";
-/// What parameters with the key of one tenant begin with.
+/// Prefix of the parameters for one tenant's key.
 const TENANT_KEY: &str = "tenant_keys.";
 
-/// What a parameter's value is.
+/// The type of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text,
     Number,
-    #[cfg_attr(not(feature = "mem9"), allow(dead_code, reason = "mem9 alone has some"))]
+    #[cfg_attr(not(feature = "mem9"), allow(dead_code, reason = "used only by mem9"))]
     Switch,
-    /// A path; relative to the folder of `memory.toml`.
+    /// A path, relative to the folder of `memory.toml`.
     File,
     OneOf(&'static [&'static str]),
 }
 
-/// Parameters that every service has.
+/// Parameters of every service.
 pub(crate) const COMMON: &[(&str, Kind)] = &[
     ("tenancy", Kind::OneOf(&["shared_key", "shared_key_with_prefix", "key_per_tenant"])),
     ("api_key_env", Kind::Text),
@@ -45,22 +45,22 @@ pub(crate) const COMMON: &[(&str, Kind)] = &[
     ("max_reply_bytes", Kind::Number),
 ];
 
-/// What a URL says of a service.
+/// A parsed service URL.
 #[derive(Debug)]
 pub(crate) struct Remote {
     service: &'static str,
-    #[cfg_attr(not(feature = "mem0"), allow(dead_code, reason = "mem0 alone is told by it"))]
+    #[cfg_attr(not(feature = "mem0"), allow(dead_code, reason = "used only by mem0"))]
     pub(crate) host: String,
     pub(crate) fields: Map<String, Value>,
 }
 
 impl Remote {
-    /// Reads the URL of a service that has these parameters besides those of all. No value is ever quoted: it may be a
-    /// key in the wrong place.
+    /// Parses the URL of a service that has these parameters besides the common ones. No value is ever quoted: it may
+    /// be a misplaced key.
     ///
     /// # Errors
-    /// `invalid_argument` for a URL with a user or password, a fragment, an unknown parameter, or a key that is given
-    /// itself instead of by reference.
+    /// `invalid_argument` for a URL with a user or password, a fragment, an unknown parameter, or a key given directly
+    /// instead of by reference.
     pub(crate) fn read(
         service: &'static str,
         own: &[(&str, Kind)],
@@ -87,7 +87,7 @@ impl Remote {
                 put(service, &mut fields, name, value)?;
             }
         }
-        // Keys of tenants say so by themselves. One key for all has to be asked for where that is not the default.
+        // Keys of tenants imply the tenancy. One key for all must be requested unless it is the default.
         if !tenants.is_empty() || fields.keys().any(|name| name.starts_with(KEY_PATTERN)) {
             fields.entry("tenancy").or_insert_with(|| json!("key_per_tenant"));
         }
@@ -97,22 +97,22 @@ impl Remote {
         Ok(Self { service, host, fields })
     }
 
-    /// The options that the fields are.
+    /// The options made of the fields.
     ///
     /// # Errors
-    /// `internal`: every field has been checked.
+    /// `internal`: every field has been checked already.
     pub(crate) fn options<T: DeserializeOwned>(self) -> Result<T> {
         serde_json::from_value(Value::Object(self.fields)).map_err(|error| {
-            Error::internal(format!("the parameters of the {} URL were read wrongly", self.service))
+            Error::internal(format!("the parameters of the {} URL were parsed incorrectly", self.service))
                 .with_source(error)
         })
     }
 }
 
-/// What may be reached: public addresses by https, and what the operator lists.
+/// What may be reached: public addresses by https, and hosts listed by the operator.
 ///
 /// # Errors
-/// `invalid_argument` for what is not `host:port`.
+/// `invalid_argument` for an entry that is not `host:port`.
 pub(crate) fn policy(context: &OpenContext) -> Result<EgressPolicy> {
     context.allowed_hosts.iter().try_fold(EgressPolicy::new(), |policy, host| policy.allow_host(host))
 }
@@ -142,10 +142,10 @@ pub(crate) fn with_advice(error: Error) -> Error {
         .with_source(error)
 }
 
-/// Sets a field that nothing has set: `api_key=env:NAME` and `api_key_env=NAME` are one.
+/// Sets a field that is not set yet: `api_key=env:NAME` and `api_key_env=NAME` are the same.
 fn put(service: &str, fields: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
     if fields.contains_key(&name) {
-        return Err(Error::invalid(format!("the {service} URL says `{name}` in two ways; keep one"))
+        return Err(Error::invalid(format!("the {service} URL sets `{name}` in two ways; keep one"))
             .with_detail("parameter", name));
     }
     fields.insert(name, value);
@@ -182,7 +182,7 @@ fn reference(name: &str, text: &str, base_dir: Option<&Path>) -> Result<Map<Stri
         Some(("file", path)) if !path.is_empty() => ("file", file(name, path, base_dir)?),
         _ => {
             return Err(Error::invalid(format!(
-                "the parameter `{name}` names where the key is and is never the key: write `{name}=env:VARIABLE` or `{name}=file:PATH`"
+                "the parameter `{name}` takes a reference to the key, never the key itself: write `{name}=env:VARIABLE` or `{name}=file:PATH`"
             ))
             .with_detail("parameter", name));
         }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::factory::{Factory, OpenContext};
 use crate::url::BackendUrl;
 
-/// What the path of a database in memory is.
+/// The path of an in-memory database.
 const IN_MEMORY: &str = ":memory:";
 
 /// Opens databases of `memory-sqlite`. Blocks for some milliseconds; every field of [`SqliteConfig`] is a parameter.
@@ -41,11 +41,11 @@ impl Factory for SqliteFactory {
     }
 }
 
-/// Makes the triggers and indexes of a database anew that another program changed, so that it opens again. Blocks for as long
-/// as reading the file twice takes.
+/// Recreates the triggers and indexes of a database that another program changed, so that it opens again. Blocks for
+/// about as long as reading the file twice.
 ///
 /// # Errors
-/// `capability_unsupported` for a store that is no SQLite file, saying what repairs it if anything does; `invalid_argument`
+/// `capability_unsupported` for a store that is no SQLite file, saying how to repair it if possible; `invalid_argument`
 /// for a malformed URL or parameter; as [`memory_sqlite::repair`].
 pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -> Result<Repaired> {
     let unsupported = |message| Error::new(ErrorKind::Unsupported, message).with_retry(Retry::Never);
@@ -53,21 +53,23 @@ pub fn repair(url: &BackendUrl, context: &OpenContext, options: RepairOptions) -
         "sqlite" => {}
         "postgres" | "postgresql" => {
             return Err(unsupported(
-                "the store is a PostgreSQL database; `memory postgres provision --apply` makes its triggers anew",
+                "the store is a PostgreSQL database; `memory postgres provision --apply` recreates its triggers",
             ));
         }
-        _ => return Err(unsupported("the store has no triggers of ours; only a SQLite file is repaired")),
+        _ => {
+            return Err(unsupported("the store has no triggers of ours; only a SQLite file can be repaired"));
+        }
     }
     let config = config(url, context.base_dir.as_deref())?;
     let Some(path) = file(url, context.base_dir.as_deref())? else {
         return Err(unsupported(
-            "a database in memory has nobody who could change its triggers; name a file",
+            "no other program can change the triggers of an in-memory database; name a file",
         ));
     };
     memory_sqlite::repair(path, &config, options)
 }
 
-/// The folder beside a database in which its scopes are saved when writes are refused for drift.
+/// The folder beside a database where its scopes are saved when writes are refused for drift.
 pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<PathBuf> {
     if url.scheme() != "sqlite" {
         return None;
@@ -77,7 +79,7 @@ pub(crate) fn drift_folder(url: &BackendUrl, base: Option<&Path>) -> Option<Path
     Some(PathBuf::from(name))
 }
 
-/// The file that a URL names, relative to `base`; `None`: a database in memory.
+/// The file of a URL, relative to `base`; `None`: an in-memory database.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL.
@@ -85,8 +87,8 @@ pub fn file(url: &BackendUrl, base: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(path(url)?.map(|path| based(base, path)))
 }
 
-/// The files and folders that are a store's own, there or not: the database with what its engine keeps beside it, its
-/// databases of scopes, and what this project keeps beside it. Nothing for a database in memory.
+/// A store's own files and folders, whether they exist or not: the database with its engine's files, the scopes'
+/// databases, and what this project keeps beside it. Empty for an in-memory database.
 ///
 /// # Errors
 /// `invalid_argument` for a malformed URL or parameter.
@@ -132,7 +134,7 @@ fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
             "the URL names no file: write `sqlite:PATH`, or `sqlite::memory:` for none",
         ));
     }
-    // SQLite and its tools read more into such names than a path.
+    // SQLite and its tools give such names a special meaning.
     if path.starts_with(':') || path.starts_with("file:") {
         return Err(Error::invalid(
             "the file's name begins with `:` or `file:`; write `sqlite:./NAME` for a file of that name",
@@ -141,14 +143,14 @@ fn path(url: &BackendUrl) -> Result<Option<PathBuf>> {
     Ok(Some(PathBuf::from(path)))
 }
 
-/// What the URL says, with paths relative to `base`.
+/// Parses the URL, with paths relative to `base`.
 ///
 /// # Errors
-/// `invalid_argument` for a malformed URL or parameter, which is named.
+/// `invalid_argument` for a malformed URL or parameter, naming it.
 pub fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
     let mut fields = Map::new();
     for (name, text) in url.parameters()? {
-        // Each parameter is read by itself first, so that the refusal names it.
+        // Parsed alone first, so that the error names it.
         let mut alone = Map::new();
         insert(&mut alone, &name, &text, base)?;
         serde_json::from_value::<SqliteConfig>(Value::Object(alone)).map_err(|error| {
@@ -163,8 +165,8 @@ pub fn config(url: &BackendUrl, base: Option<&Path>) -> Result<SqliteConfig> {
     config.check().map(|()| config)
 }
 
-/// Puts a parameter where its name says: `sql.NAME` into the part about databases of agents, and
-/// `sql.shared.NAME=FILE` into its list of shared files.
+/// Stores a parameter in the section that its name says: `sql.NAME` in the SQL options, and `sql.shared.NAME=FILE` in
+/// their list of shared files.
 fn insert(fields: &mut Map<String, Value>, name: &str, text: &str, base: Option<&Path>) -> Result<()> {
     let file = || match based(base, PathBuf::from(text)).into_os_string().into_string() {
         Ok(path) => Ok(Value::String(path)),
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_unfit_parameter_is_named_with_what_is_allowed() {
+    fn an_unknown_or_invalid_parameter_is_named_with_what_is_allowed() {
         for (bad, name, allowed) in [
             ("sqlite:a.db?durablity=full", "durablity", "`durability`"),
             ("sqlite:a.db?durability=fast", "durability", "`normal`"),

@@ -1,4 +1,4 @@
-//! The auditor that `[audit]` describes, and the folder that `[gc]` names.
+//! The auditor of `[audit]`, and the folder of `[gc]`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::Config;
 use crate::audit::{Auditor, JsonLines, Redactor, TracingSink};
 
 impl Config {
-    /// Starts the auditor that `[audit]` describes; `None` where it names no sink.
+    /// Starts the auditor described in `[audit]`; `None` if there is no sink.
     ///
     /// # Errors
-    /// `unavailable` or `forbidden` where the file cannot be opened.
+    /// `unavailable` or `forbidden` if the file cannot be opened.
     pub fn auditor(&self, clock: Arc<dyn Clock>) -> Result<Option<Arc<Auditor>>> {
         let section = &self.file().audit;
         if section.file.is_none() && !section.tracing {
@@ -30,7 +30,7 @@ impl Config {
         builder.start().map(Arc::new).map(Some)
     }
 
-    /// The folder for last snapshots that `[gc]` names.
+    /// The folder for last snapshots from `[gc]`.
     #[must_use]
     pub fn gc_snapshots(&self) -> Option<PathBuf> {
         let folder = self.file().gc.snapshot_to.as_ref()?;

@@ -1,4 +1,4 @@
-//! Everything that is wrong with a `memory.toml`, not the first thing alone.
+//! Finds every problem in a `memory.toml`, not only the first.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use memory_core::{Error, Result};
 use super::sections::file::{ConfigFile, with_sql};
 use super::{Config, MAX_CONFIG_BYTES, error};
 
-/// Most unknown keys that are looked for.
+/// Most unknown keys to look for.
 const MAX_UNKNOWN: usize = 64;
 
 impl Config {
-    /// Reads the text of a file as [`Config::parse`] does, and goes on behind what is wrong: every unknown key, every
-    /// reference to what is not there. The configuration is `None` where too little is left of it.
+    /// Parses the text of a file like [`Config::parse`], continuing after errors: reports every unknown key and every
+    /// reference to something missing. The configuration is `None` if too little of it is valid.
     #[must_use]
     pub fn examine(text: &str, origin: impl Into<PathBuf>) -> (Option<Self>, Vec<Error>) {
         let origin = origin.into();
@@ -38,7 +38,7 @@ impl Config {
                 Err(failed) => failed,
             };
             let next = without(&left, &failed);
-            // A second look at the same place would find what taking the first away has broken.
+            // Checking the same place again would find errors caused by removing the first.
             if problems.is_empty() || next.is_some() {
                 problems.push(error::explain(&failed, &left, &origin));
             }
@@ -50,7 +50,7 @@ impl Config {
         (None, problems)
     }
 
-    /// What [`Config::parse`] refuses, all of it.
+    /// Everything that [`Config::parse`] refuses.
     pub(super) fn problems(&self) -> Vec<Error> {
         let mut problems = Vec::new();
         let mut note = |checked: Result<()>| problems.extend(checked.err());
@@ -89,8 +89,7 @@ impl Config {
     }
 }
 
-/// The text without the line or the section in which an unknown key stands; line numbers stay. `None` where the error
-/// is another.
+/// The text without the line or section of an unknown key; line numbers stay the same. `None` for any other error.
 fn without(text: &str, error: &toml::de::Error) -> Option<String> {
     if !error.message().contains("unknown field") {
         return None;
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unknown_key_and_every_lost_reference_is_named() {
+    fn every_unknown_key_and_every_missing_reference_is_named() {
         let text = "[backends.a]\nurl = \"sqlite:a.db\"\nspeed = 9\nfallback = \"z\"\n[nonsense]\nx = 1\ny = 2\n\
                     [default]\nbackend = \"b\"\n[agents.x]\nbackend = \"c\"\nmax_row = 1\n";
         let (config, problems) = Config::examine(text, "memory.toml");

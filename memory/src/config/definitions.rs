@@ -1,4 +1,4 @@
-//! Backends that `memory.toml` does not name itself: those that are defined at run time.
+//! Backends defined at run time instead of in `memory.toml`.
 
 use memory_core::{Result, TenantId};
 
@@ -7,11 +7,12 @@ use crate::memory::Memory;
 use crate::registry::Registry;
 
 impl Config {
-    /// Opens a backend for a tenant: one of `[backends]`, or a definition of the tenant's, `NAME` or `NAME@VERSION`.
+    /// Opens a backend for a tenant: one from `[backends]`, or one of the tenant's definitions, `NAME` or
+    /// `NAME@VERSION`.
     ///
     /// # Errors
-    /// As [`Config::open_backend_with`]; `not_found` for a definition that is not there or was retired, with
-    /// `details.successor`; `forbidden` where the operator no longer allows what it names.
+    /// As [`Config::open_backend_with`]; `not_found` for a definition that does not exist or was retired, with
+    /// `details.successor`; `forbidden` if the operator no longer allows what it names.
     pub async fn open_backend_for(
         &self,
         registry: &Registry,
@@ -24,10 +25,10 @@ impl Config {
         self.open_defined(registry, tenant, name).await
     }
 
-    /// Whether a name can be that of a backend: one of `[backends]`, or, where there are definitions, of one of those.
+    /// Whether a backend may have this name: one from `[backends]`, or, if there are definitions, possibly one of them.
     ///
     /// # Errors
-    /// `not_found`, listing the names there are; `invalid_argument` for what cannot be a definition's name.
+    /// `not_found`, listing the names; `invalid_argument` for a name that no definition can have.
     pub fn check_backend_name(&self, name: &str) -> Result<()> {
         #[cfg(feature = "sqlite")]
         if self.file().definitions.is_some() && !self.file().backends.contains_key(name) {
@@ -61,7 +62,7 @@ mod stored {
         /// `[definitions]`.
         ///
         /// # Errors
-        /// `forbidden` where there is none.
+        /// `forbidden` if there is none.
         pub fn definitions(&self) -> Result<&DefinitionsSection> {
             self.file().definitions.as_ref().ok_or_else(|| {
                 Error::new(
@@ -74,7 +75,7 @@ mod stored {
             })
         }
 
-        /// Where definitions are kept.
+        /// The file of definitions.
         ///
         /// # Errors
         /// As [`Config::definitions`].
@@ -84,7 +85,7 @@ mod stored {
             Ok(folder.join(named.unwrap_or_else(|| Path::new("memory.definitions.db"))))
         }
 
-        /// Opens the file of definitions, which is made where it is not there.
+        /// Opens the file of definitions, creating it if it is missing.
         ///
         /// # Errors
         /// As [`Config::definitions`] and [`DefinitionStore::open`].
@@ -92,8 +93,8 @@ mod stored {
             DefinitionStore::open(&self.definitions_file()?, clock)
         }
 
-        /// Refuses a definition that names what `[definitions]` does not list, or that takes the name of a backend of the
-        /// file.
+        /// Refuses a definition that names anything not listed in `[definitions]`, or that has the name of a backend in
+        /// the file.
         ///
         /// # Errors
         /// `forbidden`, `conflict`, `invalid_argument`.
@@ -102,7 +103,7 @@ mod stored {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(
-                        "`{name}` is under [backends] of memory.toml, which goes first; take another name"
+                        "`{name}` is under [backends] of memory.toml, which takes precedence; use another name"
                     ),
                 )
                 .with_retry(Retry::Never));
@@ -124,7 +125,7 @@ mod stored {
             let which = DefinitionRef::parse(name)?;
             let store = self.definition_store(Arc::clone(&registry.context().clock))?;
             let stored = store.resolve(tenant, &which)?;
-            // What was allowed then may not be now.
+            // What was allowed then may not be allowed now.
             let url = self.allowed(&stored.definition)?;
             let mut section = BackendSection::new(url);
             section.embedder = stored.definition.embedder;

@@ -1,19 +1,19 @@
-//! Where `memory.toml` is looked for.
+//! Where to look for `memory.toml`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use memory_core::{Error, ErrorKind, Result};
 
-/// The environment variable that names a configuration.
+/// The environment variable with the path of a configuration.
 pub const CONFIG_VARIABLE: &str = "MEMORY_CONFIG";
 /// The file's name.
 pub const FILE_NAME: &str = "memory.toml";
 
-/// Where a configuration is looked for, in this order: the file named by the caller, the one in
-/// `MEMORY_CONFIG`, `./memory.toml`, `$XDG_CONFIG_HOME/memory/memory.toml` (`~/.config` where unset).
+/// Where to look for a configuration, in this order: the file named by the caller, the one in `MEMORY_CONFIG`,
+/// `./memory.toml`, `$XDG_CONFIG_HOME/memory/memory.toml` (`~/.config` if unset).
 ///
-/// The first two must exist where they are named; the others may be absent.
+/// The first two must exist if they are named; the others may be absent.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
     /// A file named by the caller.
@@ -36,14 +36,14 @@ impl Discovery {
             explicit: explicit.map(Path::to_path_buf),
             variable: path(CONFIG_VARIABLE),
             working_dir: PathBuf::new(),
-            // The XDG specification has relative paths ignored.
+            // The XDG specification says to ignore relative paths.
             config_home: path("XDG_CONFIG_HOME")
                 .filter(|home| home.is_absolute())
                 .or_else(|| path("HOME").map(|home| home.join(".config"))),
         }
     }
 
-    /// The files in the order they are looked for.
+    /// The files in the order they are tried.
     #[must_use]
     pub fn candidates(&self) -> Vec<PathBuf> {
         if let Some(named) = self.explicit.as_ref().or(self.variable.as_ref()) {
@@ -57,7 +57,7 @@ impl Discovery {
     /// The first that exists.
     ///
     /// # Errors
-    /// `not_found` where one is named and is not there.
+    /// `not_found` if a named one does not exist.
     pub fn find(&self) -> Result<Option<PathBuf>> {
         let found = self.candidates().into_iter().find(|path| path.is_file());
         let named = self

@@ -18,14 +18,14 @@ impl Config {
     /// The section of an embedder.
     ///
     /// # Errors
-    /// `not_found`, listing the names there are.
+    /// `not_found`, listing the names.
     pub fn embedder(&self, name: &str) -> Result<&EmbedderSection> {
         self.file().embedders.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.embedders().collect();
             let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             Error::new(
                 ErrorKind::NotFound,
-                format!("{} has no embedder of that name; there are: {list}", self.origin().display()),
+                format!("{} has no embedder with that name; there are: {list}", self.origin().display()),
             )
             .with_detail("embedders", names)
         })
@@ -34,17 +34,17 @@ impl Config {
     /// The embedder of a backend, by name; `None`: its entries get no vectors.
     ///
     /// # Errors
-    /// `not_found` where there is no such backend.
+    /// `not_found` if there is no such backend.
     pub fn embedder_of(&self, backend: &str) -> Result<Option<&str>> {
         self.backend_url(backend)?;
         Ok(self.file().backends.get(backend).and_then(|section| section.embedder.as_deref()))
     }
 
-    /// Opens an embedder by name, with the clock and ids of `registry`. Reads a local model's files;
-    /// speaks to no service.
+    /// Opens an embedder by name, with the clock and ids of `registry`. Reads a local model's files; contacts no
+    /// service.
     ///
     /// # Errors
-    /// As [`Config::embedder`], and as the embedder's kind fails.
+    /// As [`Config::embedder`], and the errors of that kind of embedder.
     pub fn open_embedder(&self, registry: &Registry, name: &str) -> Result<Arc<dyn Embedder>> {
         let section = self.embedder(name)?;
         let base_dir = self.origin().parent().unwrap_or_else(|| Path::new(""));

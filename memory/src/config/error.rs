@@ -1,10 +1,10 @@
-//! Errors that name file and line, and quote no value: a value may be a URL with a password.
+//! Errors that name file and line, and never quote a value, which may be a URL with a password.
 
 use std::path::Path;
 
 use memory_core::{Error, Retry};
 
-/// Turns a parser's error into ours.
+/// Converts a parser's error.
 pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &Path) -> Error {
     let line =
         error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
@@ -20,7 +20,7 @@ pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &Path) -> Err
     }
 }
 
-/// Names the file in an error of a check.
+/// Adds the file name to an error of a check.
 pub(super) fn in_file(error: Error, origin: &Path) -> Error {
     Error::new(error.kind(), format!("{}: {error}", origin.display()))
         .with_retry(Retry::Never)
@@ -28,8 +28,8 @@ pub(super) fn in_file(error: Error, origin: &Path) -> Error {
         .with_source(error)
 }
 
-/// serde quotes the text it met (`invalid type: string "…", expected …`, ``unknown variant `…`, expected …``); ours
-/// must not. Names of unknown fields stay: they are no values.
+/// serde's messages quote the text (`invalid type: string "…", expected …`, ``unknown variant `…`, expected …``); ours
+/// must not. Names of unknown fields stay: they are not values.
 fn without_values(message: &str) -> String {
     for (before, quote, after) in
         [("string ", "\"", "\", expected"), ("unknown variant ", "`", "`, expected")]
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_left_out_whatever_serde_says_of_it() {
+    fn values_are_removed_from_serdes_messages() {
         for (message, kept) in [
             (r#"invalid type: string "hunter2", expected u64"#, "invalid type: string, expected u64"),
             (

@@ -17,10 +17,10 @@ impl BackendSection {
 }
 
 impl Config {
-    /// The journal of a backend; `None`: its fallback takes no writes, or it has none.
+    /// The journal of a backend; `None`: it has no fallback, or one that takes no writes.
     ///
     /// # Errors
-    /// `not_found` where there is no such backend.
+    /// `not_found` if there is no such backend.
     pub fn fallback_journal(&self, backend: &str) -> Result<Option<PathBuf>> {
         self.backend_url(backend)?;
         let section = self.file().backends.get(backend).filter(|section| section.journals());
@@ -48,7 +48,7 @@ impl Config {
                 || section.fallback_journal.is_some()
                 || section.fallback_rest_ms.is_some();
             return if says_how {
-                bad("says how its fallback works, and names none; set `fallback`")
+                bad("has settings for a fallback, but names none; set `fallback`")
             } else {
                 Ok(())
             };
@@ -61,9 +61,11 @@ impl Config {
         };
         if let Some(further) = &other.fallback {
             return if further == name || fallback == name {
-                bad("is a fallback of its own fallback; leave one of the two `fallback`s out")
+                bad("is a fallback of its own fallback; remove one of the two `fallback`s")
             } else {
-                bad("names a fallback that has one itself; a chain has one link, so leave one of the two out")
+                bad(
+                    "names a fallback that itself has one; only one level is allowed, so remove one of the two",
+                )
             };
         }
         if other.url == section.url {
@@ -75,14 +77,14 @@ impl Config {
         let sql = self.file().sql;
         if sql.enabled && sql.workers > 0 {
             return bad(
-                "has a fallback, and SQL runs in worker processes, which cannot tell who answered; leave out `workers` under \
+                "has a fallback, and SQL runs in worker processes, which cannot say which backend answered; remove `workers` under \
                  [sql] or `fallback`",
             );
         }
         if !section.journals() {
             return match section.fallback_journal {
                 Some(_) => bad(
-                    "names a `fallback_journal`, and writes are refused; set `fallback_writes = \"journal\"`",
+                    "names a `fallback_journal`, but writes are refused; set `fallback_writes = \"journal\"`",
                 ),
                 None => Ok(()),
             };

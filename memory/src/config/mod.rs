@@ -1,5 +1,4 @@
-//! `memory.toml`: named backends, agents and the operator's rules. Every field is described in
-//! `docs/configuration.md`.
+//! `memory.toml`: named backends, agents and the operator's rules. `docs/configuration.md` describes every field.
 
 mod audit;
 mod check;
@@ -44,7 +43,7 @@ pub struct Config {
     file: ConfigFile,
 }
 
-/// What a configuration says of one agent: its backend and its rules.
+/// The configuration of one agent: its backend and its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentBinding {
@@ -58,8 +57,8 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// `not_found`, `forbidden` or `unavailable` where it cannot be read, `too_large` over 1 MiB,
-    /// else as [`Config::parse`].
+    /// `not_found`, `forbidden` or `unavailable` if it cannot be read, `too_large` over 1 MiB, otherwise as
+    /// [`Config::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.display();
@@ -86,11 +85,11 @@ impl Config {
         Self::parse(&text, path)
     }
 
-    /// Checks the text of a file; `origin` is named in errors, and relative paths in URLs are
-    /// relative to its folder.
+    /// Parses and checks the text of a file. `origin` is named in errors, and relative paths in URLs are relative to
+    /// its folder.
     ///
     /// # Errors
-    /// `invalid_argument`, naming file, line and what is allowed there. Values are never quoted.
+    /// `invalid_argument`, naming file, line and the allowed values. Values are never quoted.
     pub fn parse(text: &str, origin: impl Into<PathBuf>) -> Result<Self> {
         let origin = origin.into();
         if text.len() > MAX_CONFIG_BYTES {
@@ -106,22 +105,21 @@ impl Config {
         Ok(config)
     }
 
-    /// Looks where [`Discovery`] says and reads the first file found; `None` where there is none.
+    /// Reads the first file found by [`Discovery`]; `None` if there is none.
     ///
     /// # Errors
-    /// `not_found` where a file was named explicitly or by `MEMORY_CONFIG` and is not there; else as
-    /// [`Config::load`].
+    /// `not_found` if a file named explicitly or by `MEMORY_CONFIG` does not exist; otherwise as [`Config::load`].
     pub fn discover(explicit: Option<&Path>) -> Result<Option<Self>> {
         Discovery::from_environment(explicit).find()?.map(Self::load).transpose()
     }
 
-    /// The file this came from.
+    /// The file it was read from.
     #[must_use]
     pub fn origin(&self) -> &Path {
         &self.origin
     }
 
-    /// The contents, URLs redacted by their `Debug`.
+    /// The contents; `Debug` redacts the URLs.
     #[must_use]
     pub fn file(&self) -> &ConfigFile {
         &self.file
@@ -135,14 +133,14 @@ impl Config {
     /// The URL of a backend.
     ///
     /// # Errors
-    /// `not_found`, listing the names there are.
+    /// `not_found`, listing the names.
     pub fn backend_url(&self, name: &str) -> Result<&BackendUrl> {
         self.file.backends.get(name).map(|section| &section.url).ok_or_else(|| {
             let names: Vec<&str> = self.backends().collect();
             let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             Error::new(
                 ErrorKind::NotFound,
-                format!("{} has no backend of that name; there are: {list}", self.origin.display()),
+                format!("{} has no backend with that name; there are: {list}", self.origin.display()),
             )
             .with_detail("backends", names)
         })
@@ -156,13 +154,13 @@ impl Config {
         self.open_backend_with(&Registry::default(), name).await
     }
 
-    /// Opens a backend by name with a registry of one's own. Relative paths are relative to the file. An
-    /// embedder of the registry goes before the one that the file names. With `fallback` it is both: where
-    /// the backend cannot be reached, also when it is opened, its fallback is asked.
+    /// Opens a backend by name with another registry. Relative paths are relative to the file. The registry's embedder
+    /// takes precedence over the one named in the file. With `fallback` it opens both: while the backend cannot be
+    /// reached, even at opening, its fallback answers.
     ///
     /// # Errors
-    /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`]; `conflict` where writes wait for
-    /// the backend in a journal that it does not have any more.
+    /// As [`Config::backend_url`], [`Config::open_embedder`] and [`Registry::open`]; `conflict` if a journal holds
+    /// writes for the backend but the backend no longer uses it.
     pub async fn open_backend_with(&self, registry: &Registry, name: &str) -> Result<Memory> {
         self.open_paired(registry, name).await
     }
@@ -191,7 +189,7 @@ impl Config {
         named.then(|| folder.join(format!("{backend}.drift")))
     }
 
-    /// The registry with the embedder of a backend, and the hosts that `[egress]` lists.
+    /// The registry with the backend's embedder, and the hosts listed in `[egress]`.
     fn registry_for(&self, registry: &Registry, name: &str) -> Result<Registry> {
         let registry = &registry.clone().with_allowed_hosts(&self.file.egress.allow);
         Ok(match self.embedder_of(name)? {
@@ -202,13 +200,13 @@ impl Config {
         })
     }
 
-    /// What relative paths are relative to; `None`: the working directory.
+    /// The base of relative paths; `None`: the working directory.
     #[must_use]
     pub fn base_dir(&self) -> Option<PathBuf> {
         self.origin.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf)
     }
 
-    /// The same configuration with one backend more.
+    /// The same configuration with one more backend.
     ///
     /// # Errors
     /// As [`Config::parse`].
@@ -218,7 +216,7 @@ impl Config {
         self.check()
     }
 
-    /// The backend of `[default]`, or the only one there is.
+    /// The backend of `[default]`, or the only one.
     #[must_use]
     pub fn default_backend(&self) -> Option<&str> {
         match &self.file.default.backend {
@@ -230,11 +228,11 @@ impl Config {
         }
     }
 
-    /// What an agent is bound to: its own section, completed by `[default]`, within `[limits]`. An
-    /// agent without a section gets `[default]`.
+    /// The binding of an agent: its own section, completed by `[default]`, within `[limits]`. An agent without a
+    /// section gets `[default]`.
     ///
     /// # Errors
-    /// `invalid_argument` where neither names a backend and there is more than one.
+    /// `invalid_argument` if neither names a backend and there is more than one.
     pub fn agent(&self, agent: &str) -> Result<AgentBinding> {
         let section = self.file.agents.get(agent);
         let backend = section
@@ -249,7 +247,7 @@ impl Config {
         Ok(AgentBinding { backend: backend.to_owned(), policy: self.policy(agent) })
     }
 
-    /// The rules of an agent alone, for a backend that is not of this file's choosing.
+    /// Only the rules of an agent, for a backend that this file does not choose.
     #[must_use]
     pub fn policy(&self, agent: &str) -> Policy {
         let own = self.file.agents.get(agent).map(AgentSection::rules).unwrap_or_default();
@@ -267,10 +265,10 @@ impl Config {
         own.over(&self.file.default.rules()).policy(&ceiling).narrow(&ceiling)
     }
 
-    /// The identity of `[default]`, for a process that serves one agent; `run` is the caller's.
+    /// The identity in `[default]`, for a process that serves one agent; `run` comes from the caller.
     ///
     /// # Errors
-    /// `invalid_argument` where tenant or agent is missing.
+    /// `invalid_argument` if tenant or agent is missing.
     pub fn identity(&self, run: ScopeId) -> Result<RunContext> {
         let default = &self.file.default;
         let missing = |what: &str| {
@@ -285,7 +283,7 @@ impl Config {
         })
     }
 
-    /// What is allowed but looks unintended, in words; to be shown at start.
+    /// Warnings about settings that are allowed but look unintended, to show at startup.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -309,7 +307,7 @@ impl Config {
             let used = |section: &BackendSection| section.embedder.as_deref() == Some(name);
             if !self.file.backends.values().any(used) {
                 warnings.push(format!(
-                    "[embedders.{name}] is named by no backend; set `embedder` under [backends.NAME], or search there is by words"
+                    "no backend uses [embedders.{name}]; set `embedder` under [backends.NAME], otherwise search uses words only"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! What a definition may reach: what the operator lists under `[definitions]`, and nothing else.
+//! What a definition may reach: only what the operator lists under `[definitions]`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::content::Definition;
 use crate::config::sections::definitions::DefinitionsSection;
 use crate::url::BackendUrl;
 
-/// Parameters whose values are words and numbers, and lead nowhere.
+/// Parameters with plain values, which cannot reach anything.
 const PLAIN: &[&str] = &[
     "access_entries",
     "application_name",
@@ -42,12 +42,12 @@ const PLAIN: &[&str] = &[
     "tenancy",
     "workers",
 ];
-/// Ends of names of such parameters.
+/// Suffixes of such parameters.
 const PLAIN_ENDS: &[&str] = &["_ms", "_bytes", "_kib"];
-/// Parameters that name a file or a folder, besides `…_file` and `sql.shared.…`.
+/// Parameters with a path, besides `…_file` and `sql.shared.…`.
 const PATHS: &[&str] = &["sql.root", "sslrootcert"];
 
-/// The operator's list, with what its paths are relative to.
+/// The operator's lists, and the base of their paths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowed<'a> {
     pub(crate) section: &'a DefinitionsSection,
@@ -55,10 +55,10 @@ pub(crate) struct Allowed<'a> {
 }
 
 impl Allowed<'_> {
-    /// Refuses what is not listed. Names what, never a value that may be a secret put in the wrong place.
+    /// Refuses anything not listed. Says what it is, but never quotes a value that may be a misplaced secret.
     ///
     /// # Errors
-    /// `forbidden`; `invalid_argument` for a malformed URL, and one with a password.
+    /// `forbidden`; `invalid_argument` for a malformed URL, or one with a password.
     pub(crate) fn check(&self, definition: &Definition) -> Result<BackendUrl> {
         for (name, list, what) in [
             (&definition.embedder, &self.section.embedders, "embedders"),
@@ -96,7 +96,7 @@ impl Allowed<'_> {
         };
         if user.contains(':') || rest.get(end..).is_some_and(|rest| rest.contains('@')) {
             return Err(Error::invalid(
-                "a definition holds no password; name the variable or the file that does, as password_env=NAME",
+                "a definition must not contain a password; name a variable or file, for example password_env=NAME",
             ));
         }
         let default = match scheme {
@@ -137,7 +137,7 @@ impl Allowed<'_> {
                 (Some(variable), _) => self.check_variable(name, variable),
                 (None, Some(path)) => self.check_path(path),
                 (None, None) => Err(Error::invalid(format!(
-                    "`{name}` is given by reference, as {name}=env:NAME or {name}=file:PATH; a definition holds no key"
+                    "`{name}` must be a reference, {name}=env:NAME or {name}=file:PATH; a definition must not contain a key"
                 ))),
             };
         }
@@ -157,7 +157,7 @@ impl Allowed<'_> {
         Err(Error::new(
             ErrorKind::Forbidden,
             format!(
-                "`{name}` is not among what a definition may say, or its value is no plain word; have the operator put the \
+                "`{name}` is not allowed in a definition, or its value is not a plain word; ask the operator to put the \
                  backend under [backends] of memory.toml"
             ),
         )
@@ -176,7 +176,7 @@ impl Allowed<'_> {
         }
     }
 
-    /// Whether a file lies in one of the allowed folders, whatever links lead there.
+    /// Whether a file is in one of the allowed folders, after resolving links.
     fn check_path(&self, text: &str) -> Result<()> {
         let path = self.based(Path::new(text));
         let climbs = Path::new(text).components().any(|part| matches!(part, Component::ParentDir));
@@ -196,14 +196,14 @@ impl Allowed<'_> {
     }
 }
 
-/// A path without links; what is not there yet hangs on what is. `None`: not even its folders can be looked at.
+/// A path with links resolved as far as it exists. `None`: not even its folders can be read.
 fn real(path: &Path) -> Option<PathBuf> {
     let mut rest = Vec::new();
     let mut there = path;
     loop {
         match there.canonicalize() {
             Ok(found) => return Some(rest.iter().rev().fold(found, |path, name| path.join(name))),
-            // A link to what is not there would lead there once it is.
+            // A link to a missing file would lead there once it exists.
             Err(_) if there.is_symlink() => return None,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 rest.push(there.file_name()?);
@@ -224,7 +224,7 @@ fn real_folder(path: &Path) -> Option<PathBuf> {
 fn denied(list: &'static str, what: &str) -> Error {
     Error::new(
         ErrorKind::Forbidden,
-        format!("{what} is not in `{list}` under [definitions] of memory.toml, where the operator lists what may be named"),
+        format!("{what} is not in `{list}` under [definitions] of memory.toml; ask the operator to add it"),
     )
     .with_detail("list", list)
 }

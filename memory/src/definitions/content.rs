@@ -1,4 +1,4 @@
-//! What a definition says, and the id that follows from it.
+//! The content of a definition, and its id.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,21 +19,21 @@ pub const MAX_DEFINITION_BYTES: usize = 16 << 10;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Definition {
-    /// Where it is.
+    /// Its URL.
     pub url: String,
-    /// The embedder that gives its entries vectors, by its name in `memory.toml`.
+    /// The embedder for its entries, by its name in `memory.toml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedder: Option<String>,
-    /// The backend of `memory.toml` that answers reads where this one cannot be reached, by name.
+    /// The backend of `memory.toml` that answers reads while this one cannot be reached, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// How the SQL databases of its scopes are kept.
+    /// Options of its scopes' SQL databases.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sql: BTreeMap<String, SqlOption>,
 }
 
 impl Definition {
-    /// A backend at this URL.
+    /// A backend with this URL.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), embedder: None, fallback: None, sql: BTreeMap::new() }
@@ -56,7 +56,7 @@ impl Definition {
         Ok(json)
     }
 
-    /// The URL with what `sql` says.
+    /// The URL with the options of `sql`.
     ///
     /// # Errors
     /// `invalid_argument` for a malformed URL.
@@ -83,7 +83,7 @@ impl DefinitionId {
         Self(text)
     }
 
-    /// The digits.
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -96,7 +96,7 @@ impl fmt::Display for DefinitionId {
     }
 }
 
-/// `NAME`, the newest version, or `NAME@VERSION`.
+/// `NAME`, meaning the newest version, or `NAME@VERSION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefinitionRef {
@@ -107,7 +107,8 @@ pub struct DefinitionRef {
 }
 
 impl DefinitionRef {
-    /// Reads a name of 1 to 64 of `a-z`, `0-9`, `_` and `-`, the first a letter or digit, with or without a version.
+    /// Parses a name of 1 to 64 of `a-z`, `0-9`, `_` and `-`, starting with a letter or digit, with or without a
+    /// version.
     ///
     /// # Errors
     /// `invalid_argument`.
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_content_has_the_same_id_and_any_other_another() {
+    fn equal_content_has_equal_ids_and_different_content_different_ids() {
         let one: Definition = serde_json::from_str(
             r#"{"url":"sqlite:a.db","sql":{"tx_idle_ms":5,"root":"trees"},"embedder":"local"}"#,
         )
@@ -169,7 +170,7 @@ mod tests {
             other.embedder = embedder.map(str::to_owned);
             assert!(ids.insert(other.id().unwrap()), "{url}");
         }
-        // Pinned: ids are kept by others.
+        // Pinned, because others store ids.
         assert_eq!(Definition::new("sqlite:a.db").json().unwrap().as_str(), r#"{"url":"sqlite:a.db"}"#);
     }
 

@@ -1,6 +1,6 @@
-//! Backends that are defined at run time: content-addressed, versioned, owned by a tenant, within what the operator
-//! allows under `[definitions]` of `memory.toml`. `docs/backends.md` is the page for users, `docs/spec/definitions.md`
-//! numbers the behaviours.
+//! Backends defined at run time: content-addressed, versioned, owned by a tenant, within what the operator allows under
+//! `[definitions]` of `memory.toml`. `docs/backends.md` is the page for users; `docs/spec/definitions.md` numbers the
+//! behaviours.
 
 mod allowed;
 mod content;

@@ -1,4 +1,4 @@
-//! Where definitions are kept: one SQLite file of the operator's.
+//! The store of definitions: one SQLite file of the operator.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub const MAX_NAMES: u32 = 1_000;
 /// Most versions of a name.
 pub const MAX_VERSIONS: u32 = 1_000;
 
-/// A version of a definition as it is kept.
+/// A stored version of a definition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoredDefinition {
@@ -27,25 +27,25 @@ pub struct StoredDefinition {
     pub tenant: TenantId,
     /// Its name.
     pub name: String,
-    /// Its version: from 1 for each name, and never again another's.
+    /// Its version: counts from 1 for each name, and is never reused.
     pub version: u32,
     /// The id of its content.
     pub id: DefinitionId,
     /// The content.
     pub definition: Definition,
-    /// What it was made from, as `NAME@VERSION`.
+    /// What it was forked from, as `NAME@VERSION`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was retired; `None`: it is in use.
+    /// When it was retired; `None`: it is active.
     pub retired_at: Option<Timestamp>,
-    /// What is to be used in its place.
+    /// What to use instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successor: Option<String>,
 }
 
-/// The file. Changes are atomic, and synced before they are acknowledged.
+/// The file of definitions. Changes are atomic, and synced before they are acknowledged.
 #[derive(Debug)]
 pub struct DefinitionStore {
     connection: Mutex<Connection>,
@@ -53,10 +53,10 @@ pub struct DefinitionStore {
 }
 
 impl DefinitionStore {
-    /// Opens or makes the file, for its owner alone.
+    /// Opens or creates the file, readable only by its owner.
     ///
     /// # Errors
-    /// `corrupt` for a foreign, newer or damaged file, `unavailable` where it cannot be written.
+    /// `corrupt` for a foreign, newer or damaged file, `unavailable` if it cannot be written.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         private::create(path).map_err(|error| {
             Error::new(
@@ -77,7 +77,7 @@ impl DefinitionStore {
         match (pragma("application_id")?, pragma("user_version")?, tables) {
             (APPLICATION_ID, FORMAT, _) => {}
             (0, 0, 0) => connection.execute_batch(SCHEMA).map_err(failed)?,
-            (APPLICATION_ID, ..) => return Err(damaged("it is of a newer version of this program")),
+            (APPLICATION_ID, ..) => return Err(damaged("it was written by a newer version of this program")),
             _ => return Err(damaged("it holds something else")),
         }
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
@@ -90,10 +90,10 @@ impl DefinitionStore {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the first version of a name. What is there with the same content is answered as it is.
+    /// Creates the first version of a name. If it exists with the same content, returns it unchanged.
     ///
     /// # Errors
-    /// `conflict` where the name is taken by other content, or was retired; `quota_exceeded` for too many names.
+    /// `conflict` if the name has other content or was retired; `quota_exceeded` for too many names.
     pub fn create(&self, tenant: &TenantId, name: &str, definition: &Definition) -> Result<StoredDefinition> {
         let name = plain(name)?;
         let id = definition.id()?;
@@ -101,9 +101,9 @@ impl DefinitionStore {
             match newest(transaction, tenant, &name.name)? {
                 Some(there) if there.id == id && there.retired_at.is_none() => return Ok(there),
                 Some(there) if there.retired_at.is_some() => {
-                    Err(taken(&name, "was retired, and names are not used again"))
+                    Err(taken(&name, "was retired, and names are not reused"))
                 }
-                Some(_) => Err(taken(&name, "is taken; fork it to make its next version")),
+                Some(_) => Err(taken(&name, "is taken; fork it to create its next version")),
                 None => Ok(()),
             }?;
             let names: u32 = transaction
@@ -123,11 +123,11 @@ impl DefinitionStore {
         })
     }
 
-    /// Makes a new version of a name, or the first of a new one, from another; `None` where `change` changes nothing
-    /// and the name is the same: what is there is answered.
+    /// Creates a new version of a name, or the first of a new name, from another. If `change` changes nothing and the
+    /// name is the same, returns the existing version.
     ///
     /// # Errors
-    /// `not_found` for the one it is made from, `conflict` where the name was retired; as `change` fails.
+    /// `not_found` for the version to fork, `conflict` if the name was retired; the errors of `change`.
     pub fn fork(
         &self,
         tenant: &TenantId,
@@ -142,11 +142,11 @@ impl DefinitionStore {
             let there = newest(transaction, tenant, &name.name)?;
             let version = match &there {
                 Some(there) if there.retired_at.is_some() => {
-                    return Err(taken(&name, "was retired, and names are not used again"));
+                    return Err(taken(&name, "was retired, and names are not reused"));
                 }
                 Some(there) if there.id == definition.id()? => return Ok(there.clone()),
                 Some(_) if name.name != parent.name => {
-                    return Err(taken(&name, "is taken; fork it itself to make its next version"));
+                    return Err(taken(&name, "is taken; fork that name to create its next version"));
                 }
                 Some(there) if there.version >= MAX_VERSIONS => {
                     return Err(Error::new(
@@ -162,7 +162,7 @@ impl DefinitionStore {
         })
     }
 
-    /// A version, in use or not; without one, the newest.
+    /// A version, active or not; without a number, the newest.
     ///
     /// # Errors
     /// `not_found`.
@@ -170,10 +170,10 @@ impl DefinitionStore {
         found(&self.lock(), tenant, which)
     }
 
-    /// A version to be used.
+    /// A version to use.
     ///
     /// # Errors
-    /// `not_found`; where it was retired, with `details.retired_at`, and `details.successor` where there is one.
+    /// `not_found`; if it was retired, with `details.retired_at`, and `details.successor` if there is one.
     pub fn resolve(&self, tenant: &TenantId, which: &DefinitionRef) -> Result<StoredDefinition> {
         let stored = self.show(tenant, which)?;
         let Some(at) = stored.retired_at else { return Ok(stored) };
@@ -190,7 +190,7 @@ impl DefinitionStore {
     /// The newest version of each name, or every version, in order.
     ///
     /// # Errors
-    /// As the file cannot be read.
+    /// If the file cannot be read.
     pub fn list(&self, tenant: &TenantId, every_version: bool) -> Result<Vec<StoredDefinition>> {
         let connection = self.lock();
         let newest = "AND d.version = (SELECT max(version) FROM definitions AS other \
@@ -208,8 +208,8 @@ impl DefinitionStore {
         Ok(list)
     }
 
-    /// Takes a version out of use; without one, every version of the name. They stay where they are. Retiring again
-    /// changes the successor alone.
+    /// Retires a version, or without a number every version of the name. Retired versions are kept. Retiring again
+    /// changes only the successor.
     ///
     /// # Errors
     /// `not_found`.
@@ -321,7 +321,7 @@ fn found(connection: &Connection, tenant: &TenantId, which: &DefinitionRef) -> R
     one(connection, tenant, &which.name, which.version)?.ok_or_else(|| {
         Error::new(
             ErrorKind::NotFound,
-            format!("the tenant has no backend `{which}`; `memory backend list` shows those it has"),
+            format!("the tenant has no backend `{which}`; `memory backend list` shows its backends"),
         )
         .with_detail("backend", which.to_string())
     })
@@ -329,16 +329,16 @@ fn found(connection: &Connection, tenant: &TenantId, which: &DefinitionRef) -> R
 
 fn read(row: &rusqlite::Row<'_>) -> Result<StoredDefinition> {
     let text = |at: usize| row.get::<_, String>(at).map_err(failed);
-    let time = |millis: i64| Timestamp::from_millis(millis).map_err(|_| damaged("a time is none"));
+    let time = |millis: i64| Timestamp::from_millis(millis).map_err(|_| damaged("a time is invalid"));
     let retired: Option<i64> = row.get(7).map_err(failed)?;
     let definition: Definition = serde_json::from_str(&text(4)?)
-        .map_err(|error| damaged("a definition is none").with_source(error))?;
+        .map_err(|error| damaged("a definition is invalid").with_source(error))?;
     let id = DefinitionId::read(text(3)?);
     if definition.id()? != id {
-        return Err(damaged("a definition is not what its id says"));
+        return Err(damaged("a definition does not match its id"));
     }
     Ok(StoredDefinition {
-        tenant: TenantId::new(text(0)?).map_err(|_| damaged("a tenant is none"))?,
+        tenant: TenantId::new(text(0)?).map_err(|_| damaged("a tenant is invalid"))?,
         name: text(1)?,
         version: row.get(2).map_err(failed)?,
         id,
@@ -354,7 +354,7 @@ fn read(row: &rusqlite::Row<'_>) -> Result<StoredDefinition> {
 fn plain(name: &str) -> Result<DefinitionRef> {
     let name = DefinitionRef::parse(name)?;
     if name.version.is_some() {
-        return Err(Error::invalid("a new version has the number that follows; give the name alone"));
+        return Err(Error::invalid("new versions are numbered automatically; give only the name"));
     }
     Ok(name)
 }

@@ -11,27 +11,27 @@ use serde_json::{Map, Value};
 use crate::private;
 use crate::system::RandomIds;
 
-/// Stands in a record for what was forgotten.
+/// Replaces forgotten names in a record.
 pub const FORGOTTEN: &str = "[forgotten]";
-/// Longest line that is read, in bytes.
+/// Longest line to read, in bytes.
 const MAX_LINE: u64 = 64 << 20;
-/// How long to wait for a process that appends.
+/// How long to wait for a process that is appending.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Endings of files that cannot be looked into.
+/// Endings of files that cannot be searched.
 const COMPRESSED: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
 
 /// An audit file and its rotated siblings.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// Those that are read.
+    /// Those that can be read.
     pub(super) plain: Vec<PathBuf>,
-    /// Those that cannot be.
+    /// Those that cannot.
     pub(super) compressed: Vec<PathBuf>,
-    /// Those whose name differs before the ending: they may be something else, and are not rewritten.
+    /// Those with a similar name: they may be something else, and are not rewritten.
     pub(super) alike: Vec<PathBuf>,
 }
 
-/// Finds them: `NAME`, and `NAME` followed by a point or a hyphen and anything.
+/// Finds them: `NAME`, and `NAME` followed by a dot or hyphen and anything.
 pub(super) fn files(path: &Path) -> Result<Files> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Err(Error::invalid("the audit file has no name"));
@@ -63,7 +63,7 @@ pub(super) fn files(path: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// As `audit.1.jsonl` or `audit-20260101.jsonl.gz` is to `audit.jsonl`.
+/// Like `audit.1.jsonl` or `audit-20260101.jsonl.gz` for `audit.jsonl`.
 fn is_alike(name: &str, other: &str) -> bool {
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     let middle = other.strip_prefix(stem).filter(|rest| rest.starts_with(['.', '-', '_']));
@@ -72,7 +72,7 @@ fn is_alike(name: &str, other: &str) -> bool {
     })
 }
 
-/// How many records of a file are about the target.
+/// Number of a file's records about the target.
 pub(super) fn count(path: &Path, target: &EraseTarget) -> Result<u64> {
     let mut reader = BufReader::new(File::open(path).map_err(failed)?);
     let (mut line, mut records) = (Vec::new(), 0);
@@ -82,14 +82,15 @@ pub(super) fn count(path: &Path, target: &EraseTarget) -> Result<u64> {
     Ok(records)
 }
 
-/// Takes the target out of a file, which is replaced whole while nobody appends; how many records it was in.
+/// Removes the target from a file, which is replaced as a whole while nobody appends; returns the number of records
+/// changed.
 pub(super) fn redact(path: &Path, target: &EraseTarget) -> Result<u64> {
     if count(path, target)? == 0 {
         return Ok(0);
     }
     let source = lock(path)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // A process that left one held the lock, and is dead.
+    // A process that left a draft held the lock, so it is dead.
     for item in fs::read_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)?.flatten() {
         let left = item.file_name().to_string_lossy().into_owned();
         if left
@@ -116,7 +117,7 @@ fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
     let out = private::create_new(draft).map_err(failed)?;
     let old = source.metadata().map_err(failed)?;
     belongs_as(&out, &old)?;
-    // The mode is the operator's: a log shipper may have to read it.
+    // Keeps the operator's mode, since a log shipper may have to read the file.
     out.set_permissions(old.permissions()).map_err(failed)?;
     let mut out = BufWriter::new(out);
     let mut reader = BufReader::new(source.try_clone().map_err(failed)?);
@@ -135,7 +136,7 @@ fn write(source: &File, draft: &Path, target: &EraseTarget) -> Result<u64> {
     Ok(records)
 }
 
-/// Gives a file the owner and the group of the file that it replaces, so that the same users can still read and write it.
+/// Gives a file the owner and group of the file it replaces, so that the same users can still read and write it.
 #[cfg(unix)]
 fn belongs_as(file: &File, old: &fs::Metadata) -> Result<()> {
     use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -147,8 +148,8 @@ fn belongs_as(file: &File, old: &fs::Metadata) -> Result<()> {
     }
     fchown(file, uid, gid).map_err(|error| {
         let message = format!(
-            "the audit file belongs to user {} and group {}, and a rewritten one cannot be given to them: {error}; forget \
-             again as who may",
+            "the audit file belongs to user {} and group {}, but a rewritten file cannot be given to them: {error}; run \
+             `forget` again as a user who may do that",
             old.uid(),
             old.gid()
         );
@@ -161,7 +162,7 @@ fn belongs_as(_: &File, _: &fs::Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file that nobody appends to until it is closed.
+/// Opens and locks a file against appending, until it is closed.
 fn lock(path: &Path) -> Result<File> {
     let begun = Instant::now();
     let file = File::open(path).map_err(failed)?;
@@ -174,7 +175,7 @@ fn lock(path: &Path) -> Result<File> {
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::new(
                     ErrorKind::Unavailable,
-                    "the audit file is in use for long; try again",
+                    "another process kept the audit file locked; try again",
                 ));
             }
         }
@@ -187,10 +188,10 @@ fn read(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> Result<bool> {
     Ok(read > 0)
 }
 
-/// A line without the target; `None`: it is not in it.
+/// A line without the target; `None`: it does not contain it.
 fn redacted(line: &[u8], target: &EraseTarget) -> Option<Vec<u8>> {
     let Ok(Value::Object(mut record)) = serde_json::from_slice::<Value>(line) else {
-        // Half a line of a process that died: it goes where it has the name.
+        // An incomplete line of a process that died is removed if it contains the name.
         let names = [target.scope().map_or(target.tenant().as_str(), |scope| scope.id.as_str())];
         let name = target.key().map_or(names[0], |key| key.as_str());
         let holds = line.windows(name.len().max(1)).any(|window| window == name.as_bytes());
@@ -208,7 +209,7 @@ fn says(record: &Map<String, Value>, member: &str, text: &str) -> bool {
     record.get(member).and_then(Value::as_str) == Some(text)
 }
 
-/// Replaces members; whether there was one.
+/// Replaces members; returns whether there were any.
 fn forget(record: &mut Map<String, Value>, members: &[&str]) -> bool {
     let mut changed = false;
     for member in members {
@@ -267,7 +268,7 @@ fn take_out(record: &mut Map<String, Value>, target: &EraseTarget) -> bool {
     }
 }
 
-/// Where a record has a scope's id.
+/// The members that contain a scope's id.
 fn ids_of(scope: &Scope) -> &'static [&'static str] {
     match scope.kind {
         ScopeKind::Agent => &["agent"],

@@ -1,4 +1,4 @@
-//! Records of forgets that were begun, so that they can be completed.
+//! Records of started forgets, so that they can be completed.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind as IoErrorKind, Read as _, Write as _};
@@ -11,10 +11,10 @@ use super::policy::ForgetPolicy;
 use crate::private;
 use crate::system::RandomIds;
 
-/// Longest note that is read, in bytes.
+/// Longest record to read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// A forget that was begun.
+/// A started forget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Intent {
     pub(super) target: EraseTarget,
@@ -25,7 +25,7 @@ fn file_of(folder: &Path, target: &EraseTarget) -> PathBuf {
     folder.join(format!("{}.json", TombstoneId::of(target).digest()))
 }
 
-/// Records a target before anything is done about it.
+/// Records a target before anything else is done.
 pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
     let bytes = serde_json::to_vec(intent)
         .map_err(|error| Error::internal("an intent has no JSON form").with_source(error))?;
@@ -44,24 +44,24 @@ pub(super) fn note(folder: &Path, intent: &Intent) -> Result<()> {
     Ok(())
 }
 
-/// Removes the record: the forget has completed.
+/// Removes the record when the forget has completed.
 pub(super) fn end(folder: &Path, target: &EraseTarget) -> Result<()> {
     match fs::remove_file(file_of(folder, target)) {
         Err(error) if error.kind() != IoErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    // Drafts of processes that died hold names too.
+    // Drafts of dead processes contain names too.
     for item in fs::read_dir(folder).map_err(failed)?.flatten() {
         if item.file_name().to_string_lossy().ends_with(".part") {
             let _ = fs::remove_file(item.path());
         }
     }
-    // Where it is empty.
+    // Succeeds only if it is empty.
     let _ = fs::remove_dir(folder);
     Ok(())
 }
 
-/// How many forgets were begun and not completed, as far as is known.
+/// Number of forgets started and not completed, as far as known.
 pub(super) fn count(folder: &Path) -> usize {
     let Ok(items) = fs::read_dir(folder) else { return 0 };
     items
@@ -70,7 +70,7 @@ pub(super) fn count(folder: &Path) -> usize {
         .count()
 }
 
-/// The forgets that were begun and not completed.
+/// The forgets started and not completed.
 pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
     let items = match fs::read_dir(folder) {
         Ok(items) => items,
@@ -86,8 +86,11 @@ pub(super) fn pending(folder: &Path) -> Result<Vec<Intent>> {
         let mut text = Vec::new();
         File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text)).map_err(failed)?;
         let intent = serde_json::from_slice(&text).map_err(|error| {
-            Error::new(ErrorKind::Corrupt, format!("{} is no note of a forget; remove it", path.display()))
-                .with_source(error)
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("{} is not a valid record of a forget; remove it", path.display()),
+            )
+            .with_source(error)
         })?;
         intents.push(intent);
     }

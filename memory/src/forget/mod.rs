@@ -1,8 +1,8 @@
 //! Forgetting a tenant, a scope or a key: in the store, and in everything beside it that holds a copy.
 //!
-//! [`forget`] reaches what waits in the journal of a fallback, the store (both of a pair), backups that drift left, the
-//! snapshots that the ledger knows, audit files, and the facts of a conversational layer. It notes the target before the
-//! first step and can be run again ([`resume`]). What it did, what it left and what it could not reach is in its report.
+//! [`forget`] covers queued writes in a fallback's journal, the store (both of a pair), drift backups, the snapshots in
+//! the ledger, audit files, and the facts of a conversational layer. It records the target before the first step and
+//! can be resumed ([`resume`]). Its report says what was done, what was left and what could not be reached.
 //! `docs/spec/forget.md` numbers the behaviours.
 
 mod audit;

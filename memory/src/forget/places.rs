@@ -1,4 +1,4 @@
-//! Where copies of what a store holds lie.
+//! The places where copies of a store's data are kept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::audit::Auditor;
 use crate::snapshot::Ledger;
 
-/// Where copies of what a store holds lie.
+/// The places where copies of a store's data are kept.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Places {
-    /// The folder of backups that drift left.
+    /// The folder of drift backups.
     pub drift_backups: Option<PathBuf>,
-    /// The ledger of its snapshots.
+    /// The ledger of snapshots.
     pub ledger: Option<Ledger>,
-    /// Folders of backups that drift of a fallback left.
+    /// Folders of drift backups of a fallback.
     pub fallback_backups: Vec<PathBuf>,
     /// Ledgers of snapshots of a fallback.
     pub fallback_ledgers: Vec<Ledger>,
@@ -22,16 +22,17 @@ pub struct Places {
     pub journals: Vec<PathBuf>,
     /// Audit files, without their rotated siblings.
     pub audit_files: Vec<PathBuf>,
-    /// Files of definitions of backends, which name tenants and are left.
+    /// Files of backend definitions, which name tenants and are not changed.
     pub definitions: Vec<PathBuf>,
-    /// The folder that records what was begun; `None`: none, so that after a crash the caller has to start again.
+    /// The folder that records started forgets; `None`: nothing is recorded, so after a crash the caller must start
+    /// again.
     pub intents: Option<PathBuf>,
-    /// Gets a record of what was done.
+    /// Records what was done.
     pub auditor: Option<Arc<Auditor>>,
 }
 
 impl Places {
-    /// Those beside the file of a SQLite store, where they are by default.
+    /// The default places beside the file of a SQLite store.
     #[must_use]
     pub fn beside(file: &Path) -> Self {
         let beside = |ending: &str| {
@@ -54,7 +55,7 @@ impl Places {
         self
     }
 
-    /// Adds what lies beside the fallback of a pair.
+    /// Adds the places beside the fallback of a pair.
     #[must_use]
     pub fn with_fallback(mut self, drift_backups: Option<PathBuf>, ledger: Option<Ledger>) -> Self {
         self.fallback_backups.extend(drift_backups);

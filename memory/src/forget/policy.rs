@@ -1,32 +1,32 @@
-//! How far forgetting goes.
+//! What to do with snapshots and audit records when forgetting.
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to snapshots that hold the target.
+/// What to do with snapshots that contain the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotPolicy {
-    /// Each is replaced by one without it.
+    /// Replace each by one without it.
     #[default]
     Rewrite,
-    /// Each is deleted.
+    /// Delete each.
     Delete,
-    /// Each is reported and left.
+    /// Report each and leave it.
     Report,
 }
 
-/// What happens to audit records about the target.
+/// What to do with audit records about the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditPolicy {
-    /// They stay: an audit is kept for a reason.
+    /// Keep them: an audit log is kept for a reason.
     #[default]
     Keep,
-    /// Names and contents in them are replaced by [`FORGOTTEN`](super::FORGOTTEN).
+    /// Replace names and contents in them by [`FORGOTTEN`](super::FORGOTTEN).
     Redact,
 }
 
-/// How far forgetting goes.
+/// What to do with snapshots and audit records when forgetting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ForgetPolicy {
@@ -37,14 +37,14 @@ pub struct ForgetPolicy {
 }
 
 impl ForgetPolicy {
-    /// Sets what happens to snapshots.
+    /// Sets what to do with snapshots.
     #[must_use]
     pub const fn with_snapshots(mut self, snapshots: SnapshotPolicy) -> Self {
         self.snapshots = snapshots;
         self
     }
 
-    /// Sets what happens to audit records.
+    /// Sets what to do with audit records.
     #[must_use]
     pub const fn with_audit(mut self, audit: AuditPolicy) -> Self {
         self.audit = audit;

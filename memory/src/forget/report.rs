@@ -11,15 +11,15 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepOutcome {
-    /// What was there of the target is gone.
+    /// The target's data there was removed.
     Done,
     /// There was nothing.
     Nothing,
-    /// There is something; nothing was done, as was asked.
+    /// Data was found; nothing was changed, because of the dry run.
     Found,
-    /// It was left, as the policy says.
+    /// It was left, following the policy.
     Kept,
-    /// It is gone for every reader, but something of it is left until later.
+    /// No reader sees it any more, but something remains until later.
     Remains,
     /// It could not be reached.
     OutOfReach,
@@ -34,11 +34,11 @@ pub struct ForgetStep {
     /// The file or folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: StepOutcome,
-    /// How many things of the target there were: writes, entries, facts, files, records.
+    /// Number of items of the target: writes, entries, facts, files, records.
     pub count: u64,
-    /// Why, in words.
+    /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'static, str>>,
 }
@@ -47,17 +47,17 @@ pub struct ForgetStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ForgetReport {
-    /// Whether nothing was touched.
+    /// Whether nothing was changed.
     pub dry_run: bool,
     /// `tenant`, `scope` or `key`.
     pub target: &'static str,
-    /// By which the target is known from now on.
+    /// The digest that identifies the target from now on.
     pub digest: NameDigest,
-    /// Scopes of the store that went.
+    /// Scopes removed from the store.
     pub scopes: u64,
-    /// Entries of the store that went.
+    /// Entries removed from the store.
     pub entries: u64,
-    /// SQL databases of the store that went.
+    /// SQL databases removed from the store.
     pub databases: u64,
     /// Each place.
     pub steps: Vec<ForgetStep>,
@@ -76,7 +76,7 @@ impl ForgetReport {
         }
     }
 
-    /// How many places could not be reached, or have something left.
+    /// Number of places that could not be reached or where something remains.
     #[must_use]
     pub fn left(&self) -> u64 {
         let left =
@@ -84,7 +84,7 @@ impl ForgetReport {
         self.steps.iter().filter(left).count() as u64
     }
 
-    /// Whether nothing is left but what the policy keeps.
+    /// Whether only what the policy keeps is left.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.left() == 0

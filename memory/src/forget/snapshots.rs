@@ -1,4 +1,4 @@
-//! Snapshots that the ledger knows.
+//! Snapshots listed in the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,11 +10,11 @@ use super::policy::SnapshotPolicy;
 use super::report::{ForgetReport, StepOutcome};
 use crate::snapshot::{Held, Ledger, LedgerEntry, clean_last, holds, is_under_way, rewrite};
 
-/// What a file that was there became.
+/// What happened to a file.
 enum Fate {
     /// It was deleted.
     Gone,
-    /// One without the target, with this digest and these bytes.
+    /// Replaced by one without the target, with this digest and size.
     Smaller { sha256: String, bytes: u64 },
 }
 
@@ -26,8 +26,9 @@ pub(super) fn step(
     report: &mut ForgetReport,
     changes: bool,
 ) {
-    // A line says what was to be written, and a process may die before or after the file has its name: each that does not
-    // rule the target out counts, and the file says what it holds. True: each can hold nothing else.
+    // A line describes a planned snapshot, and a process may die before or after the file gets its name: each line that
+    // does not rule out the target counts, and the file's content decides. True: the file can hold nothing but the
+    // target.
     let mut files = BTreeMap::<PathBuf, bool>::new();
     let mut folders = BTreeSet::<PathBuf>::new();
     let read = ledger.each(|entry| {
@@ -58,11 +59,11 @@ pub(super) fn step(
         return;
     }
     let edited = ledger.edit(|entry| match fates.get(entry.path.as_path()) {
-        // Another may have been written there meanwhile; it was noted first.
+        // Another one may have been written there meanwhile; it was recorded first.
         Some(Fate::Gone) => {
             (is_under_way(&entry.path).unwrap_or(true) || entry.path.exists()).then_some(entry)
         }
-        // What the file holds now is said by the lines that do not name the target alone.
+        // The lines that do not name only the target describe the file's remaining content.
         Some(Fate::Smaller { .. }) if is_named(&entry, target) && files.get(&entry.path) == Some(&false) => {
             None
         }
@@ -76,7 +77,7 @@ pub(super) fn step(
     }
 }
 
-/// What became of a file, and says so. `named`: it can hold nothing but the target.
+/// Handles one file and reports it. `named`: it can hold nothing but the target.
 fn of_one(
     path: &PathBuf,
     named: bool,
@@ -86,14 +87,14 @@ fn of_one(
     changes: bool,
 ) -> Option<Fate> {
     if !path.parent().is_some_and(Path::is_dir) {
-        let why = "its folder is not there: attach the disk on which it lies, or, where it is gone for good, make the \
-                   folder anew, and forget again";
+        let why = "its folder does not exist: attach its disk, or, if it is gone for good, create the \
+                   folder, and forget again";
         report.add("snapshots", Some(path), 0, StepOutcome::OutOfReach, why);
         return None;
     }
     match of_file(path, target, policy, changes) {
         Ok(Found::UnderWay) => {
-            let why = "a snapshot is being written there; forget again when that has ended";
+            let why = "a snapshot is being written there; forget again when it is finished";
             report.add("snapshots", Some(path), 0, StepOutcome::OutOfReach, why);
             None
         }
@@ -119,7 +120,7 @@ fn of_one(
             None
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // One that held nothing else is gone since it was forgotten, or let go of.
+            // One that held nothing else was removed when it was forgotten, or discarded.
             let why = if named {
                 ""
             } else {
@@ -135,13 +136,13 @@ fn of_one(
     }
 }
 
-/// Whether a line names the target, so that what it was written for can hold nothing else.
+/// Whether a line names the target, so that its snapshot can hold nothing else.
 fn is_named(entry: &LedgerEntry, target: &EraseTarget) -> bool {
     entry.scope.as_ref().is_some_and(|scope| target.has_scope(scope))
         || target.scope().is_none() && entry.tenant.as_ref() == Some(target.tenant())
 }
 
-/// Whether the ledger does not rule it out.
+/// Whether the ledger does not rule out that it holds the target.
 fn may_hold(entry: &LedgerEntry, target: &EraseTarget) -> bool {
     let of_tenant = entry.tenant.as_ref().is_none_or(|tenant| tenant == target.tenant());
     let of_scope = entry.scope.as_ref().is_none_or(|scope| match target.scope() {
@@ -151,10 +152,10 @@ fn may_hold(entry: &LedgerEntry, target: &EraseTarget) -> bool {
     of_tenant && of_scope
 }
 
-/// What was found under a name.
+/// What was found at a path.
 enum Found {
     File(Held),
-    /// Nothing to rely on: a process is about to give the name to a file.
+    /// Unknown: a process is about to create the file.
     UnderWay,
 }
 

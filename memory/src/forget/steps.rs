@@ -1,4 +1,4 @@
-//! Each step of forgetting, in order.
+//! The steps of forgetting, in order.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ use crate::memory::Memory;
 /// - FGT-37: Every forget is audited with the kind of its target, its digest and the result, but no name.
 ///
 /// # Errors
-/// `unavailable` where it cannot be recorded, or as the store fails; then it is recorded and can be resumed.
+/// `unavailable` if it cannot be recorded; the store's errors, after which it is recorded and can be resumed.
 pub async fn forget(
     memory: &Memory,
     target: &EraseTarget,
@@ -58,10 +58,10 @@ pub async fn forget(
     Ok(report)
 }
 
-/// Completes the forgets that were begun and not completed; returns one report for each target.
+/// Completes the forgets that were started and not completed; returns one report per target.
 ///
 /// # Errors
-/// As [`forget`]; `corrupt` for a note that is none.
+/// As [`forget`]; `corrupt` for an invalid record.
 pub async fn resume(memory: &Memory, places: &Places, run: Option<&RunContext>) -> Result<Vec<ForgetReport>> {
     let Some(folder) = &places.intents else { return Ok(Vec::new()) };
     let mut reports = Vec::new();
@@ -71,8 +71,8 @@ pub async fn resume(memory: &Memory, places: &Places, run: Option<&RunContext>) 
     Ok(reports)
 }
 
-/// How many forgets recorded in this folder ([`Places::intents`]) were begun and not completed: their process died, or is
-/// still running.
+/// Number of forgets recorded in this folder ([`Places::intents`]) that were started and not completed: their process
+/// died, or is still running.
 #[must_use]
 pub fn unfinished(folder: &Path) -> usize {
     intent::count(folder)
@@ -84,7 +84,7 @@ pub fn unfinished(folder: &Path) -> usize {
 /// - FGT-39: A dry run changes nothing and reports what there is.
 ///
 /// # Errors
-/// As the store fails.
+/// The store's errors.
 pub async fn dry_run(
     memory: &Memory,
     target: &EraseTarget,
@@ -96,7 +96,7 @@ pub async fn dry_run(
     #[cfg(feature = "sqlite")]
     for journal in places.journals.iter().filter(|journal| journal.is_file()) {
         let waiting = crate::fallback::journal_counts(journal)?.waiting;
-        report.add("journal", Some(journal), waiting, StepOutcome::Found, "writes of any scope that wait");
+        report.add("journal", Some(journal), waiting, StepOutcome::Found, "queued writes of any scope");
     }
     store::look(memory, target, &mut report).await?;
     around(target, places, policy, &mut report, false);
@@ -111,7 +111,7 @@ async fn steps(
     run: Option<&RunContext>,
 ) -> Result<ForgetReport> {
     let mut report = ForgetReport::new(target);
-    // What waits goes first: it would be written to the store after that has forgotten.
+    // Queued writes come first: otherwise they would be replayed to the store after it has forgotten.
     #[cfg(feature = "sqlite")]
     for journal in places.journals.iter().filter(|journal| journal.is_file()) {
         match crate::fallback::erase_journaled(journal, target) {
@@ -125,7 +125,7 @@ async fn steps(
     Ok(report)
 }
 
-/// What lies beside the store, and beside the fallback of a pair.
+/// The places beside the store, and beside the fallback of a pair.
 fn around(
     target: &EraseTarget,
     places: &Places,
@@ -141,8 +141,8 @@ fn around(
     }
     audits(target, places, policy.audit, report, changes);
     for file in places.definitions.iter().filter(|file| target.scope().is_none() && file.exists()) {
-        let why = "it is configuration, and definitions of the tenant are kept in it under its name: retire them \
-                   (`memory backend retire`), and delete the file where no other tenant needs it";
+        let why = "it is configuration that stores the tenant's definitions under its name: retire them \
+                   (`memory backend retire`), and delete the file if no other tenant needs it";
         report.add("definitions", Some(file), 0, StepOutcome::Kept, why);
     }
 }
@@ -171,7 +171,7 @@ fn backups(target: &EraseTarget, root: &PathBuf, report: &mut ForgetReport, chan
     }
     for path in &holding.unknown {
         let why =
-            "nothing in the folder says whose it is; look into it, and remove it where it is the target's";
+            "nothing in the folder identifies its owner; inspect it, and remove it if it is the target's";
         report.add("drift_backups", Some(path), 0, StepOutcome::OutOfReach, why);
     }
 }
@@ -217,8 +217,8 @@ fn audits(
                 report.add("audit", Some(path), 0, StepOutcome::OutOfReach, why);
             }
             for path in &alike {
-                let why = "by its name it may be a rotated audit file, and it has the target: name it as the audit file, \
-                           with an ending after it, and forget again, or delete it";
+                let why = "its name looks like a rotated audit file, and it contains the target: rename it to the audit file's name \
+                           plus an ending, and forget again, or delete it";
                 match audit::count(path, target) {
                     Ok(0) => {}
                     Ok(records) => report.add("audit", Some(path), records, StepOutcome::OutOfReach, why),

@@ -8,11 +8,11 @@ use memory_core::{DeleteOptions, EraseTarget, GetOptions, Result, RunContext, Sc
 use super::report::{ForgetReport, StepOutcome};
 use crate::memory::Memory;
 
-/// What a store without tombstones lacks.
-const NO_TOMBSTONES: &str = "the store deletes, but serves no erasing: an older copy may bring it back, and what its engine \
-     keeps of deleted rows stays until that reclaims it";
+/// The limitation of a store without tombstones.
+const NO_TOMBSTONES: &str = "the store can delete but not erase: an older copy may bring the data back, and what its engine \
+     keeps of deleted rows stays until it is reclaimed";
 
-/// What there is of a target.
+/// Counts what there is of a target.
 pub(super) async fn look(memory: &Memory, target: &EraseTarget, report: &mut ForgetReport) -> Result<()> {
     match target {
         EraseTarget::Key { scope, key } => {
@@ -65,7 +65,7 @@ async fn scopes(memory: &Memory, tenant: &TenantId) -> Result<Vec<(Scope, u64, b
     Ok(found.into_iter().map(|(scope, (entries, database))| (scope, entries, database)).collect())
 }
 
-/// Erases it, or deletes it where no more is served.
+/// Erases it, or deletes it if the store cannot erase.
 pub(super) async fn step(memory: &Memory, target: &EraseTarget, report: &mut ForgetReport) -> Result<()> {
     if memory.backend().is_none() && memory.sql().is_none() {
         return Ok(());
@@ -117,7 +117,7 @@ pub(super) async fn facts(
     let Some(layer) = memory.layer() else { return };
     let mut unreachable = |why: &'static str| report.add("facts", None, 0, StepOutcome::OutOfReach, why);
     let (EraseTarget::Scope(scope), Some(run)) = (target, run) else {
-        return unreachable("facts are forgotten scope by scope, with credentials for the service");
+        return unreachable("facts can only be forgotten scope by scope, with credentials for the service");
     };
     if !memory.capabilities().layer_forget {
         return unreachable("the service cannot forget; ask its operator");

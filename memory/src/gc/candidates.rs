@@ -5,25 +5,25 @@ use std::collections::BTreeSet;
 
 use memory_core::{Scope, ScopeUse, Timestamp};
 
-/// Most that are held at a time.
-const MOST: usize = 10_000;
+/// Most candidates in memory at a time.
+const MAX_CANDIDATES: usize = 10_000;
 
-/// A place in the order in which scopes go: the largest first, then the longest idle, then by tenant, kind and id.
+/// The order of eviction: the largest first, then the longest idle, then by tenant, kind and id.
 pub(super) type Place = (Reverse<u64>, Timestamp, Scope);
 
-/// The first in that order, of those that come after a place.
+/// The first scopes in that order, after a given one.
 #[derive(Debug)]
 pub(super) struct Candidates {
     after: Option<Place>,
     first: BTreeSet<Place>,
     most: usize,
-    /// Whether some had no room.
+    /// Whether some did not fit.
     pub(super) overflowed: bool,
 }
 
 impl Candidates {
     pub(super) fn after(after: Option<Place>) -> Self {
-        Self { after, first: BTreeSet::new(), most: MOST, overflowed: false }
+        Self { after, first: BTreeSet::new(), most: MAX_CANDIDATES, overflowed: false }
     }
 
     pub(super) fn add(&mut self, found: ScopeUse) {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_comes_in_the_next_pass() {
+    fn candidates_that_do_not_fit_come_in_the_next_pass() {
         let all: Vec<ScopeUse> = (0..25).map(|at| found(&format!("{at:02}"), at, 0)).collect();
         let (mut seen, mut after) = (Vec::new(), None);
         loop {

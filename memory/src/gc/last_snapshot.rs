@@ -1,4 +1,4 @@
-//! The last snapshot of a scope, before it is evicted.
+//! The last snapshot of a scope before eviction.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,39 +9,39 @@ use super::policy::GcOptions;
 use crate::private;
 use crate::snapshot::{Control, FileOptions, Holding, SnapshotOptions, clean_last, last_name, to_file};
 
-/// What was written of a scope.
+/// A last snapshot that was written.
 pub(super) struct LastSnapshot {
     /// Its absolute path.
     pub(super) path: PathBuf,
-    /// What the scope held.
+    /// Which facets the scope had.
     holding: Holding,
 }
 
-/// Removes what killed sweeps left unfinished.
+/// Removes unfinished files of killed sweeps.
 pub(super) fn clean(options: &GcOptions) {
     if let Some(folder) = options.snapshot_to.as_ref().filter(|folder| folder.is_dir())
         && let Err(error) = clean_last(folder)
     {
-        tracing::warn!(folder = %folder.display(), %error, "unfinished last snapshots cannot be looked for");
+        tracing::warn!(folder = %folder.display(), %error, "unfinished last snapshots could not be searched for");
     }
 }
 
-/// Makes the folder for last snapshots: its absolute path.
+/// Creates the folder for last snapshots; returns its absolute path.
 fn made(folder: &Path) -> Result<PathBuf> {
     let made = private::folder(folder, true).and_then(|()| folder.canonicalize());
     made.map_err(|error| {
         let message = format!(
-            "the folder for last snapshots, {}, cannot be made: {error}; name another place",
+            "the folder for last snapshots, {}, cannot be created: {error}; choose another place",
             folder.display()
         );
         Error::new(ErrorKind::Unavailable, message).with_source(error)
     })
 }
 
-/// Writes a scope's last snapshot, all of it or none; `None`: none is wanted, or it is a run's, which no snapshot carries.
-/// `is_first`: of the sweep, so that the folder may have to be noted.
+/// Writes a scope's last snapshot, all of it or none; `None`: not requested, or the scope is a run's, which no snapshot
+/// contains. `is_first`: the first of the sweep, so that the folder may have to be recorded.
 ///
-/// The name reveals no tenant and no id: they are in the file, which is as private as the store.
+/// The file name reveals no tenant and no id; they are in the file, which is as private as the store.
 pub(super) async fn snapshot(
     provider: &dyn Provider,
     scope: &Scope,
@@ -65,7 +65,7 @@ pub(super) async fn snapshot(
     Ok(Some(LastSnapshot { path, holding }))
 }
 
-/// Whether the store still holds what was written, though letting go of it failed: whole or not at all, facet by facet.
+/// Whether the store still holds what was written after its eviction failed: facet by facet, whole or not at all.
 pub(super) async fn is_still_there(
     provider: &dyn Provider,
     scope: &Scope,
@@ -76,7 +76,7 @@ pub(super) async fn is_still_there(
         && Holding::of(provider, scope).await.is_ok_and(|held| held == last.holding)
 }
 
-/// Removes a last snapshot that says nothing that the store does not, and its line after it.
+/// Removes a last snapshot of a scope that the store still has, and then its line.
 pub(super) fn discard(last: &LastSnapshot, options: &GcOptions) {
     let removed = fs::remove_file(&last.path);
     let noted = match &options.ledger {
@@ -84,9 +84,9 @@ pub(super) fn discard(last: &LastSnapshot, options: &GcOptions) {
         _ => Ok(()),
     };
     if let Err(error) = removed {
-        tracing::warn!(file = %last.path.display(), %error, "a last snapshot of a scope that stays is left");
+        tracing::warn!(file = %last.path.display(), %error, "a last snapshot could not be removed although its scope was kept");
     }
     if let Err(error) = noted {
-        tracing::warn!(%error, "the ledger still names a snapshot that is not there");
+        tracing::warn!(%error, "the ledger still lists a snapshot that was removed");
     }
 }

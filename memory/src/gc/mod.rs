@@ -1,8 +1,8 @@
-//! Garbage collection: scopes that were unused for long, or that no longer fit into a store, are evicted.
+//! Garbage collection: evicts scopes that were unused for long, or that no longer fit into a store.
 //!
-//! [`sweep`] decides over every scope of a provider that serves `eviction`, and the provider decides anew at the moment of
-//! each eviction, so a policy that is late or wrong evicts nothing that is in use. `docs/gc.md` is the page for operators,
-//! GCP-1 to GCP-10 in `docs/spec/lifecycle.md` what is promised.
+//! [`sweep`] checks every scope of a provider that serves `eviction`, and the provider checks again at each eviction,
+//! so a late or wrong policy evicts nothing that is in use. `docs/gc.md` is the page for operators; GCP-1 to GCP-10 in
+//! `docs/spec/lifecycle.md` are the promises.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

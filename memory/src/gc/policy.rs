@@ -1,4 +1,4 @@
-//! Which scopes the operator wants evicted.
+//! The operator's eviction policy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use memory_core::TenantId;
 use crate::setters::setters;
 use crate::snapshot::Ledger;
 
-/// How long a scope must be idle, by default, before it may be evicted for lack of space.
+/// Default idle time before a scope may be evicted for lack of space.
 const MIN_IDLE: Duration = Duration::from_secs(86_400);
 
-/// Which scopes are evicted.
+/// Which scopes to evict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcPolicy {
-    /// Scopes that were not used for so long; `None`: none for that reason.
+    /// Evict scopes unused for this long; `None`: none for that reason.
     pub idle: Option<Duration>,
-    /// Bytes that all scopes may hold together; `None`: any.
+    /// Bytes for all scopes together; `None`: unlimited.
     pub max_bytes: Option<u64>,
-    /// Scopes that were used within this time stay, however large they are. Default: a day.
+    /// Scopes used within this time are kept, however large they are. Default: one day.
     pub min_idle: Duration,
 }
 
@@ -33,7 +33,7 @@ impl GcPolicy {
     setters! {
         /// Sets how long a scope may be idle.
         with_idle(idle: Option<Duration>);
-        /// Sets how much all scopes may hold.
+        /// Sets the bytes for all scopes together.
         with_max_bytes(max_bytes: Option<u64>);
         /// Sets how long a scope must be idle before it may be evicted for lack of space.
         with_min_idle(min_idle: Duration);
@@ -46,18 +46,18 @@ impl GcPolicy {
     }
 }
 
-/// How a sweep is done.
+/// Options of a sweep.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GcOptions {
-    /// Which scopes are evicted.
+    /// Which scopes to evict.
     pub policy: GcPolicy,
-    /// This tenant's scopes alone; `max_bytes` then is what they may hold.
+    /// Only this tenant's scopes; `max_bytes` then applies to them.
     pub tenant: Option<TenantId>,
-    /// Reports what would be evicted, and changes nothing.
+    /// Report what would be evicted, and change nothing.
     pub dry_run: bool,
-    /// The folder in which each durable scope is saved before it is evicted; `None`: it is not. Created if it is missing,
-    /// readable by its owner only.
+    /// The folder where each durable scope is saved before eviction; `None`: scopes are not saved. Created if missing,
+    /// readable only by its owner.
     pub snapshot_to: Option<PathBuf>,
     /// The ledger that records these snapshots.
     pub ledger: Option<Ledger>,
@@ -73,11 +73,11 @@ impl GcOptions {
     setters! {
         /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
-        /// Reports what would be evicted, and changes nothing.
+        /// Sets whether to only report what would be evicted.
         with_dry_run(dry_run: bool);
     }
 
-    /// Sets where scopes are saved before they are evicted, and the ledger that records it.
+    /// Sets where scopes are saved before eviction, and the ledger that records the files.
     #[must_use]
     pub fn with_snapshots(mut self, folder: Option<PathBuf>, ledger: Option<Ledger>) -> Self {
         (self.snapshot_to, self.ledger) = (folder, ledger);

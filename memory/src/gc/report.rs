@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use memory_core::{Reclaimed, Scope, Timestamp};
 use serde::Serialize;
 
-/// Most scopes that a report names of each kind.
+/// Most scopes listed per kind of outcome.
 const NAMED: usize = 1_000;
 
 /// Why a scope is evicted.
@@ -36,18 +36,18 @@ impl GcReason {
 pub struct GcVictim {
     /// The scope.
     pub scope: Scope,
-    /// Bytes that it held.
+    /// Bytes it held.
     pub bytes: u64,
     /// Its last use.
     pub last_used_at: Timestamp,
     /// Why it is evicted.
     pub reason: GcReason,
-    /// Where it was written before.
+    /// The file it was saved to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<PathBuf>,
 }
 
-/// A scope that was not evicted, or may have been evicted all the same.
+/// A scope that was not evicted, or whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotEvicted {
@@ -58,7 +58,7 @@ pub struct NotEvicted {
     /// The error's text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its last snapshot: there where the scope may be gone.
+    /// Its last snapshot, if the scope may be gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<PathBuf>,
 }
@@ -69,46 +69,46 @@ pub struct NotEvicted {
 pub struct GcReport {
     /// Whether nothing was changed.
     pub dry_run: bool,
-    /// Whether it was stopped before its end.
+    /// Whether it was stopped early.
     pub stopped: bool,
-    /// Scopes that were looked at.
+    /// Scopes checked.
     pub scopes: u64,
-    /// Bytes that they held.
+    /// Bytes they held.
     pub bytes: u64,
     /// Scopes that were evicted, or would be.
     pub evicted: u64,
-    /// Bytes that they held.
+    /// Bytes they held.
     pub evicted_bytes: u64,
     /// The first thousand of them.
     pub victims: Vec<GcVictim>,
-    /// Scopes that are idle for long enough by their last recorded use, but may have been used within the slack since: they
-    /// are evicted later.
+    /// Scopes idle for long enough according to their stored use, but possibly used since, within the slack: they are
+    /// evicted later.
     pub within_slack: u64,
     /// Scopes that were not evicted: used meanwhile, in use, or already gone.
     pub kept: u64,
     /// The first thousand of them.
     pub kept_scopes: Vec<NotEvicted>,
-    /// Scopes whose last snapshot or eviction failed. They stay, except those that may be gone: with `outcome_unknown`, or
-    /// with a last snapshot.
+    /// Scopes whose last snapshot or eviction failed. They are kept, except possibly those with `outcome_unknown` or a
+    /// last snapshot.
     pub failed: u64,
     /// The first thousand of them.
     pub failed_scopes: Vec<NotEvicted>,
     /// Snapshots that were written.
     pub snapshots: u64,
-    /// Bytes over `max_bytes` that could not be freed, since their scopes are in use or were used recently.
+    /// Bytes over `max_bytes` that could not be freed, because their scopes are in use or were used recently.
     pub over: u64,
-    /// Space that was freed besides; nothing in a dry run.
+    /// Space freed besides; nothing in a dry run.
     pub reclaimed: Option<Reclaimed>,
 }
 
 impl GcReport {
-    /// Whether every scope to be evicted was evicted, and the rest fits.
+    /// Whether every scope to evict was evicted, and the rest fits.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.stopped && self.failed == 0 && self.over == 0
     }
 
-    pub(super) fn went(&mut self, victim: GcVictim) {
+    pub(super) fn add_evicted(&mut self, victim: GcVictim) {
         self.evicted += 1;
         self.evicted_bytes = self.evicted_bytes.saturating_add(victim.bytes);
         self.snapshots += u64::from(victim.snapshot.is_some());
@@ -117,15 +117,20 @@ impl GcReport {
         }
     }
 
-    pub(super) fn stays(&mut self, scope: &Scope, why: &'static str) {
+    pub(super) fn add_kept(&mut self, scope: &Scope, why: &'static str) {
         self.kept += 1;
         if self.kept_scopes.len() < NAMED {
             self.kept_scopes.push(NotEvicted { scope: scope.clone(), why, message: None, snapshot: None });
         }
     }
 
-    /// `snapshot`: kept, since the scope may be gone.
-    pub(super) fn fails(&mut self, scope: &Scope, error: &memory_core::Error, snapshot: Option<PathBuf>) {
+    /// `snapshot`: kept, because the scope may be gone.
+    pub(super) fn add_failed(
+        &mut self,
+        scope: &Scope,
+        error: &memory_core::Error,
+        snapshot: Option<PathBuf>,
+    ) {
         self.failed += 1;
         self.snapshots += u64::from(snapshot.is_some());
         if self.failed_scopes.len() < NAMED {

@@ -22,17 +22,17 @@ use crate::snapshot::Control;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcProgress {
-    /// Scopes looked at.
+    /// Scopes checked.
     pub scopes: u64,
     /// Scopes that were evicted.
     pub evicted: u64,
-    /// Bytes that they held.
+    /// Bytes they held.
     pub evicted_bytes: u64,
 }
 
 type Show = dyn Fn(&GcProgress) + Send + Sync;
 
-/// Watches a sweep, stops it, and records what it does.
+/// Observes a sweep, stops it, and audits it.
 #[derive(Clone, Default)]
 pub struct GcControl {
     stop: Control,
@@ -48,46 +48,46 @@ impl fmt::Debug for GcControl {
 }
 
 impl GcControl {
-    /// Calls `show` now and then, at the latest after each eviction; it should return at once.
+    /// Calls `show` from time to time, at the latest after each eviction; it should return immediately.
     #[must_use]
     pub fn with_progress(mut self, show: impl Fn(&GcProgress) + Send + Sync + 'static) -> Self {
         self.show = Some(Arc::new(show));
         self
     }
 
-    /// Records every eviction there.
+    /// Records every eviction in this audit.
     #[must_use]
     pub fn with_auditor(mut self, auditor: Option<Arc<Auditor>>) -> Self {
         self.auditor = auditor;
         self
     }
 
-    /// Whether a sweep is under way.
+    /// Whether a sweep is running.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::SeqCst)
     }
 
-    /// Ends the sweep soon, between two scopes; what it has done stays done.
+    /// Ends the sweep soon, between two scopes; its evictions so far remain.
     pub fn stop(&self) {
         self.stop.stop();
     }
 }
 
-/// A sweep under way.
+/// A running sweep.
 struct Sweep<'a> {
     provider: &'a dyn Provider,
     options: &'a GcOptions,
     control: &'a GcControl,
     now: Timestamp,
     report: GcReport,
-    /// Whether the ledger names the folder of last snapshots.
+    /// Whether the ledger has the folder of last snapshots.
     is_noted: bool,
 }
 
 /// Evicts the scopes of a store that the policy does not keep, and frees their space.
 ///
-/// The clock is asked once; the store judges by its own at each eviction. Memory is bounded whatever the number of scopes.
+/// The clock is read once; the store uses its own at each eviction. Memory is bounded whatever the number of scopes.
 ///
 /// # Behavior
 /// - GCP-1: Scopes not used for the idle time are evicted, in the order of tenant, kind and id.
@@ -101,8 +101,8 @@ struct Sweep<'a> {
 /// - GCP-8: Runs whose process died are ordinary scopes here: they are evicted by idle time.
 ///
 /// # Errors
-/// `capability_unsupported` for a store that serves no eviction, or no list of tenants where none is named; `unavailable`,
-/// `corrupt` where scopes cannot be listed. What fails for one scope is in the report.
+/// `capability_unsupported` for a store without eviction, or without a list of tenants if none is named; `unavailable`,
+/// `corrupt` if scopes cannot be listed. A failure for one scope is in the report.
 pub async fn sweep(
     provider: &dyn Provider,
     options: &GcOptions,
@@ -113,7 +113,7 @@ pub async fn sweep(
     let _busy = Busy::begin(&control.busy);
     let mut sweep = Sweep { provider, options, control, now: clock.now(), report, is_noted: false };
     if !options.dry_run {
-        // What an earlier one left half done is not to be seen by this one.
+        // Finishes what an interrupted eviction left, so that this sweep does not see it.
         let reclaimed = provider.reclaim().await?;
         sweep.report.reclaimed = Some(reclaimed);
         last_snapshot::clean(options);
@@ -135,7 +135,7 @@ pub async fn sweep(
     Ok(sweep.report)
 }
 
-/// That a sweep is under way, for as long as it is there.
+/// Marks a sweep as running until dropped.
 struct Busy<'a>(&'a AtomicBool);
 
 impl<'a> Busy<'a> {
@@ -170,7 +170,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// GCP-1; counts what there is.
+    /// GCP-1; also counts the scopes.
     async fn by_idle_time(&mut self) -> Result<()> {
         let since = self.options.policy.idle.map(|idle| self.ago(idle));
         let mut walk = Walk::new(self.provider, self.options.tenant.as_ref());
@@ -194,7 +194,7 @@ impl Sweep<'_> {
     async fn by_size(&mut self) -> Result<()> {
         let Some(max_bytes) = self.options.policy.max_bytes else { return Ok(()) };
         let since = self.ago(self.options.policy.min_idle);
-        // What the idle rule would take stays where it is in a dry run.
+        // In a dry run the idle rule's victims are still there.
         let by_idle = self.options.policy.idle.filter(|_| self.options.dry_run).map(|idle| self.ago(idle));
         let mut after: Option<Place> = None;
         loop {
@@ -238,23 +238,23 @@ impl Sweep<'_> {
         let (bytes, last_used_at, scope) = (found.bytes(), found.last_used_at, found.scope);
         let mut victim = GcVictim { scope, bytes, last_used_at, reason, snapshot: None };
         if self.options.dry_run {
-            self.report.went(victim);
+            self.report.add_evicted(victim);
             return;
         }
         let last = match self.last_snapshot(&victim.scope).await {
             Ok(last) => last,
             Err(error) => {
-                // One that was told to stop is no failure.
+                // Being told to stop is not a failure.
                 if !self.is_stopped() {
-                    self.report.fails(&victim.scope, &error, None);
+                    self.report.add_failed(&victim.scope, &error, None);
                 }
                 return;
             }
         };
         victim.snapshot = last.as_ref().map(|last| last.path.clone());
-        // A use after the snapshot is one after `since`, so what goes is what was written.
+        // A use after the snapshot is after `since`, so what is evicted is what was saved.
         let outcome = self.provider.evict(&victim.scope, since).await;
-        // What the store still has needs no file; whatever may have gone keeps its own.
+        // If the store still has the scope, the file is not needed; if it may be gone, the file is kept.
         let needless = match (&outcome, &last) {
             (Ok(EvictOutcome::Kept(_)), Some(last)) => Some(last),
             (Err(error), Some(last))
@@ -271,14 +271,14 @@ impl Sweep<'_> {
             auditor.evicted(AuditEviction::of(&victim, &outcome));
         }
         match outcome {
-            Ok(EvictOutcome::Evicted { .. }) => self.report.went(victim),
-            Ok(EvictOutcome::Kept(why)) => self.report.stays(&victim.scope, why.as_str()),
+            Ok(EvictOutcome::Evicted { .. }) => self.report.add_evicted(victim),
+            Ok(EvictOutcome::Kept(why)) => self.report.add_kept(&victim.scope, why.as_str()),
             Ok(_) => {}
-            Err(error) => self.report.fails(&victim.scope, &error, victim.snapshot),
+            Err(error) => self.report.add_failed(&victim.scope, &error, victim.snapshot),
         }
         if let Some(last) = needless {
             last_snapshot::discard(last, self.options);
-            // It may have been the only line that knew the folder.
+            // It may have been the only line with the folder.
             self.is_noted = false;
         }
     }
@@ -291,7 +291,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Every scope of a store with its use, by tenant, kind and id, page by page.
+/// Walks through every scope of a store with its use, by tenant, kind and id, page by page.
 struct Walk<'a> {
     provider: &'a dyn Provider,
     tenants: VecDeque<TenantId>,

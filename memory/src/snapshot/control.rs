@@ -1,4 +1,4 @@
-//! Progress of a long operation, and how to stop it.
+//! Progress of a long operation, and stopping it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use memory_core::{Error, ErrorKind, Result, Retry};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Scopes that are done.
+    /// Scopes finished.
     pub scopes: u64,
-    /// Entries read so far, those left alone included.
+    /// Entries read so far, including those left unchanged.
     pub entries: u64,
     /// Lines of SQL dumps read so far.
     pub sql_lines: u64,
-    /// Bytes of the file written or read so far; a move has none.
+    /// Bytes of the file written or read so far; 0 for a migration.
     pub bytes: u64,
 }
 
 type Show = dyn Fn(&Progress) + Send + Sync;
 
-/// Watches an operation, and stops it.
+/// Observes an operation, and stops it.
 #[derive(Clone, Default)]
 pub struct Control {
     stop: Arc<AtomicBool>,
@@ -36,14 +36,14 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Calls `show` now and then, at the latest after each scope; it should return at once.
+    /// Calls `show` from time to time, at the latest after each scope; it should return immediately.
     #[must_use]
     pub fn with_progress(mut self, show: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.show = Some(Arc::new(show));
         self
     }
 
-    /// Ends the operation soon, with `unavailable`; what was completed before stays.
+    /// Ends the operation soon, with `unavailable`; what was completed stays.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
     }
@@ -66,7 +66,7 @@ impl Control {
         if self.is_stopped() {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "it was stopped; what was completed stays, and running it again continues",
+                "the operation was stopped; what was completed stays, and running it again continues",
             )
             .with_retry(Retry::Now)
             .with_detail("stopped", true));

@@ -23,85 +23,85 @@ use super::target::tombstones::{ScopeTombstones, carry};
 use crate::setters::setters;
 use crate::stream::next;
 
-/// What is migrated, and what may be replaced.
+/// What to migrate, and what may be replaced.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MigrateOptions {
-    /// What happens to a facet of a scope that holds something else in the target.
+    /// What to do with a facet of a scope that differs in the target.
     pub on_different: OnDifferent,
-    /// This tenant's scopes alone; `None`: every tenant's, where the source lists them.
+    /// Only this tenant's scopes; `None`: every tenant's, if the source lists them.
     pub tenant: Option<TenantId>,
-    /// This scope alone.
+    /// Only this scope.
     pub scope: Option<Scope>,
-    /// Compares and writes nothing.
+    /// Compare, and write nothing.
     pub dry_run: bool,
-    /// Removes scopes that the target alone holds, once everything else is copied.
+    /// Remove scopes that only the target has, once everything else is copied.
     pub delete_extra: bool,
 }
 
 impl MigrateOptions {
     setters! {
-        /// Sets what happens to a facet that differs.
+        /// Sets what to do with a facet that differs.
         with_on_different(on_different: OnDifferent);
         /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
         /// Limits it to a scope.
         with_scope(scope: Option<Scope>);
-        /// Writes nothing.
+        /// Sets whether to write nothing.
         with_dry_run(dry_run: bool);
-        /// Removes scopes that the target alone holds.
+        /// Sets whether to remove scopes that only the target has.
         with_delete_extra(delete_extra: bool);
     }
 }
 
-/// What a migration did, or would do.
+/// The result of a migration.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct MigrateReport {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// Scopes that were looked at.
+    /// Scopes checked.
     pub scopes: u64,
-    /// These scopes by what happened to their entries.
+    /// Outcomes for these scopes' entries.
     pub entries: FacetReport,
-    /// These scopes by what happened to their databases.
+    /// Outcomes for these scopes' databases.
     pub databases: FacetReport,
     /// Records stored.
     pub records: u64,
-    /// Facets of scopes that were copied and found the same on both sides.
+    /// Facets that were copied and found equal on both sides.
     pub verified: u64,
-    /// How many facets of scopes differ after they were copied, since one side was written to meanwhile or does not keep
-    /// what it is given.
+    /// Facets that differ after copying, because one side was written to meanwhile or does not preserve what it is
+    /// given.
     pub mismatched: u64,
     /// The first thousand of them.
     pub mismatched_scopes: Vec<ScopeNote>,
-    /// How many scopes hold something else in the target.
+    /// Scopes with other content in the target.
     pub conflicts: u64,
     /// The first thousand of them.
     pub conflicting_scopes: Vec<Scope>,
-    /// How many scopes hold something else in the target and were left as they are, as was chosen.
+    /// Scopes with other content in the target that were kept, as requested.
     pub kept: u64,
     /// The first thousand of them.
     pub kept_scopes: Vec<Scope>,
-    /// How many scopes only the target holds something in, of what is migrated; `None`: unknown, since the target does not
+    /// Scopes with content, in the migrated facets, only in the target; `None`: unknown, because the target does not
     /// list its tenants.
     pub only_in_target: Option<u64>,
     /// The first thousand of them.
     pub only_in_target_scopes: Vec<Scope>,
     /// How many of them were deleted, as requested, or would be.
     pub deleted_extra: u64,
-    /// How many facets of scopes could not be read or taken; nothing of them was changed.
+    /// Facets that could not be read or stored; nothing of them was changed.
     pub failed: u64,
     /// The first thousand of them.
     pub failed_scopes: Vec<ScopeNote>,
-    /// Records left out since the target has forgotten what they say.
+    /// Records left out because the target has forgotten them.
     pub forgotten_records: u64,
-    /// What of scopes did not come along, of the first thousand.
+    /// What could not be copied, for the first thousand scopes.
     pub not_carried: Vec<NotCarried>,
 }
 
 impl MigrateReport {
-    /// Whether everything that was asked for is in the target, as it is in the source. What else is there is reported in
+    /// Whether everything requested is in the target as it is in the source. What else the target has is in
     /// `only_in_target`.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -109,7 +109,7 @@ impl MigrateReport {
     }
 }
 
-/// Copies every durable scope of one store into another. The source is only read.
+/// Copies every durable scope of one store to another. The source is only read.
 ///
 /// # Behavior
 /// - SNP-21: Scopes are copied one by one, as a snapshot and its restore would copy them; the source is only read.
@@ -119,10 +119,9 @@ impl MigrateReport {
 /// - SNP-1, SNP-2, SNP-14 to SNP-19: What is copied, and how it is stored, follows the rules of [`write()`](super::write())
 ///   and [`restore`](super::restore).
 ///
-/// # Errors
-/// `conflict` for scopes that hold something else in the target; `capability_unsupported` for a store that cannot take a
-/// scope whole, for a source that does not list its tenants, and for such a target where extra scopes are to be removed;
-/// `unavailable`, as the stores fail and where it was stopped.
+/// `conflict` for scopes with other content in the target; `capability_unsupported` for a store that cannot import a
+/// scope as a whole, for a source that does not list its tenants, and for such a target if extra scopes are to be
+/// removed; `unavailable`: the stores' errors, or it was stopped.
 pub async fn migrate(
     from: &dyn Provider,
     to: &dyn Provider,
@@ -252,7 +251,7 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// The digest of what the target takes of a scope, and how many records it does not.
+    /// The digest of the records that the target accepts of a scope, and the number of others.
     async fn digest(
         &self,
         scope: &Scope,
@@ -284,7 +283,7 @@ impl Moving<'_> {
         let (Some(source), scope) = (self.from.backend(), &found.scope) else { return Ok(Step::None) };
         if self.target.backend.is_none() {
             if found.entries.is_some() {
-                what.push("the entries: the target keeps none".to_owned());
+                what.push("the entries: the target stores none".to_owned());
             }
             return Ok(Step::None);
         }
@@ -295,7 +294,7 @@ impl Moving<'_> {
             (Some(held), _) => {
                 let (wanted, left_out) = self.digest(scope, source, buried).await?;
                 if wanted.entries == 0 && (left_out > 0 || buried.source_is_before) {
-                    // What is there was written after all that the source has was forgotten.
+                    // All that the target has was written after it forgot everything in the source.
                     if applies {
                         report.forgotten_records += left_out;
                     }
@@ -322,7 +321,7 @@ impl Moving<'_> {
         let stored = self.target.entries(scope, self.control).await?.unwrap_or_default();
         let mut is_same = copied.same_content(&stored) || copied.entries == 0 && stored.entries == 0;
         if !is_same {
-            // What expired meanwhile is gone on both sides.
+            // Entries that expired meanwhile are gone on both sides.
             let (now, _) = self.digest(scope, source, buried).await?;
             is_same = now.same_content(&stored);
         }
@@ -345,14 +344,14 @@ impl Moving<'_> {
         let scope = &found.scope;
         let Some(facet) = self.target.sql_of(dialect) else {
             if found.sql.is_some() {
-                what.push("the SQL database: the target serves none of its dialect".to_owned());
+                what.push("the SQL database: the target serves none in its dialect".to_owned());
             }
             return Ok(Step::None);
         };
         if buried.source_is_before {
             if found.sql.is_some() {
                 what.push(
-                    "the SQL database: the target has forgotten the scope, and the source has not".to_owned(),
+                    "the SQL database: the target has forgotten the scope, but the source has not".to_owned(),
                 );
             }
             return Ok(Step::None);
@@ -407,7 +406,7 @@ impl Moving<'_> {
     }
 }
 
-/// What passed of records.
+/// Totals of a stream of records.
 #[derive(Default)]
 struct Passed {
     hash: EntriesHash,
@@ -420,7 +419,7 @@ impl Passed {
     }
 }
 
-/// Records that are digested as the target takes them.
+/// Digests the records that the target accepts.
 struct Digested {
     records: RecordStream,
     buried: ScopeTombstones,
@@ -451,10 +450,10 @@ impl Stream for Digested {
     }
 }
 
-/// Most omissions of a dump that are reported for one scope.
-const MAX_TOLD: usize = 1_000;
+/// Most omissions of a dump reported for one scope.
+const MAX_REPORTED: usize = 1_000;
 
-/// A dump whose word about what it cannot hold is kept.
+/// A dump whose lines about omissions are collected.
 struct Heard {
     dump: DumpStream,
     told: Arc<Mutex<Vec<String>>>,
@@ -473,7 +472,7 @@ impl Stream for Heard {
             && let Some(what) = skipped_in(without_feed(line))
         {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MAX_TOLD {
+            if told.len() < MAX_REPORTED {
                 told.push(what);
             }
         }

@@ -1,9 +1,9 @@
-//! Snapshots of a store, restoring them, and moving between stores.
+//! Snapshots of a store, restoring them, and migrating between stores.
 //!
-//! [`write()`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and [`restore`]
-//! takes it back, into a store of the same kind or, for entries, of another. [`migrate`] copies from store to store
-//! without a file between. All three need nothing of a provider but its facets, so one of your own has them too. What
-//! they do is written as SNP-1 to SNP-24 in `docs/spec/snapshot.md`, the file byte by byte.
+//! [`write()`] streams every durable scope of a provider, both durable facets, into one file of JSON Lines, and
+//! [`restore`] reads it back, into a store of the same kind or, for entries, of another. [`migrate`] copies from store
+//! to store without a file in between. All three use only a provider's facets, so they work with your own too.
+//! `docs/spec/snapshot.md` specifies them as SNP-1 to SNP-24, and the file byte by byte.
 //!
 //! ```
 //! # futures_executor_block_on(async {

@@ -1,48 +1,48 @@
-//! What an operation says of scopes, bounded whatever there is to say.
+//! Reports about scopes, of bounded size.
 
 use memory_core::{Error, Scope};
 use serde::Serialize;
 
-/// Most scopes that a list names.
+/// Most scopes in a list.
 const MAX_NAMED: usize = 1_000;
 
 /// Something about a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScopeNote {
-    /// Which.
+    /// The scope.
     pub scope: Scope,
     /// An error code.
     pub code: String,
-    /// In words.
+    /// The reason.
     pub reason: String,
 }
 
-/// What of a scope did not come along.
+/// What of a scope was not copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotCarried {
-    /// Which.
+    /// The scope.
     pub scope: Scope,
     /// Each thing, with the reason.
     pub what: Vec<String>,
 }
 
-/// Scopes by what became of one facet of theirs.
+/// Scopes by the outcome for one of their facets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FacetReport {
-    /// Filled, where there was nothing.
+    /// Filled, because it was empty.
     pub restored: u64,
-    /// Put in the place of something else; removed, where the source has nothing.
+    /// Replaced; or removed, because the source has nothing.
     pub replaced: u64,
-    /// The same already.
+    /// Equal already.
     pub unchanged: u64,
-    /// Different, and left alone as the caller chose.
+    /// Different, and kept as requested.
     pub kept: u64,
 }
 
-/// A list that names the first thousand and counts all.
+/// A list with the first thousand items and the count of all.
 #[derive(Clone, Debug)]
 pub(super) struct Notes<T> {
     pub(super) first: Vec<T>,

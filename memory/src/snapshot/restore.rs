@@ -23,33 +23,33 @@ use super::target::tombstones::ScopeTombstones;
 use crate::setters::setters;
 use crate::system::SystemClock;
 
-/// What is restored, and what may be replaced.
+/// What to restore, and what may be replaced.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// What happens to a facet of a scope that holds something else.
+    /// What to do with a facet of a scope that has other content.
     pub on_different: OnDifferent,
-    /// This tenant's scopes alone.
+    /// Only this tenant's scopes.
     pub tenant: Option<TenantId>,
-    /// This scope alone.
+    /// Only this scope.
     pub scope: Option<Scope>,
-    /// Checks the file and says what would be done.
+    /// Check the file and report what would be done.
     pub dry_run: bool,
-    /// What counts as now, for entries that have expired since; `None`: this host's clock.
+    /// The current time, for entries that have expired since; `None`: this host's clock.
     pub now: Option<Timestamp>,
 }
 
 impl RestoreOptions {
     setters! {
-        /// Sets what happens to a facet that differs.
+        /// Sets what to do with a facet that differs.
         with_on_different(on_different: OnDifferent);
         /// Limits it to a tenant.
         with_tenant(tenant: Option<TenantId>);
         /// Limits it to a scope.
         with_scope(scope: Option<Scope>);
-        /// Writes nothing.
+        /// Sets whether to write nothing.
         with_dry_run(dry_run: bool);
-        /// Sets what counts as now.
+        /// Sets the current time.
         with_now(now: Option<Timestamp>);
     }
 
@@ -59,7 +59,7 @@ impl RestoreOptions {
     }
 }
 
-/// What a restore did, or would do.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct RestoreReport {
@@ -67,42 +67,42 @@ pub struct RestoreReport {
     pub dry_run: bool,
     /// When the snapshot was taken.
     pub taken_at: Option<Timestamp>,
-    /// Scopes of the snapshot that were looked at.
+    /// Scopes of the snapshot that were checked.
     pub scopes: u64,
-    /// These scopes by what happened to their entries.
+    /// Outcomes for these scopes' entries.
     pub entries: FacetReport,
-    /// These scopes by what happened to their databases.
+    /// Outcomes for these scopes' databases.
     pub databases: FacetReport,
     /// Records stored.
     pub records: u64,
-    /// How many scopes hold something else; they are restored only where that was chosen.
+    /// Scopes with other content; they are restored only if requested.
     pub conflicts: u64,
     /// The first thousand of them.
     pub conflicting_scopes: Vec<Scope>,
-    /// How many scopes hold something else and were left as they are, as was chosen.
+    /// Scopes with other content that were kept, as requested.
     pub kept: u64,
     /// The first thousand of them.
     pub kept_scopes: Vec<Scope>,
-    /// How many scopes the snapshot names without having them.
+    /// Scopes that the snapshot names without containing them.
     pub skipped: u64,
     /// The first thousand of them.
     pub skipped_scopes: Vec<ScopeNote>,
-    /// How many facets of scopes the target did not take; nothing of them was changed.
+    /// Facets that the target refused; nothing of them was changed.
     pub failed: u64,
     /// The first thousand of them.
     pub failed_scopes: Vec<ScopeNote>,
-    /// How many scopes were left as they are since they were forgotten after the snapshot was taken.
+    /// Scopes left unchanged because they were forgotten after the snapshot was taken.
     pub forgotten: u64,
     /// The first thousand of them.
     pub forgotten_scopes: Vec<Scope>,
-    /// Records left out of others since their keys were.
+    /// Records of other scopes left out because their keys were forgotten.
     pub forgotten_records: u64,
-    /// What of scopes did not come along, of the first thousand.
+    /// What could not be restored, for the first thousand scopes.
     pub not_carried: Vec<NotCarried>,
 }
 
 impl RestoreReport {
-    /// Whether everything that was asked for is there.
+    /// Whether everything requested is in the store.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.conflicts == 0 && self.skipped == 0 && self.failed == 0 && self.not_carried.is_empty()
@@ -111,7 +111,8 @@ impl RestoreReport {
 
 /// Restores a snapshot into a store.
 ///
-/// Reads the whole file before it writes, and again as it does. Holds a thread of the executor while it reads and digests.
+/// Reads the whole file before it writes, and again while writing. Occupies a thread of the executor while it reads and
+/// digests.
 ///
 /// # Behavior
 /// - SNP-11: A file that is truncated, reordered, changed in any bit or not of this format is `corrupt`.
@@ -127,8 +128,9 @@ impl RestoreReport {
 /// - SNP-20: A restore can be limited to a tenant or a scope; a dry run writes nothing.
 ///
 /// # Errors
-/// `corrupt` for what is no snapshot; `conflict` for scopes that hold something else; `capability_unsupported` for a store
-/// that cannot take a scope whole; `unavailable`, as the store fails and where it was stopped. Scopes before it are restored.
+/// `corrupt` for an invalid snapshot; `conflict` for scopes with other content; `capability_unsupported` for a store
+/// that cannot import a scope as a whole; `unavailable`: the store's errors, or it was stopped. Scopes before that are
+/// restored.
 pub async fn restore<R: BufRead + Seek + Send + 'static>(
     to: &dyn Provider,
     file: R,
@@ -148,7 +150,7 @@ pub async fn restore<R: BufRead + Seek + Send + 'static>(
         control,
         now: options.now.unwrap_or_else(|| SystemClock.now()),
     };
-    // Whether anything is in the way is known before anything is written.
+    // All conflicts are found before anything is written.
     let plans = options.dry_run || options.on_different == OnDifferent::Refuse;
     let mut planned = restoring.pass(if plans { Pass::Plan } else { Pass::Check }).await?;
     planned.dry_run = options.dry_run;
@@ -165,20 +167,20 @@ pub async fn restore<R: BufRead + Seek + Send + 'static>(
     Ok(report)
 }
 
-/// What reading the file once is for.
+/// The purpose of reading the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// The file alone.
+    /// Checking the file.
     Check,
-    /// What would be done.
+    /// Finding out what would be done.
     Plan,
-    /// Doing it.
+    /// Restoring.
     Apply,
 }
 
 struct Restoring<'a, R> {
     provider: &'a dyn Provider,
-    /// When the snapshot was taken: also later than the tombstones that are in it, should two clocks differ.
+    /// When the snapshot was taken; at least the time of the tombstones in it, in case two clocks differ.
     taken: Timestamp,
     target: Target<'a>,
     file: File<R>,
@@ -187,15 +189,15 @@ struct Restoring<'a, R> {
     now: Timestamp,
 }
 
-/// A scope of the file, by its digests.
+/// A scope of the file, with its digests.
 struct Read {
     scope: Scope,
-    /// Of the records that have not expired; `None`: the snapshot says nothing of entries.
+    /// Of the records that have not expired; `None`: the snapshot does not cover entries.
     entries: Option<EntriesDigest>,
-    /// `None`: the snapshot says nothing of databases; within, none: it has none.
+    /// `None`: the snapshot does not cover databases; inner `None`: the scope has none.
     sql: Option<Option<SqlDigest>>,
     not_carried: Vec<String>,
-    /// Records that are left out.
+    /// Number of records left out.
     forgotten: u64,
 }
 
@@ -204,7 +206,7 @@ enum Met {
     Skipped(ScopeNote),
 }
 
-/// What stands between scopes.
+/// What was read between scopes.
 enum Between {
     Scope(Scope),
     Tombstones(Vec<Tombstone>),
@@ -265,7 +267,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
             }
             report.forgotten_records += read.forgotten;
             let (mut what, dialect) = (read.not_carried.clone(), lock(&self.file).header.sql_dialect);
-            // What was written under a key after that was forgotten is nothing that the snapshot could know of.
+            // Entries written under a key after it was forgotten are unknown to the snapshot.
             let mut later = Vec::new();
             let entries = match (&read.entries, self.target.backend) {
                 (Some(wanted), Some(_)) => {
@@ -275,7 +277,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                     self.target.entries_step(wanted, held.as_ref(), self.options.on_different)
                 }
                 (Some(wanted), None) if wanted.entries > 0 => {
-                    what.push(format!("{} entries: the target keeps none", wanted.entries));
+                    what.push(format!("{} entries: the target stores none", wanted.entries));
                     Step::None
                 }
                 _ => Step::None,
@@ -286,7 +288,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
                     sql_step(wanted.as_ref(), held.as_ref(), self.options.on_different)
                 }
                 (Some(Some(_)), None) => {
-                    what.push("the SQL database: the target serves none of its dialect".to_owned());
+                    what.push("the SQL database: the target serves none in its dialect".to_owned());
                     Step::None
                 }
                 _ => Step::None,
@@ -330,12 +332,12 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         Ok(match lock(&self.file).next()? {
             Item::Scope(scope) => Between::Scope(scope),
             Item::Tombstones(tombstones) => Between::Tombstones(tombstones),
-            // The reader lets nothing else stand here.
+            // The reader allows nothing else here.
             _ => Between::End,
         })
     }
 
-    /// FGT-41. Those that the file holds are from before it was taken, whatever the clocks say.
+    /// FGT-41. Tombstones in the file are older than the file, whatever the clocks say.
     async fn bury(&mut self, tombstones: &[Tombstone], pass: Pass) -> Result<()> {
         let later = |at: Timestamp| at.checked_add(Duration::from_millis(1)).unwrap_or(Timestamp::MAX);
         let least = tombstones.iter().map(|tombstone| later(tombstone.at)).max();
@@ -387,7 +389,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
         }
     }
 
-    /// Does what was decided; what was done.
+    /// Carries out the decisions; returns what was done.
     async fn apply(
         &self,
         scope: &Scope,
@@ -468,7 +470,7 @@ impl<R: BufRead + Seek + Send + 'static> Restoring<'_, R> {
     }
 }
 
-/// Which scope an error was about.
+/// Adds the scope to an error.
 fn of_scope(error: Error, scope: &Scope) -> Error {
     if error.details().contains_key("scope") {
         return error;

@@ -1,4 +1,4 @@
-//! A snapshot without what is to be forgotten.
+//! Rewrites a snapshot without a forgotten target.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
@@ -14,14 +14,14 @@ use super::format::scanner::{Item, Scanner};
 use super::write::unwritten;
 use crate::hex::hex;
 
-/// What a snapshot holds of a target, or held.
+/// What a snapshot holds, or held, of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// Nothing.
     Nothing,
-    /// Something, and something else too. Of a rewritten one, its new digest and bytes.
+    /// Something, besides other content. For a rewritten snapshot, its new digest and size.
     Some {
-        /// The digest by which it is known now.
+        /// Its digest now.
         sha256: String,
         /// Its bytes now.
         bytes: u64,
@@ -30,7 +30,7 @@ pub(crate) enum Held {
     All,
 }
 
-/// What is written, digested as it is.
+/// Output that is digested as it is written.
 struct Out<W> {
     to: W,
     file: Sha256,
@@ -57,7 +57,7 @@ impl<W: Write> Out<W> {
     }
 }
 
-/// Whether a snapshot holds anything of a target. The whole file is read and checked.
+/// Whether a snapshot contains anything of a target. Reads and checks the whole file.
 ///
 /// # Errors
 /// As [`check`](super::check).
@@ -65,11 +65,11 @@ pub(crate) fn holds(path: &Path, target: &EraseTarget) -> Result<Held> {
     copy(&mut Scanner::open(open(path)?)?, std::io::sink(), target).map(|(held, _)| held)
 }
 
-/// Puts a snapshot without the target in the place of one that holds it, whole or not at all, or removes one that holds
-/// nothing else. The time at which it was taken stays.
+/// Replaces a snapshot by one without the target, as a whole or not at all, or removes it if it contains nothing else.
+/// The time at which it was taken is kept.
 ///
 /// # Errors
-/// As [`check`](super::check); `unavailable` where it cannot be written.
+/// As [`check`](super::check); `unavailable` if it cannot be written.
 pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
     let place = Place::of(path)?;
     place.clean()?;
@@ -94,7 +94,7 @@ pub(crate) fn rewrite(path: &Path, target: &EraseTarget) -> Result<Held> {
 fn open(path: &Path) -> Result<BufReader<File>> {
     let found = fs::symlink_metadata(path).map_err(unread)?;
     if !found.is_file() {
-        return Err(Error::new(ErrorKind::Corrupt, "it is no file"));
+        return Err(Error::new(ErrorKind::Corrupt, "it is not a file"));
     }
     File::open(path).map(|file| BufReader::with_capacity(1 << 16, file)).map_err(unread)
 }
@@ -108,12 +108,12 @@ fn unread(error: std::io::Error) -> Error {
     Error::new(kind, format!("it cannot be read: {error}")).with_source(error)
 }
 
-/// Copies all but the target.
+/// Copies everything except the target.
 fn copy<W: Write>(scanner: &mut Scanner<BufReader<File>>, to: W, target: &EraseTarget) -> Result<(Held, W)> {
     let mut out = Out { to, file: Sha256::new(), scope: Sha256::new(), scope_bytes: 0, end: End::default() };
     out.raw(scanner.line())?;
     let mut dropped = false;
-    // Whose lines these are, and what they came to without the target's.
+    // The current scope, and its totals without the target's lines.
     let (mut scope, mut leaves_out) = (None, false);
     let (mut hash, mut sql_lines) = (EntriesHash::default(), 0_u64);
     let (mut entries, mut vectors) = (0, 0);

@@ -1,4 +1,4 @@
-//! Every durable scope of a store, in order, page by page.
+//! Walks through every durable scope of a store, in order, page by page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use memory_core::limits::MAX_PAGE;
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{Cursor, Provider, ReadSnapshot, Result, Scope, ScopesQuery, TenantId};
 
-/// A scope that holds something.
+/// A scope that is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) scope: Scope,
@@ -17,7 +17,7 @@ pub(super) struct Found {
     pub(super) sql: Option<u64>,
 }
 
-/// Which facets of a scope hold something.
+/// Which facets of a scope are not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holding {
     pub(crate) entries: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// As a store has it now.
+    /// The current state in a store.
     pub(crate) async fn of(provider: &dyn Provider, scope: &Scope) -> Result<Self> {
         let found = Walk::new(provider, None, Some(scope)).next().await?;
         Ok(found.map_or_else(Self::default, |found| Self {
@@ -46,12 +46,12 @@ struct Side {
 /// Walks through a store.
 pub(super) struct Walk<'a> {
     provider: &'a dyn Provider,
-    /// Where entries are read as of.
+    /// The snapshot in which entries are read.
     as_of: Option<Arc<dyn ReadSnapshot>>,
-    /// The one tenant that is asked for.
+    /// The only tenant to list.
     only_tenant: Option<TenantId>,
     only_scope: Option<Scope>,
-    /// Whether the one scope was looked for.
+    /// Whether the only scope was checked.
     has_looked: bool,
     tenants: VecDeque<TenantId>,
     last_tenant: Option<TenantId>,
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks through the entries of this moment.
+    /// Walks through the entries of this snapshot.
     pub(super) fn at(mut self, as_of: Option<Arc<dyn ReadSnapshot>>) -> Self {
         self.as_of = as_of;
         self
@@ -101,7 +101,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A scope whose entries are counted now: that saves the listing. One without may have held some at the moment.
+    /// A single scope, whose entries are counted now instead of listing. One without entries now may have had some in
+    /// the snapshot.
     async fn alone(&self, scope: &Scope) -> Result<Option<Found>> {
         let counts = self.provider.capabilities().stats && scope.kind.is_durable();
         let Some(backend) = self.provider.backend().filter(|_| counts) else { return Ok(None) };
@@ -141,7 +142,7 @@ impl<'a> Walk<'a> {
             let mut page = self.provider.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
             self.no_more_tenants = page.len() < MAX_PAGE;
             if let Some(as_of) = &self.as_of {
-                // Some may have nothing any more, and some have databases alone.
+                // Some may be empty by now, and some have only databases.
                 let then = as_of.tenants(self.last_tenant.as_ref(), MAX_PAGE).await?;
                 self.no_more_tenants &= then.len() < MAX_PAGE;
                 page.extend(then);
@@ -156,7 +157,7 @@ impl<'a> Walk<'a> {
         Ok(self.tenants.pop_front())
     }
 
-    /// Kinds come in order, and those of runs, which are not durable, last.
+    /// Kinds come in order; runs, which are not durable, come last.
     async fn fill_entries(&mut self, tenant: &TenantId) -> Result<()> {
         let Some(backend) = self.provider.backend() else { return Ok(()) };
         while self.entries.page.is_empty() && !self.entries.ended {
@@ -183,7 +184,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The lesser of both sides' next, or both where they are one.
+    /// The next scope of either side, merged if both have it.
     fn least(&mut self) -> Option<Found> {
         let next = |side: &Side| side.page.front().map(|(scope, _)| scope.clone());
         let scope = match (next(&self.entries), next(&self.sql)) {

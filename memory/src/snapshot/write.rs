@@ -1,4 +1,4 @@
-//! Writing a snapshot.
+//! Writes a snapshot.
 
 use std::io::{self, Write};
 
@@ -30,17 +30,17 @@ use crate::system::SystemClock;
 /// Lines between two progress reports.
 const SHOW_EVERY: u64 = 1_024;
 
-/// What a snapshot holds.
+/// The scope and limits of a snapshot.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SnapshotOptions {
-    /// This tenant's scopes alone; `None`: every tenant's, where the store lists them.
+    /// Only this tenant's scopes; `None`: every tenant's, if the store lists them.
     pub tenant: Option<TenantId>,
-    /// This scope alone.
+    /// Only this scope.
     pub scope: Option<Scope>,
-    /// Scopes that hold more are skipped, in bytes; `None`: none is.
+    /// Skip larger scopes, in bytes; `None`: skip none.
     pub max_scope_bytes: Option<u64>,
-    /// When it was taken, for its header; `None`: now, by this host's clock.
+    /// The time for its header; `None`: now, by this host's clock.
     pub taken_at: Option<Timestamp>,
 }
 
@@ -50,9 +50,9 @@ impl SnapshotOptions {
         with_tenant(tenant: Option<TenantId>);
         /// Limits it to a scope.
         with_scope(scope: Option<Scope>);
-        /// Sets how large a scope may be.
+        /// Sets the largest scope, in bytes.
         with_max_scope_bytes(max_scope_bytes: Option<u64>);
-        /// Sets when it was taken.
+        /// Sets the time for its header.
         with_taken_at(taken_at: Option<Timestamp>);
     }
 }
@@ -63,28 +63,28 @@ impl SnapshotOptions {
 pub struct SnapshotReport {
     /// When it was taken.
     pub created_at: Timestamp,
-    /// Scopes in it.
+    /// Scopes contained.
     pub scopes: u64,
     /// Their entries.
     pub entries: u64,
     /// Vectors of these.
     pub vectors: u64,
-    /// SQL databases in it.
+    /// SQL databases contained.
     pub databases: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The digest over all of its last line, by which it is known.
+    /// The overall digest from its last line, which identifies it.
     pub sha256: String,
-    /// How many scopes are not in it.
+    /// Number of scopes not contained.
     pub skipped: u64,
     /// The first thousand of them.
     pub skipped_scopes: Vec<ScopeNote>,
-    /// Of which scopes a database is in it but for a part: the first thousand.
+    /// Scopes whose database is not completely contained: the first thousand.
     pub not_carried: Vec<NotCarried>,
 }
 
 impl SnapshotReport {
-    /// Whether everything is in it.
+    /// Whether everything is contained.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.skipped == 0 && self.not_carried.is_empty()
@@ -93,14 +93,14 @@ impl SnapshotReport {
 
 /// Why a scope's lines end early.
 enum Trouble {
-    /// The scope is left out, the snapshot goes on.
+    /// The scope is skipped; the snapshot continues.
     Skip(Error),
     /// The snapshot ends.
     End(Error),
 }
 
 impl From<Error> for Trouble {
-    /// An error of the store while it reads a scope.
+    /// An error of the store while reading a scope.
     fn from(error: Error) -> Self {
         match error.kind() {
             ErrorKind::Corrupt
@@ -113,7 +113,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// What is written, and digested as it is.
+/// Output that is digested as it is written.
 struct Out<'w, W> {
     to: &'w mut W,
     file: Sha256,
@@ -126,7 +126,7 @@ struct Out<'w, W> {
 
 /// Streams every durable scope of a store.
 ///
-/// Holds a thread of the executor while it writes and digests; give it a file or a pipe that takes bytes quickly.
+/// Occupies a thread of the executor while it writes and digests; use a file or pipe that accepts bytes quickly.
 ///
 /// # Behavior
 /// - SNP-1: Every agent's and user's scope that holds live entries or has a SQL database is in the snapshot or named as
@@ -140,8 +140,8 @@ struct Out<'w, W> {
 /// - SNP-9: Two snapshots of a store that was not used in between differ only in their header and in the overall digest.
 ///
 /// # Errors
-/// `capability_unsupported` for a store without the two facets, or without a list of tenants where none is named;
-/// `unavailable` where `to` takes no more, where it was stopped, and as the store fails.
+/// `capability_unsupported` for a store without the two facets, or without a list of tenants if none is named;
+/// `unavailable`: `to` cannot be written, the store's errors, or it was stopped.
 pub async fn write<W: Write + Send>(
     from: &dyn Provider,
     to: &mut W,
@@ -159,7 +159,7 @@ pub async fn write<W: Write + Send>(
     if sections.is_empty() {
         return Err(Error::unsupported("snapshot", from.name()));
     }
-    // Before what is read, so that what is forgotten meanwhile counts as forgotten after the copy.
+    // Before reading, so that anything forgotten meanwhile counts as forgotten after the copy.
     let created_at = options.taken_at.unwrap_or_else(|| SystemClock.now());
     let as_of = if capabilities.read_snapshot { Some(from.read_snapshot().await?) } else { None };
     let of = match (&options.scope, &options.tenant) {
@@ -248,7 +248,7 @@ pub async fn write<W: Write + Send>(
     })
 }
 
-/// What a scope's lines were.
+/// Totals of a scope's lines.
 #[derive(Default)]
 struct Counts {
     entries: u64,
@@ -322,20 +322,18 @@ impl<W: Write + Send> Out<'_, W> {
         match self.max_scope_bytes {
             Some(limit) if bytes > limit => Err(Trouble::Skip(Error::new(
                 ErrorKind::TooLarge,
-                format!("the scope takes more than the {limit} bytes that one may take"),
+                format!("the scope exceeds the limit of {limit} bytes"),
             ))),
             _ => Ok(()),
         }
     }
 
-    /// A line that a store gave, with its line feed.
+    /// Writes a line from a store, including its line feed.
     fn content(&mut self, line: &[u8]) -> std::result::Result<(), Trouble> {
         if line.len() > MAX_LINE_BYTES {
             return Err(Trouble::Skip(Error::new(
                 ErrorKind::TooLarge,
-                format!(
-                    "the scope holds something that takes more than the {MAX_LINE_BYTES} bytes of a line"
-                ),
+                format!("the scope contains something that exceeds the {MAX_LINE_BYTES} bytes of a line"),
             )));
         }
         self.check_size(self.scope_bytes.saturating_add(line.len() as u64))?;
@@ -359,22 +357,22 @@ impl<W: Write + Send> Out<'_, W> {
     }
 }
 
-/// The line of a scope's record, one of this number, that every reader takes.
+/// The line of a scope's record, with this number, checked to be readable.
 fn readable(record: &mut Record, passed: &mut Passed, number: u64) -> std::result::Result<String, Trouble> {
     let line = line_of(record).and_then(|line| passed.take(line.as_bytes()).map(|_| line));
     line.map_err(|error| {
         Trouble::Skip(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "record {number} of the scope, in the order of keys, is none that can be restored ({}); write that key \
-                 anew, or delete it",
+                "record {number} of the scope, in the order of keys, cannot be restored ({}); write that key \
+                 again, or delete it",
                 error.message()
             ),
         ))
     })
 }
 
-/// A dump's line as a line of the file, with its line feed.
+/// A dump's line as a line of the file, including its line feed.
 fn framed(line: &[u8]) -> Vec<u8> {
     let is_json = !line.contains(&b'\n')
         && serde_json::from_slice::<&RawValue>(line).is_ok_and(|raw| raw.get().len() == line.len());
@@ -393,7 +391,7 @@ fn framed(line: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn unwritten(error: io::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "the snapshot cannot be written further; make room and begin it again")
+    Error::new(ErrorKind::Unavailable, "writing the snapshot failed; make room and start it again")
         .with_retry(Retry::Never)
         .with_source(error)
 }

@@ -1,4 +1,4 @@
-//! From outcomes and errors to the answer's text, within the policy's bytes.
+//! Writes outcomes and errors as answers, within the policy's byte limit.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::input::cut;
 use crate::policy::MIN_ANSWER_BYTES;
 
-/// What an answer needs besides its rows: brackets, flags, a cursor.
+/// Bytes of an answer besides its rows: brackets, flags, a cursor.
 const ENVELOPE_BYTES: usize = 4 << 10;
 
 /// One entry as the tool shows it.
@@ -37,7 +37,7 @@ pub(super) struct EntryAnswer<'a> {
     merged: &'a [Key],
 }
 
-/// An entry that alone would exceed the answer: without what makes it large.
+/// An entry that alone exceeds the answer, without its large parts.
 #[derive(Serialize)]
 struct LargeEntry<'a> {
     key: &'a Key,
@@ -51,7 +51,7 @@ struct LargeEntry<'a> {
 /// An entry's text in an answer.
 pub(super) struct Row {
     pub(super) text: Box<RawValue>,
-    /// Whether nothing of it was left out.
+    /// Whether it is complete.
     pub(super) whole: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> EntryAnswer<'a> {
         }
     }
 
-    /// The entry's text; where it alone exceeds `budget`, without value, metadata and text.
+    /// The entry's text; if it alone exceeds `budget`, without value, metadata and text.
     pub(super) fn within(&self, budget: &Budget, size_bytes: u64) -> Result<Row> {
         let text = raw(self)?;
         if budget.could_ever_take(&text) {
@@ -100,7 +100,7 @@ impl<'a> EntryAnswer<'a> {
     }
 }
 
-/// The bytes that rows of an answer may take.
+/// The bytes available for rows of an answer.
 pub(super) struct Budget {
     limit: usize,
     used: usize,
@@ -116,7 +116,7 @@ impl Budget {
         row.get().len() < self.limit
     }
 
-    /// Whether a row still fits; if so it counts.
+    /// Whether a row still fits; if so it is counted.
     pub(super) fn take(&mut self, row: &RawValue) -> bool {
         let used = self.used.saturating_add(row.get().len() + 1);
         let fits = used <= self.limit;
@@ -126,7 +126,7 @@ impl Budget {
         fits
     }
 
-    /// As many leading rows as fit.
+    /// The leading rows that fit.
     pub(super) fn fit<T: Serialize>(&mut self, rows: &[T]) -> Result<Vec<Box<RawValue>>> {
         let mut kept = Vec::new();
         for row in rows {
@@ -150,7 +150,7 @@ pub(super) fn text<T: Serialize>(value: &T) -> Result<String> {
         .map_err(|error| Error::internal("an answer could not be written as JSON").with_source(error))
 }
 
-/// Refuses an answer over the policy's bytes.
+/// Refuses an answer over the policy's byte limit.
 pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
     if answer.len() <= max_bytes {
         return Ok(answer);
@@ -158,7 +158,7 @@ pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
     Err(Error::new(
         ErrorKind::ResultTooLarge,
         format!(
-            "the answer has {} bytes; at most {max_bytes} are allowed: ask for less, or have the operator raise `max_answer_bytes`",
+            "the answer has {} bytes; at most {max_bytes} are allowed: ask for less, or ask the operator to raise `max_answer_bytes`",
             answer.len()
         ),
     )
@@ -166,7 +166,7 @@ pub(super) fn capped(answer: String, max_bytes: usize) -> Result<String> {
     .with_detail("limit", max_bytes))
 }
 
-/// The answer with `fallback`, the backend that gave it in the place of another.
+/// Adds `fallback` to an answer: the backend that gave it instead of another.
 #[cfg(feature = "sqlite")]
 pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<String> {
     if answer.pop() != Some('}') {
@@ -179,8 +179,8 @@ pub(super) fn named(mut answer: String, who: &str, max_bytes: usize) -> Result<S
     capped(answer, max_bytes)
 }
 
-/// What [`MemoryTool::call`](crate::MemoryTool::call) answers for an error:
-/// `{"error": {"code", "message", "details", "retryable"}}`, never over 16 KiB.
+/// The answer of [`MemoryTool::call`](crate::MemoryTool::call) for an error: `{"error": {"code", "message", "details",
+/// "retryable"}}`, at most 16 KiB.
 #[must_use]
 pub fn refusal(error: &Error) -> String {
     #[derive(Serialize)]
@@ -192,7 +192,7 @@ pub fn refusal(error: &Error) -> String {
         #[serde(serialize_with = "code")]
         code: ErrorKind,
         message: &'a str,
-        // In order of the names, whether or not serde_json's map keeps another.
+        // Sorted by name, whatever order serde_json's map uses.
         details: BTreeMap<&'a str, &'a Value>,
         retryable: bool,
     }

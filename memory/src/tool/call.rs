@@ -1,4 +1,4 @@
-//! A call: parsed, recorded, dispatched to its operation and answered.
+//! A call: parsed, recorded, dispatched and answered.
 
 use memory_core::{Error, Result};
 
@@ -9,8 +9,8 @@ use super::ops::ToolOp;
 use crate::audit::Facts;
 
 impl MemoryTool {
-    /// Answers one call. Whatever comes in, one JSON object comes out: the operation's answer or
-    /// `{"error": {"code", "message", "details", "retryable"}}`.
+    /// Answers one call. For any input the result is one JSON object: the operation's answer or `{"error": {"code",
+    /// "message", "details", "retryable"}}`.
     pub async fn call(&self, input: &str) -> String {
         let mut facts = self.facts(input);
         let result = self.observed(input, facts.as_mut()).await;
@@ -22,7 +22,7 @@ impl MemoryTool {
         refusal.or(result.ok()).unwrap_or_default()
     }
 
-    /// As [`MemoryTool::call`] for input that is not known to be UTF-8.
+    /// Like [`MemoryTool::call`], for input that may not be UTF-8.
     pub async fn call_bytes(&self, input: &[u8]) -> String {
         match std::str::from_utf8(input) {
             Ok(text) => self.call(text).await,
@@ -37,10 +37,10 @@ impl MemoryTool {
         }
     }
 
-    /// As [`MemoryTool::call`], with a refusal as an error.
+    /// Like [`MemoryTool::call`], with a refusal as an error.
     ///
     /// # Errors
-    /// As the operation fails; `invalid_argument` for malformed input; `scope_denied` by policy.
+    /// The operation's errors; `invalid_argument` for malformed input; `scope_denied` by policy.
     pub async fn try_call(&self, input: &str) -> Result<String> {
         let mut facts = self.facts(input);
         let result = self.observed(input, facts.as_mut()).await;
@@ -56,7 +56,7 @@ impl MemoryTool {
             .map(|auditor| Facts::begin(auditor, &self.run, self.memory.capabilities().sql_dialect, input))
     }
 
-    /// The answer, which names the backend that gave it in the place of another.
+    /// The answer, naming the backend that gave it instead of another.
     #[cfg(feature = "sqlite")]
     async fn observed(&self, input: &str, mut facts: Option<&mut Facts<'_>>) -> Result<String> {
         let (result, who) = crate::fallback::observe(self.answer_to(input, facts.as_deref_mut())).await;

@@ -1,4 +1,4 @@
-//! What the agent may ask about its own memory.
+//! What an agent can ask about its own memory.
 
 use std::collections::BTreeSet;
 

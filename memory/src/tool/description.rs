@@ -1,4 +1,4 @@
-//! What a model is told about the tool.
+//! The description of the tool for a model.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ impl MemoryTool {
         ToolOp::ALL.iter().copied().filter(|op| self.serves(*op, &capabilities)).collect()
     }
 
-    /// [`tool_schema`](crate::tool_schema) for [`MemoryTool::ops`] and the scopes of this run: what to show the model.
+    /// [`tool_schema`](crate::tool_schema) for [`MemoryTool::ops`] and the scopes of this run, to show to the model.
     #[must_use]
     pub fn schema(&self) -> Value {
         let mut kinds = self.memory_kinds();
@@ -34,13 +34,13 @@ impl MemoryTool {
     }
 }
 
-/// What a model is told about the tool: every operation in a line, with its fields.
+/// The tool's description for a model: each operation in a line, with its fields.
 #[must_use]
 pub fn tool_description() -> String {
     describe_ops(ToolOp::ALL, |_, _| true)
 }
 
-/// Whether a field of an operation is any good with a backend that serves this.
+/// Whether a field of an operation is useful with these capabilities.
 fn takes(op: ToolOp, field: &str, capabilities: &Capabilities) -> bool {
     match (op, field) {
         (ToolOp::Add, "infer") => capabilities.layer_verbatim,

@@ -1,4 +1,4 @@
-//! From text to one operation and its fields.
+//! Parses an operation and its fields.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,16 +14,16 @@ use super::ops::ToolOp;
 use super::schema;
 use super::suggest::nearest;
 
-/// A value may be nested 128 deep and stands at most three levels inside a call (`items`, item, `value`).
+/// A value may be nested 128 deep and is at most three levels inside a call (`items`, item, `value`).
 const MAX_CALL_DEPTH: usize = MAX_DEPTH + 3;
-/// Well above the fields of any operation.
+/// Well above the number of fields of any operation.
 const MAX_FIELDS: usize = 64;
 /// Aliases of fields, accepted for older callers: the operations that have the field, alias, name.
 const OTHER_NAMES: &[(&[ToolOp], &str, &str)] = &[(&[ToolOp::SqlExec, ToolOp::SqlQuery], "statement", "sql")];
-/// Of longer names and messages this much of each end goes into an answer.
+/// Longer names and messages are shortened to this much of each end.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// An operation with its fields, not yet read.
+/// An operation with its unparsed fields.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) op: ToolOp,
@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Reads the outer object: size and depth first, then each field once, then `op`.
+    /// Parses the outer object: first size and depth, then each field, then `op`.
     pub(super) fn parse(text: &'a str, max_bytes: usize) -> Result<Self> {
         if text.len() > max_bytes {
             return Err(Error::too_large("input", text.len(), max_bytes, "bytes"));
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, raw)| raw.get())
     }
 
-    /// Reads the fields as the operation's own.
+    /// Parses the fields as the operation's own type.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         let known = schema::fields(self.op);
         for (name, _) in &self.fields {
@@ -82,7 +82,7 @@ impl<'a> Call<'a> {
         let map = FieldMap { rest: self.fields.iter(), value: None, at: &at };
         T::deserialize(MapAccessDeserializer::new(map)).map_err(|error| {
             let error = error.to_string();
-            // Line and column would be those inside the field.
+            // Line and column would be relative to the field.
             let what = error.rsplit_once(" at line ").map_or(error.as_str(), |(what, _)| what);
             match at.get() {
                 Some(name) => Error::invalid(format!("`{name}` of `{}`: {}", self.op.as_str(), cut(what)))
@@ -99,14 +99,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Gives each field the name that its operation reads it by.
+/// Renames fields to the operation's names.
 fn rename(op: ToolOp, fields: &mut [(String, &RawValue)]) -> Result<()> {
     for (_, other, name) in OTHER_NAMES.iter().filter(|(ops, ..)| ops.contains(&op)) {
         let both = fields.iter().any(|(field, _)| field == name);
         let Some((field, _)) = fields.iter_mut().find(|(field, _)| field == other) else { continue };
         if both {
             return Err(Error::invalid(format!(
-                "`{other}` of `{}` is another name of `{name}`; send one of them",
+                "`{other}` of `{}` is another name for `{name}`; send only one of them",
                 op.as_str()
             ))
             .with_detail("field", *other));
@@ -133,18 +133,18 @@ fn unknown(what: &str, name: &str, known: &[String], of: &str) -> Error {
     })
 }
 
-/// Beginning and end of a text that came from outside: at most 400 bytes. What is expected stands at the end.
+/// The beginning and end of an outside text, at most 400 bytes. Expectations are at its end.
 pub(super) fn cut(text: &str) -> String {
     if text.len() <= 2 * MAX_SHOWN_BYTES {
         return text.to_owned();
     }
-    // A character has at most four bytes, so one of four neighbouring positions begins one.
+    // A character has at most four bytes, so one of four neighbouring positions is a boundary.
     let head = (0..4).find_map(|back| text.get(..MAX_SHOWN_BYTES - back)).unwrap_or_default();
     let tail = (0..4).find_map(|on| text.get(text.len() - MAX_SHOWN_BYTES + on..)).unwrap_or_default();
     format!("{head}…{tail}")
 }
 
-/// Counts brackets outside strings, so that no parser is reached by what it could not hold.
+/// Counts brackets outside strings, so that no parser sees input it could not handle.
 fn check_depth(text: &str) -> Result<()> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in text.bytes() {
@@ -168,7 +168,7 @@ fn check_depth(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The members of one object in order, each name once, the values as they stand.
+/// The members of one object in order, each name once, with unparsed values.
 struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
@@ -200,7 +200,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// Hands the fields to an operation's own type and remembers which one it is reading.
+/// Passes the fields to an operation's own type and remembers which one is being read.
 struct FieldMap<'a, 'b> {
     rest: std::slice::Iter<'b, (String, &'a RawValue)>,
     value: Option<&'a RawValue>,

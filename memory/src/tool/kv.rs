@@ -16,7 +16,7 @@ use super::ops::{BulkInsert, BulkItem, Delete, Get, Incr, List, Search, Set, Too
 use crate::drift::Guarded;
 
 impl MemoryTool {
-    /// The entries as this run has seen them.
+    /// The entries, guarded by what this run has seen.
     fn kv(&self, op: ToolOp) -> Result<Guarded<'_>> {
         let backend = self.memory.backend().ok_or_else(|| self.unsupported(op))?;
         Ok(self.drift.guard(backend))
@@ -100,7 +100,7 @@ impl MemoryTool {
         for entry in &page.entries {
             let Row { text: row, whole } = EntryAnswer::new(entry).within(&budget, entry.size_bytes())?;
             if !budget.take(&row) {
-                // The first row always fits, so a page that is cut names where it goes on.
+                // The first row always fits, so a page that is cut has a position to continue from.
                 next = last.map(|key| Cursor::after_key(&scope, &prefix, key));
                 break;
             }
@@ -182,7 +182,7 @@ impl MemoryTool {
         if answer.len() <= self.policy.max_answer_bytes {
             return Ok(answer);
         }
-        // The write stands, so this is no refusal.
+        // The write succeeded, so this is no refusal.
         #[derive(Serialize)]
         struct Large {
             #[serde(flatten)]

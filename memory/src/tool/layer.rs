@@ -14,7 +14,7 @@ use super::kv::check_count;
 use super::memory_tool::MemoryTool;
 use super::ops::{Add, Event, Forget, ListFacts, Recall, ToolOp};
 
-/// What became of words that were handed over.
+/// The status of messages that were added.
 #[derive(Serialize)]
 struct Status<'a> {
     status: &'static str,
@@ -39,7 +39,7 @@ impl<'a> Status<'a> {
     }
 }
 
-/// A fact that alone would exceed the answer: without what makes it large.
+/// A fact that alone exceeds the answer, without its large parts.
 #[derive(Serialize)]
 struct LargeFact<'a> {
     id: &'a FactId,
@@ -64,7 +64,7 @@ impl MemoryTool {
         text(&match &outcome.status {
             AddStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
             AddStatus::Pending(event) => Status { event: event.as_ref(), ..Status::plain("pending") },
-            // A status of a newer contract is not known to be done.
+            // An unknown status of a newer version is not known to be done.
             _ => Status::plain("unknown"),
         })
     }
@@ -76,7 +76,7 @@ impl MemoryTool {
         text(&match &status {
             EventStatus::Done(ids) => Status::done(ids, self.policy.max_answer_bytes)?,
             EventStatus::Failed(reason) => Status { reason: Some(reason), ..Status::plain("failed") },
-            // A status of a newer contract is not known to be an end.
+            // An unknown status of a newer version is not known to be final.
             _ => Status::plain("pending"),
         })
     }
@@ -120,7 +120,7 @@ impl MemoryTool {
             if facts.len() == page.facts.len() || query.limit == 1 {
                 return text(&Answer { facts, truncated: page.next.is_some(), next: page.next });
             }
-            // Where a shorter page would go on only the layer knows, so it is asked for one. The first fact always
+            // Only the layer knows where a shorter page would continue, so it is asked for one. The first fact always
             // fits, so this ends.
             query.limit = facts.len().clamp(1, query.limit.saturating_sub(1).max(1));
         }
@@ -151,7 +151,7 @@ impl MemoryTool {
         })
     }
 
-    /// As many leading facts as fit into an answer; one that alone would exceed it comes without its words.
+    /// The leading facts that fit into an answer; one that alone exceeds it comes without its words.
     fn fitting(&self, facts: &[Fact]) -> Result<Vec<Box<RawValue>>> {
         let mut budget = Budget::new(self.policy.max_answer_bytes);
         let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! The tool of one run: what it holds, and which scopes it may use.
+//! The tool of one run: its state, and the scopes it may use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,9 @@ use crate::policy::Policy;
 
 /// The tool of one run: a backend, the operator's policy, and who is calling.
 ///
-/// What comes from the model is data; the identity comes from the [`RunContext`] alone, and a
-/// call names only the *kind* of scope. Keep one tool per run: it remembers the transaction that is
-/// open in each scope, so that statements need not carry it.
+/// Input from the model is data; the identity comes only from the [`RunContext`], and a call names only the *kind* of
+/// scope. Use one tool per run: it keeps track of the open transaction in each scope, so that statements need not name
+/// it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -48,8 +48,8 @@ impl MemoryTool {
     /// A tool for one run.
     ///
     /// # Errors
-    /// `capability_unsupported` where the policy has a quota and the backend serves key/value but no
-    /// quotas: it would not hold; likewise for a drift policy that the backend does not serve.
+    /// `capability_unsupported` if the policy has a quota and the backend serves key/value without quotas, since it
+    /// would not be enforced; likewise for a drift policy that the backend does not serve.
     pub fn new(memory: Memory, policy: Policy, run: RunContext) -> Result<Self> {
         let capabilities = memory.capabilities();
         if capabilities.kv && !capabilities.quotas && !policy.quota.is_unlimited() {
@@ -66,7 +66,7 @@ impl MemoryTool {
         })
     }
 
-    /// Has every operation recorded.
+    /// Records every operation in this audit.
     #[must_use]
     pub fn with_auditor(mut self, auditor: Arc<Auditor>) -> Self {
         self.auditor = Some(auditor);
@@ -96,7 +96,7 @@ impl MemoryTool {
         &self.memory
     }
 
-    /// What this run has seen, against which its writes are checked.
+    /// What this run has seen; its writes are checked against it.
     #[must_use]
     pub fn drift(&self) -> &DriftSession {
         &self.drift
@@ -127,7 +127,7 @@ impl MemoryTool {
         self.scope(asked, &either, "memory")
     }
 
-    /// The scope of that kind that belongs to this run, if the policy lets it be used.
+    /// The scope of this kind that belongs to this run, if the policy allows it.
     fn scope(&self, asked: Option<ScopeKind>, allowed: &BTreeSet<ScopeKind>, what: &str) -> Result<Scope> {
         let kind = asked.unwrap_or(DEFAULT_SCOPE);
         let usable = self.usable(allowed);
@@ -140,7 +140,9 @@ impl MemoryTool {
         let message = if allowed.contains(&kind) {
             format!("this run has no {kind}, so it has no {kind} scope; use one of: {}", names.join(", "))
         } else if names.is_empty() {
-            format!("the operator allows this agent no {what} scope; do without, or ask the operator")
+            format!(
+                "the operator allows this agent no {what} scope; continue without it, or ask the operator"
+            )
         } else {
             format!(
                 "the operator does not allow {what} in the {kind} scope; use one of: {}",
@@ -158,7 +160,7 @@ impl MemoryTool {
     }
 }
 
-/// What a run has seen: nothing yet.
+/// A new session that has seen nothing.
 fn session(memory: &Memory, policy: &Policy, capabilities: &Capabilities) -> Result<DriftSession> {
     let drift = match policy.drift {
         Some(DriftPolicy::Off) => DriftPolicy::Off,

@@ -1,5 +1,5 @@
-//! The Memory tool: one JSON object in, one JSON object out. Every operation, field and answer is
-//! described in `docs/tool.md`.
+//! The Memory tool: one JSON object in, one JSON object out. `docs/tool.md` describes every operation, field and
+//! answer.
 
 mod answer;
 mod call;

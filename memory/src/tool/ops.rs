@@ -24,7 +24,7 @@ macro_rules! operations {
             /// Every operation, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Its name on the wire.
+            /// Its name in calls.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
@@ -292,7 +292,7 @@ pub(super) struct BulkItem {
     pub(super) if_absent: Option<bool>,
 }
 
-/// A whole number, also where a client has no integers and writes `10.0`; exact up to 2^53 then.
+/// Accepts a whole number, also as `10.0` from a client without integers; such a number is exact up to 2^53.
 fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer: D) -> Result<Option<T>, D::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let json = <Json as Deserialize>::deserialize(deserializer)?;
@@ -316,7 +316,7 @@ fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer: D) -> Result<
     })
 }
 
-/// `null` is a value here, not an absent field.
+/// Accepts `null` as a value, not as an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     <Json as Deserialize>::deserialize(deserializer).map(Some)
 }

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::ops::ToolOp;
 
-/// The schema of one operation: its `op`, its fields, which are required, nothing else. Types that
-/// occur in several places are under `$defs`.
+/// The schema of one operation: `op` and its fields, of which some are required, and nothing else. Types that occur in
+/// several places are under `$defs`.
 #[must_use]
 pub fn op_schema(op: ToolOp) -> Value {
     generate(op, false)
@@ -48,15 +48,15 @@ fn generate(op: ToolOp, inline: bool) -> Value {
     schema
 }
 
-/// The input schema of the whole tool: one flat object that any client accepts, without `oneOf`,
-/// references or type unions. Which fields belong to which operation is said in
-/// [`tool_description`](super::tool_description) and, exactly, by [`op_schema`].
+/// The input schema of the whole tool: one flat object that any client accepts, without `oneOf`, references or type
+/// unions. [`tool_description`](super::tool_description) says which fields belong to which operation, and [`op_schema`]
+/// says it exactly.
 #[must_use]
 pub fn tool_schema() -> Value {
     flat_schema(ToolOp::ALL, &ScopeKind::ALL, |_, _| true)
 }
 
-/// The same for some of the operations, of their fields and of the kinds of scope.
+/// The same for some operations, fields and kinds of scope.
 pub(super) fn flat_schema(
     ops: &[ToolOp],
     kinds: &[ScopeKind],
@@ -78,12 +78,12 @@ pub(super) fn flat_schema(
     json!({"type": "object", "properties": properties, "required": ["op"], "additionalProperties": false})
 }
 
-/// Names of an operation's fields, `op` left out: those that are required, then the others.
+/// Names of an operation's fields without `op`: the required ones, then the others.
 pub(super) fn fields(op: ToolOp) -> &'static [String] {
     names(op).0.as_slice()
 }
 
-/// How many of [`fields`] are required: the first so many.
+/// Number of required fields, which come first in [`fields`].
 pub(super) fn required(op: ToolOp) -> usize {
     names(op).1
 }
@@ -118,7 +118,7 @@ fn members(schema: &Value) -> Vec<(String, Value)> {
 fn flat(field: &Value) -> Value {
     let mut out = Map::new();
     let kind = field.get("type").cloned();
-    // What is no plain type is an object here: the recursive filter, the choice between fusions.
+    // Anything but a plain type is an object here: the recursive filter, the choice between fusions.
     let kind = match (&kind, field.get("$ref").or_else(|| field.get("oneOf")).or_else(|| field.get("anyOf")))
     {
         (None, Some(_)) if choices(field).is_some() => Some(json!("string")),
@@ -141,7 +141,7 @@ fn flat(field: &Value) -> Value {
     Value::Object(out)
 }
 
-/// The words of an enum, whether they came as `enum` or as constants with a description each.
+/// The values of an enum, given as `enum` or as constants with a description each.
 fn choices(field: &Value) -> Option<Value> {
     if let Some(words) = field.get("enum") {
         return Some(words.clone());
@@ -154,8 +154,8 @@ fn choices(field: &Value) -> Option<Value> {
         .map(Value::Array)
 }
 
-/// Removes what says nothing to a caller: Rust's number formats, titles, defaults, and `null` as an
-/// alternative (an absent field says the same).
+/// Removes what is useless to a caller: Rust's number formats, titles, defaults, and `null` as an alternative (an
+/// absent field means the same).
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

@@ -13,7 +13,7 @@ use super::memory_tool::MemoryTool;
 use super::ops::{SqlStatement, SqlTransaction, ToolOp};
 use super::transaction::OpenTransaction;
 
-/// Rows of a result, as many as fit.
+/// The rows of a result that fit.
 #[derive(Serialize)]
 struct RowsAnswer {
     columns: Vec<Box<RawValue>>,
@@ -51,8 +51,8 @@ impl MemoryTool {
         text(&Answer { rows_affected: outcome.rows_affected, returning })
     }
 
-    /// Opens a transaction, or a savepoint in the one named or open; its innermost level is what
-    /// later statements run in. One that is known to be lost is forgotten: this begins anew.
+    /// Opens a transaction, or a savepoint in the named or open one; later statements run in its innermost level. If
+    /// the transaction is known to be lost, forgets it and begins a new one.
     pub(super) async fn sql_begin(&self, op: SqlTransaction) -> Result<String> {
         let scope = self.sql_scope(op.scope)?;
         let sql = self.sql(ToolOp::SqlBegin)?;
@@ -96,7 +96,7 @@ impl MemoryTool {
         if columns.len() < rows.columns.len() {
             return Err(Error::new(
                 ErrorKind::ResultTooLarge,
-                "the column names alone exceed the answer; select fewer columns or name them shorter",
+                "the column names alone exceed the answer; select fewer columns or use shorter names",
             ));
         }
         let allowed = rows.rows.get(..self.policy.max_rows).unwrap_or(&rows.rows);
@@ -122,8 +122,8 @@ impl MemoryTool {
         })
     }
 
-    /// Notes that the open transaction is lost. It stays the open one until a call that can only mean to end or
-    /// replace it: a statement sent in the belief that it is open must not commit by itself.
+    /// Records that the open transaction is lost. It stays the open one until a call that can only mean to end or
+    /// replace it: a statement sent in the belief that it is open must not auto-commit.
     fn noted(&self, kind: ScopeKind, tx: Option<&TxId>, error: Error) -> Error {
         if error.kind() != ErrorKind::TransactionLost {
             return error;
@@ -135,7 +135,7 @@ impl MemoryTool {
                 let tx = open.tx.as_str().to_owned();
                 Error::new(
                     ErrorKind::TransactionLost,
-                    "the transaction open in this scope was lost, and nothing of it was kept; send `sql_begin` to begin again, or `sql_rollback` to go on without one",
+                    "the transaction open in this scope was lost and rolled back; send `sql_begin` to begin again, or `sql_rollback` to continue without one",
                 )
                 .with_detail("tx", tx)
                 .with_retry(Retry::Never)
@@ -145,7 +145,7 @@ impl MemoryTool {
         }
     }
 
-    /// Notes how a commit or rollback went.
+    /// Records the outcome of a commit or rollback.
     fn ended(&self, kind: ScopeKind, tx: &TxId, outcome: &Result<TxState>) {
         let mut open = self.transactions();
         if open.get(&kind).is_none_or(|open| open.tx != *tx) {

@@ -1,10 +1,10 @@
-//! The nearest valid name to a mistyped one.
+//! Suggests the nearest valid name for a mistyped one.
 
-/// Names longer than this are not mistyped but made up.
+/// Longer names are not typing errors.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The known name that takes the fewest edits, where that is at most a third of its length (at
-/// least one), or that the given one extends or abbreviates; ties go to the first.
+/// The known name with the fewest edits, if that is at most a third of its length (at least one), or if the given name
+/// extends or abbreviates it; ties go to the first.
 pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
@@ -21,7 +21,7 @@ pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance over characters; a swap of neighbours counts one (optimal string alignment).
+/// Levenshtein distance over characters; swapping neighbours counts as one (optimal string alignment).
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,12 +1,12 @@
-//! The transaction that a scope has open.
+//! The open transaction of a scope.
 
 use memory_core::sql::{TxId, TxState};
 
-/// The transaction that statements of a scope run in where they name none.
+/// The transaction in which a scope's statements run if they name none.
 #[derive(Debug)]
 pub(super) struct OpenTransaction {
     pub(super) tx: TxId,
-    /// Whether a call has already reported that it is lost.
+    /// Whether a call has already reported it as lost.
     pub(super) lost: bool,
 }
 

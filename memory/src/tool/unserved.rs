@@ -1,4 +1,4 @@
-//! The refusal of an operation that the backend does not serve: it names an alternative here, or backends that serve it.
+//! Refuses an operation that the backend does not serve, suggesting an alternative here or backends that serve it.
 
 use memory_core::{Error, ErrorKind, Retry};
 
@@ -17,21 +17,19 @@ impl MemoryTool {
         let instead = instead(op).filter(|other| self.serves(*other, &capabilities));
         let advice = match (op, instead) {
             (ToolOp::Event, _) if capabilities.memory_layer => {
-                "nothing is pending by name here: look with `facts`".to_owned()
+                "pending work has no event here: look with `facts`".to_owned()
             }
-            (ToolOp::Forget, _) if capabilities.memory_layer => {
-                "it keeps every fact that it was given".to_owned()
-            }
+            (ToolOp::Forget, _) if capabilities.memory_layer => "it never forgets a fact".to_owned(),
             (_, Some(other)) if capabilities.memory_layer => format!(
-                "it keeps facts and no entries: use `{}` here, or have the operator bind a backend with entries, as {STORES}",
+                "it has facts but no entries: use `{}` here, or ask the operator for a backend with entries, such as {STORES}",
                 other.as_str()
             ),
             (_, Some(other)) => format!(
-                "it keeps entries and no facts: use `{}` here, or have the operator bind a backend with facts, as {LAYERS}",
+                "it has entries but no facts: use `{}` here, or ask the operator for a backend with facts, such as {LAYERS}",
                 other.as_str()
             ),
             (op, None) if is_sql(op) => {
-                format!("do without, or have the operator bind a backend with SQL, as {STORES}")
+                format!("continue without it, or ask the operator for a backend with SQL, such as {STORES}")
             }
             (_, None) => "see `describe` for what is served".to_owned(),
         };
@@ -57,7 +55,7 @@ fn is_sql(op: ToolOp) -> bool {
     )
 }
 
-/// The operation of the other facet that comes nearest.
+/// The closest operation of the other facet.
 fn instead(op: ToolOp) -> Option<ToolOp> {
     Some(match op {
         ToolOp::Set | ToolOp::Update | ToolOp::Incr | ToolOp::BulkInsert => ToolOp::Add,

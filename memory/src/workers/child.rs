@@ -19,23 +19,23 @@ use super::wire::{Call, Lines, MAX_REQUEST_BYTES, Outcome, PART_BYTES, Reply, Re
 use crate::memory::Memory;
 use crate::stream::next;
 
-/// Answers that may wait to be written.
+/// Most answers waiting to be written.
 const QUEUE: usize = 256;
-/// Parts of a restore that may wait to be read.
+/// Most parts of a restore waiting to be read.
 const PARTS: usize = 4;
 
-/// Bounds the address space of this process. SQLite's allocations beyond it fail with an error; Rust's own end the
-/// process, which its parent starts again.
+/// Limits the address space of this process. SQLite's allocations beyond it fail with an error; Rust's own end the
+/// process, and its parent starts it again.
 ///
 /// # Errors
-/// `unavailable` where the system does not allow it; `capability_unsupported` where there is no such limit.
+/// `unavailable` if the system refuses; `capability_unsupported` if it has no such limit.
 pub fn limit_memory(bytes: u64) -> Result<()> {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         setrlimit(Resource::As, limit).map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the memory of a worker process could not be bounded")
+            Error::new(ErrorKind::Unavailable, "the memory of a worker process could not be limited")
                 .with_source(error)
         })
     }
@@ -46,11 +46,11 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
     }
 }
 
-/// Serves the SQL of a memory to the process that started this one, over standard input and output, until its input
-/// ends. Nothing else may write to standard output. Open transactions then end, undone.
+/// Serves the SQL of a memory to the parent process, over standard input and output, until the input ends. Nothing else
+/// may write to standard output. Transactions still open are then rolled back.
 ///
 /// # Errors
-/// `capability_unsupported` for a memory without SQL; `unavailable` where the pipes break.
+/// `capability_unsupported` for a memory without SQL; `unavailable` if the pipes break.
 pub async fn serve(memory: Memory) -> Result<()> {
     serve_on(memory, tokio::io::BufReader::new(tokio::io::stdin()), tokio::io::stdout()).await
 }
@@ -78,7 +78,7 @@ async fn serve_on(
             return Err(Error::too_large("request", line.len(), MAX_REQUEST_BYTES, "bytes"));
         }
         let request: Request = serde_json::from_slice(&line)
-            .map_err(|error| Error::invalid("a line is no request of this version").with_source(error))?;
+            .map_err(|error| Error::invalid("a line is not a request of this version").with_source(error))?;
         server.take(request);
     }
     server.abort();
@@ -101,7 +101,7 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Re
     Ok(())
 }
 
-/// What calls share.
+/// State shared by calls.
 #[derive(Default)]
 struct State {
     running: HashMap<u64, AbortHandle>,
@@ -121,7 +121,7 @@ impl Server {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call. Calls run beside each other, as their callers do.
+    /// Starts a call. Calls run concurrently.
     fn take(&self, Request { id, call }: Request) {
         if let Call::Cancel { of } = call {
             let mut state = self.state();
@@ -138,7 +138,7 @@ impl Server {
             taken
         });
         let server = self.clone();
-        // The lock is held until the handle is noted, so that the task cannot end before it.
+        // The lock is held until the handle is stored, so that the task cannot end before.
         let mut state = self.state();
         let task = tokio::spawn(async move {
             let outcome = server.answer(id, call, parts).await;
@@ -217,7 +217,7 @@ impl Server {
     async fn next(&self, of: u64) -> Result<Lines> {
         let dump = self.state().dumps.get(&of).cloned();
         let dump =
-            dump.ok_or_else(|| Error::new(ErrorKind::NotFound, "that dump has ended; begin another"))?;
+            dump.ok_or_else(|| Error::new(ErrorKind::NotFound, "that dump has ended; start another"))?;
         let mut dump = dump.lock().await;
         let (mut part, mut bytes) = (Lines { lines: Vec::new(), end: false }, 0);
         while bytes < PART_BYTES {
@@ -239,10 +239,11 @@ impl Server {
         Ok(part)
     }
 
-    /// Feeds a restore. One that has ended ignores further parts; its own reply says why.
+    /// Feeds a restore. A restore that has ended ignores further parts; its own reply says why.
     async fn part(&self, of: u64, lines: &[String]) -> Result<()> {
         let lines: Result<Vec<_>, _> = lines.iter().map(|line| STANDARD.decode(line)).collect();
-        let lines = lines.map_err(|error| Error::invalid("a dump's line is no base64").with_source(error))?;
+        let lines =
+            lines.map_err(|error| Error::invalid("a dump's line is not base64").with_source(error))?;
         let parts = self.state().restores.get(&of).cloned();
         if let Some(parts) = parts {
             let _ = parts.send(Ok(lines)).await;
@@ -253,7 +254,7 @@ impl Server {
     async fn finish(&self, of: u64, whole: bool) -> Result<()> {
         let parts = self.state().restores.remove(&of);
         if let (Some(parts), false) = (parts, whole) {
-            let broke = Error::invalid("the dump broke off; nothing of it was kept");
+            let broke = Error::invalid("the dump was interrupted; nothing of it was kept");
             let _ = parts.send(Err(broke)).await;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The facet over the processes.
+//! The SQL facet over worker processes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -21,13 +21,13 @@ use super::options::WorkerOptions;
 use super::wire::{Call, Lines, PART_BYTES, Statement};
 use crate::stream::next;
 
-/// What an embedder may take before a statement runs.
+/// Time for an embedder before a statement runs.
 const EMBEDDING: Duration = Duration::from_secs(120);
-/// What a whole restore may take.
+/// Time for a whole restore.
 const RESTORE: Duration = Duration::from_secs(24 * 3_600);
 
-/// The SQL facet, served by worker processes. They are started by the first call that needs them, which must run on a
-/// tokio runtime, and end when this is dropped.
+/// The SQL facet, served by worker processes. The first call that needs one starts it, on a tokio runtime; they end
+/// when this is dropped.
 #[derive(Debug)]
 pub(super) struct SqlWorkers {
     workers: Vec<Worker>,
@@ -35,7 +35,7 @@ pub(super) struct SqlWorkers {
 }
 
 impl SqlWorkers {
-    /// Starts nothing yet.
+    /// Starts no process yet.
     ///
     /// # Errors
     /// `invalid_argument` for a number of processes out of range.
@@ -46,7 +46,7 @@ impl SqlWorkers {
         Ok(Self { workers, options })
     }
 
-    /// The process that a scope belongs to.
+    /// The process to which a scope belongs.
     fn of(&self, scope: &Scope) -> Result<&Worker> {
         let digest = scope.digest();
         let first = digest.as_bytes().iter().take(8).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
@@ -57,13 +57,13 @@ impl SqlWorkers {
             .ok_or_else(|| Error::internal("there is no worker process"))
     }
 
-    /// Ends what a run left open in every process that is there.
+    /// Ends everything a run left open in every existing process.
     pub(super) async fn end_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Result<()> {
         for worker in &self.workers {
             if let Some(session) = worker.current().await {
                 let call = Call::EndRun { tenant: tenant.clone(), root_run: root_run.clone() };
                 match session.ask::<()>(call, Fate::Nothing, None).await {
-                    // Its transactions ended with it.
+                    // Its transactions ended with the process.
                     Err(error) if error.kind() == memory_core::ErrorKind::Unavailable => {}
                     other => other?,
                 }
@@ -177,13 +177,13 @@ impl SqlFacet for SqlWorkers {
                 }
             }
         };
-        // A restore that fails early tells why; what it is fed then goes nowhere.
+        // A restore that fails early says why; the rest of its input is ignored.
         let (fed, done) = tokio::join!(feed, done);
         fed.and(done)
     }
 }
 
-/// Lines of the caller's dump for one request, and whether they are its last.
+/// Lines of the caller's dump for one request, and whether they are the last.
 async fn next_lines(dump: &mut DumpStream) -> (Result<Vec<String>>, bool) {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     while bytes < PART_BYTES {
@@ -199,7 +199,7 @@ async fn next_lines(dump: &mut DumpStream) -> (Result<Vec<String>>, bool) {
     (Ok(lines), false)
 }
 
-/// A dump under way in a process; letting go of it ends it there.
+/// A dump in progress in a worker process; dropping it ends it there.
 #[derive(Clone, Debug)]
 struct Dump {
     session: Session,

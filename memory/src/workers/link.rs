@@ -1,4 +1,4 @@
-//! One worker process as its parent sees it: started when needed, ended when it does not answer.
+//! The parent's view of one worker process: started when needed, ended when it does not answer.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -16,26 +16,26 @@ use tokio::sync::{mpsc, oneshot};
 use super::options::WorkerOptions;
 use super::wire::{Call, Outcome, Reply, Request};
 
-/// Requests that may wait to be written to one process.
+/// Most requests waiting to be written to one process.
 const QUEUE: usize = 256;
-/// How long a process may take to end once it is no longer needed.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a process may take to end.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A place for a process.
+/// A slot for a process.
 #[derive(Debug)]
 pub(super) struct Worker {
     options: Arc<WorkerOptions>,
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
 }
 
-/// What happened to a call whose process ended before it answered.
+/// The effect of a call whose process ended before it answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It had no effect.
     Nothing,
-    /// It may have had its effect.
+    /// It may have taken effect.
     Unknown,
-    /// It belonged to a transaction that ended with the process, undone.
+    /// It belonged to a transaction that was rolled back with the process.
     Undone,
 }
 
@@ -47,11 +47,11 @@ impl Fate {
             }
             Self::Unknown => Error::new(
                 ErrorKind::OutcomeUnknown,
-                format!("{what}, and whether the call took effect is not known; look before you repeat it"),
+                format!("{what}, and it is unknown whether the call took effect; check before you repeat it"),
             ),
             Self::Undone => Error::new(
                 ErrorKind::TransactionLost,
-                format!("{what}, and with it the transaction, of which nothing was kept; begin again"),
+                format!("{what}, and its transaction was rolled back; begin again"),
             ),
         }
     }
@@ -65,7 +65,7 @@ struct Live {
     requests: mpsc::Sender<Vec<u8>>,
     waiting: Arc<Mutex<Waiting>>,
     next: AtomicU64,
-    /// A message on it ends the process, and so does dropping it.
+    /// A message ends the process, and so does dropping this.
     end: mpsc::Sender<()>,
 }
 
@@ -79,7 +79,7 @@ fn locked(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails every waiting call: the process will not answer.
+/// Fails every waiting call, since the process will not answer.
 fn give_up(waiting: &Mutex<Waiting>) {
     let mut waiting = locked(waiting);
     waiting.ended = true;
@@ -123,7 +123,7 @@ impl Worker {
         Self { options, live: tokio::sync::Mutex::default() }
     }
 
-    /// Asks, and waits for the answer within `deadline` and the grace.
+    /// Sends a call, and waits for the answer until the deadline plus the grace period.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -134,7 +134,7 @@ impl Worker {
         session.ask(call, fate, deadline).await
     }
 
-    /// The process as it is now, started if there is none.
+    /// The current process, started if there is none.
     pub(super) async fn session(&self) -> Result<Session> {
         let mut live = self.live.lock().await;
         let current = match live.as_ref().filter(|live| !live.has_ended()) {
@@ -148,7 +148,7 @@ impl Worker {
         Ok(Session { live: current, options: Arc::clone(&self.options) })
     }
 
-    /// The process if there is one.
+    /// The current process, if there is one.
     pub(super) async fn current(&self) -> Option<Session> {
         let live = self.live.lock().await;
         let live = live.as_ref().filter(|live| !live.has_ended())?;
@@ -167,7 +167,7 @@ impl Session {
     /// Cancels a call, which may have been answered already.
     pub(super) fn withdraw(&self, of: u64) {
         if let Ok(line) = line(&Request { id: 0, call: Call::Cancel { of } }) {
-            // Where the queue is full the process does it for nothing.
+            // If the queue is full, the process runs the call in vain.
             let _ = self.live.requests.try_send(line);
         }
     }
@@ -182,7 +182,7 @@ impl Session {
         answer.await
     }
 
-    /// Sends; the number of the call is known before its answer.
+    /// Sends a call; its number is known before its answer.
     pub(super) async fn begin<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -230,8 +230,7 @@ impl Session {
 
 fn read<T: DeserializeOwned>(value: &RawValue) -> Result<T> {
     serde_json::from_str(value.get()).map_err(|error| {
-        Error::internal("the worker process speaks another version; start the same program")
-            .with_source(error)
+        Error::internal("the worker process has another version; use the same program").with_source(error)
     })
 }
 
@@ -247,7 +246,7 @@ fn start(options: &WorkerOptions) -> Result<Arc<Live>> {
     let failed = |error: std::io::Error| {
         Error::new(
             ErrorKind::Unavailable,
-            "no worker process can be started; see whether its program is there and may be run",
+            "no worker process can be started; check that its program exists and is executable",
         )
         .with_source(error)
     };
@@ -277,7 +276,7 @@ async fn feed(mut input: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-/// Passes replies to their callers until the process ends, is told to end, or sends something that is no reply.
+/// Passes replies to their callers until the process ends, is told to end, or sends an invalid reply.
 async fn hear(
     mut child: Child,
     output: ChildStdout,
@@ -294,10 +293,10 @@ async fn hear(
         tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => {
                 if read.is_err() || line.last() != Some(&b'\n') {
-                    break FAREWELL;
+                    break EXIT_TIMEOUT;
                 }
             }
-            word = ending.recv() => break if word.is_some() { Duration::ZERO } else { FAREWELL },
+            word = ending.recv() => break if word.is_some() { Duration::ZERO } else { EXIT_TIMEOUT },
         }
         match serde_json::from_slice::<Reply>(&line) {
             Ok(reply) => {
@@ -307,7 +306,7 @@ async fn hear(
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "a worker process sent something that is no reply; it is ended");
+                tracing::error!(%error, "a worker process sent an invalid reply and was ended");
                 break Duration::ZERO;
             }
         }

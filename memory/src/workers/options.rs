@@ -1,4 +1,4 @@
-//! How worker processes are started.
+//! Options of worker processes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memory_core::{Error, Result};
 
-/// How worker processes are started.
+/// Options of worker processes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkerOptions {
@@ -14,13 +14,13 @@ pub struct WorkerOptions {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// How many processes: 1 to 64. Each scope belongs to one of them. Default 2.
+    /// Number of processes: 1 to 64. Each scope belongs to one of them. Default 2.
     pub processes: usize,
-    /// Most bytes of one reply; a process that exceeds it is ended. Default 64 MiB.
+    /// Longest reply in bytes; a process that exceeds it is ended. Default 64 MiB.
     pub reply_bytes: usize,
-    /// What a call without a deadline may take, before the process is ended. Default 30 s, the default of statements.
+    /// Timeout of a call without a deadline, after which the process is ended. Default 30 s, like for statements.
     pub deadline: Duration,
-    /// What a call may take beyond its deadline, before the process is ended. Default 5 s.
+    /// How far a call may exceed its deadline before the process is ended. Default 5 s.
     pub grace: Duration,
 }
 
@@ -41,7 +41,7 @@ impl WorkerOptions {
         }
     }
 
-    /// Sets how many processes there are.
+    /// Sets the number of processes.
     #[must_use]
     pub fn with_processes(mut self, processes: usize) -> Self {
         self.processes = processes;
@@ -52,7 +52,7 @@ impl WorkerOptions {
         if (1..=64).contains(&self.processes) {
             Ok(())
         } else {
-            Err(Error::invalid(format!("{} worker processes; there may be 1 to 64", self.processes)))
+            Err(Error::invalid(format!("{} worker processes; 1 to 64 are allowed", self.processes)))
         }
     }
 }

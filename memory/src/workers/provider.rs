@@ -14,7 +14,7 @@ use super::facet::SqlWorkers;
 use super::options::WorkerOptions;
 use crate::memory::Memory;
 
-/// The worker processes by themselves: SQL and nothing else.
+/// Only the worker processes: SQL and nothing else.
 #[derive(Debug)]
 struct Workers {
     processes: SqlWorkers,
@@ -51,8 +51,8 @@ impl Hook for Workers {
         if is_sql(request.op()) {
             return Next::to(self).run(request).await;
         }
-        // An open transaction would keep its database from being dropped: the workers end theirs first. One that is
-        // open during an eviction keeps the scope, as it does in the store's own process.
+        // An open transaction would prevent its database from being dropped, so the workers end theirs first. During an
+        // eviction an open one keeps the scope, as it does within one process.
         match &request {
             Request::EndRun { tenant, root_run } => self.end_run(tenant, root_run).await?,
             Request::Erase { target } => self.drop_databases(target).await?,
@@ -100,7 +100,7 @@ impl Workers {
 }
 
 impl Memory {
-    /// Runs this memory's SQL in worker processes. A store without SQL stays as it is.
+    /// Runs this memory's SQL in worker processes. A store without SQL is unchanged.
     ///
     /// # Errors
     /// `invalid_argument` for a number of processes out of range.

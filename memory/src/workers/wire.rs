@@ -1,4 +1,4 @@
-//! What passes between the two processes: one JSON document a line.
+//! The messages between the two processes: one JSON document per line.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// Longest line of a request: a statement and its arguments, escaped.
 pub(super) const MAX_REQUEST_BYTES: usize = 256 << 20;
-/// Bytes of a dump that one reply carries before encoding; one line alone may exceed it.
+/// Bytes of a dump in one reply before encoding; a single line may exceed it.
 pub(super) const PART_BYTES: usize = 1 << 20;
 
 /// From the parent.
@@ -62,7 +62,7 @@ pub(super) enum Call {
     Next {
         of: u64,
     },
-    /// Answered when the restore has ended; [`Call::Part`] feeds it, [`Call::Finish`] ends what it is fed.
+    /// Answered when the restore has ended; [`Call::Part`] feeds it, and [`Call::Finish`] ends its input.
     Restore {
         scope: Scope,
         options: RestoreOptions,
@@ -85,7 +85,7 @@ pub(super) enum Call {
     },
 }
 
-/// A run, without its credentials: SQL has no use for them.
+/// A run without its credentials, which SQL does not need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Caller {
     tenant: TenantId,

@@ -7,18 +7,18 @@ use serde::Deserialize;
 
 use crate::audit::{AuditMode, Redactor};
 
-/// `[audit]`: where the record of every operation goes. Nothing is recorded where the section names no sink.
+/// `[audit]`: where the records of operations go. Without a sink nothing is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AuditSection {
-    /// The file that lines of JSON are appended to; relative to the folder of `memory.toml`.
+    /// The file to append lines of JSON to; relative to the folder of `memory.toml`.
     pub file: Option<PathBuf>,
-    /// Whether each record is a `tracing` event too.
+    /// Whether to emit each record as a `tracing` event too.
     pub tracing: bool,
-    /// How much a record says.
+    /// How much a record contains.
     pub mode: AuditMode,
-    /// Patterns of what must not be shown, besides the well-known ones.
+    /// Patterns to redact, besides the well-known ones.
     pub redact: Vec<String>,
 }
 

@@ -16,8 +16,8 @@ pub enum EmbedderSection {
     /// `kind = "openai"`: a service that speaks OpenAI's `/embeddings`.
     #[cfg(feature = "embed-openai")]
     OpenAi(Box<memory_embed::OpenAiOptions>),
-    /// A kind that this version knows and this build lacks. It may stand in a file that several programs
-    /// share, and is refused when it is opened.
+    /// A kind known to this version but missing in this build. It is accepted in a file shared by several programs, and
+    /// refused when opened.
     NotBuilt {
         /// The kind.
         kind: &'static str,
@@ -26,7 +26,7 @@ pub enum EmbedderSection {
     },
 }
 
-/// The kind alone: fields may hold what was pasted into the wrong place.
+/// Shows only the kind: fields may contain something pasted in the wrong place.
 impl fmt::Debug for EmbedderSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbedderSection").field("kind", &self.kind()).finish_non_exhaustive()
@@ -42,7 +42,7 @@ pub struct StaticSection {
     pub path: PathBuf,
     /// The model's name in its identity. Default: the name of its folder.
     pub name: Option<String>,
-    /// The length its vectors must have. Default: whatever the weights have.
+    /// The required length of its vectors. Default: that of the weights.
     pub dimensions: Option<usize>,
 }
 
@@ -51,12 +51,12 @@ pub struct StaticSection {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EgressSection {
-    /// Hosts with their ports, as `localhost:11434`: they may have private addresses and speak plain HTTP.
+    /// Hosts with ports, such as `localhost:11434`: they may have private addresses and use plain HTTP.
     pub allow: Vec<String>,
 }
 
 impl EmbedderSection {
-    /// The kind, as the file spells it.
+    /// The kind, as spelled in the file.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl EmbedderSection {
         }
     }
 
-    /// Checks what can be checked without opening anything.
+    /// Checks everything that needs nothing opened.
     pub(in crate::config) fn check(&self) -> Result<()> {
         match self {
             Self::Static(section) => section.check(),
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for EmbedderSection {
         let mut fields = toml::Table::deserialize(deserializer)?;
         let kind = match fields.remove("kind") {
             Some(toml::Value::String(kind)) => kind,
-            Some(_) => return Err(D::Error::custom("`kind` of an embedder must be a word")),
+            Some(_) => return Err(D::Error::custom("`kind` of an embedder must be a string")),
             None => return Err(D::Error::missing_field("kind")),
         };
         match kind.as_str() {

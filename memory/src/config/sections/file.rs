@@ -22,9 +22,9 @@ pub struct ConfigFile {
     pub backends: BTreeMap<String, BackendSection>,
     /// Embedders by name.
     pub embedders: BTreeMap<String, EmbedderSection>,
-    /// What embedders and backends over HTTP may reach.
+    /// What embedders and backends may reach over HTTP.
     pub egress: EgressSection,
-    /// What agents leave out, and agents without a section.
+    /// Defaults for agents, with or without a section.
     pub default: DefaultSection,
     /// Agents by name.
     pub agents: BTreeMap<String, AgentSection>,
@@ -32,11 +32,11 @@ pub struct ConfigFile {
     pub limits: LimitsSection,
     /// Whether SQL may be used at all.
     pub sql: SqlSection,
-    /// Where the record of every operation goes.
+    /// Where the records of operations go.
     pub audit: AuditSection,
     /// Which scopes are evicted.
     pub gc: GcSection,
-    /// What backends that are defined at run time may reach; without it there are none.
+    /// Allows backends defined at run time; without it there are none.
     pub definitions: Option<DefinitionsSection>,
 }
 
@@ -45,53 +45,53 @@ pub struct ConfigFile {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BackendSection {
-    /// Where it is.
+    /// Its URL.
     #[serde(deserialize_with = "url")]
     pub url: BackendUrl,
-    /// The embedder that gives its entries vectors, by name.
+    /// The embedder for its entries, by name.
     pub embedder: Option<String>,
-    /// How the SQL databases of its scopes are kept: what its URL could say as `sql.NAME=value`.
+    /// Options of its scopes' SQL databases, like `sql.NAME=value` in its URL.
     #[serde(default)]
     pub sql: BTreeMap<String, SqlOption>,
-    /// The backend that is asked where this one cannot be reached, by name.
+    /// The backend to use while this one cannot be reached, by name.
     pub fallback: Option<String>,
-    /// What happens to writes meanwhile. Default: they are refused.
+    /// What to do with writes meanwhile. Default: refuse them.
     pub fallback_writes: Option<FallbackWrites>,
-    /// The file in which they wait; relative to the folder of `memory.toml`. Default: `NAME.fallback.db` in it.
+    /// The file in which they are queued; relative to the folder of `memory.toml`. Default: `NAME.fallback.db` in it.
     pub fallback_journal: Option<PathBuf>,
-    /// How long this backend is not tried after it could not be reached, in milliseconds. Default 1,000.
+    /// How long to wait before trying an unreachable backend again, in milliseconds. Default 1,000.
     pub fallback_rest_ms: Option<u32>,
 }
 
-/// What happens to writes while a backend cannot be reached.
+/// What to do with writes while a backend cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FallbackWrites {
-    /// They are refused.
+    /// Refuse them.
     #[default]
     Refuse,
-    /// The fallback takes them, and they are written to this backend when it is back.
+    /// The fallback stores them, and they are replayed to this backend when it is back.
     Journal,
 }
 
 /// One option under `[backends.NAME.sql]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(untagged, expecting = "a whole number, true or false, a text, or under `shared` files by name")]
+#[serde(untagged, expecting = "a whole number, true or false, a string, or under `shared` files by name")]
 #[non_exhaustive]
 pub enum SqlOption {
-    /// Whether something is so.
+    /// A switch.
     Switch(bool),
-    /// A number of bytes, milliseconds, or things.
+    /// A number of bytes, milliseconds, or other units.
     Number(u64),
-    /// A text, such as a path.
+    /// A string, such as a path.
     Text(String),
     /// Files by name: `shared`.
     Files(BTreeMap<String, String>),
 }
 
 impl BackendSection {
-    /// A backend at this URL.
+    /// A backend with this URL.
     #[must_use]
     pub fn new(url: BackendUrl) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl BackendSection {
     }
 }
 
-/// A URL with what `sql` says.
+/// A URL with the options of `sql`.
 pub(crate) fn with_sql(url: &BackendUrl, sql: &BTreeMap<String, SqlOption>) -> BackendUrl {
     let mut parameters = Vec::new();
     for (name, option) in sql {
@@ -123,7 +123,7 @@ pub(crate) fn with_sql(url: &BackendUrl, sql: &BTreeMap<String, SqlOption>) -> B
     url.with_parameters(&parameters)
 }
 
-/// `[default]`: identity and rules of agents that say nothing else.
+/// `[default]`: identity and rules of agents unless they have their own.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -140,11 +140,11 @@ pub struct DefaultSection {
     pub memory_scopes: Option<BTreeSet<ScopeKind>>,
     /// Kinds of scope on whose database SQL may be run.
     pub sql_scopes: Option<BTreeSet<ScopeKind>>,
-    /// How much each scope may hold.
+    /// Quota of each scope.
     pub quota: Option<Quota>,
-    /// How many bytes each scope's database may hold.
+    /// Quota of each scope's database, in bytes.
     pub sql_max_bytes: Option<u64>,
-    /// What writes are refused for: `off`, `row` or `strict`.
+    /// The drift policy of writes: `off`, `row` or `strict`.
     pub drift: Option<DriftPolicy>,
     /// Most rows of one answer.
     pub max_rows: Option<usize>,
@@ -163,11 +163,11 @@ pub struct AgentSection {
     pub memory_scopes: Option<BTreeSet<ScopeKind>>,
     /// Kinds of scope on whose database it may run SQL.
     pub sql_scopes: Option<BTreeSet<ScopeKind>>,
-    /// How much each of its scopes may hold.
+    /// Quota of each of its scopes.
     pub quota: Option<Quota>,
-    /// How many bytes the database of each of its scopes may hold.
+    /// Quota of the database of each of its scopes, in bytes.
     pub sql_max_bytes: Option<u64>,
-    /// What its writes are refused for: `off`, `row` or `strict`.
+    /// The drift policy of its writes: `off`, `row` or `strict`.
     pub drift: Option<DriftPolicy>,
     /// Most rows of one answer.
     pub max_rows: Option<usize>,
@@ -175,16 +175,16 @@ pub struct AgentSection {
     pub max_answer_bytes: Option<usize>,
 }
 
-/// `[limits]`: what no agent's section can exceed.
+/// `[limits]`: upper limits for every agent's section.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LimitsSection {
-    /// Most that any scope may hold.
+    /// Highest quota of any scope.
     pub quota: Quota,
-    /// Most bytes that any scope's database may hold.
+    /// Highest quota of any scope's database, in bytes.
     pub sql_max_bytes: Option<u64>,
-    /// What every write is refused for at least: `off`, `row` or `strict`.
+    /// The least strict drift policy allowed: `off`, `row` or `strict`.
     pub drift: Option<DriftPolicy>,
     /// Most rows of one answer.
     pub max_rows: usize,
@@ -214,9 +214,9 @@ impl Default for LimitsSection {
 pub struct SqlSection {
     /// SQL is off unless this is true.
     pub enabled: bool,
-    /// Processes that run it: 1 to 64; 0: the serving process itself.
+    /// Worker processes for SQL: 1 to 64; 0: the serving process itself.
     pub workers: usize,
-    /// Most memory of such a process, in bytes of address space: 256 MiB and more.
+    /// Address space of each worker process, in bytes: at least 256 MiB.
     pub worker_memory_bytes: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::gc::GcPolicy;
 
-/// Longest time that a field may say: a hundred years, in milliseconds.
+/// Longest duration of a field: a hundred years, in milliseconds.
 const MAX_MS: u64 = 100 * 366 * 86_400_000;
 
 /// `[gc]`: which scopes are evicted, and how often. Nothing is evicted if the section names neither `idle_ms`
@@ -17,15 +17,15 @@ const MAX_MS: u64 = 100 * 366 * 86_400_000;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GcSection {
-    /// Scopes that were not used for this long are evicted, in milliseconds.
+    /// Evict scopes unused for this long, in milliseconds.
     pub idle_ms: Option<u64>,
-    /// Bytes that all scopes of the store may hold; if they hold more, the largest idle ones are evicted.
+    /// Bytes for all scopes of the store together; beyond it, the largest idle ones are evicted.
     pub max_bytes: Option<u64>,
-    /// Scopes used within this time stay, however large they are, in milliseconds. Default: a day.
+    /// Scopes used within this time are kept, however large they are, in milliseconds. Default: one day.
     pub min_idle_ms: u64,
-    /// How often `memory serve` sweeps, in milliseconds: a second to a year. Default: an hour.
+    /// How often `memory serve` sweeps, in milliseconds: one second to one year. Default: one hour.
     pub interval_ms: u64,
-    /// The folder in which each durable scope is saved before it is evicted; relative to the folder of `memory.toml`.
+    /// The folder where each durable scope is saved before eviction; relative to the folder of `memory.toml`.
     pub snapshot_to: Option<PathBuf>,
 }
 
@@ -42,7 +42,7 @@ impl Default for GcSection {
 }
 
 impl GcSection {
-    /// What it comes to.
+    /// The policy it describes.
     #[must_use]
     pub fn policy(&self) -> GcPolicy {
         GcPolicy::default()

@@ -1,4 +1,4 @@
-//! The sections of `memory.toml`, as they are read.
+//! The sections of `memory.toml`.
 
 pub(crate) mod audit;
 pub(crate) mod definitions;

@@ -1,4 +1,4 @@
-//! The rules that an agent's section may state, and what they come to.
+//! The rules in an agent's section, and the policy they result in.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use memory_core::{DriftPolicy, Error, Quota, Result, ScopeKind};
 use super::file::{AgentSection, DefaultSection, LimitsSection};
 use crate::policy::{MAX_ANSWER_BYTES, MAX_INPUT_BYTES, MIN_ANSWER_BYTES, Policy, tighter};
 
-/// The rules that both `[default]` and `[agents.NAME]` can state.
+/// The rules that both `[default]` and `[agents.NAME]` may contain.
 #[derive(Clone, Debug, Default)]
 pub(in crate::config) struct Rules {
     pub(in crate::config) memory_scopes: Option<BTreeSet<ScopeKind>>,
@@ -55,7 +55,7 @@ impl Rules {
         }
     }
 
-    /// Default-deny where nothing is said; sizes as the ceiling has them.
+    /// Default-deny for scopes; the ceiling's values for sizes that are not set.
     pub(in crate::config) fn policy(self, ceiling: &Policy) -> Policy {
         Policy {
             memory_scopes: self.memory_scopes.unwrap_or_default(),
@@ -69,7 +69,7 @@ impl Rules {
         }
     }
 
-    /// Refuses what is out of range or would be cut by `[limits]` without a word.
+    /// Refuses values that are out of range or would silently be limited by `[limits]`.
     pub(in crate::config) fn check(&self, place: &str, limits: &LimitsSection) -> Result<()> {
         check_range(place, "max_rows", self.max_rows, 1, DEFAULT_MAX_ROWS)?;
         check_range(place, "max_answer_bytes", self.max_answer_bytes, MIN_ANSWER_BYTES, MAX_ANSWER_BYTES)?;
@@ -77,7 +77,7 @@ impl Rules {
             && own < least
         {
             return Err(Error::invalid(format!(
-                "`drift` under {place} is `{own}`, looser than the `{least}` under [limits]; make it as strict, or loosen that"
+                "`drift` under {place} is `{own}`, less strict than `{least}` under [limits]; make it stricter, or relax [limits]"
             )));
         }
         let quota = self.quota.unwrap_or_default();
@@ -92,7 +92,7 @@ impl Rules {
                 && tighter(Some(own), limit) != Some(own)
             {
                 return Err(Error::invalid(format!(
-                    "`{name}` under {place} is over the one under [limits]; lower it or raise the limit"
+                    "`{name}` under {place} exceeds the one under [limits]; lower it or raise the limit"
                 )));
             }
         }
@@ -123,7 +123,7 @@ fn check_range(place: &str, name: &str, value: Option<usize>, low: usize, high: 
     }
 }
 
-/// A quota whose absent limits are `other`'s.
+/// A quota with its missing limits taken from `other`.
 fn complete(quota: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
     match (quota, other) {
         (Some(own), Some(other)) => Some(Quota {

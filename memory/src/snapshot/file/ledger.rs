@@ -1,4 +1,4 @@
-//! The ledger of a store's snapshot files: forgetting must be able to find every copy.
+//! The ledger of a store's snapshot files, with which forgetting finds every copy.
 
 use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind as IoErrorKind, Write as _};
@@ -13,10 +13,10 @@ use super::place::unwritten;
 use super::shared::{append, replace};
 use crate::system::SystemClock;
 
-/// Most snapshots that a ledger lists: the latest ones.
-const MAX_TOLD: usize = 10_000;
+/// Most snapshots that a ledger returns: the latest ones.
+const MAX_RETURNED: usize = 10_000;
 
-/// A snapshot that was written, or was about to be: one that was only begun has no digest and no bytes.
+/// A snapshot that was written or was about to be: one that was only started has no digest and size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LedgerEntry {
@@ -24,14 +24,14 @@ pub struct LedgerEntry {
     pub created_at: Timestamp,
     /// Its absolute path.
     pub path: PathBuf,
-    /// The digest by which it is known, that of its last line.
+    /// Its digest, that of its last line.
     pub sha256: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Whose scopes alone are in it.
+    /// The tenant to which it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// Which scope alone is in it.
+    /// The scope to which it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
@@ -68,20 +68,20 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger in this file, which need not be there yet.
+    /// The ledger in this file, which need not exist yet.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Notes a snapshot.
+    /// Records a snapshot.
     ///
     /// # Errors
-    /// `unavailable` where the file cannot be written; `invalid_argument` for a path that is not UTF-8.
+    /// `unavailable` if the file cannot be written; `invalid_argument` for a path that is not UTF-8.
     pub fn note(&self, entry: &LedgerEntry) -> Result<()> {
         let mut line = serde_json::to_vec(entry)
             .map_err(|error| Error::invalid("the path of the snapshot is not UTF-8").with_source(error))?;
-        // A line that a dying process left half is ended first.
+        // Ends an incomplete line of a dead process first.
         line.insert(0, b'\n');
         line.push(b'\n');
         append(&self.path, &line)
@@ -93,10 +93,10 @@ impl Ledger {
         &self.path
     }
 
-    /// Changes what is noted: `change` answers what becomes of each entry.
+    /// Changes entries: `change` returns the new version of each, or `None` to drop it.
     ///
     /// # Errors
-    /// `unavailable` where the file cannot be replaced.
+    /// `unavailable` if the file cannot be replaced.
     pub(crate) fn edit(&self, mut change: impl FnMut(LedgerEntry) -> Option<LedgerEntry>) -> Result<()> {
         if !self.path.exists() {
             return Ok(());
@@ -113,7 +113,7 @@ impl Ledger {
         })
     }
 
-    /// Drops the lines of a file.
+    /// Drops the lines about a file.
     ///
     /// # Errors
     /// As [`edit`](Self::edit).
@@ -121,7 +121,7 @@ impl Ledger {
         self.edit(|entry| (entry.path != path).then_some(entry))
     }
 
-    /// Notes a snapshot that is about to be written, where nothing is noted in its folder yet.
+    /// Records a snapshot that is about to be written, unless its folder is known already.
     ///
     /// # Errors
     /// As [`note`](Self::note) and [`entries`](Self::entries).
@@ -131,7 +131,7 @@ impl Ledger {
         if is_known { Ok(()) } else { self.note(&LedgerEntry::begun(path, options)) }
     }
 
-    /// Drops what was noted of a file before it was written, and did not come to be.
+    /// Drops the record of a planned file that was not written.
     ///
     /// # Errors
     /// As [`edit`](Self::edit).
@@ -139,7 +139,7 @@ impl Ledger {
         self.edit(|entry| (entry.path != path || !entry.sha256.is_empty()).then_some(entry))
     }
 
-    /// Shows every line, oldest first, whether its snapshot is there or was only begun.
+    /// Passes every line to `show`, oldest first, finished or only started.
     ///
     /// # Errors
     /// As [`entries`](Self::entries).
@@ -150,7 +150,7 @@ impl Ledger {
             Ok(_) => {
                 return Err(Error::new(
                     ErrorKind::Corrupt,
-                    format!("the ledger of snapshots, {}, is no file; move it away", self.path.display()),
+                    format!("the ledger of snapshots, {}, is not a file; move it away", self.path.display()),
                 ));
             }
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(()),
@@ -162,17 +162,17 @@ impl Ledger {
         })
     }
 
-    /// The snapshots noted, oldest first, whether their files are still there or not: the last ten thousand.
+    /// The recorded snapshots, oldest first, whether their files still exist or not: the last ten thousand.
     ///
     /// # Errors
-    /// `unavailable` where the file cannot be read. A line that is none is passed over.
+    /// `unavailable` if the file cannot be read. Invalid lines are skipped.
     pub fn entries(&self) -> Result<Vec<LedgerEntry>> {
         let mut entries = std::collections::VecDeque::new();
         self.each(|entry| {
             if entry.sha256.is_empty() {
                 return;
             }
-            if entries.len() == MAX_TOLD {
+            if entries.len() == MAX_RETURNED {
                 entries.pop_front();
             }
             entries.push_back(entry);
@@ -190,7 +190,7 @@ impl Ledger {
     }
 }
 
-/// Reads entries; a line that is none is passed over.
+/// Reads entries, skipping invalid lines.
 fn each_line(
     file: File,
     unread: impl Fn(std::io::Error) -> Error,

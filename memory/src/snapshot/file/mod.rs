@@ -1,4 +1,4 @@
-//! Files of snapshots: how they come to be, and the ledger that knows them.
+//! Snapshot files: writing them, and the ledger that lists them.
 
 mod ledger;
 mod new_file;

@@ -12,25 +12,25 @@ use super::ledger::{Ledger, LedgerEntry};
 use super::place::{Draft, Place, unwritten};
 use crate::setters::setters;
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// Replaces an existing file.
+    /// Replace an existing file.
     pub overwrite: bool,
     /// The ledger that records it; `None`: none.
     pub ledger: Option<Ledger>,
-    /// The store's own files and folders: the file may not be one of them or lie in one of them, whatever the other options.
+    /// The store's own files and folders: the file must not be one of them or inside one, whatever the other options.
     pub own: Vec<PathBuf>,
-    /// Refuses an incomplete snapshot: it gets no name.
+    /// Refuse an incomplete snapshot: it gets no name.
     pub(crate) is_whole: bool,
-    /// Whether the ledger knows the folder already, so that it need not be noted before the first byte is written.
+    /// Whether the ledger knows the folder already, so that it need not be recorded before the first byte is written.
     pub(crate) is_begun: bool,
 }
 
 impl FileOptions {
     setters! {
-        /// Replaces an existing file.
+        /// Sets whether to replace an existing file.
         with_overwrite(overwrite: bool);
         /// Records it in a ledger.
         with_ledger(ledger: Option<Ledger>);
@@ -39,9 +39,9 @@ impl FileOptions {
     }
 }
 
-/// A temporary file, readable by its owner only, that gets its name when it is complete and on disk
-/// ([`finish`](Self::finish)). Dropped before that, it leaves nothing; what a killed process left is removed by the next
-/// file of the same name.
+/// A temporary file, readable only by its owner, that gets its name when it is complete and on disk
+/// ([`finish`](Self::finish)). Dropped before that, it leaves nothing; leftovers of a killed process are removed by the
+/// next file with the same name.
 ///
 /// # Behavior
 /// - SNP-8: The file appears under its name once it is complete and on disk, readable by its owner only; an existing file is
@@ -55,11 +55,11 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins one.
+    /// Creates the temporary file.
     ///
     /// # Errors
-    /// `conflict` for a file that is there, unless it is to be replaced; `invalid_argument` for a folder, a link, a pipe or
-    /// what else is no file, and for a store's own; `unavailable` where nothing can be written there.
+    /// `conflict` for an existing file that is not to be replaced; `invalid_argument` for a folder, a link, a pipe or
+    /// anything else that is no file, and for a store's own files; `unavailable` if nothing can be written there.
     pub fn begin(path: &Path, options: &FileOptions) -> Result<Self> {
         let place = Place::of(path)?;
         place.check(options.overwrite, &options.own)?;
@@ -73,7 +73,7 @@ impl NewFile {
         self.out.flush().and_then(|()| self.out.get_ref().sync_all()).map_err(unwritten(&self.place.path))
     }
 
-    /// Puts it on the disk and gives it its name.
+    /// Syncs it to disk and gives it its name.
     ///
     /// # Errors
     /// As [`begin`](Self::begin): a file that appeared meanwhile is not overwritten unless that was requested.
@@ -100,12 +100,12 @@ impl Write for NewFile {
     }
 }
 
-/// Writes a snapshot into a file, readable by its owner only, that gets its name when it is complete and on disk.
+/// Writes a snapshot to a file, readable only by its owner, that gets its name when it is complete and on disk.
 ///
 /// # Behavior
 /// - SNP-8: The file appears under its name once it is complete and on disk, readable by its owner only.
 /// - SNP-10: The ledger has a line for the file before the file gets its name.
-/// - What is in the file follows the rules of [`write()`].
+/// - The content follows the rules of [`write()`].
 ///
 /// # Errors
 /// As [`NewFile`] and [`write()`].
@@ -120,7 +120,7 @@ pub async fn to_file(
     place.check(file_options.overwrite, &file_options.own)?;
     let begun = file_options.ledger.as_ref().filter(|_| !file_options.is_begun);
     if let Some(ledger) = begun {
-        // A forget meanwhile, or after this process died, knows where to look.
+        // A forget that runs meanwhile, or after this process died, knows where to look.
         ledger.note(&LedgerEntry::begun(&place.absolute()?, options))?;
     }
     let written = to_place(from, path, options, file_options, control).await;
@@ -142,7 +142,7 @@ async fn to_place(
     if file_options.is_whole && !report.is_complete() {
         return Err(Error::new(
             ErrorKind::Unavailable,
-            "its snapshot would not be complete; see `memory snapshot` on it for what is left out",
+            "its snapshot would be incomplete; run `memory snapshot` on it to see what is left out",
         ));
     }
     file.sync()?;

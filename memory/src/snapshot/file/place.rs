@@ -1,4 +1,4 @@
-//! The place of a private file that appears whole or not at all, and the draft that becomes it.
+//! The path of a private file that appears whole or not at all, and its draft.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -21,7 +21,7 @@ impl Draft {
         let path = place.draft();
         let file = private::create_new(&path).map_err(unwritten(&place.path))?;
         let draft = Self { path, named: false };
-        // Held until this process ends: a draft whose lock is free was left by a dead process.
+        // Held until this process ends: if a draft's lock is free, its process is dead.
         let taken = |_| unwritten(&place.path)(io::Error::from(io::ErrorKind::WouldBlock));
         file.try_lock().map_err(taken)?;
         Ok((draft, file))
@@ -43,7 +43,7 @@ impl Drop for Draft {
     }
 }
 
-/// Where the file is to be.
+/// The future path of the file.
 pub(in crate::snapshot) struct Place {
     pub(super) path: PathBuf,
     pub(in crate::snapshot) folder: PathBuf,
@@ -54,7 +54,7 @@ impl Place {
     pub(in crate::snapshot) fn of(path: &Path) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
             Error::invalid(format!(
-                "{} is no name of a file in UTF-8, as backups/today.snapshot is",
+                "{} is not a file name in UTF-8, such as backups/today.snapshot",
                 path.display()
             ))
         })?;
@@ -70,7 +70,7 @@ impl Place {
         let shown = self.path.display();
         if found.as_ref().is_some_and(|found| !found.is_file()) {
             return Err(Error::invalid(format!(
-                "{shown} is there and is no file, but a folder, a link or a device; name another place"
+                "{shown} exists and is not a file but a folder, a link or a device; name another place"
             )));
         }
         if self.is_one_of(own, found.as_ref()) {
@@ -81,14 +81,14 @@ impl Place {
         if found.is_some() && !overwrite {
             return Err(Error::new(
                 ErrorKind::Conflict,
-                format!("{shown} is there already; name another file, or say that it is to be replaced (--overwrite)"),
+                format!("{shown} exists already; name another file, or replace it with --overwrite"),
             )
             .with_retry(Retry::Never));
         }
         Ok(())
     }
 
-    /// Whether it is one of these files, by whatever name, or in one of these folders. Those need not be there.
+    /// Whether it is one of these files, under any name, or inside one of these folders, which need not exist.
     fn is_one_of(&self, own: &[PathBuf], found: Option<&fs::Metadata>) -> bool {
         let Ok(folder) = self.folder.canonicalize() else { return false };
         own.iter().any(|own| {
@@ -112,7 +112,7 @@ impl Place {
         self.folder.join(format!("{}{:032x}.part", self.prefix(), RandomIds.fresh()))
     }
 
-    /// Removes what dead processes left of snapshots of this name. Returns whether a living process is writing one.
+    /// Removes what dead processes left of snapshots with this name. Returns whether a living process is writing one.
     pub(in crate::snapshot) fn clean(&self) -> Result<bool> {
         let prefix = self.prefix();
         clean_parts(&self.folder, |of| of.strip_prefix(&prefix) == Some(""))
@@ -124,8 +124,8 @@ impl Place {
     }
 }
 
-/// Removes temporary files of dead processes, if `takes` accepts their name up to the random part. Returns whether one
-/// belongs to a living process.
+/// Removes temporary files of dead processes whose name, up to the random part, is accepted by `takes`. Returns whether
+/// one belongs to a living process.
 pub(super) fn clean_parts(folder: &Path, takes: impl Fn(&str) -> bool) -> Result<bool> {
     let mut lives = false;
     for item in fs::read_dir(folder).map_err(unwritten(folder))? {
@@ -171,13 +171,13 @@ pub(super) fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// By name alone, as the caller compares too.
+/// By name only; the caller compares names too.
 #[cfg(not(unix))]
 pub(super) fn same_file(_: &fs::Metadata, _: &fs::Metadata) -> bool {
     false
 }
 
-/// The error of a file that cannot be written.
+/// The error for a file that cannot be written.
 pub(in crate::snapshot) fn unwritten(path: &Path) -> impl Fn(io::Error) -> Error + Copy {
     move |error| {
         Error::new(ErrorKind::Unavailable, format!("{} cannot be written: {error}", path.display()))

@@ -13,7 +13,7 @@ use crate::private;
 /// How long to wait for another process that writes to the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Appends bytes to a private file, which is created if it is missing. Appending and replacing exclude each other.
+/// Appends bytes to a private file, creating it if missing. Appending and replacing exclude each other.
 pub(super) fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     loop {
         let mut file = private::append(path).map_err(unwritten(path))?;
@@ -23,7 +23,7 @@ pub(super) fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Replaces a private file that [`append`] writes to. `change` reads the old content and writes the new.
+/// Replaces a private file written by [`append`]. `change` reads the old content and writes the new.
 pub(super) fn replace(
     path: &Path,
     change: impl FnOnce(File, &mut BufWriter<File>) -> Result<()>,
@@ -34,7 +34,7 @@ pub(super) fn replace(
         if !locked(&file, path)? {
             continue;
         }
-        // A process that left one held the lock, and is dead.
+        // A process that left a draft held the lock, so it is dead.
         place.clean()?;
         let (mut draft, out) = Draft::create(&place)?;
         let mut out = BufWriter::new(out);
@@ -56,7 +56,7 @@ fn locked(file: &File, path: &Path) -> Result<bool> {
             Err(TryLockError::WouldBlock) => {
                 return Err(unwritten(path)(io::Error::from(io::ErrorKind::WouldBlock)));
             }
-            // A file system without locks: one process alone may use it.
+            // A file system without locks can be used by one process only.
             Err(TryLockError::Error(_)) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! Snapshots that are being written, and the names of those that garbage collection leaves.
+//! Snapshots being written, and the names of last snapshots of garbage collection.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use memory_core::{Result, Scope, Timestamp};
 
 use super::place::{Place, clean_parts};
 
-/// Whether a process is writing a snapshot of this name. What dead processes left of it is removed.
+/// Whether a process is writing a snapshot with this name. Leftovers of dead processes are removed.
 ///
 /// # Errors
-/// `unavailable` where the folder cannot be read.
+/// `unavailable` if the folder cannot be read.
 pub(crate) fn is_under_way(path: &Path) -> Result<bool> {
     Place::of(path)?.clean()
 }
@@ -24,10 +24,10 @@ pub(crate) fn last_name(scope: &Scope, now: Timestamp) -> String {
     format!("{}-{digest}-{}.snapshot", scope.kind, now.as_millis())
 }
 
-/// Removes what dead processes left of last snapshots in a folder, of any scope and time.
+/// Removes what dead processes left of last snapshots in a folder.
 ///
 /// # Errors
-/// `unavailable` where the folder cannot be read.
+/// `unavailable` if the folder cannot be read.
 pub(crate) fn clean_last(folder: &Path) -> Result<()> {
     clean_parts(folder, |of| {
         let parts = of.strip_prefix('.').and_then(|of| of.strip_suffix(".snapshot."));

@@ -1,4 +1,4 @@
-//! Digests of what a scope holds: two stores with equal digests hold the same.
+//! Digests of a scope's content: two stores with equal digests hold the same.
 
 use memory_core::sql::DumpStream;
 use memory_core::{Backend, Record, RecordStream, Result, Scope, SqlFacet};
@@ -9,13 +9,13 @@ use super::lines::{EntriesEnd, SqlEnd};
 use crate::hex::hex;
 use crate::stream::next;
 
-/// What a scope's entries are, in numbers.
+/// The digest of a scope's entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntriesDigest {
-    /// How many.
+    /// Number of entries.
     pub entries: u64,
-    /// Their vectors.
+    /// Number of vectors.
     pub vectors: u64,
     /// SHA-256 of their lines in a snapshot, in hexadecimal.
     pub sha256: String,
@@ -23,7 +23,7 @@ pub struct EntriesDigest {
     pub content: String,
 }
 
-/// What a scope's SQL database is, in numbers.
+/// The digest of a scope's SQL database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlDigest {
@@ -31,7 +31,7 @@ pub struct SqlDigest {
     pub lines: u64,
     /// SHA-256 of them, in hexadecimal.
     pub sha256: String,
-    /// The same without what the dump says it cannot hold.
+    /// The same without what the dump reports as not contained.
     pub content: String,
 }
 
@@ -41,7 +41,7 @@ impl EntriesDigest {
         Self { entries, vectors, sha256, content }
     }
 
-    /// Whether both are the same but for versions and access counts, which a store gives by itself.
+    /// Whether both are equal except for versions and access counts, which a store assigns itself.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
         self.entries == other.entries && self.content == other.content
@@ -56,7 +56,7 @@ pub(in crate::snapshot) fn line_of(record: &mut Record) -> Result<String> {
     Ok(line)
 }
 
-/// Digests records as they pass.
+/// Digests a stream of records.
 #[derive(Clone, Default)]
 pub(in crate::snapshot) struct EntriesHash {
     entries: u64,
@@ -66,13 +66,13 @@ pub(in crate::snapshot) struct EntriesHash {
 }
 
 impl EntriesHash {
-    /// Takes a record of a store in.
+    /// Adds a record of a store.
     pub(in crate::snapshot) fn add(&mut self, mut record: Record) -> Result<()> {
         let line = line_of(&mut record)?;
         self.add_line(line.as_bytes(), &mut record)
     }
 
-    /// Takes a record in whose line, with its line feed, is known; the record is the same afterwards.
+    /// Adds a record whose line, including the line feed, is known; the record is unchanged afterwards.
     pub(in crate::snapshot) fn add_line(&mut self, line: &[u8], record: &mut Record) -> Result<()> {
         self.entries += 1;
         self.vectors += record.vectors.len() as u64;
@@ -97,7 +97,7 @@ impl EntriesHash {
     }
 }
 
-/// Digests lines of a dump as they pass.
+/// Digests a stream of dump lines.
 #[derive(Clone, Default)]
 pub(in crate::snapshot) struct SqlHash {
     lines: u64,
@@ -106,7 +106,7 @@ pub(in crate::snapshot) struct SqlHash {
 }
 
 impl SqlHash {
-    /// Takes a line in, without its line feed.
+    /// Adds a line without its line feed.
     pub(in crate::snapshot) fn add(&mut self, line: &[u8]) {
         self.lines += 1;
         self.hash.update(line);
@@ -131,7 +131,7 @@ pub(in crate::snapshot) fn without_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// The digest of a scope's entries, read from one moment of the store.
+/// The digest of a scope's entries, from one snapshot of the store.
 ///
 /// # Errors
 /// As [`Backend::export_scope`].
@@ -151,20 +151,20 @@ pub(in crate::snapshot) async fn digest_of(
     Ok(EntriesDigest::of(&hash.end()))
 }
 
-/// Lines of a dump that holds nothing: its first and its last.
+/// Lines of an empty dump: its first and its last.
 const EMPTY_DUMP: u64 = 2;
-/// What a line of a dump begins with that says what the dump cannot hold.
+/// Prefix of a dump line about something not contained.
 const SKIPPED: &[u8] = b"{\"skipped\":";
 
 impl SqlDigest {
-    /// The digest of a dump; `None`: it holds nothing.
+    /// The digest of a dump; `None`: it is empty.
     pub(in crate::snapshot) fn of(end: &SqlEnd) -> Option<Self> {
         let SqlEnd { lines, sha256, content } = end.clone();
         (lines > EMPTY_DUMP).then_some(Self { lines, sha256, content })
     }
 }
 
-/// The digest of a scope's SQL database, read from one moment of the store; `None`: it holds nothing.
+/// The digest of a scope's SQL database, from one snapshot of the store; `None`: it is empty.
 ///
 /// # Errors
 /// As [`SqlFacet::dump`].
@@ -184,7 +184,7 @@ pub(in crate::snapshot) async fn digest_of_dump(
     Ok(SqlDigest::of(&hash.end()))
 }
 
-/// What a dump's line says it cannot hold.
+/// What a dump line reports as not contained.
 pub(in crate::snapshot) fn skipped_in(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Skipped {

@@ -5,16 +5,16 @@ use std::io::{self, BufRead, Read as _};
 use memory_core::{Scope, SqlDialect, TenantId, Timestamp, Tombstone};
 use serde::{Deserialize, Serialize};
 
-/// The version of the format that is written, and the newest that is read.
+/// The format version that is written, and the newest that can be read.
 pub const VERSION: u32 = 2;
-/// The version of a snapshot that holds no tombstones.
+/// The version of a snapshot without tombstones.
 pub(in crate::snapshot) const WITHOUT_TOMBSTONES: u32 = 1;
-/// Longest line of a snapshot, its line feed included, in bytes.
+/// Longest line of a snapshot in bytes, including its line feed.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
-/// Most things that a scope's last line lists as not carried.
+/// Most omissions listed in a scope's last line.
 pub(in crate::snapshot) const MAX_NOT_CARRIED: usize = 1_000;
 
-/// What a snapshot has of its scopes.
+/// The facets of scopes in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::snapshot) enum Section {
@@ -22,17 +22,17 @@ pub(in crate::snapshot) enum Section {
     Sql,
 }
 
-/// When the scopes are as of.
+/// The time that the scopes represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::snapshot) enum TakenAt {
-    /// Each facet of each scope as of a moment of its own.
+    /// Each facet of each scope at its own time.
     PerScope,
-    /// The entries of all scopes as of one moment, each SQL database as of a moment of its own.
+    /// The entries of all scopes at one time, each SQL database at its own.
     Entries,
 }
 
-/// The first line's member.
+/// The first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::snapshot) struct Header {
     pub(in crate::snapshot) version: u32,
@@ -86,7 +86,7 @@ pub(in crate::snapshot) struct ScopeSkipped {
     pub(in crate::snapshot) reason: String,
 }
 
-/// The last line's member.
+/// The last line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::snapshot) struct End {
     pub(in crate::snapshot) scopes: u64,
@@ -98,7 +98,7 @@ pub(in crate::snapshot) struct End {
     pub(in crate::snapshot) sha256: String,
 }
 
-/// A line that is neither a record nor of a dump.
+/// A line that is neither a record nor part of a dump.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::snapshot) enum Frame {
@@ -113,9 +113,9 @@ pub(in crate::snapshot) enum Frame {
     End(End),
 }
 
-/// What the line of a record begins with, plain or as a string.
+/// Prefixes of the line of a record, plain or as a string.
 pub(in crate::snapshot) const RECORD: [&str; 2] = ["{\"entry\":", "{\"record\":"];
-/// What a line of a dump begins with, as it is or in base64.
+/// Prefixes of a dump line, plain or in base64.
 pub(in crate::snapshot) const SQL: &str = "{\"sql\":";
 pub(in crate::snapshot) const SQL_BASE64: &str = "{\"sql_base64\":";
 
@@ -123,12 +123,12 @@ pub(in crate::snapshot) const SQL_BASE64: &str = "{\"sql_base64\":";
 pub(in crate::snapshot) enum Read {
     Line,
     End,
-    /// The file ends in the middle of it.
+    /// The file ends in the middle of a line.
     Cut,
     TooLong,
 }
 
-/// Reads the next line, with its line feed, into `line`, which it empties first.
+/// Reads the next line, including its line feed, into `line`, which is cleared first.
 pub(in crate::snapshot) fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Read> {
     line.clear();
     let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! The rules for a scope's records in a snapshot, checked by its writer and by its reader.
+//! The rules for a scope's records in a snapshot, checked by writer and reader.
 
 use memory_core::checked::check_record;
 use memory_core::limits::MAX_KEY_BYTES;
@@ -7,7 +7,7 @@ use memory_core::{Error, ErrorKind, Key, Record, Result};
 use super::digest::EntriesHash;
 use super::lines::EntriesEnd;
 
-/// The records of a scope that have passed.
+/// The records of a scope so far.
 #[derive(Clone, Default)]
 pub(in crate::snapshot) struct Passed {
     hash: EntriesHash,
@@ -15,20 +15,20 @@ pub(in crate::snapshot) struct Passed {
 }
 
 impl Passed {
-    /// Takes a record's line in, with its line feed.
+    /// Adds a record's line, including its line feed.
     ///
     /// # Errors
-    /// `corrupt` for one that no snapshot may hold at this place; what it says quotes nothing of the record.
+    /// `corrupt` if it is not allowed at this place; the error quotes nothing of the record.
     pub(in crate::snapshot) fn take(&mut self, line: &[u8]) -> Result<Record> {
         let text = std::str::from_utf8(line).map_err(|_| corrupt("the record is not UTF-8"))?;
         let text = text.strip_suffix('\n').unwrap_or(text);
-        // What serde_json says of it may quote it.
-        let mut record = Record::from_line(text).map_err(|_| corrupt("the record is none"))?;
+        // serde_json's message may quote it.
+        let mut record = Record::from_line(text).map_err(|_| corrupt("the record is invalid"))?;
         record.vectors.sort_by(|a, b| a.model.cmp(&b.model));
         check_record(&record, MAX_KEY_BYTES, usize::MAX)
             .map_err(|error| corrupt(error.message().to_owned()))?;
         if self.last.as_ref().is_some_and(|last| *last >= record.entry.key) {
-            return Err(corrupt("the record is out of order, or there for a second time"));
+            return Err(corrupt("the record is out of order or repeated"));
         }
         self.hash.add_line(line, &mut record)?;
         self.last = Some(record.entry.key.clone());

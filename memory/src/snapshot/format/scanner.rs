@@ -1,4 +1,4 @@
-//! Reading a snapshot: lines, their order, their digests. Whatever a file says, a line is all that is held of it.
+//! Reads a snapshot: lines, their order, their digests. Only one line is kept in memory, whatever the file contains.
 
 use std::io::{self, BufRead, Seek, SeekFrom};
 
@@ -17,7 +17,7 @@ use super::lines::{
 use super::records::Passed;
 use crate::hex::hex;
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug)]
 pub(in crate::snapshot) enum Item {
     Tombstones(Vec<Tombstone>),
@@ -32,7 +32,7 @@ pub(in crate::snapshot) enum Item {
     End,
 }
 
-/// Where in a scope the reader is.
+/// The reader's position within a scope.
 #[derive(Clone)]
 enum Part {
     Begun,
@@ -42,7 +42,7 @@ enum Part {
     AfterSql,
 }
 
-/// A scope that has begun.
+/// A scope being read.
 #[derive(Clone)]
 struct Open {
     scope: Scope,
@@ -54,7 +54,7 @@ struct Open {
     sql_lines: u64,
 }
 
-/// All that the reader knows, so that it can go back to where it was.
+/// The reader's state, so that it can return to this position.
 #[derive(Clone)]
 pub(in crate::snapshot) struct Mark {
     line: u64,
@@ -65,10 +65,10 @@ pub(in crate::snapshot) struct Mark {
     progress: Progress,
 }
 
-/// Reads a snapshot line by line and refuses what is none.
+/// Reads a snapshot line by line and refuses invalid ones.
 pub(in crate::snapshot) struct Scanner<R> {
     input: R,
-    /// Where the file begins.
+    /// The offset at which the file begins.
     base: u64,
     buffer: Vec<u8>,
     at: Mark,
@@ -79,13 +79,12 @@ impl<R: BufRead + Seek> Scanner<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// `corrupt` for a file that is no snapshot, or one of a newer version; `unavailable` where it cannot be read.
+    /// `corrupt` for a file that is no snapshot, or of a newer version; `unavailable` if it cannot be read.
     pub(in crate::snapshot) fn open(mut input: R) -> Result<Self> {
         let base = input.stream_position().map_err(unread)?;
         let mut buffer = Vec::new();
-        let foreign = || {
-            corrupt("the file does not begin as a snapshot does; name a file that `memory snapshot` wrote")
-        };
+        let foreign =
+            || corrupt("the file does not begin like a snapshot; name a file written by `memory snapshot`");
         let line = match read_line(&mut input, &mut buffer).map_err(unread)? {
             Read::Line => buffer.as_slice(),
             Read::End | Read::Cut | Read::TooLong => return Err(foreign()),
@@ -110,7 +109,7 @@ impl<R: BufRead + Seek> Scanner<R> {
         Ok(Self { input, base, buffer, at, header })
     }
 
-    /// The line that was read last, with its line feed.
+    /// The last line read, including its line feed.
     pub(in crate::snapshot) fn line(&self) -> &[u8] {
         &self.buffer
     }
@@ -119,15 +118,15 @@ impl<R: BufRead + Seek> Scanner<R> {
         &self.at.progress
     }
 
-    /// Where the reader is.
+    /// The current position.
     pub(in crate::snapshot) fn mark(&self) -> Mark {
         self.at.clone()
     }
 
-    /// Goes back, or forward, to where it was.
+    /// Moves to a position.
     ///
     /// # Errors
-    /// `unavailable` where the file cannot be read there.
+    /// `unavailable` if the file cannot be read there.
     pub(in crate::snapshot) fn rewind(&mut self, mark: Mark) -> Result<()> {
         let to = self.base.saturating_add(mark.progress.bytes);
         self.input.seek(SeekFrom::Start(to)).map_err(unread)?;
@@ -135,10 +134,10 @@ impl<R: BufRead + Seek> Scanner<R> {
         Ok(())
     }
 
-    /// The next line; after the last, [`Item::End`], there is none.
+    /// The next line; [`Item::End`] is the last.
     ///
     /// # Errors
-    /// `corrupt` with `details.line`, and `details.scope` within one, for what is no snapshot; `unavailable`.
+    /// `corrupt` with `details.line`, and `details.scope` within a scope, for an invalid snapshot; `unavailable`.
     pub(in crate::snapshot) fn next(&mut self) -> Result<Item> {
         let mut line = std::mem::take(&mut self.buffer);
         let item = self.read(&mut line);
@@ -151,7 +150,7 @@ impl<R: BufRead + Seek> Scanner<R> {
         match read_line(&mut self.input, line).map_err(unread)? {
             Read::Line => {}
             Read::End | Read::Cut => {
-                return Err(self.broken("the file ends before the snapshot does; it was cut off"));
+                return Err(self.broken("the file ends before the snapshot does; it was truncated"));
             }
             Read::TooLong => {
                 return Err(self.broken(format!("the line is longer than {MAX_LINE_BYTES} bytes")));
@@ -185,13 +184,14 @@ impl<R: BufRead + Seek> Scanner<R> {
             return self.record(line);
         }
         if let Some(rest) = content.strip_prefix(SQL.as_bytes()) {
-            let dumped = rest.strip_suffix(b"}").ok_or_else(|| self.broken("the line of a dump is none"))?;
+            let dumped =
+                rest.strip_suffix(b"}").ok_or_else(|| self.broken("the line of a dump is invalid"))?;
             return self.dumped(dumped.to_vec());
         }
         if let Some(rest) = content.strip_prefix(SQL_BASE64.as_bytes()) {
             let text = rest.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"}"));
             let dumped = text.and_then(|text| STANDARD.decode(text).ok());
-            return self.dumped(dumped.ok_or_else(|| self.broken("the line of a dump is none"))?);
+            return self.dumped(dumped.ok_or_else(|| self.broken("the line of a dump is invalid"))?);
         }
         match serde_json::from_slice::<Frame>(content) {
             Ok(Frame::Tombstones(tombstones)) => self.tombstones(tombstones),
@@ -209,8 +209,8 @@ impl<R: BufRead + Seek> Scanner<R> {
             },
             Ok(Frame::End(end)) => self.end(end),
             Ok(Frame::MemorySnapshot(_)) => Err(self.misplaced()),
-            // What serde_json says of it may quote it.
-            Err(_) => Err(self.broken("the line is none of a snapshot's")),
+            // serde_json's message may quote it.
+            Err(_) => Err(self.broken("the line is not valid in a snapshot")),
         }
     }
 
@@ -220,7 +220,7 @@ impl<R: BufRead + Seek> Scanner<R> {
         }
         let odd = |tombstone: &Tombstone| tombstone.id.key.is_some() && tombstone.id.scope.is_none();
         if tombstones.is_empty() || tombstones.len() > MAX_PAGE || tombstones.iter().any(odd) {
-            return Err(self.broken("the tombstones are none, or too many for a line"));
+            return Err(self.broken("the tombstones are invalid, or too many for a line"));
         }
         Ok(Item::Tombstones(tombstones))
     }
@@ -230,7 +230,7 @@ impl<R: BufRead + Seek> Scanner<R> {
             return Err(self.misplaced());
         }
         if self.at.last.as_ref().is_some_and(|last| *last >= scope) {
-            return Err(self.broken("the scope is out of order, or there for a second time"));
+            return Err(self.broken("the scope is out of order or repeated"));
         }
         if !scope.kind.is_durable()
             || self.header.tenant.as_ref().is_some_and(|tenant| *tenant != scope.tenant)
@@ -348,7 +348,7 @@ impl<R: BufRead + Seek> Scanner<R> {
         self.broken("the line is out of place")
     }
 
-    /// What is wrong, with where.
+    /// The problem, with its position.
     fn broken(&self, what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
         let (what, line) = (what.into(), self.at.line);
         let error = match &self.at.open {
@@ -363,7 +363,7 @@ impl<R: BufRead + Seek> Scanner<R> {
     }
 }
 
-/// The version is checked before anything that a newer version may have changed.
+/// Checks the version before anything that a newer version may have changed.
 fn check_version(line: &[u8]) -> Result<()> {
     #[derive(serde::Deserialize)]
     struct Begin {
@@ -388,13 +388,13 @@ fn corrupt(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
 fn unread(error: io::Error) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "the snapshot cannot be read further; see whether the file is still there",
+        "the rest of the snapshot cannot be read; check that the file still exists",
     )
     .with_retry(Retry::Never)
     .with_source(error)
 }
 
-/// Reads a whole snapshot and checks every digest; what it holds.
+/// Reads a whole snapshot, checks every digest, and returns its counts.
 ///
 /// # Behavior
 /// - SNP-11: A file that is truncated, reordered, changed in any bit or not of this format is `corrupt`; the error names the
@@ -402,7 +402,7 @@ fn unread(error: io::Error) -> Error {
 /// - SNP-13: Nothing in a file makes a reader use more memory than one line.
 ///
 /// # Errors
-/// `corrupt` with `details.line`, and `details.scope` within one, for what is no snapshot; `unavailable`.
+/// `corrupt` with `details.line`, and `details.scope` within a scope, for an invalid snapshot; `unavailable`.
 pub fn check<R: BufRead + Seek>(file: R, control: &Control) -> Result<Progress> {
     let mut scanner = Scanner::open(file)?;
     loop {

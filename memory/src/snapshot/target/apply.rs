@@ -1,4 +1,4 @@
-//! What a target holds of a scope, what is done about it, and how one is filled.
+//! The content of a target's scope, the decision about it, and filling it.
 
 use memory_core::sql::{DumpStream, RestoreMode, RestoreOptions, RestoreOutcome};
 use memory_core::{
@@ -12,35 +12,35 @@ use super::super::format::digest::{EntriesDigest, EntriesHash, SqlDigest, digest
 use super::super::report::FacetReport;
 use crate::stream::next;
 
-/// What happens to a facet of a scope that holds something else than the source.
+/// What to do with a facet of a scope that differs from the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDifferent {
-    /// Nothing is written at all: the operation ends with `conflict` before it begins.
+    /// Write nothing at all: the operation ends with `conflict` before it starts.
     #[default]
     Refuse,
-    /// It is left as it is.
+    /// Keep it.
     Skip,
-    /// The source's takes its place.
+    /// Replace it by the source's.
     Replace,
 }
 
-/// What is to be done about a facet of a scope.
+/// The decision about a facet of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::snapshot) enum Step {
-    /// The source says nothing of it, or the target serves it not and nothing is lost.
+    /// The source does not cover it, or the target does not serve it and nothing is lost.
     None,
-    /// There is nothing: it is filled.
+    /// It is empty: fill it.
     Fill,
-    /// It is different: replaced.
+    /// It differs: replace it.
     Replace,
-    /// It is different, and the source has nothing: removed.
+    /// It differs, and the source is empty: remove it.
     Remove,
-    /// It is the same.
+    /// It is equal.
     Same,
-    /// It is different and stays.
+    /// It differs: keep it.
     Keep,
-    /// It is different, which ends everything.
+    /// It differs: abort everything.
     Conflict,
 }
 
@@ -49,7 +49,7 @@ impl Step {
         matches!(self, Self::Fill | Self::Replace | Self::Remove)
     }
 
-    /// Counts the scope where it belongs.
+    /// Counts the scope in the report.
     pub(in crate::snapshot) fn count(self, report: &mut FacetReport) {
         match self {
             Self::Fill => report.restored += 1,
@@ -61,7 +61,7 @@ impl Step {
     }
 }
 
-/// Decides by what both sides hold.
+/// Decides from the content of both sides.
 fn decide(source_empty: bool, target_empty: bool, same: bool, on_different: OnDifferent) -> Step {
     if same {
         return if source_empty { Step::None } else { Step::Same };
@@ -75,17 +75,17 @@ fn decide(source_empty: bool, target_empty: bool, same: bool, on_different: OnDi
     }
 }
 
-/// A store that is written to.
+/// A store to write to.
 pub(in crate::snapshot) struct Target<'a> {
     pub(in crate::snapshot) backend: Option<&'a dyn Backend>,
     pub(in crate::snapshot) sql: Option<(&'a dyn SqlFacet, SqlDialect)>,
-    /// Whether it judges how old a copy is.
+    /// Whether it takes the age of a copy into account.
     pub(in crate::snapshot) erases: bool,
 }
 
 impl<'a> Target<'a> {
     /// # Errors
-    /// `capability_unsupported` for a store that cannot take a scope's entries whole.
+    /// `capability_unsupported` for a store that cannot import a scope's entries as a whole.
     pub(in crate::snapshot) fn new(provider: &'a dyn Provider) -> Result<Self> {
         let capabilities = provider.capabilities();
         if provider.backend().is_some() && !capabilities.atomic_import {
@@ -104,12 +104,12 @@ impl<'a> Target<'a> {
         Ok(target)
     }
 
-    /// The database of this dialect.
+    /// The SQL facet, if it has this dialect.
     pub(in crate::snapshot) fn sql_of(&self, dialect: SqlDialect) -> Option<&'a dyn SqlFacet> {
         self.sql.filter(|(_, own)| *own == dialect).map(|(sql, _)| sql)
     }
 
-    /// The entries that the scope holds; `None`: none.
+    /// The scope's entries; `None`: it has none.
     pub(in crate::snapshot) async fn entries(
         &self,
         scope: &Scope,
@@ -118,7 +118,7 @@ impl<'a> Target<'a> {
         Ok(self.entries_but(scope, |_| false, control).await?.0)
     }
 
-    /// The entries that the scope holds, without those that are apart; `None`: no others. And those.
+    /// The scope's entries except the separate ones (`None`: no others), and the separate ones.
     pub(in crate::snapshot) async fn entries_but(
         &self,
         scope: &Scope,
@@ -144,7 +144,7 @@ impl<'a> Target<'a> {
         Ok(((digest.entries > 0).then_some(digest), apart))
     }
 
-    /// What is to be done about the entries.
+    /// The decision about the entries.
     pub(in crate::snapshot) fn entries_step(
         &self,
         wanted: &EntriesDigest,
@@ -161,7 +161,7 @@ impl<'a> Target<'a> {
         decide(wanted.entries == 0, held.is_none(), same, on_different)
     }
 
-    /// Stores the entries of a scope, whole or not at all.
+    /// Stores the entries of a scope, as a whole or not at all.
     pub(in crate::snapshot) async fn put_entries(
         &self,
         scope: &Scope,
@@ -177,7 +177,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What is to be done about a database.
+/// The decision about a database.
 pub(in crate::snapshot) fn sql_step(
     wanted: Option<&SqlDigest>,
     held: Option<&SqlDigest>,
@@ -191,7 +191,7 @@ pub(in crate::snapshot) fn sql_step(
     decide(wanted.is_none(), held.is_none(), same, on_different)
 }
 
-/// The database that the scope holds; `None`: none.
+/// The scope's database; `None`: it has none.
 pub(in crate::snapshot) async fn database(
     sql: &dyn SqlFacet,
     scope: &Scope,
@@ -200,7 +200,7 @@ pub(in crate::snapshot) async fn database(
     digest_of_dump(sql.dump(scope).await?, control).await
 }
 
-/// Makes a scope's database; what of it the target refused.
+/// Creates a scope's database; returns what the target refused.
 pub(in crate::snapshot) async fn put_database(
     sql: &dyn SqlFacet,
     scope: &Scope,
@@ -209,12 +209,12 @@ pub(in crate::snapshot) async fn put_database(
     taken_at: Option<Timestamp>,
 ) -> Result<RestoreOutcome> {
     let mode = if step == Step::Replace { RestoreMode::Replace } else { RestoreMode::IntoEmpty };
-    // What the dump itself said it could not hold is told with the scope already.
+    // What the dump itself could not contain is reported with the scope already.
     sql.restore(scope, dump, RestoreOptions::default().with_mode(mode).with_taken_at(taken_at)).await
 }
 
-/// Whether an error is about what a scope holds, so that others can go on, and not about the store, the file or a wish
-/// to stop.
+/// Whether an error is about a scope's content, so that others can continue, and not about the store, the file or a
+/// stop.
 pub(in crate::snapshot) fn is_of_the_scope(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -234,7 +234,7 @@ pub(in crate::snapshot) fn conflict(count: u64, first: Option<&Scope>) -> Error 
     Error::new(
         ErrorKind::Conflict,
         format!(
-            "{count} scopes hold something else than the source{named}; nothing was written: choose whether they are \
+            "{count} scopes differ from the source{named}; nothing was written: choose whether they are \
              kept or replaced, or restore into an empty store"
         ),
     )

@@ -1,4 +1,4 @@
-//! Whether what a source holds of a scope is from before its target forgot that.
+//! Whether a source's copy of a scope is older than the time at which the target forgot it.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use memory_core::{Cursor, Provider, Result, Scope, ScopeUse, ScopeUsesQuery, Ten
 use super::tombstones::ScopeTombstones;
 use crate::stream::next;
 
-/// The last uses of a source's scopes, as far as they were asked for: in the order in which it is walked through.
+/// The last uses of a source's scopes, read in the order of the walk as far as needed.
 pub(in crate::snapshot) struct Ages<'a> {
     from: &'a dyn Provider,
     tenant: Option<TenantId>,
@@ -46,7 +46,7 @@ impl<'a> Ages<'a> {
         Ok(false)
     }
 
-    /// `None`: the source does not tell.
+    /// `None`: the source does not say.
     async fn last_use(&mut self, scope: &Scope) -> Result<Option<Timestamp>> {
         if !self.from.capabilities().eviction {
             return Ok(None);

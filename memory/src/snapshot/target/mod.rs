@@ -1,4 +1,4 @@
-//! The store that a snapshot or another store is copied into: what it holds, what it has forgotten, and what is done to it.
+//! The target of a restore or migration: its content, its tombstones, and the changes to it.
 
 pub(super) mod apply;
 pub(super) mod last_use;

@@ -1,4 +1,4 @@
-//! Scopes that the target of a move holds and its source does not.
+//! Scopes that the target of a migration has and its source has not.
 
 use memory_core::{ListQuery, Provider, Result, Scope, TenantId};
 
@@ -6,7 +6,7 @@ use super::super::control::Control;
 use super::super::scopes::{Found, Walk};
 use super::apply::database;
 
-/// A facet that is moved and that the target alone holds something in.
+/// The migrated facets in which only the target has content.
 #[derive(Clone, Copy, Debug, Default)]
 struct Holds {
     entries: bool,
@@ -52,7 +52,7 @@ impl<'a> OnlyInTarget<'a> {
         }
     }
 
-    /// The next one; with `removes` it is gone then, in the facets that are moved.
+    /// The next one; with `removes` it is then removed from the migrated facets.
     pub(in crate::snapshot) async fn next(&mut self, removes: bool) -> Result<Option<Scope>> {
         while let Some(found) = self.target.next().await? {
             self.control.go_on()?;
@@ -71,7 +71,7 @@ impl<'a> OnlyInTarget<'a> {
         Ok(None)
     }
 
-    /// Both walks go in the order of scopes.
+    /// Both walks follow the order of scopes.
     async fn is_in_source(&mut self, scope: &Scope) -> Result<bool> {
         while !self.source_ended && self.ahead.as_ref().is_none_or(|ahead| ahead < scope) {
             self.ahead = self.source.next().await?.map(|found| found.scope);

@@ -1,4 +1,4 @@
-//! The sections of a snapshot's scope, as the streams that stores take.
+//! The sections of a snapshot's scope as streams for a store.
 
 use std::io::{BufRead, Seek};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ pub(in crate::snapshot) fn lock<R>(file: &File<R>) -> MutexGuard<'_, Scanner<R>>
     file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The records of the scope that the file stands before; they end with the digest that proves them.
+/// The records of the next scope in the file, ending with the digest that verifies them.
 pub(in crate::snapshot) struct Records<R> {
     file: File<R>,
     control: Control,
@@ -56,7 +56,7 @@ impl<R: BufRead + Seek + Send + 'static> Stream for Records<R> {
     }
 }
 
-/// Records of a copy without those that were forgotten after it was taken, and then what was written under their keys since.
+/// Records of a copy without those forgotten after it was taken, followed by what was written under their keys since.
 pub(in crate::snapshot) struct Beside<S> {
     pub(in crate::snapshot) records: S,
     pub(in crate::snapshot) buried: ScopeTombstones,
@@ -78,7 +78,7 @@ impl<S: Stream<Item = Result<Record>> + Unpin> Stream for Beside<S> {
     }
 }
 
-/// The dump of the scope that the file stands before; it ends with the digest that proves it.
+/// The dump of the next scope in the file, ending with the digest that verifies it.
 pub(in crate::snapshot) struct Dump<R> {
     file: File<R>,
     control: Control,

@@ -1,4 +1,4 @@
-//! What a target has forgotten of a scope, so that a copy does not bring it back.
+//! A target's tombstones for a scope, so that a copy does not bring back what was forgotten.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use memory_core::{Key, NameDigest, Provider, Result, Scope, Timestamp, Tombstone
 #[derive(Clone, Debug, Default)]
 pub(in crate::snapshot) struct ScopeTombstones {
     scope: Option<NameDigest>,
-    /// When all of the scope was forgotten last.
+    /// When the whole scope was last forgotten.
     pub(in crate::snapshot) whole: Option<Timestamp>,
     keys: HashMap<NameDigest, Timestamp>,
-    /// Whether what a source holds of it is from before: its database, at the least.
+    /// Whether the source's copy is older than that, at least its database.
     pub(in crate::snapshot) source_is_before: bool,
 }
 
 impl ScopeTombstones {
-    /// As a store has it; nothing where it serves no erasing.
+    /// Reads them from a store; none if it cannot erase.
     pub(in crate::snapshot) async fn of(provider: &dyn Provider, scope: &Scope) -> Result<Self> {
         let mut buried = Self { scope: Some(NameDigest::of_scope(scope)), ..Self::default() };
         if !provider.capabilities().erase {
@@ -61,7 +61,7 @@ impl ScopeTombstones {
     }
 }
 
-/// Hands the tombstones of one store to another, page by page.
+/// Copies the tombstones of one store to another, page by page.
 pub(in crate::snapshot) async fn carry(
     from: &dyn Provider,
     of: &TombstonesOf,
