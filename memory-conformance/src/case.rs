@@ -9,7 +9,7 @@ use crate::check::CaseResult;
 use crate::cx::Cx;
 use crate::harness::executor::BoxFuture;
 
-/// What a case needs of a provider. Where it is not advertised, the case proves the refusal instead.
+/// What a case needs of a provider. If it is not advertised, the case proves the refusal instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -148,10 +148,10 @@ impl Need {
         )
     }
 
-    /// Whether a level waits for it: vectors, the drift guard, what operators need, SQL and the conversational layer are served or not,
-    /// and no level asks for them.
+    /// Whether it is required for a level. Vectors, the drift guard, operators' capabilities, SQL and the
+    /// conversational layer are optional at every level.
     #[must_use]
-    pub(crate) const fn holds_a_level_back(self) -> bool {
+    pub(crate) const fn is_required(self) -> bool {
         !matches!(
             self,
             Self::Vector
@@ -167,16 +167,16 @@ impl Need {
     }
 }
 
-/// What passing all cases of a kind lets a runtime rely on; each level includes those before it.
+/// What passing all cases of a kind guarantees to a runtime; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Level {
-    /// What is stored comes back, in its own scope, as long as it lives.
+    /// Stored entries come back, in their own scope, as long as they live.
     Store,
-    /// It is found by words or by meaning.
+    /// Entries are found by words or by meaning.
     Find,
-    /// Many writers and tight limits do it no harm.
+    /// Concurrent writers and tight limits do no harm.
     Share,
 }
 
@@ -208,9 +208,9 @@ pub(crate) type CaseFn = for<'a> fn(&'a Cx) -> BoxFuture<'a, CaseResult>;
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Case {
-    /// `area.subject.what-holds`, stable: reports and expected failures name it.
+    /// `area.subject.property`, stable: reports and lists of expected failures use it.
     pub id: &'static str,
-    /// What must be advertised.
+    /// The capabilities that must be advertised.
     pub needs: &'static [Need],
     /// The sentences of [`Case::page`] that it proves.
     pub proves: &'static [&'static str],
@@ -253,7 +253,7 @@ impl Case {
         self.needs.iter().any(|need| need.is_layer())
     }
 
-    /// The page of the repository that has its sentences.
+    /// The page of the repository with its sentences.
     #[must_use]
     pub fn page(&self) -> &'static str {
         if self.area() == "forget" {
@@ -305,9 +305,8 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Makes `pub(crate) fn cases() -> Vec<Case>` of lines
-/// `"id": [Need, …], ["SENTENCE-1", …] => function;`, with `* n` after the sentences for a case that
-/// runs n times.
+/// Makes `pub(crate) fn cases() -> Vec<Case>` from lines `"id": [Need, …], ["SENTENCE-1", …] => function;`, with `* n`
+/// after the sentences for a case that runs n times.
 macro_rules! cases {
     ($($id:literal : [$($need:ident),*], [$($proves:literal),+ $(,)?] $(* $repeat:literal)? => $run:path;)+) => {
         pub(crate) fn cases() -> Vec<$crate::case::Case> {

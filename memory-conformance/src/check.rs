@@ -1,4 +1,4 @@
-//! How a case says what is wrong: a reason a person can act on, never a panic.
+//! How a case reports a failure: with an actionable reason, never a panic.
 
 use std::fmt;
 use std::panic::Location;
@@ -6,20 +6,20 @@ use std::panic::Location;
 use memory_core::json::JsonError;
 use memory_core::{Error, ErrorKind};
 
-/// Why a case ended before its end.
+/// Why a case stopped early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The provider does not do what it must.
+    /// The provider misbehaves.
     Failed(String),
     /// The case does not apply to this provider.
     Skipped(String),
 }
 
-/// How a case ends; `Ok` where everything held.
+/// The outcome of a case.
 pub(crate) type CaseResult<T = ()> = Result<T, Stop>;
 
 impl Stop {
-    /// A failure, with the place in the suite that found it.
+    /// A failure, with its place in the suite.
     #[track_caller]
     pub(crate) fn failed(why: impl fmt::Display) -> Self {
         Self::failed_at(&why, Location::caller())
@@ -37,7 +37,7 @@ impl Stop {
     }
 }
 
-/// An error where the case expected none.
+/// An unexpected error.
 impl From<Error> for Stop {
     #[track_caller]
     fn from(error: Error) -> Self {
@@ -59,7 +59,7 @@ impl From<serde_json::Error> for Stop {
     }
 }
 
-/// A value as a reason shows it: cut where it is long.
+/// A value for a message, shortened if it is long.
 pub(crate) fn shown(value: &dyn fmt::Debug) -> String {
     const LONGEST: usize = 300;
     let text = format!("{value:?}");
@@ -72,7 +72,7 @@ pub(crate) fn shown(value: &dyn fmt::Debug) -> String {
 /// The error of a result that must be one of this kind.
 ///
 /// # Errors
-/// A failure where it is not.
+/// A failure if it is not.
 #[track_caller]
 pub(crate) fn error_of_kind<T: fmt::Debug>(
     result: Result<T, Error>,
@@ -86,7 +86,7 @@ pub(crate) fn error_of_kind<T: fmt::Debug>(
     }
 }
 
-// What a failing case says is written once here, apart from the code of the cases: it would make up most of them.
+// Messages are formatted out of line: inlined, they would be most of the cases' code.
 
 #[cold]
 #[inline(never)]
@@ -110,7 +110,7 @@ pub(crate) fn unequal(what: fmt::Arguments<'_>, actual: &dyn fmt::Debug, expecte
     Stop::failed(format_args!("{what}: expected {}, got {}", shown(expected), shown(actual)))
 }
 
-/// The failure of an option that should hold something.
+/// The failure of an option that should not be empty.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -131,7 +131,7 @@ macro_rules! check {
     };
 }
 
-/// Fails the case unless both are equal: `expect_eq!(actual, expected)`, with a context to say more.
+/// Fails the case unless both are equal: `expect_eq!(actual, expected)`, optionally with a context.
 macro_rules! expect_eq {
     ($actual:expr, $expected:expr $(,)?) => { $crate::check::expect_eq!($actual, $expected, "{}", stringify!($actual)) };
     ($actual:expr, $expected:expr, $($context:tt)+) => {
@@ -143,8 +143,8 @@ macro_rules! expect_eq {
     };
 }
 
-/// Fails the case unless the result is an error of the kind; gives the error:
-/// `let error = expect_kind!(result, ErrorKind::Conflict, "a stale version");`
+/// Fails the case unless the result is an error of the kind, and returns the error: `let error = expect_kind!(result,
+/// ErrorKind::Conflict, "a stale version");`
 macro_rules! expect_kind {
     ($result:expr, $kind:expr $(,)?) => { $crate::check::expect_kind!($result, $kind, "{}", stringify!($result)) };
     ($result:expr, $kind:expr, $($context:tt)+) => {
@@ -154,7 +154,7 @@ macro_rules! expect_kind {
     };
 }
 
-/// Fails the case where the option is `None`; gives what is in it: `expect_some!(option, "why")`.
+/// Fails the case if the option is `None`, and returns its content: `expect_some!(option, "why")`.
 macro_rules! expect_some {
     ($option:expr $(,)?) => { $crate::check::expect_some!($option, "{}", stringify!($option)) };
     ($option:expr, $($context:tt)+) => {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_say_what_came_what_was_due_and_where() {
+    fn reasons_give_actual_expected_and_place() {
         let why = failing((|| {
             expect_eq!(1 + 1, 3, "the sum of {}", "ones");
             Ok(())
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unexpected_error_names_the_line_of_its_question_mark() {
+    fn an_unexpected_error_names_its_line() {
         fn failed() -> CaseResult {
             Err::<(), _>(Error::internal("x"))?;
             Ok(())

@@ -34,14 +34,14 @@
 //! assert_eq!(report.cases.failed, 0);
 //! ```
 //!
-//! A provider need not serve every capability. Where it does not advertise one, the cases that need it prove
-//! instead that every operation of it is refused.
+//! A provider need not serve every capability. If it does not advertise one, the cases that need it prove instead that
+//! all its operations are refused.
 //!
 //! # Features
 //! - `tokio` (default): cases run inside a multi-threaded tokio runtime. Without it they run on a plain executor.
-//! - `reference`: the `Reference` provider, a store in memory that is simple enough to verify by reading.
-//! - `mutants`: providers that are broken in one way each, most of them the reference provider. Tests of this crate
-//!   fail where a mutant passes every case, or where a case catches no mutant. A vendor does not need them.
+//! - `reference`: the `Reference` provider, an in-memory store simple enough to verify by reading.
+//! - `mutants`: providers with one defect each, most of them based on the reference provider. Tests of this crate fail
+//!   if a mutant passes every case, or if a case catches no mutant. Vendors do not need them.
 
 pub mod case;
 pub mod cases;
@@ -72,5 +72,5 @@ pub use suite::report::Report;
 pub use suite::runner::{Outcome, Verdict, run_case};
 pub use suite::{Event, Options, run, trials};
 
-/// For harnesses: the macro that their `impl` needs.
+/// The macro that an `impl Harness` needs.
 pub use memory_core::async_trait;

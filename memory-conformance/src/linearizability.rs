@@ -1,43 +1,42 @@
-//! Whether a concurrent history could have come from one register, one operation after another.
+//! Whether a concurrent history is explained by one register with sequential operations.
 //!
-//! The search of Wing and Gong (JPDC 1993) with the memory of Lowe (2017): operations are tried in
-//! every order that respects real time, and a set of operations that led nowhere in some state of the
-//! register is not tried again.
+//! The search of Wing and Gong (JPDC 1993) with the cache of Lowe (2017): operations are tried in every order that
+//! respects real time, and a set of operations that failed in some state of the register is not tried again.
 
 use std::collections::{BTreeSet, HashSet};
 
-/// What one operation did, as its caller saw it.
+/// What one operation did, as seen by its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Read this value; `None`: nothing was there.
+    /// Read this value; `None`: absent.
     Read(Option<i64>),
-    /// Wrote this value, whatever was there.
+    /// Wrote this value unconditionally.
     Write(i64),
-    /// Wrote `to`, having found `from`.
+    /// Wrote `to` after finding `from`.
     Swap {
-        /// What was expected; `None`: nothing.
+        /// The expected value; `None`: absent.
         from: Option<i64>,
         /// What was written.
         to: i64,
     },
-    /// Did not write, having found something else than `from`.
+    /// Did not write, because it did not find `from`.
     SwapRefused {
-        /// What was expected; `None`: nothing.
+        /// The expected value; `None`: absent.
         from: Option<i64>,
     },
-    /// Added `by` to what was there, nothing counting as 0, and made it `to`.
+    /// Added `by`, with absent counting as 0, and got `to`.
     Add {
         /// What was added.
         by: i64,
         /// The sum.
         to: i64,
     },
-    /// Wrote this value or did not: the answer was lost.
+    /// May have written this value: the reply was lost.
     MaybeWrite(i64),
 }
 
 impl Step {
-    /// The register after the step, for each way it may have gone; empty: it cannot have happened.
+    /// The possible registers after the step; empty if it cannot have happened.
     fn after(self, register: Option<i64>) -> Vec<Option<i64>> {
         let happened = |holds: bool, after: Option<i64>| if holds { vec![after] } else { Vec::new() };
         match self {
@@ -54,24 +53,23 @@ impl Step {
 /// One operation of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// Before it was called.
+    /// The time before the call.
     pub called: u64,
-    /// After it returned; later than `called`.
+    /// The time after the return; later than `called`.
     pub returned: u64,
     /// What it did.
     pub step: Step,
 }
 
-/// Whether the operations can be put in an order that respects real time (what returned before
-/// another was called comes before it) and in which every step does what it did, beginning with a
-/// register that holds `register`.
+/// Whether the operations have an order that respects real time (an operation that returned before another was called
+/// comes first) and explains every step, starting with `register`.
 ///
-/// Exponential in the number of operations that overlap, not in their total.
+/// Exponential in the number of overlapping operations, not in their total.
 #[must_use]
 pub fn is_linearizable(register: Option<i64>, history: &[Operation]) -> bool {
     let mut history = history.to_vec();
     history.sort_by_key(|operation| operation.called);
-    // States that were reached: what is done, and what the register holds.
+    // Visited states: the finished operations, and the register.
     let mut seen: HashSet<(Done, Option<i64>)> = HashSet::new();
     let mut open = vec![(Done::default(), register)];
     while let Some((done, register)) = open.pop() {
@@ -79,7 +77,7 @@ pub fn is_linearizable(register: Option<i64>, history: &[Operation]) -> bool {
             return true;
         }
         let rest = || history.iter().enumerate().skip(done.all_before).filter(|(index, _)| !done.has(*index));
-        // Whatever was called before the first of the rest returned may come next.
+        // Any operation called before the first of the rest returned may come next.
         let first_return = rest().map(|(_, operation)| operation.returned).min().unwrap_or(0);
         for (index, operation) in rest().take_while(|(_, operation)| operation.called <= first_return) {
             for after in operation.step.after(register) {
@@ -129,7 +127,7 @@ mod tests {
     use Step::{Add, MaybeWrite, Read, Swap, SwapRefused, Write};
 
     #[test]
-    fn one_after_another_is_as_it_happens() {
+    fn sequential_histories_are_checked_in_order() {
         assert!(holds(&[]));
         assert!(holds(&[(0, 1, Read(None)), (2, 3, Write(1)), (4, 5, Read(Some(1)))]));
         assert!(!holds(&[(0, 1, Write(1)), (2, 3, Read(None))]));
@@ -137,16 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_may_have_happened_in_either_order() {
+    fn overlapping_operations_may_have_either_order() {
         assert!(holds(&[(0, 3, Write(1)), (1, 2, Read(None))]));
         assert!(holds(&[(0, 3, Write(1)), (1, 2, Read(Some(1)))]));
         assert!(holds(&[(0, 9, Write(1)), (1, 8, Write(2)), (10, 11, Read(Some(1)))]));
-        // The classic: one reader sees the new value, a later one the old.
+        // The classic violation: one reader sees the new value, a later one the old.
         assert!(!holds(&[(0, 9, Write(1)), (1, 2, Read(Some(1))), (3, 4, Read(None))]));
     }
 
     #[test]
-    fn of_two_swaps_from_the_same_only_one_can_have_written() {
+    fn only_one_of_two_swaps_from_the_same_value_succeeds() {
         let swap = |to| Swap { from: None, to };
         assert!(!holds(&[(0, 9, swap(1)), (1, 8, swap(2))]));
         assert!(holds(&[(0, 9, swap(1)), (1, 8, SwapRefused { from: None })]));
@@ -162,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_may_have_written_or_not() {
+    fn a_lost_reply_may_have_written_or_not() {
         assert!(holds(&[(0, 1, MaybeWrite(1)), (2, 3, Read(None))]));
         assert!(holds(&[(0, 1, MaybeWrite(1)), (2, 3, Read(Some(1)))]));
         assert!(!holds(&[(0, 1, MaybeWrite(1)), (2, 3, Read(Some(1))), (4, 5, Read(None))]));
     }
 
     #[test]
-    fn long_histories_with_few_at_a_time_are_decided_quickly() {
+    fn long_histories_with_little_overlap_are_decided_quickly() {
         let mut history = Vec::new();
         for round in 0..300_u64 {
             let value = i64::try_from(round).unwrap();

@@ -1,9 +1,9 @@
-//! Thousands of writes of which it is known which say nearly the same: what a search folds, and what that costs.
+//! Thousands of writes with known near-duplicates: what a search folds, and what that costs.
 //!
-//! Groups of entries are written, by single sets and by bulk inserts; the members of a group say what its first says
-//! in other order, with a word more or one exchanged. Searches must fold exactly these, however many entries there
-//! are, also after overwrites, deletes, expiries and embeddings that failed. A case runs it with a few hundred writes;
-//! [`run`] is for as many as one likes.
+//! Groups of entries are written by single sets and by bulk inserts; the members of a group reorder the first one's
+//! words, or add or exchange one. Searches must fold exactly these, whatever the number of entries, also after
+//! overwrites, deletes, expiries and failed embeddings. A case runs it with a few hundred writes; [`run`] takes any
+//! number.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,26 +23,26 @@ use crate::harness::embedder::EmbedFault;
 use crate::harness::fixture::Fixture;
 use crate::random::Random;
 
-/// From this cosine on two texts say the same.
+/// Texts with at least this cosine are near-duplicates.
 const THRESHOLD: f64 = 0.8;
-/// By so much more are the members of a group alike, so that no rounding decides.
+/// Members of a group are more similar by this margin, so that rounding does not matter.
 const MARGIN: f64 = 0.005;
 /// Words of a text, and of the vocabulary.
 const WORDS: usize = 12;
 const VOCABULARY: u64 = 4_000;
-const MOST_MEMBERS: u64 = 24;
+const MAX_MEMBERS: u64 = 24;
 /// Items of a bulk insert.
 const BULK: usize = 250;
 
-/// What a run did; every answer was the expected one.
+/// What a run did; every answer was as expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
     /// Entries written at first.
     pub writes: u64,
-    /// Groups of entries that say nearly the same.
+    /// Groups of near-duplicates.
     pub groups: u64,
-    /// Entries written again, deleted or expired afterwards.
+    /// Entries later overwritten, deleted or expired.
     pub changes: u64,
     /// Searches made.
     pub searches: u64,
@@ -56,10 +56,10 @@ pub struct Tally {
     pub texts: u64,
 }
 
-/// Opens a store and runs `writes` writes on it; equal seeds do the same. Blocks.
+/// Opens a store and performs `writes` writes on it; equal seeds do the same. Blocks.
 ///
 /// # Errors
-/// What was expected and what came. Also where the provider serves no vectors, or embeds by itself.
+/// What was expected and what came; also if the provider has no vectors, or its own embedder.
 pub fn run(harness: &Arc<dyn Harness>, writes: usize, seed: u64) -> Result<Tally, String> {
     let mut result = None;
     harness.block_on(Box::pin(async {
@@ -84,12 +84,12 @@ pub fn run(harness: &Arc<dyn Harness>, writes: usize, seed: u64) -> Result<Tally
     }
 }
 
-/// The vectors that are stored, as the suite knows them.
+/// The stored vectors, as known to the suite.
 #[derive(Default)]
 struct Known(BTreeMap<Key, Vec<f32>>);
 
 impl Known {
-    /// What a search by vectors must answer: hits with what was merged into them, and duplicates.
+    /// The expected answer of a search by vectors: hits with the keys merged into them, and duplicates.
     fn due(
         &self,
         query: &[f32],
@@ -132,7 +132,7 @@ fn shown(results: &SearchResults) -> Vec<(String, Vec<String>)> {
     results.hits.iter().map(|hit| (text(&hit.entry.key), hit.merged.iter().map(text).collect())).collect()
 }
 
-/// A group as it was made: its prefix, the text of its first member, and how many there are.
+/// A group as created: its prefix, the text of its first member, and its size.
 struct Group {
     prefix: String,
     text: String,
@@ -145,11 +145,11 @@ struct Run<'a> {
     random: Random,
     known: Known,
     tally: Tally,
-    /// What the embedder had been asked before.
+    /// The embedder's counts before the run.
     before: (u64, u64),
 }
 
-/// The suite in the world of a case.
+/// Runs the suite in the context of a case.
 pub(crate) async fn near_duplicates(cx: &Cx, writes: usize, seed: u64) -> CaseResult<Tally> {
     crate::cx::vectors::owned(cx)?;
     let mut run = Run {
@@ -189,7 +189,7 @@ impl Run<'_> {
         words
     }
 
-    /// A text that says nearly the same.
+    /// A near-duplicate of a text.
     fn variant(&mut self, text: &str) -> String {
         let original = self.cx.embedder().vector(text);
         loop {
@@ -213,14 +213,14 @@ impl Run<'_> {
         }
     }
 
-    /// Writes the groups, member by member in one random order, half by sets and half by bulk inserts.
+    /// Writes all members in one random order, half by sets and half by bulk inserts.
     async fn write(&mut self, writes: usize) -> CaseResult<Vec<Group>> {
         let mut groups: Vec<Group> = Vec::new();
         let mut texts: Vec<(Key, String)> = Vec::new();
         while texts.len() < writes {
             let text = self.words().join(" ");
             let prefix = format!("group/{:05}/", groups.len());
-            let most = usize::try_from(1 + self.random.below(MOST_MEMBERS)).unwrap_or(1);
+            let most = usize::try_from(1 + self.random.below(MAX_MEMBERS)).unwrap_or(1);
             let members = most.min(writes - texts.len());
             texts.push((key(&format!("{prefix}00"))?, text.clone()));
             for member in 1..members {
@@ -257,7 +257,7 @@ impl Run<'_> {
         Ok(groups)
     }
 
-    /// Searches by vectors, and holds the answer against what is due.
+    /// Searches by vectors and compares the answer with the expected one.
     async fn search(
         &mut self,
         text: &str,
@@ -287,7 +287,7 @@ impl Run<'_> {
         Ok(results)
     }
 
-    /// Each group folds into its first member, and all the others are counted.
+    /// Each group folds into its first member, and the others are counted.
     async fn folds(&mut self, groups: &[Group]) -> CaseResult {
         for (at, group) in groups.iter().enumerate() {
             let policy = match at % 3 {
@@ -304,20 +304,20 @@ impl Run<'_> {
             expect_eq!(
                 results.hits.len(),
                 hits,
-                "hits of {} that say the same, with {policy:?}",
+                "hits among {} near-duplicates, with {policy:?}",
                 group.members
             );
             expect_eq!(
                 results.duplicates,
                 group.members - 1,
-                "duplicates among {} that say the same",
+                "duplicates among {} near-duplicates",
                 group.members
             );
             let first = results.hits.first().map(|hit| (hit.entry.key.as_str().to_owned(), hit.merged.len()));
             expect_eq!(
                 first,
                 Some((format!("{}00", group.prefix), merged)),
-                "the best hit, and how many it stands for"
+                "the best hit, and how many were merged into it"
             );
         }
         Ok(())
@@ -335,7 +335,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes some anew, deletes some, lets some expire; what they were is folded no more.
+    /// Overwrites some entries, deletes some, lets some expire; their old vectors no longer fold.
     async fn change(&mut self, groups: &[Group]) -> CaseResult {
         let keys: Vec<Key> = self.known.0.keys().cloned().collect();
         let mut changed: Vec<Key> = Vec::new();
@@ -372,7 +372,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A group is written again while the embedder fails: it is not found, until it is embedded anew.
+    /// Overwrites a group while the embedder fails: it is not found until it is embedded again.
     async fn fail_and_repair(&mut self, groups: &[Group]) -> CaseResult {
         let Some(group) = groups.iter().max_by_key(|group| group.members) else { return Ok(()) };
         let members: Vec<(Key, String)> = (0..group.members)

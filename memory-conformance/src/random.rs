@@ -1,4 +1,4 @@
-//! A seeded source of numbers, so that a failing case fails again.
+//! A seeded random generator, so that a failing case fails again.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -29,12 +29,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, not including, `end`; 0 where `end` is 0.
+    /// A number from 0 to `end`, exclusive; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.bits().checked_rem(end).unwrap_or(0)
     }
 
-    /// An index into a slice of this length; 0 where it is empty.
+    /// An index into a slice of this length; 0 if it is empty.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
@@ -49,7 +49,7 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// Brings the items into a random order (Fisher and Yates).
+    /// Shuffles the items (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.index(end + 1));

@@ -1,4 +1,4 @@
-//! Streams of records and of dumps from and to vectors.
+//! Converts streams of records and dumps from and to vectors.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! The table. Each module holds the cases of one area and says nothing of any backend.
+//! The table. Each module holds the cases of one area and is independent of any backend.
 
 mod contract;
 mod kv;

@@ -1,4 +1,4 @@
-//! What a case is given.
+//! The context of a case.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -17,7 +17,7 @@ use crate::harness::executor::BoxFuture;
 use crate::harness::fixture::{Fixture, TestClock};
 use crate::random::Random;
 
-/// A case's world: a provider, and names that no other case, repeat or run uses.
+/// The context of a case: a provider, and names unique to the case, repeat and run.
 pub(crate) struct Cx {
     store: Store,
     case: &'static str,
@@ -43,7 +43,7 @@ impl Cx {
         &self.store
     }
 
-    /// A store of its own beside the case's, which the case may drop and reopen.
+    /// A separate store, which the case may drop and reopen.
     pub(crate) async fn open(&self) -> CaseResult<Store> {
         self.open_with(TestEmbedder::new()).await
     }
@@ -54,24 +54,24 @@ impl Cx {
         Store::open(Arc::clone(&self.store.harness), fixture.with_embedder(Arc::new(embedder))).await
     }
 
-    /// The world of this case on a store of its own whose transactions may lie idle for so long.
+    /// The context of this case on a separate store with this idle limit for transactions.
     pub(crate) async fn with_tx_idle(&self, idle: Duration) -> CaseResult<Self> {
         if !self.store.sql_setup().obeys_tx_idle {
-            return Err(Stop::skipped("the harness does not say how long transactions may lie idle"));
+            return Err(Stop::skipped("the harness does not support a limit for idle transactions"));
         }
         let fixture = Fixture::new(format!("{}-own-{}", self.store.fixture.name, self.count()));
         Ok(self.on(Store::open(Arc::clone(&self.store.harness), fixture.with_tx_idle(idle)).await?))
     }
 
-    /// The world of this case on another store: the same tenant, other names.
+    /// The context of this case on another store: the same tenant, other names.
     #[must_use]
     pub(crate) fn on(&self, store: Store) -> Self {
-        // Far from the names already given.
+        // Far from the names already used.
         let names = AtomicU64::new(self.count() << 32);
         Self { store, case: self.case, tenant: self.tenant.clone(), other: self.other.clone(), names }
     }
 
-    /// Closes the store of this world and opens it again with that embedder.
+    /// Closes this context's store and reopens it with that embedder.
     pub(crate) async fn reopened_with(self, embedder: TestEmbedder) -> CaseResult<Self> {
         Ok(Self { store: self.store.reopen_with(embedder).await?, ..self })
     }
@@ -91,7 +91,7 @@ impl Cx {
         self.store.provider()
     }
 
-    /// The provider as the vendor wrote it, for refusals alone.
+    /// The provider without `Checked`, only for refusals.
     pub(crate) fn raw(&self) -> &dyn Provider {
         self.store.raw()
     }
@@ -101,7 +101,7 @@ impl Cx {
         self.store.provider().capabilities()
     }
 
-    /// The clock the provider lives by.
+    /// The provider's clock.
     pub(crate) fn clock(&self) -> &TestClock {
         self.store.clock()
     }
@@ -121,7 +121,7 @@ impl Cx {
         self.store.embedder()
     }
 
-    /// Numbers that are the same every time this case runs.
+    /// Random numbers that are the same in every run of this case.
     pub(crate) fn random(&self) -> Random {
         Random::named(self.case)
     }
@@ -158,7 +158,7 @@ impl Cx {
 
     /// As [`Cx::run`], of that tenant.
     pub(crate) fn run_of(&self, tenant: &TenantId) -> CaseResult<RunContext> {
-        // Ids of runs are told apart by their tenant alone, and handles of one store count from the same number.
+        // Only the tenant distinguishes runs with the same id, and handles of one store count from the same number.
         let run = ScopeId::new(format!("run-{}", self.count()))?;
         Ok(RunContext::new(tenant.clone(), ScopeId::new("agent")?, run))
     }
@@ -205,12 +205,12 @@ impl Cx {
         Ok(self.entry(scope, key).await?.map(|entry| entry.value.as_str().to_owned()))
     }
 
-    /// Deletes a key; whether it was there.
+    /// Deletes a key; returns whether it existed.
     pub(crate) async fn delete(&self, scope: &Scope, key: &str) -> memory_core::Result<bool> {
         self.kv().remove(scope, &Key::new(key)?).await
     }
 
-    /// Increments a key; the new value.
+    /// Increments a key and returns the new value.
     pub(crate) async fn increment(&self, scope: &Scope, key: &str, delta: i64) -> memory_core::Result<i64> {
         Ok(self.kv().increment(scope, &Key::new(key)?, delta, UpdateOptions::default()).await?.value)
     }
@@ -231,8 +231,7 @@ impl Cx {
         Ok(self.kv().search(scope, query).await?.hits)
     }
 
-    /// Runs each future on a thread of its own, all set off at once; their results, in order.
-    /// Blocks this thread meanwhile.
+    /// Runs each future on a separate thread, all at once, and returns their results in order. Blocks this thread.
     pub(crate) fn threads<'a, T: Send>(&self, futures: Vec<BoxFuture<'a, T>>) -> CaseResult<Vec<T>> {
         let barrier = Barrier::new(futures.len());
         let harness = &self.store.harness;

@@ -1,4 +1,4 @@
-//! A scope's conversation as the cases about the layer have it.
+//! A scope's conversation for the cases about the layer.
 
 use std::fmt;
 use std::thread;
@@ -13,21 +13,21 @@ use memory_core::{Result, RunContext, Scope};
 use crate::check::{CaseResult, Stop, check};
 use crate::cx::Cx;
 
-/// How often work in progress is asked about.
+/// How often pending work is polled.
 const ASKED: u64 = 200;
-/// The longest wait between two questions, in milliseconds.
+/// The longest pause between two polls, in milliseconds.
 const LONGEST_WAIT: u64 = 100;
 /// Most pages of a listing.
 const PAGES: usize = 100;
 
-/// One scope, heard by one run.
+/// One scope, used by one run.
 #[derive(Clone)]
 pub(crate) struct Conversation<'a> {
     cx: &'a Cx,
     layer: &'a dyn MemoryLayer,
     /// The scope.
     pub(crate) scope: Scope,
-    /// Who speaks.
+    /// The speaker.
     pub(crate) run: RunContext,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Conversation<'_> {
     }
 }
 
-/// What is said to make a word known. Layers extract with models of language, so it is plain.
+/// A sentence that teaches a word. Layers extract facts with language models, so it is simple.
 pub(crate) fn about(word: &str) -> String {
     format!("I own a {word}.")
 }
@@ -47,18 +47,18 @@ pub(crate) fn mentions(fact: &Fact, word: &str) -> bool {
     fact.memory.to_lowercase().contains(&word.to_lowercase())
 }
 
-/// One message of the user's.
+/// One message of the user.
 pub(crate) fn user(text: &str) -> Vec<Message> {
     vec![Message::new(Role::User, text)]
 }
 
 impl Cx {
-    /// The conversation of a fresh scope, heard by a fresh run.
+    /// The conversation of a fresh scope with a fresh run.
     pub(crate) fn conversation(&self) -> CaseResult<Conversation<'_>> {
         self.conversation_in(self.scope()?)
     }
 
-    /// The conversation of that scope, heard by a fresh run of its tenant.
+    /// The conversation of that scope with a fresh run of its tenant.
     pub(crate) fn conversation_in(&self, scope: Scope) -> CaseResult<Conversation<'_>> {
         let run = self.run_of(&scope.tenant)?;
         Ok(Conversation { cx: self, layer: self.store().layer(), scope, run })
@@ -66,34 +66,38 @@ impl Cx {
 }
 
 impl<'a> Conversation<'a> {
-    /// The same conversation through another handle on the store.
+    /// The same conversation through another handle.
     #[must_use]
     pub(crate) fn through(&self, layer: &'a dyn MemoryLayer) -> Self {
         Self { layer, ..self.clone() }
     }
 
-    /// Adds messages; what is said of it at once.
+    /// Adds messages and returns the immediate status.
     pub(crate) async fn add(&self, messages: &[Message], options: AddOptions) -> Result<AddStatus> {
         Ok(self.layer.add(&self.run, &self.scope, messages, options).await?.status)
     }
 
-    /// Adds messages and waits until they are done; the facts that are named.
-    pub(crate) async fn told(&self, messages: &[Message], options: AddOptions) -> CaseResult<Vec<FactId>> {
+    /// Adds messages, waits until they are done, and returns the named facts.
+    pub(crate) async fn add_and_wait(
+        &self,
+        messages: &[Message],
+        options: AddOptions,
+    ) -> CaseResult<Vec<FactId>> {
         match self.add(messages, options).await? {
             AddStatus::Done(ids) => Ok(ids),
             AddStatus::Pending(Some(event)) => self.done(&event).await,
             AddStatus::Pending(None) => Ok(Vec::new()),
-            other => Err(Stop::failed(format_args!("an add whose fate is known was told as {other:?}"))),
+            other => Err(Stop::failed(format_args!("an add with a known outcome was reported as {other:?}"))),
         }
     }
 
-    /// Waits until an event is done; the facts that are named.
+    /// Waits until an event is done, and returns the named facts.
     pub(crate) async fn done(&self, event: &EventId) -> CaseResult<Vec<FactId>> {
         for asked in 0..ASKED {
             match self.layer.event(&self.run, &self.scope, event).await? {
                 EventStatus::Done(ids) => return Ok(ids),
                 EventStatus::Failed(why) => {
-                    return Err(Stop::failed(format_args!("what was to be learned failed: {why}")));
+                    return Err(Stop::failed(format_args!("an add failed: {why}")));
                 }
                 _ => pause(asked),
             }
@@ -101,14 +105,14 @@ impl<'a> Conversation<'a> {
         Err(Stop::failed("an event stayed pending"))
     }
 
-    /// Makes a word known and waits until a fact about it is listed; its id.
+    /// Teaches a word, waits until a fact about it is listed, and returns its id.
     pub(crate) async fn learn(&self, word: &str) -> CaseResult<FactId> {
-        self.told(&user(&about(word)), AddOptions::default()).await?;
+        self.add_and_wait(&user(&about(word)), AddOptions::default()).await?;
         self.wait_for(word).await
     }
 
-    /// Waits until a fact about a word is listed; its id. Without `layer_sync` and without an event it may come
-    /// late; else it is there at once.
+    /// Waits until a fact about a word is listed, and returns its id. It may come late only without `layer_sync` and
+    /// without an event.
     pub(crate) async fn wait_for(&self, word: &str) -> CaseResult<FactId> {
         let capabilities = self.cx.capabilities();
         let patience = if capabilities.layer_sync || capabilities.layer_events { 1 } else { ASKED };
@@ -123,7 +127,7 @@ impl<'a> Conversation<'a> {
         Err(Stop::failed(format_args!("nothing about `{word}` is listed, though it was added")))
     }
 
-    /// Makes several words known, in an `add` of its own each.
+    /// Teaches several words, each in a separate `add`.
     pub(crate) async fn learn_all(&self, words: &[&str]) -> CaseResult<Vec<FactId>> {
         let mut ids = Vec::new();
         for word in words {
@@ -132,12 +136,12 @@ impl<'a> Conversation<'a> {
         Ok(ids)
     }
 
-    /// Asks.
+    /// Searches.
     pub(crate) async fn recall(&self, text: &str) -> Result<Vec<Fact>> {
         self.recall_with(RecallQuery::new(text)).await
     }
 
-    /// Asks.
+    /// Searches.
     pub(crate) async fn recall_with(&self, query: RecallQuery) -> Result<Vec<Fact>> {
         self.layer.recall(&self.run, &self.scope, query).await
     }
@@ -170,23 +174,22 @@ impl<'a> Conversation<'a> {
         self.layer.facts(&self.run, &self.scope, asking(cursor, limit)).await
     }
 
-    /// Asks about an event.
+    /// Queries an event.
     pub(crate) async fn event(&self, event: &EventId) -> Result<EventStatus> {
         self.layer.event(&self.run, &self.scope, event).await
     }
 
-    /// Forgets these.
+    /// Forgets these facts.
     pub(crate) async fn forget(&self, ids: &[FactId]) -> Result<ForgetOutcome> {
         self.layer.forget(&self.run, &self.scope, Forget::Ids(ids.to_vec())).await
     }
 
-    /// Forgets everything.
+    /// Forgets every fact.
     pub(crate) async fn forget_all(&self) -> Result<ForgetOutcome> {
         self.layer.forget(&self.run, &self.scope, Forget::All).await
     }
 
-    /// Fails the case unless exactly these words are known, by listing and by recalling each; `strange` are the
-    /// words of others.
+    /// Fails the case unless exactly these words are known, both listed and recalled; `strange` are words of others.
     pub(crate) async fn knows_only(&self, words: &[&str], strange: &[&str]) -> CaseResult {
         let facts = self.facts().await?;
         let who = (self.scope.kind, self.scope.id.as_str());
@@ -217,7 +220,7 @@ fn asking(cursor: Option<String>, limit: usize) -> FactsQuery {
     query
 }
 
-/// Blocks this thread, which is the case's own.
+/// Blocks this thread, which belongs to the case.
 fn pause(asked: u64) {
     if asked > 0 {
         thread::sleep(Duration::from_millis((asked * 5).min(LONGEST_WAIT)));

@@ -1,4 +1,4 @@
-//! A scope's database as the cases about SQL see it.
+//! A scope's database for the cases about SQL.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use memory_core::{Error, ErrorKind, Result, RunContext, Scope, SqlDialect, SqlFa
 use crate::check::{CaseResult, Stop, shown};
 use crate::cx::Cx;
 
-/// One scope, seen by one run, in or outside of a transaction.
+/// One scope, used by one run, inside or outside a transaction.
 #[derive(Clone)]
 pub(crate) struct Database<'a> {
     cx: &'a Cx,
     /// The scope.
     pub(crate) scope: Scope,
-    /// Who asks.
+    /// The run.
     pub(crate) run: RunContext,
-    /// What every statement is given.
+    /// The options of every statement.
     pub(crate) options: StatementOptions,
 }
 
@@ -27,23 +27,23 @@ impl fmt::Debug for Database<'_> {
 }
 
 impl Cx {
-    /// The database of a fresh scope, seen by a fresh run.
+    /// The database of a fresh scope with a fresh run.
     pub(crate) fn database(&self) -> CaseResult<Database<'_>> {
         self.database_of(self.scope()?)
     }
 
-    /// The database of that scope, seen by a fresh run of its tenant.
+    /// The database of that scope with a fresh run of its tenant.
     pub(crate) fn database_of(&self, scope: Scope) -> CaseResult<Database<'_>> {
         let run = self.run_of(&scope.tenant)?;
         Ok(Database { cx: self, scope, run, options: StatementOptions::default() })
     }
 
-    /// The dialect that agents write.
+    /// The dialect of agents' SQL.
     pub(crate) fn dialect(&self) -> SqlDialect {
         self.capabilities().sql_dialect.unwrap_or(SqlDialect::Sqlite)
     }
 
-    /// The text of the dialect.
+    /// The text for the provider's dialect.
     pub(crate) fn in_dialect<T>(&self, sqlite: T, postgres: T) -> T {
         match self.dialect() {
             SqlDialect::Postgres => postgres,
@@ -57,12 +57,12 @@ impl<'a> Database<'a> {
         self.cx.sql()
     }
 
-    /// The same scope, seen by a fresh run.
+    /// The same scope with a fresh run.
     pub(crate) fn by_another_run(&self) -> CaseResult<Self> {
         self.cx.database_of(self.scope.clone())
     }
 
-    /// The same, seen by that run.
+    /// The same with that run.
     #[must_use]
     pub(crate) fn by(&self, run: &RunContext) -> Self {
         Self { run: run.clone(), ..self.clone() }
@@ -123,7 +123,7 @@ impl<'a> Database<'a> {
     /// As [`Database::value`], with arguments.
     pub(crate) async fn value_with(&self, sql: &str, args: &[SqlValue]) -> CaseResult<SqlValue> {
         let rows = self.query_with(sql, args).await?;
-        only_value(rows.rows).map_err(|rows| one_value_was_due(sql, &rows))
+        only_value(rows.rows).map_err(|rows| not_one_value(sql, &rows))
     }
 
     /// The only integer of a query's only row.
@@ -169,7 +169,7 @@ impl<'a> Database<'a> {
             .collect()
     }
 
-    /// Opens a transaction; this database in it, and its state.
+    /// Opens a transaction; returns this database inside it, and its state.
     pub(crate) async fn begin(&self) -> Result<(Self, TxState)> {
         let state = self.sql().begin(&self.run, &self.scope, None).await?;
         Ok((self.within(&state.tx), state))
@@ -195,7 +195,7 @@ impl<'a> Database<'a> {
         self.sql().describe_tables(&self.run, &self.scope).await
     }
 
-    /// The bytes that count.
+    /// The bytes that count against the quota.
     pub(crate) async fn bytes(&self) -> Result<u64> {
         Ok(self.sql().sql_usage(&self.scope).await?.bytes)
     }
@@ -206,7 +206,7 @@ impl<'a> Database<'a> {
     }
 }
 
-fn one_value_was_due(sql: &str, rows: &[Vec<SqlValue>]) -> Stop {
+fn not_one_value(sql: &str, rows: &[Vec<SqlValue>]) -> Stop {
     Stop::failed(format_args!("`{sql}` answered {}, expected one row of one value", shown(&rows)))
 }
 

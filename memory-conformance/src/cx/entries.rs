@@ -1,4 +1,4 @@
-//! Shorthands that several areas share.
+//! Shorthands for several areas.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use crate::cx::{Cx, json, key};
 use crate::stream;
 
 impl Cx {
-    /// A further tenant of this case, named after its own.
+    /// Another tenant of this case, derived from the case's tenant.
     pub(crate) fn tenant_below(&self, suffix: &str) -> Result<TenantId> {
         TenantId::new(format!("{}{suffix}", self.tenant()))
     }
@@ -36,26 +36,26 @@ impl Cx {
         self.bulk(scope, items).await.map(drop)
     }
 
-    /// The entry of a key that must be there; the read does not count.
+    /// The entry of a key that must exist; the read does not count.
     pub(crate) async fn live(&self, scope: &Scope, key: &str) -> Result<Entry> {
         self.entry(scope, key).await?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("no entry came back for `{}`", key.escape_debug()))
         })
     }
 
-    /// Reads a key so that it counts.
+    /// Reads a key and counts the access.
     pub(crate) async fn access(&self, scope: &Scope, name: &str) -> Result<Option<Entry>> {
         self.kv().get(scope, &key(name)?, GetOptions::default()).await
     }
 
-    /// The texts of several keys in one read that does not count.
+    /// The texts of several keys in one uncounted read.
     pub(crate) async fn texts(&self, scope: &Scope, names: &[&str]) -> Result<Vec<Option<String>>> {
         let keys = names.iter().map(|name| key(name)).collect::<Result<Vec<_>>>()?;
         let entries = self.kv().get_many(scope, &keys, GetOptions::uncounted()).await?;
         Ok(entries.into_iter().map(|entry| entry.map(|entry| entry.value.as_str().to_owned())).collect())
     }
 
-    /// Every key of a scope, in the order they are listed.
+    /// Every key of a scope, in listing order.
     pub(crate) async fn all_keys(&self, scope: &Scope) -> Result<Vec<String>> {
         let entries = self.kv().list_all(scope, "").await?;
         Ok(entries.into_iter().map(|entry| entry.key.as_str().to_owned()).collect())
@@ -81,7 +81,7 @@ impl Cx {
         self.kv().update(scope, &key(name)?, reducer, UpdateOptions::default()).await
     }
 
-    /// Merges a JSON text with default options; the text stored now.
+    /// Merges a JSON text with default options and returns the stored text.
     pub(crate) async fn merge(&self, scope: &Scope, name: &str, patch: &str) -> Result<String> {
         let outcome = self.update(scope, name, Reducer::Merge(json(patch)?)).await?;
         Ok(outcome.value.as_str().to_owned())
@@ -123,26 +123,26 @@ pub(crate) fn item_with(name: &str, text: &str, options: SetOptions) -> Result<N
 /// The filter of that JSON text.
 pub(crate) fn filter(text: &str) -> Result<Filter> {
     serde_json::from_str(text)
-        .map_err(|error| Error::invalid(format!("the suite's filter `{text}` is none: {error}")))
+        .map_err(|error| Error::invalid(format!("the suite's filter `{text}` is invalid: {error}")))
 }
 
 /// The metadata of that JSON text.
 pub(crate) fn metadata(text: &str) -> Result<Metadata> {
     serde_json::from_str(text)
-        .map_err(|error| Error::invalid(format!("the suite's metadata `{text}` is none: {error}")))
+        .map_err(|error| Error::invalid(format!("the suite's metadata `{text}` is invalid: {error}")))
 }
 
-/// At most so many entries.
+/// A quota of entries.
 pub(crate) const fn entries(max: u64) -> Quota {
     Quota { max_entries: Some(max), max_bytes: None }
 }
 
-/// At most so many bytes.
+/// A quota of bytes.
 pub(crate) const fn bytes(max: u64) -> Quota {
     Quota { max_entries: None, max_bytes: Some(max) }
 }
 
-/// A JSON string of exactly so many bytes, quotes included.
+/// A JSON string of exactly this many bytes, quotes included.
 pub(crate) fn string_of(bytes: usize) -> String {
     format!("\"{}\"", "x".repeat(bytes.saturating_sub(2)))
 }
@@ -152,7 +152,7 @@ pub(crate) fn detail(error: &Error, name: &str) -> Option<u64> {
     error.details().get(name).and_then(Value::as_u64)
 }
 
-/// Fails unless the result is a conflict that names this version (`None`: null) as the live one.
+/// Fails unless the result is a conflict that names this as the current version (`None`: null).
 #[track_caller]
 pub(crate) fn expect_conflict<T: Debug>(result: Result<T>, live: Option<u64>, what: &str) -> CaseResult {
     let error = error_of_kind(result, ErrorKind::Conflict, format_args!("{what}"))?;

@@ -1,4 +1,4 @@
-//! What a case is given: an open provider, names of its own, and shorthands for each facet.
+//! The context of a case: an open provider, unique names, and shorthands for each facet.
 
 mod context;
 pub(crate) mod conversation;

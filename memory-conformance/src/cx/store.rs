@@ -1,4 +1,4 @@
-//! An open provider, and further handles on what it stores.
+//! An open provider, and more handles on its store.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Store {
         Ok(Self { harness, fixture, checked, wrapped })
     }
 
-    /// A further handle on the same store, beside this one.
+    /// Another handle on the same store.
     pub(crate) async fn another_handle(&self) -> CaseResult<Self> {
         match self.harness.reopen(&self.fixture).await? {
             Some(raw) => Self::new(Arc::clone(&self.harness), self.fixture.clone(), raw),
@@ -55,13 +55,13 @@ impl Store {
         beside.another_handle().await
     }
 
-    /// Drops this handle, then opens the store again with another embedder.
+    /// Drops this handle and reopens the store with another embedder.
     pub(crate) async fn reopen_with(mut self, embedder: TestEmbedder) -> CaseResult<Self> {
         self.fixture = self.fixture.with_embedder(Arc::new(embedder));
         self.reopen().await
     }
 
-    /// Drops this handle, then opens the store again. Clones of this handle keep it open.
+    /// Drops this handle and reopens the store. Clones of this handle keep it open.
     pub(crate) async fn reopen(self) -> CaseResult<Self> {
         let Self { harness, fixture, checked, wrapped } = self;
         drop((checked, wrapped));
@@ -71,45 +71,43 @@ impl Store {
         }
     }
 
-    /// The provider through `Checked`, as everybody opens it.
+    /// The provider through `Checked`, as it is normally opened.
     pub(crate) fn provider(&self) -> &dyn Provider {
         &self.wrapped
     }
 
-    /// `Checked` itself, which implements every facet also where it hands out none.
+    /// `Checked` itself, which implements every facet even if it hands out none.
     pub(crate) fn checked(&self) -> &Checked<Arc<dyn Provider>> {
         &self.checked
     }
 
-    /// The provider as the vendor wrote it, for refusals alone.
+    /// The provider without `Checked`, only for refusals.
     pub(crate) fn raw(&self) -> &dyn Provider {
         self.checked.inner()
     }
 
     /// The key/value facet.
     pub(crate) fn kv(&self) -> &dyn Backend {
-        // Through `Checked` where the facet is missing: it refuses.
+        // Without the facet, `Checked` itself, which refuses.
         self.wrapped.backend().unwrap_or(&*self.checked)
     }
 
     /// The SQL facet.
     pub(crate) fn sql(&self) -> &dyn SqlFacet {
-        // As for key/value.
         self.wrapped.sql().unwrap_or(&*self.checked)
     }
 
     /// The conversational layer.
     pub(crate) fn layer(&self) -> &dyn MemoryLayer {
-        // As for key/value.
         self.wrapped.layer().unwrap_or(&*self.checked)
     }
 
-    /// What its harness has set up for the cases about SQL.
+    /// What the harness set up for the cases about SQL.
     pub(crate) fn sql_setup(&self) -> SqlSetup {
         self.harness.sql_setup()
     }
 
-    /// The time it lives by.
+    /// Its clock.
     pub(crate) fn clock(&self) -> &TestClock {
         &self.fixture.clock
     }

@@ -1,4 +1,4 @@
-//! Shorthands of the cases about vectors.
+//! Shorthands for the cases about vectors.
 
 use memory_core::embed::cosine;
 use memory_core::{
@@ -11,7 +11,7 @@ use crate::cx::entries::item;
 use crate::cx::{Cx, hit_keys};
 use crate::harness::embedder::TestEmbedder;
 
-/// Skips the case where the provider does not embed with the fixture's embedder.
+/// Skips the case if the provider does not use the fixture's embedder.
 pub(crate) fn owned(cx: &Cx) -> CaseResult {
     if cx.capabilities().embedding == EmbeddingOwner::Embedder {
         Ok(())
@@ -42,12 +42,12 @@ pub(crate) fn step(limit: usize, dry_run: bool) -> ReembedOptions {
     options
 }
 
-/// A model whose vectors are as long as those of the fixture's own.
+/// A model whose vectors have the same length as those of the fixture's model.
 pub(crate) fn other_model() -> TestEmbedder {
     TestEmbedder::named("bag-of-words-2", TestEmbedder::DIMENSIONS)
 }
 
-/// The fixture's own model, with other vectors of another length.
+/// The fixture's model with vectors of another length.
 pub(crate) fn longer_model() -> TestEmbedder {
     TestEmbedder::named(TestEmbedder::new().model().model.as_str(), TestEmbedder::DIMENSIONS * 2)
 }
@@ -67,7 +67,7 @@ impl Cx {
         Ok(keys)
     }
 
-    /// The score of a key in a search by vectors; `None`: no hit.
+    /// The score of a key in a search by vectors, if it is a hit.
     pub(crate) async fn near_score(&self, scope: &Scope, text: &str, key: &str) -> Result<Option<f64>> {
         let hits = self.find(scope, by_vector(text).with_top_k(100)).await?;
         Ok(hits.iter().find(|hit| hit.entry.key.as_str() == key).map(|hit| hit.score))
@@ -78,13 +78,13 @@ impl Cx {
         self.kv().reembed(scope, step(limit, false)).await
     }
 
-    /// What a scope holds of the model of the fixture's embedder; `None`: it is not listed.
+    /// A scope's statistics for the fixture's model, if it is listed.
     pub(crate) async fn current(&self, scope: &Scope) -> Result<Option<ModelStats>> {
         let stats = self.kv().stats(scope).await?;
         Ok(of_model(&stats, self.embedder()).cloned())
     }
 
-    /// Every write that may embed, under keys of its own: its name and how it ended.
+    /// Every write that may embed, each with a separate key: its name and result.
     pub(crate) async fn every_write(&self, scope: &Scope) -> Vec<(&'static str, Result<()>)> {
         let bulk = async { self.bulk(scope, vec![item("bulk", "\"tea\"")?]).await };
         vec![
@@ -101,7 +101,7 @@ impl Cx {
     }
 }
 
-/// What a scope holds of that model.
+/// A scope's statistics for that model.
 pub(crate) fn of_model<'a>(stats: &'a ScopeStats, embedder: &TestEmbedder) -> Option<&'a ModelStats> {
     stats.models.iter().find(|of| of.model == *embedder.model())
 }

@@ -1,4 +1,4 @@
-//! An embedder that obeys the case: deterministic, and wrong, slow or choosy on demand.
+//! An embedder controlled by the case: deterministic, and wrong, slow or selective on demand.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::check::{CaseResult, Stop};
 use crate::harness::executor::BoxFuture;
 use crate::random::Random;
 
-/// A way in which an embedder goes wrong.
+/// A way in which an embedder fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EmbedFault {
@@ -51,11 +51,10 @@ impl EmbedFault {
     ];
 }
 
-/// A deterministic embedder: texts that share words have a high cosine, others a low one. It goes
-/// wrong on demand.
+/// A deterministic embedder: texts that share words have a high cosine, others a low one. It fails on demand.
 ///
-/// Each distinct token adds a pseudo-random unit-less direction, so equal token sets give equal
-/// vectors and the cosine of two texts is about the share of words they have in common.
+/// Each distinct token adds a pseudo-random direction, so equal sets of tokens give equal vectors, and the cosine of
+/// two texts is about the share of common words.
 pub struct TestEmbedder {
     model: EmbeddingModel,
     roles: bool,
@@ -73,7 +72,7 @@ impl TestEmbedder {
     /// Length of its vectors.
     pub const DIMENSIONS: usize = 64;
 
-    /// An embedder that works.
+    /// A working embedder.
     #[must_use]
     pub fn new() -> Self {
         Self::named("bag-of-words-1", Self::DIMENSIONS)
@@ -94,47 +93,46 @@ impl TestEmbedder {
         }
     }
 
-    /// Gives a query another vector than a document of the same text, as some models do.
+    /// Gives queries other vectors than documents with the same text, as some models do.
     #[must_use]
     pub fn telling_roles_apart(mut self) -> Self {
         self.roles = true;
         self
     }
 
-    /// Makes the next call that has no fault yet go wrong.
+    /// Makes the next call without a fault fail.
     pub fn fail_next(&self, fault: EmbedFault) {
         lock(&self.faults).push_back(fault);
     }
 
-    /// Makes every call go wrong, or none (`None`).
+    /// Makes every call fail, or none (`None`).
     pub fn fail_always(&self, fault: Option<EmbedFault>) {
         *lock(&self.always) = fault;
     }
 
-    /// Makes every call with a text that holds this part fail with `too_large`, or none (`None`).
+    /// Makes every call with a text that contains `part` fail with `too_large`, or none (`None`).
     pub fn refuse_texts_with(&self, part: Option<&str>) {
         *lock(&self.refused) = part.map(str::to_owned);
     }
 
-    /// Makes the next call wait until the hold is released or dropped.
+    /// Blocks the next call until the hold is released or dropped.
     pub fn hold_next(&self) -> Hold {
         let gate = Arc::<Gate>::default();
         *lock(&self.hold) = Some(Arc::clone(&gate));
         Hold(gate)
     }
 
-    /// How often it was called.
+    /// The number of calls.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// How many texts it was given, in all calls.
+    /// The number of texts in all calls.
     pub fn texts(&self) -> u64 {
         self.texts.load(Ordering::SeqCst)
     }
 
-    /// The vector of a document; as with real models, what comes after [`TestEmbedder::MAX_TEXT_BYTES`]
-    /// has no part in it.
+    /// The vector of a document; as with real models, text after [`TestEmbedder::MAX_TEXT_BYTES`] is ignored.
     #[must_use]
     pub fn vector(&self, text: &str) -> Vec<f32> {
         self.vector_as(text, EmbedRole::Document)
@@ -147,11 +145,11 @@ impl TestEmbedder {
         let mut words = tokens(text.get(..end.unwrap_or(0)).unwrap_or_default());
         words.sort();
         words.dedup();
-        // A text without words must not be the zero vector either.
+        // A text without words must not get the zero vector.
         if words.is_empty() {
             words.push(format!("\0{text}"));
         }
-        // Tokens hold no NUL, so no word is one of these.
+        // Tokens hold no NUL, so none collides with these.
         if self.roles && role == EmbedRole::Query {
             words.extend(["\0role:query".to_owned(), "\0role:question".to_owned()]);
         }
@@ -223,7 +221,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a call waits. Knows no runtime.
+/// Where a call blocks, independent of a runtime.
 #[derive(Debug, Default)]
 struct Gate(Mutex<GateState>);
 
@@ -231,7 +229,7 @@ struct Gate(Mutex<GateState>);
 struct GateState {
     entered: bool,
     released: bool,
-    /// Of the call that waits, and of the case that waits for it.
+    /// Wakers of the blocked call, and of the case that waits for it.
     wakers: Vec<Waker>,
 }
 
@@ -259,15 +257,15 @@ impl Gate {
     }
 }
 
-/// A call that waits inside the embedder, from [`TestEmbedder::hold_next`].
+/// A call blocked inside the embedder, from [`TestEmbedder::hold_next`].
 #[derive(Debug)]
 pub struct Hold(Arc<Gate>);
 
 impl Hold {
-    /// Runs `work` until it waits inside the embedder, and leaves it there.
+    /// Runs `work` until it blocks inside the embedder.
     ///
     /// # Errors
-    /// A failure where `work` ends without a call to the embedder.
+    /// A failure if `work` ends without calling the embedder.
     pub(crate) async fn catches<T>(&self, work: &mut BoxFuture<'_, T>) -> CaseResult {
         poll_fn(|context| {
             let ended = work.as_mut().poll(context).is_ready();
@@ -284,7 +282,7 @@ impl Hold {
         .await
     }
 
-    /// Lets the call go on.
+    /// Unblocks the call.
     pub fn release(&self) {
         self.0.change(|state| state.released = true);
     }
@@ -319,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_one_that_backends_must_notice() {
+    fn every_fault_is_one_that_backends_must_detect() {
         let embedder = TestEmbedder::new();
         let embed = || {
             block_on(embedder.embed(&["a", "b"], EmbedRole::Document))
@@ -338,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_differ_only_where_asked_for() {
+    fn roles_differ_only_on_request() {
         let (one, two) = (TestEmbedder::new(), TestEmbedder::new().telling_roles_apart());
         assert_eq!(one.vector_as("tea", EmbedRole::Query), one.vector("tea"));
         assert_ne!(two.vector_as("tea", EmbedRole::Query), two.vector("tea"));
@@ -359,7 +357,7 @@ mod tests {
             let hold = embedder.hold_next();
             let mut nothing: BoxFuture<'_, ()> = Box::pin(async {});
             assert!(hold.catches(&mut nothing).await.is_err());
-            // Dropped without a release: a later call does not wait.
+            // Dropped without a release: a later call does not block.
             drop(hold);
             assert!(embedder.embed(&["c"], EmbedRole::Document).await.is_ok());
         });

@@ -6,9 +6,9 @@ use std::pin::Pin;
 /// A future that borrows.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs a future to its end on this thread, inside a tokio runtime that every call shares.
+/// Runs a future to its end on this thread, inside a shared tokio runtime.
 ///
-/// Timers and I/O of tokio work as far as the crates built along enable them.
+/// tokio's timers and I/O work if the build enables them.
 #[cfg(feature = "tokio")]
 pub(crate) fn block_on(future: BoxFuture<'_, ()>) {
     use std::sync::OnceLock;
@@ -56,7 +56,7 @@ mod plain {
         use std::task::Poll;
 
         #[test]
-        fn a_future_that_another_thread_wakes_ends() {
+        fn a_future_woken_by_another_thread_ends() {
             let (send, receive) = mpsc::channel::<std::task::Waker>();
             let waker = std::thread::spawn(move || receive.recv().unwrap().wake());
             let mut polled = false;

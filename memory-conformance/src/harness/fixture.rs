@@ -1,4 +1,4 @@
-//! What a harness is given: time, ids and an embedder that obey the case.
+//! What a harness receives: a clock, ids and an embedder controlled by the case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::random::Random;
 pub struct TestClock(AtomicI64);
 
 impl TestClock {
-    /// 2026-01-01T00:00:00Z, where every case begins.
+    /// 2026-01-01T00:00:00Z, where every case starts.
     pub const START: i64 = 1_767_225_600_000;
 
     /// A clock at [`TestClock::START`].
@@ -51,7 +51,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Ids that count up from a number of their own, different for every fixture.
+/// Ids that count up from a number unique to the fixture.
 #[derive(Debug)]
 pub struct TestIds {
     high: u64,
@@ -59,7 +59,7 @@ pub struct TestIds {
 }
 
 impl TestIds {
-    /// Ids whose upper half is made from `name`.
+    /// Ids whose upper half is derived from `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { high: Random::named(name).bits(), next: AtomicU64::new(1) }
@@ -76,16 +76,16 @@ impl IdGen for TestIds {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Fixture {
-    /// Unique among the fixtures of a run, and safe as the name of a file or folder.
+    /// Unique within a run, and valid as a file name.
     pub name: String,
-    /// The time to live by.
+    /// The clock to use.
     pub clock: Arc<TestClock>,
-    /// Where fresh ids come from.
+    /// The source of fresh ids.
     pub ids: Arc<TestIds>,
-    /// An embedder to configure, where the provider takes one.
+    /// An embedder to configure if the provider takes one.
     pub embedder: Arc<TestEmbedder>,
-    /// How long a transaction of the SQL facet may lie idle, where a case wants it short: for harnesses that
-    /// say so in their [`SqlSetup`](crate::SqlSetup). `None`: as the provider has it.
+    /// The idle limit for SQL transactions, if a case needs a short one: for harnesses whose
+    /// [`SqlSetup`](crate::SqlSetup) supports it. `None`: the provider's default.
     pub tx_idle: Option<Duration>,
     /// Whether caches and indexes in memory are to be as small as can be, so that a small store takes the paths of one that
     /// is larger than memory: for harnesses that [take it](crate::Harness::takes_small_caches).
@@ -93,8 +93,8 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A fixture with a clock, ids and an embedder of its own. The runner makes one for each case;
-    /// make one yourself to use the reference provider elsewhere.
+    /// A fixture with a new clock, ids and embedder. The runner makes one per case; make one yourself to use the
+    /// reference provider elsewhere.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
@@ -108,7 +108,7 @@ impl Fixture {
         }
     }
 
-    /// The same with transactions that are rolled back when they lie idle for so long.
+    /// The same with this idle limit for transactions.
     #[must_use]
     pub fn with_tx_idle(mut self, idle: Duration) -> Self {
         self.tx_idle = Some(idle);

@@ -1,4 +1,4 @@
-//! What a vendor writes, and what the suite brings: time, ids, an embedder, and a place where futures run.
+//! What a vendor implements, and what the suite provides: a clock, ids, an embedder and an executor.
 
 pub mod embedder;
 pub mod executor;

@@ -8,7 +8,7 @@ use memory_core::{Provider, Result};
 use crate::harness::executor::{self, BoxFuture};
 use crate::harness::fixture::Fixture;
 
-/// What a harness has set up for the cases about SQL.
+/// What a harness set up for the cases about SQL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlSetup {
@@ -20,14 +20,14 @@ pub struct SqlSetup {
 }
 
 impl SqlSetup {
-    /// Tells that the provider is opened with [`Fixture::tx_idle`].
+    /// Declares that the provider is opened with [`Fixture::tx_idle`].
     #[must_use]
     pub fn with_tx_idle(mut self) -> Self {
         self.obeys_tx_idle = true;
         self
     }
 
-    /// Tells that [`SHARED_DATA`] is shared with every scope.
+    /// Declares that [`SHARED_DATA`] is shared with every scope.
     #[must_use]
     pub fn with_shared_data(mut self) -> Self {
         self.shares_data = true;
@@ -35,7 +35,7 @@ impl SqlSetup {
     }
 }
 
-/// The statements that make the data which a harness may share with every scope, in either dialect.
+/// The statements that create the data a harness may share with every scope, valid in either dialect.
 pub const SHARED_DATA: [&str; 2] = [
     "CREATE TABLE conformance_shared (id INTEGER PRIMARY KEY, word TEXT NOT NULL)",
     "INSERT INTO conformance_shared (id, word) VALUES (1, 'one'), (2, 'two'), (3, 'three')",
@@ -51,19 +51,18 @@ pub const SHARED_DATA: [&str; 2] = [
 ///   where it embeds at all.
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
-    /// What reports call the provider.
+    /// The provider's name in reports.
     fn name(&self) -> &str;
 
-    /// Opens a provider that holds nothing in the tenants named after [`Harness::namespace`].
+    /// Opens a provider that is empty in the tenants named after [`Harness::namespace`].
     ///
     /// # Errors
-    /// Whatever opening fails with; the case then fails with it.
+    /// Any error of opening; the case then fails with it.
     async fn open(&self, fixture: Fixture) -> Result<Box<dyn Provider>>;
 
-    /// Opens a further handle on the store that `open` made for this fixture: while that one is
-    /// open, and after it was dropped. `None`: the store cannot be opened twice, or ends with its
-    /// handle; cases that need it are skipped then. The fixture's embedder may be another than the
-    /// store was opened with before: the handle then embeds by that model.
+    /// Opens another handle on the store that `open` made for this fixture, while that one is open or after it was
+    /// dropped. `None`: the store cannot be opened twice, or ends with its handle; cases that need it are then skipped.
+    /// The fixture's embedder may differ from the one before: the handle then embeds with that model.
     ///
     /// # Errors
     /// As [`Harness::open`].
@@ -72,14 +71,14 @@ pub trait Harness: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The beginning of every tenant's name. A store that outlives the run needs another for every
-    /// run, or cases meet what an earlier run left; at most 64 bytes that a tenant id may hold.
+    /// The beginning of every tenant's name. A store that outlives the run needs a new one for every run, or cases see
+    /// data of an earlier run; at most 64 bytes that a tenant id may hold.
     fn namespace(&self) -> &str {
         "conformance"
     }
 
-    /// What is set up for the cases about SQL beyond what every provider has. Default: nothing, and the
-    /// cases that need it are skipped.
+    /// What is set up for the cases about SQL beyond the minimum. Default: nothing, and the cases that need it are
+    /// skipped.
     fn sql_setup(&self) -> SqlSetup {
         SqlSetup::default()
     }
@@ -96,7 +95,7 @@ pub trait Harness: Send + Sync + 'static {
         executor::block_on(future);
     }
 
-    /// What cases call in place of the checked provider: mutants wrap it here.
+    /// Wraps the checked provider that cases call: used by mutants.
     #[doc(hidden)]
     fn wrap_checked(&self, checked: Arc<dyn Provider>) -> Arc<dyn Provider> {
         checked

@@ -1,4 +1,4 @@
-//! What a mutant changes, and where it stands.
+//! What a mutant changes, and where.
 
 use async_trait::async_trait;
 use memory_core::{
@@ -12,37 +12,37 @@ use crate::harness::executor::BoxFuture;
 use crate::reference::fault::Fault;
 use crate::stream;
 
-/// Where a mutant stands.
+/// Where a mutant is placed.
 #[derive(Clone, Copy)]
 pub(super) enum Defect {
-    /// In the oracle itself.
+    /// In the reference provider.
     InReference(Fault),
     /// Around the provider, behind `Checked`.
     BehindChecked(Change),
-    /// Ahead of `Checked`, as if `Checked` did not validate as it should.
+    /// In front of `Checked`, as if `Checked` did not validate.
     AheadOfChecked(Change),
 }
 
-/// What it does there.
+/// What it changes.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Changes what is asked.
+    /// Changes the request.
     Ask(fn(&mut Request)),
     /// Answers some requests itself.
     Instead(fn(&Request) -> Option<Result<Reply>>),
     /// Changes the query of a search in this mode; in every mode where there is none.
     Query(Option<SearchMode>, fn(&mut SearchQuery)),
-    /// Changes what is answered.
+    /// Changes the reply.
     Answer(fn(&mut Reply)),
-    /// Changes the results of a search in this mode; in every mode where there is none.
+    /// Changes the results of a search in this mode, or in every mode.
     Results(Option<SearchMode>, fn(&SearchQuery, &mut SearchResults)),
-    /// Leaves hits out of the results of a search.
+    /// Drops hits from the results of a search.
     Hits(fn(&SearchQuery, &Entry) -> bool),
     /// Changes the records of an export.
     Exported(fn(&mut Vec<Record>)),
     /// Changes each record of an import.
     Imported(fn(&mut Record)),
-    /// Changes a refusal.
+    /// Changes an error.
     Refuse(fn(Op, Error) -> Error),
     /// Replaces the whole call.
     Around(Around),

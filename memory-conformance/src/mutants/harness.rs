@@ -1,4 +1,4 @@
-//! How the suite opens a provider with a mutant in it.
+//! Opens a provider with a mutant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::harness::fixture::Fixture;
 use crate::harness::{Harness, SqlSetup};
 use crate::reference::ReferenceHarness;
 
-/// Opens a provider with a mutant in it.
+/// Opens a provider with a mutant.
 pub struct MutantHarness {
     mutant: Mutant,
     inner: Inner,
@@ -33,14 +33,13 @@ impl fmt::Debug for MutantHarness {
 }
 
 impl MutantHarness {
-    /// The reference provider with that mutant in it, in stores of its own.
+    /// The reference provider with that mutant, in separate stores.
     #[must_use]
     pub fn new(mutant: Mutant) -> Self {
         Self { mutant, inner: Inner::Reference(mutant.ground().harness()) }
     }
 
-    /// Another provider with that mutant around it. A mutant that sits in the reference provider changes
-    /// nothing here.
+    /// Another provider wrapped in that mutant. A mutant inside the reference provider has no effect here.
     #[must_use]
     pub fn around(mutant: Mutant, harness: Arc<dyn Harness>) -> Self {
         Self { mutant, inner: Inner::Other(harness) }

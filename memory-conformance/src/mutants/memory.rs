@@ -1,4 +1,4 @@
-//! What a mutant remembers between calls.
+//! A mutant's memory between calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use memory_core::{Clock as _, Entry, Key, Quota, RunContext, Scope, TenantId, Ti
 
 use crate::harness::fixture::{Fixture, TestClock};
 
-/// What a mutant remembers, for each handle.
+/// A mutant's memory for one handle.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     remembered: Mutex<Remembered>,

@@ -1,7 +1,6 @@
-//! A provider broken in one way each. A suite that lets one of them pass has a hole.
+//! Providers with one defect each. A suite that lets one pass has a gap.
 //!
-//! Most break the reference provider. Those about SQL, which the reference has none of, stand around the
-//! provider under test.
+//! Most are based on the reference provider. Those about SQL, which it does not serve, wrap the provider under test.
 
 mod contract;
 mod defect;

@@ -1,4 +1,4 @@
-//! One mutant, and the table that mutants are listed in.
+//! One mutant, and the macro for tables of mutants.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use crate::reference::{LayerKind, ReferenceHarness};
 pub struct Mutant {
     /// Stable name (`ttl.boundary-inclusive`).
     pub id: &'static str,
-    /// What the broken provider does.
+    /// The defect, in words.
     pub what: &'static str,
-    /// The sentences that it breaks; cases that cite them run first.
+    /// The sentences it breaks; cases that cite them run first.
     pub breaks: &'static [&'static str],
-    /// What the provider must serve for the mutant to break it; empty: the reference provider does.
+    /// What a wrapped provider must serve; empty for mutants of the reference provider.
     pub needs: &'static [Need],
     pub(super) defect: Defect,
 }
 
 impl Mutant {
-    /// Whether it stands around the provider under test, not in the reference provider.
+    /// Whether it wraps the provider under test instead of the reference provider.
     #[must_use]
     pub fn is_sql(&self) -> bool {
         self.needs.iter().any(|need| need.is_sql())
@@ -34,7 +34,7 @@ impl Mutant {
         self.needs.iter().any(|need| need.is_layer())
     }
 
-    /// The reference provider that it breaks.
+    /// The reference provider with this defect.
     pub(crate) fn ground(&self) -> Ground {
         if !self.is_layer() {
             Ground::Entries
@@ -46,17 +46,17 @@ impl Mutant {
     }
 }
 
-/// A mutant, and the first case that caught it with the reason.
+/// A mutant, and the first case that caught it, with the reason.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MutantOutcome {
     /// The mutant.
     pub mutant: Mutant,
-    /// The id of the case, and why it failed; `None`: the mutant passed every case.
+    /// The id of the case, and why it failed; `None` if the mutant passed every case.
     pub caught: Option<(&'static str, String)>,
 }
 
-/// What of the reference provider a mutant stands on.
+/// The kind of reference provider a mutant needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ground {
     /// Keys and values, with vectors.

@@ -1,11 +1,11 @@
-//! What mutants ask of the provider they stand around, and what they change of requests.
+//! Requests by mutants to the wrapped provider, and changes of requests.
 
 use memory_core::{
     Backend, Cursor, Entry, Error, ErrorKind, GetOptions, Json, Key, ListQuery, Next, Request, Result, Scope,
     SetOptions, Ttl,
 };
 
-/// The key/value facet of the provider that the mutant stands around.
+/// The key/value facet of the wrapped provider.
 pub(super) fn kv<'a>(next: &'a Next<'_>) -> Result<&'a dyn Backend> {
     next.provider().backend().ok_or_else(|| Error::internal("a mutant stands around no key/value facet"))
 }
@@ -29,7 +29,7 @@ pub(super) async fn everything(next: &Next<'_>, scope: &Scope) -> Result<Vec<Ent
     }
 }
 
-/// Options that store the rest of an entry as it is.
+/// Options that keep the rest of an entry.
 pub(super) fn as_stored(entry: &Entry) -> SetOptions {
     let mut options = SetOptions::default().with_metadata(entry.metadata.clone()).with_ttl(Ttl::Keep);
     options.source = entry.source.clone();
@@ -37,7 +37,7 @@ pub(super) fn as_stored(entry: &Entry) -> SetOptions {
     options
 }
 
-/// A conflict as every provider words it, whatever is stored.
+/// A conflict as every provider reports it.
 pub(super) fn is_conflict<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict)
 }
@@ -97,7 +97,7 @@ pub(super) fn change_scope(request: &mut Request, change: fn(&Scope) -> Result<S
     }
 }
 
-/// Lets other threads in, so that a race is one.
+/// Yields to other threads, so that races happen.
 pub(super) fn let_others_in() {
     std::thread::sleep(std::time::Duration::from_micros(300));
 }

@@ -1,4 +1,4 @@
-//! The facet: takes the time and the lock, asks the state, embeds afterwards.
+//! The facet: locks, delegates to the state, embeds afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -16,7 +16,7 @@ use memory_core::{
     SearchResults, SetOptions, SetOutcome, TenantId, Timestamp, UpdateOptions, UpdateOutcome,
 };
 
-use super::fault::{Eyes, Fault};
+use super::fault::{Fault, Viewer};
 use super::search::{QueryVector, search};
 use super::state::ScopeState;
 use super::store::Reference;
@@ -37,7 +37,7 @@ impl Reference {
         write(state, now)
     }
 
-    /// As [`Reference::write`], but not to the scope of a run that has ended.
+    /// As [`Reference::write`], but refused in the scope of an ended run.
     fn write_entries<T>(
         &self,
         scope: &Scope,
@@ -53,8 +53,8 @@ impl Reference {
         write(state, now)
     }
 
-    /// Counts a read as a use.
-    fn use_to_read(&self, scope: &Scope) {
+    /// Records a read as a use.
+    fn record_read(&self, scope: &Scope) {
         if !self.faults.has(Fault::ReadsAreNoUse)
             && let Some(state) = self.lock().get_mut(scope)
         {
@@ -67,15 +67,15 @@ impl Reference {
         scope: &Scope,
         keys: &[Key],
         options: GetOptions,
-        eyes: Eyes,
+        viewer: Viewer,
     ) -> Vec<Option<Entry>> {
-        self.use_to_read(scope);
+        self.record_read(scope);
         let mut scopes = self.lock();
         let state = scopes.entry(scope.clone()).or_insert_with(|| ScopeState::new(self.faults));
         let now = self.clock.now();
         {
             let mut read = |key| {
-                let entry = state.live(key, now, eyes).map(|stored| stored.entry.clone());
+                let entry = state.live(key, now, viewer).map(|stored| stored.entry.clone());
                 if options.count_access {
                     state.count_access(key);
                 }
@@ -85,7 +85,7 @@ impl Reference {
         }
     }
 
-    /// All records or none, and nobody sees the scope in between.
+    /// All records or none, under one lock.
     async fn import_whole(
         &self,
         scope: &Scope,
@@ -124,8 +124,8 @@ impl Reference {
         })
     }
 
-    /// Texts of other scopes; none, unless the store is broken in this way.
-    fn strangers(&self, scope: &Scope) -> Vec<String> {
+    /// Texts of other scopes; empty unless the store has that defect.
+    fn foreign_texts(&self, scope: &Scope) -> Vec<String> {
         if !self.faults.has(Fault::StatisticsOfAllScopes) {
             return Vec::new();
         }
@@ -145,7 +145,7 @@ impl Reference {
         self.require(quota.is_unlimited() || self.capabilities.quotas, op)
     }
 
-    /// What would fail for ever is refused before anything is written.
+    /// Refuses permanent problems before anything is written.
     fn check_embed(&self, scope: &Scope, embed: Embed, op: Op) -> Result<()> {
         if embed == Embed::Always {
             self.embedder(op)?;
@@ -156,7 +156,7 @@ impl Reference {
         }
     }
 
-    /// Refuses a model whose vectors have another length than those that are stored.
+    /// Refuses a model whose vectors differ in length from the stored ones.
     fn check_dimensions(&self, scope: &Scope, model: &EmbeddingModel, op: Op) -> Result<()> {
         if self.faults.has(Fault::DimensionUnchecked(op))
             || self.faults.has(Fault::DimensionCheckedLate) && op == Op::Set
@@ -179,13 +179,14 @@ impl Reference {
         vectors.into_iter().next().ok_or_else(|| Error::internal("the embedder's reply lost its vector"))
     }
 
-    /// Embeds what a write stored, unless another write came between.
+    /// Embeds what a write stored, unless another write came in between.
     async fn embed_written(&self, scope: &Scope, key: &Key, version: u64, embed: Embed) -> Embedding {
         let Some(embedder) = self.embedder.as_ref().filter(|_| embed != Embed::Never) else {
             return Embedding::Skipped;
         };
         let text = self.read(scope, |state, now| {
-            let stored = state.live(key, now, Eyes::Set).filter(|stored| stored.entry.version == version)?;
+            let stored =
+                state.live(key, now, Viewer::Set).filter(|stored| stored.entry.version == version)?;
             Some(self.text_of(&stored.entry))
         });
         let Some(text) = text.filter(|text| self.has_meaning(text)) else { return Embedding::Skipped };
@@ -204,7 +205,7 @@ impl Reference {
         }
     }
 
-    /// What is embedded of an entry.
+    /// The text of an entry to embed.
     fn text_of(&self, entry: &Entry) -> String {
         if self.faults.has(Fault::EmbedsValue) {
             return entry.value.search_text(memory_core::limits::MAX_TEXT_BYTES);
@@ -212,38 +213,39 @@ impl Reference {
         entry.search_text().into_owned()
     }
 
-    /// A text without anything in it has no meaning to find.
+    /// A blank text has no meaning to search for.
     fn has_meaning(&self, text: &str) -> bool {
         !text.trim().is_empty() || self.faults.has(Fault::EmbedsBlank)
     }
 }
 
 impl Reference {
-    /// The live entries that have a text and no vector of that model, in key order.
+    /// Live entries with a text and without a vector of that model, in key order.
     fn without_vector(&self, scope: &Scope, model: &EmbeddingModel) -> Vec<Missing> {
         self.read(scope, |state, now| {
             state
-                .all_live(now, Eyes::Search)
+                .all_live(now, Viewer::Search)
                 .filter(|stored| stored.vector(model).is_none() || self.faults.has(Fault::ReembedRepeats))
                 .filter(|stored| !(self.faults.has(Fault::ReembedLeavesOutBare) && stored.vectors.is_empty()))
                 .map(|stored| Missing {
                     key: stored.entry.key.clone(),
                     version: stored.entry.version,
                     text: self.text_of(&stored.entry),
-                    apart: stored.vectors.iter().find_map(|vector| vector.text.clone()),
+                    embedded_text: stored.vectors.iter().find_map(|vector| vector.text.clone()),
                 })
                 .filter(|missing| self.has_meaning(self.text_to_embed(missing)))
                 .collect()
         })
     }
 
-    /// The text that was embedded, where that was known to be another.
+    /// The text that was embedded, if it is known to differ.
     fn text_to_embed<'a>(&self, missing: &'a Missing) -> &'a str {
-        let apart = missing.apart.as_deref().filter(|_| !self.faults.has(Fault::ReembedForgetsText));
-        apart.unwrap_or(&missing.text)
+        let embedded_text =
+            missing.embedded_text.as_deref().filter(|_| !self.faults.has(Fault::ReembedForgetsText));
+        embedded_text.unwrap_or(&missing.text)
     }
 
-    /// Stores the vector of a re-embedding, unless a write came between.
+    /// Stores the vector of a re-embedding, unless a write came in between.
     fn store_again(&self, scope: &Scope, key: &Key, version: u64, vector: RecordVector) {
         self.write(scope, |state, now| {
             let anyway = self.faults.has(Fault::LateReembedLands);
@@ -268,22 +270,22 @@ struct Missing {
     key: Key,
     version: u64,
     text: String,
-    /// The text of a vector that came with the entry, where it is another.
-    apart: Option<String>,
+    /// The embedded text of an imported vector, if it differs.
+    embedded_text: Option<String>,
 }
 
 #[async_trait]
 impl Backend for Reference {
     async fn get(&self, scope: &Scope, key: &Key, options: GetOptions) -> Result<Option<Entry>> {
         Ok(self
-            .read_entries(scope, std::slice::from_ref(key), options, Eyes::Get)
+            .read_entries(scope, std::slice::from_ref(key), options, Viewer::Get)
             .into_iter()
             .next()
             .flatten())
     }
 
     async fn get_many(&self, scope: &Scope, keys: &[Key], options: GetOptions) -> Result<Vec<Option<Entry>>> {
-        Ok(self.read_entries(scope, keys, options, Eyes::GetMany))
+        Ok(self.read_entries(scope, keys, options, Viewer::GetMany))
     }
 
     async fn set(&self, scope: &Scope, key: &Key, value: Json, options: SetOptions) -> Result<SetOutcome> {
@@ -311,10 +313,10 @@ impl Backend for Reference {
 
     async fn list(&self, scope: &Scope, query: ListQuery) -> Result<Page> {
         let after = query.cursor.as_ref().map(|cursor| cursor.key(scope, &query.prefix)).transpose()?;
-        self.use_to_read(scope);
+        self.record_read(scope);
         Ok(self.read(scope, |state, now| {
             let mut matching = state
-                .all_live(now, Eyes::List)
+                .all_live(now, Viewer::List)
                 .map(|stored| &stored.entry)
                 .filter(|entry| after.as_ref().is_none_or(|after| entry.key > *after))
                 .filter(|entry| entry.key.as_str().starts_with(&query.prefix))
@@ -381,7 +383,7 @@ impl Backend for Reference {
         self.check_quota(options.quota, Op::BulkInsert)?;
         let mut looked = false;
         for (index, item) in items.iter().enumerate() {
-            // What the scope holds is looked at once: it is the same for all.
+            // Checked once: the scope's vectors are the same for all items.
             let embed =
                 if looked && item.options.embed == Embed::Auto { Embed::Never } else { item.options.embed };
             self.check_expect(item.options.expect, Op::BulkInsert)
@@ -418,10 +420,10 @@ impl Backend for Reference {
         if query.mode != SearchMode::Vector {
             self.require(self.capabilities.lexical_search, Op::Search)?;
         }
-        let strangers = self.strangers(scope);
+        let foreign_texts = self.foreign_texts(scope);
         let model = self.embedder.as_ref().map(|embedder| embedder.model());
         Ok(self.write(scope, |state, now| {
-            let results = search(state, now, &query, query_vector.as_ref(), model, &strangers);
+            let results = search(state, now, &query, query_vector.as_ref(), model, &foreign_texts);
             let counts = !(state.faults.has(Fault::SearchDoesNotCount)
                 || state.faults.has(Fault::VectorSearchDoesNotCount) && query.mode == SearchMode::Vector);
             for hit in results.hits.iter().filter(|_| counts) {
@@ -435,12 +437,12 @@ impl Backend for Reference {
         self.require(self.capabilities.stats, Op::Stats)?;
         Ok(self.read(scope, |state, now| {
             let mut stats = ScopeStats::default();
-            (stats.entries, stats.bytes) = state.usage(now, Eyes::Stats);
+            (stats.entries, stats.bytes) = state.usage(now, Viewer::Stats);
             let mut models: BTreeMap<EmbeddingModel, u64> = BTreeMap::new();
             if let Some(embedder) = self.embedder.as_ref().filter(|_| stats.entries > 0) {
                 models.insert(embedder.model().clone(), 0);
             }
-            for stored in state.all_live(now, Eyes::Stats) {
+            for stored in state.all_live(now, Viewer::Stats) {
                 stats.expiring += u64::from(stored.entry.expires_at.is_some());
                 for vector in &stored.vectors {
                     *models.entry(vector.model.clone()).or_default() += 1;
@@ -488,12 +490,12 @@ impl Backend for Reference {
             match self.embed_one(embedder, text, EmbedRole::Document).await {
                 Ok(_) if options.dry_run => outcome.embedded += 1,
                 Ok(vector) => {
-                    let text = missing.apart.clone();
+                    let text = missing.embedded_text.clone();
                     let vector = RecordVector { model: model.clone(), vector, text };
                     self.store_again(scope, &missing.key, missing.version, vector);
                     outcome.embedded += 1;
                 }
-                // The text is at fault, not the service: others may still go.
+                // The text is to blame, not the service: continue with the others.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge)
                         && !self.faults.has(Fault::ReembedEndsAtRefusal) =>
@@ -521,7 +523,7 @@ impl Backend for Reference {
             .range((start, Bound::Unbounded))
             .filter(|(scope, _)| scope.tenant == *tenant)
             .filter(|(scope, _)| query.kind.is_none_or(|kind| scope.kind == kind))
-            .map(|(scope, state)| (scope, state.usage(now, Eyes::Scopes)))
+            .map(|(scope, state)| (scope, state.usage(now, Viewer::Scopes)))
             .filter(|(_, (entries, _))| *entries > 0)
             .map(|(scope, (entries, bytes))| ScopeInfo::new(scope.clone(), entries, bytes))
             .peekable();
@@ -546,8 +548,8 @@ impl Backend for Reference {
 
     async fn drop_scope(&self, scope: &Scope) -> Result<DropOutcome> {
         Ok(self.write(scope, |state, now| {
-            let (entries, _) = state.usage(now, Eyes::Drop);
-            // Versions go on where they were: none is ever given twice.
+            let (entries, _) = state.usage(now, Viewer::Drop);
+            // Versions continue, so that none is reused.
             if !state.entries.is_empty() {
                 state.changed();
             }

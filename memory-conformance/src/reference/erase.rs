@@ -1,4 +1,4 @@
-//! Forgetting: what goes, and what stays of it.
+//! Forgetting: erasing data and keeping tombstones.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -12,12 +12,12 @@ use super::state::ScopeState;
 use super::store::{Reference, Scopes, Tombstones};
 
 impl Reference {
-    /// Who holds the scopes may take it too, never the other way round.
-    fn buried(&self) -> MutexGuard<'_, Tombstones> {
+    /// Lock order: after the scopes, never before.
+    fn tombstone_map(&self) -> MutexGuard<'_, Tombstones> {
         self.tombstones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A scope that begins, anew where it was erased.
+    /// A new scope; after an erasure it continues its versions.
     pub(super) fn fresh(&self, scope: &Scope) -> ScopeState {
         let mut state = ScopeState::new(self.faults);
         if self.faults.has(Fault::EraseForgetsVersions) {
@@ -35,7 +35,7 @@ impl Reference {
         state
     }
 
-    /// Whether an import leaves a record out.
+    /// Whether an import skips a record.
     pub(super) fn leaves_out(&self, scope: &Scope, record: &Record, options: ImportOptions) -> bool {
         let Some(moment) = options.taken.taken_at(record.entry.updated_at) else { return false };
         self.is_forgotten(scope, &record.entry.key, moment)
@@ -47,14 +47,14 @@ impl Reference {
             EraseTarget::Scope(scope.clone()),
             EraseTarget::Key { scope: scope.clone(), key: key.clone() },
         ];
-        let buried = self.buried();
+        let tombstones = self.tombstone_map();
         covering
             .iter()
-            .filter_map(|target| buried.get(&TombstoneId::of(target)))
+            .filter_map(|target| tombstones.get(&TombstoneId::of(target)))
             .any(|tombstone| tombstone.is_after(moment))
     }
 
-    pub(super) fn take_away(&self, target: &EraseTarget) -> Erased {
+    pub(super) fn erase_target(&self, target: &EraseTarget) -> Erased {
         let mut scopes = self.lock();
         let now = self.clock.now();
         let (mut gone, mut entries, mut version) = (0, 0, 0);
@@ -77,23 +77,23 @@ impl Reference {
                 };
                 let found: Vec<Scope> = scopes.keys().filter(of_target).cloned().collect();
                 for scope in found {
-                    let (held, counter) = self.take_scope(&mut scopes, &scope);
+                    let (held, counter) = self.remove_scope(&mut scopes, &scope);
                     gone += u64::from(counter > 0);
                     entries += held;
                     version = version.max(counter);
                     let id = TombstoneId::of(&EraseTarget::Scope(scope));
-                    self.bury_one(Tombstone { id, at: now, version: counter });
+                    self.put_tombstone(Tombstone { id, at: now, version: counter });
                 }
             }
         }
-        let tombstone = self.bury_one(Tombstone { id: TombstoneId::of(target), at: now, version });
+        let tombstone = self.put_tombstone(Tombstone { id: TombstoneId::of(target), at: now, version });
         let mut erased = Erased::new(tombstone);
         (erased.scopes, erased.entries) = (gone, entries);
         erased
     }
 
-    /// How many entries it held, and the highest version.
-    fn take_scope(&self, scopes: &mut Scopes, scope: &Scope) -> (u64, u64) {
+    /// Removes a scope; returns the number of entries and the highest version.
+    fn remove_scope(&self, scopes: &mut Scopes, scope: &Scope) -> (u64, u64) {
         if self.faults.has(Fault::EraseKeepsExpired) {
             let now = self.clock.now();
             let Some(state) = scopes.get_mut(scope) else { return (0, 0) };
@@ -104,24 +104,24 @@ impl Reference {
         scopes.remove(scope).map_or((0, 0), |state| (state.entries.len() as u64, state.counter))
     }
 
-    fn bury_one(&self, tombstone: Tombstone) -> Tombstone {
-        let mut buried = self.buried();
-        let merged = match buried.get(&tombstone.id) {
+    fn put_tombstone(&self, tombstone: Tombstone) -> Tombstone {
+        let mut tombstones = self.tombstone_map();
+        let merged = match tombstones.get(&tombstone.id) {
             Some(before) if !self.faults.has(Fault::BuryReplaces) => before.merged(tombstone),
             _ => tombstone,
         };
         if !self.faults.has(Fault::EraseLeavesNoTombstone) {
-            buried.insert(merged.id, merged);
+            tombstones.insert(merged.id, merged);
         }
         merged
     }
 
-    pub(super) fn bury_all(&self, tombstones: &[Tombstone]) {
+    pub(super) fn put_tombstones(&self, tombstones: &[Tombstone]) {
         let mut scopes = self.lock();
         let now = self.clock.now();
         for tombstone in tombstones {
             let at = if self.faults.has(Fault::BuryUnclamped) { tombstone.at } else { tombstone.at.min(now) };
-            let merged = self.bury_one(Tombstone { at, ..*tombstone });
+            let merged = self.put_tombstone(Tombstone { at, ..*tombstone });
             let Some(of) = tombstone.id.scope else { continue };
             for (_, state) in scopes.iter_mut().filter(|(scope, _)| NameDigest::of_scope(scope) == of) {
                 state.counter = state.counter.max(merged.version);
@@ -146,8 +146,8 @@ impl Reference {
             }
             _ => true,
         };
-        let buried = self.buried();
-        let later = buried.values().filter(|tombstone| after.is_none_or(|after| tombstone.id > *after));
+        let tombstones = self.tombstone_map();
+        let later = tombstones.values().filter(|tombstone| after.is_none_or(|after| tombstone.id > *after));
         later.filter(|tombstone| is_of(&tombstone.id)).take(limit).copied().collect()
     }
 }

@@ -1,4 +1,4 @@
-//! When scopes were used, and how they and runs end. The last use is known exactly: the slack is nothing.
+//! Use times of scopes, eviction, and the end of runs. The last use is exact: there is no slack.
 
 use std::ops::Bound;
 use std::sync::PoisonError;
@@ -9,7 +9,7 @@ use memory_core::{
     TenantId, Timestamp,
 };
 
-use super::fault::{Eyes, Fault};
+use super::fault::{Fault, Viewer};
 use super::state::ScopeState;
 use super::store::Reference;
 
@@ -17,7 +17,7 @@ use super::store::Reference;
 const FENCE: Duration = Duration::from_secs(86_400);
 
 impl Reference {
-    /// Whether a scope is that of a run that ended lately.
+    /// Whether it is the scope of a recently ended run.
     pub(super) fn has_ended(&self, scope: &Scope, now: Timestamp) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         self.capabilities.run_fence
@@ -43,7 +43,7 @@ impl Reference {
             .range((start, Bound::Unbounded))
             .filter(|(scope, _)| scope.tenant == *tenant)
             .filter(|(scope, _)| query.kind.is_none_or(|kind| scope.kind == kind))
-            .map(|(scope, state)| (scope, state.usage(now, Eyes::Scopes), state.used_at))
+            .map(|(scope, state)| (scope, state.usage(now, Viewer::Scopes), state.used_at))
             .filter(|(_, (entries, _), _)| *entries > 0)
             .map(|(scope, (_, bytes), used_at)| ScopeUse::new(scope.clone(), bytes, 0, used_at))
             .peekable();
@@ -60,7 +60,7 @@ impl Reference {
         let mut scopes = self.lock();
         let now = self.clock.now();
         let Some(state) = scopes.get_mut(scope) else { return EvictOutcome::Kept(Kept::Absent) };
-        let (entries, bytes) = state.usage(now, Eyes::Drop);
+        let (entries, bytes) = state.usage(now, Viewer::Drop);
         if entries == 0 {
             return EvictOutcome::Kept(Kept::Absent);
         }
@@ -78,7 +78,7 @@ impl Reference {
         EvictOutcome::Evicted { bytes }
     }
 
-    pub(super) fn give_back(&self) -> Reclaimed {
+    pub(super) fn reclaim_all(&self) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         let mut scopes = self.lock();
         let now = self.clock.now();

@@ -1,10 +1,10 @@
-//! The ways in which the oracle itself can be broken, where a mutant cannot do it from outside.
+//! The defects inside the reference provider that a mutant cannot cause from outside.
 
 use memory_core::Op;
 
-/// Who looks at an entry, and must not see it once it has expired.
+/// An operation that must not see an expired entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Eyes {
+pub(crate) enum Viewer {
     Get,
     GetMany,
     List,
@@ -21,160 +21,160 @@ pub(crate) enum Eyes {
     Drop,
 }
 
-/// One defect. Each is consulted in one place.
+/// One defect. Each is checked in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Expired entries are seen by these eyes.
-    Sees(Eyes),
-    /// The millisecond of the expiry still counts as live.
+    /// This operation sees expired entries.
+    Sees(Viewer),
+    /// An entry is still live in its expiry millisecond.
     ExpiryInclusive,
     /// Search alone finds an entry in the millisecond of its expiry.
     SearchExpiryInclusive,
     /// Overwriting keeps the version.
     VersionStays,
-    /// A key that begins anew begins at version 1.
+    /// A recreated key starts at version 1.
     VersionPerLife,
-    /// Dropping a scope forgets its versions.
+    /// Dropping a scope resets its versions.
     VersionsEndWithDrop,
-    /// Evicting a scope forgets its versions.
+    /// Evicting a scope resets its versions.
     VersionsEndWithEviction,
-    /// Reads are no use of a scope.
+    /// Reads do not count as uses.
     ReadsAreNoUse,
-    /// A moment shows the store as it is.
+    /// A read snapshot shows later writes.
     MomentMoves,
-    /// `created_at` moves with every write.
+    /// `created_at` changes with every write.
     CreatedAtMoves,
-    /// `updated_at` stays where it was.
+    /// `updated_at` never changes.
     UpdatedAtStays,
-    /// An entry over an expired one inherits its birth and its accesses.
+    /// An entry over an expired one inherits its creation time and accesses.
     BirthSurvivesExpiry,
     /// `Keep` over an expired entry keeps its expiry.
     KeepRevivesExpiry,
     /// Overwriting resets the access count.
     CountEndsWithWrite,
-    /// A retry counts as the same without a look at metadata, source and text.
+    /// A retry ignores metadata, source and text.
     RetryLooksAtValueOnly,
-    /// A retry counts as the same whatever the lifetime.
+    /// A retry ignores the lifetime.
     RetryIgnoresLifetime,
-    /// A row that was seen is refused unless it is the scope's newest.
+    /// A row check fails unless the row is the scope's newest.
     DriftRowSeesScope,
-    /// A refused write moves the scope's token.
+    /// A refused write changes the scope's token.
     DriftRefusalMoves,
-    /// A delete leaves the scope's token.
+    /// A delete does not change the scope's token.
     DriftDeleteStays,
-    /// What is stored already is refused where something drifted.
+    /// Writing what is already stored is refused after drift.
     DriftStoredRefused,
-    /// A read that counts moves the scope's token.
+    /// A counted read changes the scope's token.
     DriftReadMoves,
-    /// The first change leaves the scope without a generation.
+    /// The first write leaves the scope without a generation.
     DriftFromZero,
-    /// Every scope's token moves with any.
+    /// All scopes share one token.
     DriftOfAllScopes,
-    /// A write with a precondition is compared with what was seen, too.
+    /// A write with a precondition is checked for drift too.
     DriftWithExpect,
     /// A write that shrinks an over-full scope is refused.
     QuotaBlocksShrinking,
-    /// Each item of a bulk insert is checked against the scope as it was before.
+    /// Each item of a bulk insert is checked against the scope before the call.
     QuotaPerItem,
-    /// Search statistics are taken over every scope.
+    /// Search statistics cover all scopes.
     StatisticsOfAllScopes,
-    /// Search statistics are those of the entries that match the filter.
+    /// Search statistics cover only entries that match the filter.
     StatisticsOfMatches,
-    /// Search hits are no accesses.
+    /// Search hits are not counted as accesses.
     SearchDoesNotCount,
-    /// Age counts from the creation.
+    /// Age is measured from creation.
     AgeFromCreation,
-    /// Overwriting keeps the vector of the old text.
+    /// Overwriting keeps the old vector.
     StaleVectorStays,
-    /// What is erased leaves no tombstone.
+    /// Erasing leaves no tombstone.
     EraseLeavesNoTombstone,
-    /// A scope that begins anew after it was erased begins at version 1.
+    /// An erased scope restarts at version 1.
     EraseForgetsVersions,
     /// Every scope begins behind the versions of any that was erased.
     EraseRaisesOthers,
     /// Scopes of runs stay when their tenant is erased.
     EraseLeavesRuns,
-    /// Expired entries of an erased scope stay.
+    /// Erasing a scope leaves its expired entries.
     EraseKeepsExpired,
-    /// Of two tombstones of one target the one that came last holds.
+    /// The last of two tombstones wins.
     BuryReplaces,
-    /// A tombstone from elsewhere may lie in the future.
+    /// An imported tombstone may be in the future.
     BuryUnclamped,
-    /// A tombstone from elsewhere takes away what is there.
+    /// An imported tombstone deletes existing entries.
     BuryErases,
-    /// Imported entries get versions of their own.
+    /// Imported entries get new versions.
     ImportRenumbers,
-    /// Imported entries keep versions that the key had before.
+    /// A record reuses an earlier version of the key.
     ImportReusesVersions,
-    /// A record that says nothing new is stored again.
+    /// An unchanged record is stored again.
     ImportStoresSame,
-    /// An import that is to be whole stores record by record.
+    /// An atomic import stores record by record.
     ImportInSteps,
-    /// A record that replaces an entry leaves the old vectors there.
+    /// A replacing record keeps the old vectors.
     ImportKeepsOldVectors,
-    /// This operation does not look at the length of the vectors that are stored.
+    /// This operation does not check the length of stored vectors.
     DimensionUnchecked(Op),
-    /// Vectors of another length are refused when the entry is already written.
+    /// Vectors of another length are refused after the entry is written.
     DimensionCheckedLate,
-    /// What the embedder answers is taken as it is.
+    /// The embedder's reply is not checked.
     RepliesUnchecked,
     /// Queries are embedded as documents.
     QueryAsDocument,
     /// Documents are embedded as queries.
     DocumentAsQuery,
-    /// The embedder is asked before the write, also where it is refused then.
+    /// The text is embedded before the write, even if that is then refused.
     EmbedsRefusedWrites,
-    /// A retry that finds its result stored embeds once more.
+    /// A retry that finds its result stored embeds again.
     RetryEmbedsAgain,
     /// Blank texts are embedded.
     EmbedsBlank,
-    /// The value is embedded where there is an explicit text.
+    /// The value is embedded instead of the explicit text.
     EmbedsValue,
     /// This operation does not embed what it wrote.
     NotEmbedded(Op),
-    /// A bulk insert embeds its first item alone.
+    /// A bulk insert embeds only its first item.
     BulkEmbedsFirst,
-    /// A write's vector is stored whatever came between.
+    /// A late vector is stored over a newer write.
     LateVectorLands,
-    /// A re-embedding's vector is stored whatever came between.
+    /// A late vector of a re-embedding is stored over a newer write.
     LateReembedLands,
-    /// Vectors of any model are compared with the query's.
+    /// Vectors of different models are compared.
     ModelsMeet,
-    /// Near-duplicates are told by vectors of any model.
+    /// Near-duplicates are found across models.
     DedupAcrossModels,
     /// Similarity is the dot product.
     DotProduct,
-    /// Hits of a search by vectors are no accesses.
+    /// Vector hits are not counted as accesses.
     VectorSearchDoesNotCount,
-    /// Hybrid search takes the best hundred of each side.
+    /// Hybrid candidates are the best hundred of each side.
     PoolOfHundred,
-    /// Hybrid search takes all of both sides.
+    /// Hybrid candidates are all hits of both sides.
     PoolOfAll,
-    /// A candidate of hybrid search has only the similarities by which it is among the best.
+    /// A hybrid candidate gets only the similarities of the side that found it.
     PoolSidesAlone,
-    /// Hybrid search scales over the whole scope.
+    /// Hybrid scores are scaled over the whole scope.
     ScaledOverScope,
-    /// Hybrid search scales over what passes the threshold.
+    /// Hybrid scores are scaled over what passes the threshold.
     ScaledOverThreshold,
-    /// Re-embedding is a write of the entry.
+    /// Re-embedding counts as a write.
     ReembedTouches,
-    /// Re-embedding leaves the vector of the other model there.
+    /// Re-embedding keeps the other model's vector.
     ReembedKeepsOthers,
-    /// Re-embedding takes what has been embedded already.
+    /// Re-embedding repeats what is already embedded.
     ReembedRepeats,
-    /// Re-embedding removes the vectors of other models before it asks the embedder.
+    /// Re-embedding removes other models' vectors before it calls the embedder.
     ReembedClearsFirst,
-    /// Re-embedding ends at the first text that the embedder refuses.
+    /// Re-embedding stops at the first refused text.
     ReembedEndsAtRefusal,
-    /// Re-embedding is refused where the vectors that are stored have another length.
+    /// Re-embedding is refused if the stored vectors have another length.
     ReembedRefusesOtherLength,
-    /// Texts that the embedder refuses count against a step's limit.
+    /// Refused texts count against a step's limit.
     RefusalsFillTheStep,
-    /// Re-embedding takes the search text where another was embedded.
+    /// Re-embedding uses the search text even if another was embedded.
     ReembedForgetsText,
-    /// A dry run asks the embedder.
+    /// A dry run calls the embedder.
     DryRunEmbeds,
-    /// Re-embedding leaves out entries without a vector of any model.
+    /// Re-embedding skips entries without any vector.
     ReembedLeavesOutBare,
 }
 

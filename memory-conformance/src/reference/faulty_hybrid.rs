@@ -1,4 +1,4 @@
-//! Hybrid ranking as it is easily got wrong.
+//! Common mistakes in hybrid ranking.
 
 use memory_core::limits::HYBRID_POOL;
 use memory_core::rank::{Candidate, Ranked, rank};
@@ -6,7 +6,7 @@ use memory_core::{SearchMode, SearchQuery, Timestamp};
 
 use super::fault::{Fault, Faults};
 
-/// The ranking of a store that is broken in this way; `None`: it is sound, or the mode is another.
+/// The faulty ranking; `None` if the store has no such defect or the mode is another.
 pub(super) fn rank_hybrid(
     faults: Faults,
     query: &SearchQuery,
@@ -36,7 +36,7 @@ pub(super) fn rank_hybrid(
         return Some(ranked(SearchMode::Hybrid, &bared.collect::<Vec<_>>(), query.threshold));
     }
     if faults.has(Fault::PoolOfAll) {
-        // Of one side alone the ranking takes 2,000.
+        // The ranking takes 2,000 candidates if only one side is searched.
         let one_sided = if candidates.iter().any(|c| c.cosine.is_some())
             && candidates.iter().all(|c| c.lexical.is_none())
         {
@@ -74,7 +74,7 @@ fn best(
     side.into_iter().take(count).map(|(index, _)| index).collect()
 }
 
-/// Ranks some of the candidates; positions are those among all.
+/// Ranks some of the candidates; positions refer to all.
 fn among(
     candidates: &[Candidate<'_>],
     chosen: &[usize],

@@ -1,4 +1,4 @@
-//! How the suite opens the oracle.
+//! The harness of the reference provider.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::case::Need;
 use crate::harness::Harness;
 use crate::harness::fixture::Fixture;
 
-/// Opens the reference provider, one store for each fixture, with or without what it could serve.
+/// Opens the reference provider, one store per fixture, with a chosen set of capabilities.
 #[derive(Debug)]
 pub struct ReferenceHarness {
     name: String,
@@ -36,7 +36,7 @@ impl ReferenceHarness {
         }
     }
 
-    /// A conversational layer, and nothing else.
+    /// Only a conversational layer.
     #[must_use]
     pub fn layer(kind: LayerKind) -> Self {
         Self { name: "reference-layer".into(), layer: Some(kind), ..Self::new() }.without(Need::Kv)
@@ -48,7 +48,7 @@ impl ReferenceHarness {
         Self { name: "reference-vectors".into(), embedder: true, ..Self::new() }
     }
 
-    /// Serves less.
+    /// Serves fewer capabilities.
     #[must_use]
     pub fn without(mut self, need: Need) -> Self {
         self.without.push(need);
@@ -64,7 +64,7 @@ impl ReferenceHarness {
         });
         let mut handle = store.clone();
         if self.embedder {
-            // The fixture's of now: a store may be opened again with another model.
+            // The current fixture's: a store may be reopened with another model.
             handle = handle.with_embedder(Arc::<crate::TestEmbedder>::clone(&fixture.embedder));
         }
         if let Some(kind) = self.layer {

@@ -1,4 +1,4 @@
-//! The oracle's conversational layer: a sentence is a fact, and a question finds the facts that share its words.
+//! The reference conversational layer: a sentence is a fact, and a question finds facts that share its words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,29 @@ use memory_core::{
     Capabilities, Clock, Cursor, Error, ErrorKind, Key, MemoryLayer, Op, Result, RunContext, Scope,
 };
 
-/// How often an event is asked about before it is done.
+/// How often an event is polled before it is done.
 const ASKED_UNTIL_DONE: u32 = 2;
 
 /// When the reference layer learns, and what its scores mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayerKind {
-    /// At once. Scores are similarities.
+    /// Immediately. Scores are similarities.
     Sync,
-    /// Once its event has been asked about. Scores are ranks: a share of the similarity to which the threshold applies.
+    /// Once its event was polled. Scores are ranks: a fraction of the similarity to which the threshold applies.
     Pending,
 }
 
-/// What all handles on one store share.
+/// Shared by all handles on a store.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
     facts: BTreeMap<Scope, Vec<Fact>>,
     events: BTreeMap<String, Work>,
-    /// Ids are given once.
+    /// Ids are never reused.
     count: u64,
 }
 
-/// Work in progress.
+/// Pending work.
 #[derive(Debug)]
 struct Work {
     scope: Scope,
@@ -66,7 +66,7 @@ pub(super) fn advertise(kind: LayerKind, capabilities: &mut Capabilities) {
 
 impl ReferenceLayer {
     fn lock(&self) -> MutexGuard<'_, Learned> {
-        // A panic elsewhere leaves no half change: each is one insert or remove.
+        // A panic elsewhere leaves no partial change: each is one insert or remove.
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl ReferenceLayer {
         if advertised { Ok(()) } else { Err(Error::unsupported(op.as_str(), self.provider)) }
     }
 
-    /// Forgets a scope as if it had never been.
+    /// Removes everything about a scope.
     pub(super) fn end(&self, scope: &Scope) {
         let mut learned = self.lock();
         learned.facts.remove(scope);
@@ -82,7 +82,7 @@ impl ReferenceLayer {
     }
 }
 
-/// The sentences of what user and assistant said; whole messages where the words stay as they are.
+/// The sentences of user and assistant; whole messages if verbatim.
 fn sentences(messages: &[Message], infer: bool) -> Vec<String> {
     let heard = messages.iter().filter(|message| matches!(message.role, Role::User | Role::Assistant));
     if !infer {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_is_a_fact_and_what_says_nothing_is_none() {
+    fn a_sentence_is_a_fact_and_blank_text_is_not() {
         let said =
             [Message::new(Role::User, "I own a theremin. I own a sextant!"), Message::new(Role::Tool, "x y")];
         assert_eq!(sentences(&said, true), ["I own a theremin", "I own a sextant"]);

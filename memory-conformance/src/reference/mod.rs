@@ -1,4 +1,4 @@
-//! The oracle: a provider in memory that is obviously right rather than fast.
+//! The reference provider: in memory, and obviously right rather than fast.
 
 mod backend;
 mod erase;

@@ -1,4 +1,4 @@
-//! The oracle as a provider: every operation that is not a facet's.
+//! The reference provider: every operation that belongs to no facet.
 
 use std::sync::Arc;
 
@@ -67,12 +67,12 @@ impl Provider for Reference {
 
     async fn reclaim(&self) -> Result<Reclaimed> {
         self.require(self.capabilities.eviction, Op::Reclaim)?;
-        Ok(self.give_back())
+        Ok(self.reclaim_all())
     }
 
     async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
         self.require(self.capabilities.erase, Op::Erase)?;
-        Ok(self.take_away(target))
+        Ok(self.erase_target(target))
     }
 
     async fn tombstones(
@@ -87,7 +87,7 @@ impl Provider for Reference {
 
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         self.require(self.capabilities.erase, Op::Bury)?;
-        self.bury_all(tombstones);
+        self.put_tombstones(tombstones);
         Ok(())
     }
 }

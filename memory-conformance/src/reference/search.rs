@@ -1,4 +1,4 @@
-//! Search by reading every live entry of the scope.
+//! Search by scanning every live entry of the scope.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use memory_core::{
     EmbeddingModel, Entry, Hit, Key, SearchMode, SearchQuery, SearchResults, Timestamp, lexical,
 };
 
-use super::fault::{Eyes, Fault};
+use super::fault::{Fault, Viewer};
 use super::faulty_hybrid;
 use super::state::{ScopeState, Stored};
 
-/// The query's vector, where the mode needs one.
+/// The query's vector, if the mode needs one.
 pub(crate) struct QueryVector {
     pub(crate) model: EmbeddingModel,
     pub(crate) vector: Vec<f32>,
@@ -25,17 +25,17 @@ impl Stored {
     }
 }
 
-/// Answers a query whose mode is not `Auto`; does not count accesses. Near-duplicates are told by
-/// vectors of `model`. `strangers` are texts of other scopes, of which a sound store knows nothing.
+/// Answers a query whose mode is not `Auto`, without counting accesses. Near-duplicates are found by vectors of
+/// `model`. `foreign_texts` are texts of other scopes, empty in a correct store.
 pub(crate) fn search(
     state: &ScopeState,
     now: Timestamp,
     query: &SearchQuery,
     query_vector: Option<&QueryVector>,
     model: Option<&EmbeddingModel>,
-    strangers: &[String],
+    foreign_texts: &[String],
 ) -> SearchResults {
-    let live: Vec<&Stored> = state.all_live(now, Eyes::Search).collect();
+    let live: Vec<&Stored> = state.all_live(now, Viewer::Search).collect();
     let by_words: BTreeMap<&Key, f64> = if query.mode == SearchMode::Vector {
         BTreeMap::new()
     } else {
@@ -43,7 +43,7 @@ pub(crate) fn search(
             .iter()
             .filter(|stored| !state.faults.has(Fault::StatisticsOfMatches) || matches(&stored.entry, query))
             .map(|stored| (Some(&stored.entry.key), stored.entry.search_text()));
-        let documents = own.chain(strangers.iter().map(|text| (None, text.as_str().into())));
+        let documents = own.chain(foreign_texts.iter().map(|text| (None, text.as_str().into())));
         let hits = lexical::rank(&query.text, documents, Option::is_some, usize::MAX);
         hits.into_iter().filter_map(|hit| Some((hit.key?, hit.score))).collect()
     };

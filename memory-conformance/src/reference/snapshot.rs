@@ -1,4 +1,4 @@
-//! Every entry as of one moment: a copy of all.
+//! A read snapshot: a copy of everything.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What one scope holds, and every rule of one write. No locks, no clock, no awaiting.
+//! The contents of one scope, and the rules of one write. No locks, no clock, no awaiting.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use memory_core::{
 };
 use memory_core::{DriftChange, DriftReason, Seen};
 
-use super::fault::{Eyes, Fault, Faults};
+use super::fault::{Fault, Faults, Viewer};
 
-/// The id of every reference store: nothing of one is ever compared with another's.
+/// The id of every reference store: they are never compared with each other.
 const DATABASE: u128 = 0x5eed;
-/// Nonces of all scopes, so that none comes twice.
+/// Nonces of all scopes, so that none repeats.
 static NONCES: AtomicU64 = AtomicU64::new(1);
 
 /// An entry with its vectors.
@@ -30,19 +30,19 @@ pub(crate) struct Stored {
 /// One scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopeState {
-    /// In byte order of the keys. Expired entries stay until they are written over.
+    /// In key order. Expired entries stay until they are overwritten.
     pub(crate) entries: BTreeMap<Key, Stored>,
-    /// The greatest version ever given in this scope.
+    /// The greatest version ever assigned in this scope.
     pub(crate) counter: u64,
-    /// The greatest version of what was erased here, which no key has again.
+    /// The greatest erased version; no key gets it again.
     pub(crate) floor: u64,
     /// The greatest version each key ever had.
     pub(crate) highest: BTreeMap<Key, u64>,
-    /// Changes of entries so far.
+    /// The number of changes so far.
     pub(crate) generation: u64,
-    /// Another number with each.
+    /// Changes with the generation.
     pub(crate) nonce: u64,
-    /// When it was used last.
+    /// The time of the last use.
     pub(crate) used_at: Timestamp,
     first_is_over: bool,
     pub(crate) faults: Faults,
@@ -77,18 +77,18 @@ impl ScopeState {
     }
 
     /// The entry of a key, unless it has expired.
-    pub(crate) fn live(&self, key: &Key, now: Timestamp, eyes: Eyes) -> Option<&Stored> {
-        self.entries.get(key).filter(|stored| self.is_live(&stored.entry, now, eyes))
+    pub(crate) fn live(&self, key: &Key, now: Timestamp, viewer: Viewer) -> Option<&Stored> {
+        self.entries.get(key).filter(|stored| self.is_live(&stored.entry, now, viewer))
     }
 
     /// Live entries in key order.
-    pub(crate) fn all_live(&self, now: Timestamp, eyes: Eyes) -> impl Iterator<Item = &Stored> {
-        self.entries.values().filter(move |stored| self.is_live(&stored.entry, now, eyes))
+    pub(crate) fn all_live(&self, now: Timestamp, viewer: Viewer) -> impl Iterator<Item = &Stored> {
+        self.entries.values().filter(move |stored| self.is_live(&stored.entry, now, viewer))
     }
 
     /// Live entries and their bytes.
-    pub(crate) fn usage(&self, now: Timestamp, eyes: Eyes) -> (u64, u64) {
-        self.all_live(now, eyes)
+    pub(crate) fn usage(&self, now: Timestamp, viewer: Viewer) -> (u64, u64) {
+        self.all_live(now, viewer)
             .fold((0, 0), |(entries, bytes), stored| (entries + 1, bytes + stored.entry.size_bytes()))
     }
 
@@ -135,13 +135,13 @@ impl ScopeState {
         }
     }
 
-    /// A version that no key of this scope ever had.
+    /// A version that no key of this scope has had.
     pub(crate) fn next_version(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 
-    /// Notes that a key has this version.
+    /// Records that a key has this version.
     pub(crate) fn note_version(&mut self, key: &Key, version: u64) {
         self.counter = self.counter.max(version);
         self.highest.insert(key.clone(), version);
@@ -151,8 +151,8 @@ impl ScopeState {
         if quota.is_unlimited() {
             return Ok(());
         }
-        let before = self.usage(now, Eyes::Quota);
-        let after = match self.live(key, now, Eyes::Quota) {
+        let before = self.usage(now, Viewer::Quota);
+        let after = match self.live(key, now, Viewer::Quota) {
             Some(stored) => (before.0, before.1 - stored.entry.size_bytes() + size),
             None => (before.0 + 1, before.1 + size),
         };
@@ -162,9 +162,9 @@ impl ScopeState {
         quota.check(before, after)
     }
 
-    /// One model has one length of vectors in a scope.
+    /// In a scope, all vectors of a model have one length.
     pub(crate) fn check_dimensions(&self, now: Timestamp, model: &EmbeddingModel) -> Result<()> {
-        let stored = self.all_live(now, Eyes::Set).flat_map(|stored| &stored.vectors);
+        let stored = self.all_live(now, Viewer::Set).flat_map(|stored| &stored.vectors);
         let other = stored.map(|vector| &vector.model).find(|other| {
             other.dimensions != model.dimensions
                 && other.provider == model.provider
@@ -174,28 +174,28 @@ impl ScopeState {
             None => Ok(()),
             Some(other) => Err(Error::new(
                 ErrorKind::DimensionMismatch,
-                "the scope holds vectors of this model with another length and nothing was written; configure the length \
-                 that is stored, or move the scope with `reembed`",
+                "the scope holds vectors of this model with another length, and nothing was written; configure the stored \
+                 length, or convert the scope with `reembed`",
             )
             .with_detail("expected", other.dimensions)
             .with_detail("actual", model.dimensions)),
         }
     }
 
-    /// Stores content under a key: the one place where versions, times and counts of a write are made.
+    /// Stores content under a key: the one place that assigns versions, times and counts.
     fn put(
         &mut self,
         now: Timestamp,
         key: &Key,
         content: Content,
         options: UpdateOptions,
-        eyes: Eyes,
+        viewer: Viewer,
     ) -> Result<Written> {
         let Content { value, metadata, source, text } = content;
         let UpdateOptions { ttl, quota, .. } = options;
         let size = size_bytes(key, &value, &metadata, source.as_ref(), text.as_deref());
         self.check_quota(quota, now, key, size)?;
-        let live = self.live(key, now, eyes).map(|stored| &stored.entry);
+        let live = self.live(key, now, viewer).map(|stored| &stored.entry);
         let created = live.is_none();
         let stale = self.entries.get(key).map(|stored| &stored.entry);
         let expiring = if self.faults.has(Fault::KeepRevivesExpiry) { stale } else { live };
@@ -258,7 +258,7 @@ impl ScopeState {
         scope: Option<DriftReason>,
     ) -> Result<SetOutcome> {
         let before = self.token();
-        let live = self.live(key, now, Eyes::Set).map(|stored| &stored.entry);
+        let live = self.live(key, now, Viewer::Set).map(|stored| &stored.entry);
         let version = live.map(|entry| entry.version);
         let already = live.filter(|entry| is_already(entry, &value, options, self.faults));
         let tell = |drift: &DriftCheck, after| drift.tells().then(|| DriftChange::new(before, after, None));
@@ -294,13 +294,13 @@ impl ScopeState {
             source: options.source.clone(),
             text: options.text.clone(),
         };
-        let written = self.put(now, key, content, limits, Eyes::Set)?;
+        let written = self.put(now, key, content, limits, Viewer::Set)?;
         let mut outcome = SetOutcome::new(written.version, written.created, true, written.expires_at);
         outcome.drift = tell(&options.drift, self.token());
         Ok(outcome)
     }
 
-    /// All items or none: they are applied to a copy, which replaces the scope at the end.
+    /// All items or none: they are applied to a copy, which then replaces the scope.
     pub(crate) fn bulk_insert(
         &mut self,
         now: Timestamp,
@@ -318,14 +318,14 @@ impl ScopeState {
                 .map_err(|error| self.token().restate_in(error).with_detail("index", index))?;
             outcomes.push(outcome);
         }
-        let before = self.usage(now, Eyes::Quota);
+        let before = self.usage(now, Viewer::Quota);
         if self.faults.has(Fault::QuotaPerItem) {
             items.iter().try_for_each(|item| {
                 let size = size_bytes(&item.key, &item.value, &item.options.metadata, None, None);
                 quota.check(before, (before.0 + 1, before.1 + size))
             })?;
         } else {
-            quota.check(before, copy.usage(now, Eyes::Quota))?;
+            quota.check(before, copy.usage(now, Viewer::Quota))?;
         }
         *self = copy;
         Ok(outcomes)
@@ -343,7 +343,7 @@ impl ScopeState {
             outcome.drift = options.drift.tells().then(|| DriftChange::new(before, after, None));
             outcome
         };
-        let live = self.live(key, now, Eyes::Delete).map(|stored| &stored.entry);
+        let live = self.live(key, now, Viewer::Delete).map(|stored| &stored.entry);
         match live {
             None => Ok(outcome(false, before)),
             Some(entry) if !holds(expect, live) => Err(Error::conflict(Some(entry.version))),
@@ -366,7 +366,7 @@ impl ScopeState {
         delta: i64,
         options: UpdateOptions,
     ) -> Result<IncrementOutcome> {
-        let live = self.live(key, now, Eyes::Increment).map(|stored| &stored.entry);
+        let live = self.live(key, now, Viewer::Increment).map(|stored| &stored.entry);
         let before = match live {
             None => 0,
             Some(entry) => entry.value.as_i64_exact().ok_or_else(|| {
@@ -381,7 +381,7 @@ impl ScopeState {
         })?;
         let content = keep(live, Json::from(value));
         let before = self.token();
-        let written = self.put(now, key, content, options, Eyes::Increment)?;
+        let written = self.put(now, key, content, options, Viewer::Increment)?;
         let mut outcome = IncrementOutcome::new(value, written.version, written.expires_at);
         outcome.drift = options.drift.tells().then(|| DriftChange::new(before, self.token(), None));
         Ok(outcome)
@@ -395,14 +395,14 @@ impl ScopeState {
         options: UpdateOptions,
         max_value_bytes: usize,
     ) -> Result<UpdateOutcome> {
-        let live = self.live(key, now, Eyes::Update).map(|stored| &stored.entry);
+        let live = self.live(key, now, Viewer::Update).map(|stored| &stored.entry);
         let reduced = reduce(live.map(|entry| &entry.value), reducer)?;
         if reduced.value.len_bytes() > max_value_bytes {
             return Err(Error::too_large("value", reduced.value.len_bytes(), max_value_bytes, "bytes"));
         }
         let content = keep(live, reduced.value.clone());
         let before = self.token();
-        let written = self.put(now, key, content, options, Eyes::Update)?;
+        let written = self.put(now, key, content, options, Viewer::Update)?;
         let mut outcome = UpdateOutcome::new(reduced.value, written.version, written.expires_at);
         outcome.appended = reduced.appended;
         outcome.dropped = reduced.dropped;
@@ -415,7 +415,7 @@ fn holds(expect: Expect, live: Option<&Entry>) -> bool {
     expect.holds(live.map(|entry| (entry.version, &entry.value)))
 }
 
-/// Whether what a set wants is what is stored, its lifetime included (VER-7).
+/// Whether a set matches what is stored, including the lifetime (VER-7).
 fn is_already(entry: &Entry, value: &Json, options: &SetOptions, faults: Faults) -> bool {
     let same_lifetime = match options.ttl {
         Ttl::Keep => true,
@@ -429,7 +429,7 @@ fn is_already(entry: &Entry, value: &Json, options: &SetOptions, faults: Faults)
         && (same_rest || faults.has(Fault::RetryLooksAtValueOnly))
 }
 
-/// A new value with the rest of the live entry.
+/// A new value with the other parts of the live entry.
 fn keep(live: Option<&Entry>, value: Json) -> Content {
     Content {
         value,

@@ -1,4 +1,4 @@
-//! The oracle's store: what it keeps, what it advertises, and which fault it has.
+//! The reference store: its contents, capabilities and defect.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use super::layer::{self, LayerKind, Learned, ReferenceLayer};
 use super::state::ScopeState;
 use crate::case::Need;
 
-/// What it calls itself.
+/// Its name.
 pub(super) const NAME: &str = "reference";
 
 /// All scopes, ordered by tenant, kind and id.
 pub(super) type Scopes = BTreeMap<Scope, ScopeState>;
 
-/// Tombstones by what they are about.
+/// Tombstones by target.
 pub(super) type Tombstones = BTreeMap<TombstoneId, Tombstone>;
 
-/// A provider that keeps everything in one map under one lock and reads all of a scope for every
-/// search. Right by inspection; for tests and as the measure of other providers.
+/// A provider that keeps everything in one map under one lock and scans a scope for every search. Correct by
+/// inspection; for tests and as a baseline for other providers.
 ///
 /// ```
 /// use memory_conformance::{Fixture, Reference};
@@ -42,7 +42,7 @@ pub struct Reference {
     pub(super) embedder: Option<Arc<dyn Embedder>>,
     pub(super) capabilities: Capabilities,
     pub(super) scopes: Arc<Mutex<Scopes>>,
-    /// Runs that have ended, and when. Taken after `scopes`.
+    /// Ended runs with their times. Locked after `scopes`.
     pub(super) ended: Arc<Mutex<BTreeMap<Scope, Timestamp>>>,
     pub(super) tombstones: Arc<Mutex<Tombstones>>,
     pub(super) layer: Option<ReferenceLayer>,
@@ -51,7 +51,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// An empty store that lives by `clock`, without vectors.
+    /// An empty store with this clock, without vectors.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let mut capabilities = Capabilities::none();
@@ -80,7 +80,7 @@ impl Reference {
         }
     }
 
-    /// Learns from conversations too.
+    /// Adds a conversational layer.
     #[must_use]
     pub fn with_layer(mut self, kind: LayerKind) -> Self {
         layer::advertise(kind, &mut self.capabilities);
@@ -94,7 +94,7 @@ impl Reference {
         self
     }
 
-    /// Embeds, and searches by vectors exactly.
+    /// Adds an embedder and exact vector search.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
         self.embedder = Some(embedder);
@@ -103,7 +103,7 @@ impl Reference {
         self
     }
 
-    /// Advertises and serves less. Without `Kv` or `Layer` nothing of that facet is left.
+    /// Serves fewer capabilities. Without `Kv` or `Layer` that whole facet is gone.
     #[must_use]
     pub fn without(mut self, need: Need) -> Self {
         match need {
@@ -130,7 +130,7 @@ impl Reference {
             Need::Eviction => self.capabilities.eviction = false,
             Need::RunFence => self.capabilities.run_fence = false,
             Need::Erase => self.capabilities.erase = false,
-            // It has no SQL to begin with.
+            // It never has SQL.
             Need::Sql | Need::SqlTransactions | Need::SqlEntries | Need::SqlVectors | Need::SharedSchemas => {
             }
             Need::Layer => {
@@ -156,7 +156,7 @@ impl Reference {
         self
     }
 
-    /// Breaks it in one way.
+    /// Adds a defect.
     #[cfg(feature = "mutants")]
     pub(crate) fn broken(mut self, fault: Fault) -> Self {
         self.faults = Faults::only(fault);
@@ -164,7 +164,7 @@ impl Reference {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Scopes> {
-        // A panic elsewhere leaves no half write: every write replaces at its end.
+        // A panic elsewhere leaves no partial write: every write replaces at its end.
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,7 +172,7 @@ impl Reference {
         if advertised { Ok(()) } else { Err(Error::unsupported(op.as_str(), self.name())) }
     }
 
-    /// The embedder; refused where there is none.
+    /// The embedder; an error if there is none.
     pub(super) fn embedder(&self, op: Op) -> Result<&Arc<dyn Embedder>> {
         self.embedder.as_ref().ok_or_else(|| {
             Error::new(

@@ -2,13 +2,13 @@
 
 use memory_core::{Entry, Error, ImportOptions, ImportOutcome, OnExisting, Record, Result, Timestamp};
 
-use super::fault::{Eyes, Fault};
+use super::fault::{Fault, Viewer};
 use super::state::{ScopeState, Stored};
 
 /// Every live entry as a record, in key order.
 pub(crate) fn export(state: &ScopeState, now: Timestamp) -> Vec<Record> {
     state
-        .all_live(now, Eyes::Export)
+        .all_live(now, Viewer::Export)
         .map(|stored| {
             let mut record = Record::from(stored.entry.clone());
             record.vectors = stored.vectors.clone();
@@ -30,7 +30,7 @@ pub(crate) fn import(
         outcome.expired += 1;
         return Ok(());
     }
-    let live = state.live(&entry.key, now, Eyes::Import).map(|stored| &stored.entry);
+    let live = state.live(&entry.key, now, Viewer::Import).map(|stored| &stored.entry);
     let replaces = live.is_some();
     if let Some(live) = live {
         if options.on_existing == OnExisting::Fail {
@@ -44,7 +44,7 @@ pub(crate) fn import(
         }
     }
     state.check_quota(options.quota, now, &entry.key, entry.size_bytes())?;
-    // A version that this key had, or one below it, never comes back.
+    // A version the key had before, or a lower one, is never reused.
     let had_it = entry.version <= state.floor
         || state.highest.get(&entry.key).is_some_and(|highest| entry.version <= *highest);
     if (had_it && !state.faults.has(Fault::ImportReusesVersions)) || state.faults.has(Fault::ImportRenumbers)
@@ -66,8 +66,7 @@ pub(crate) fn import(
     Ok(())
 }
 
-/// Whether a record says nothing new of a live entry. Versions differ once a record replaced one,
-/// and reading counts accesses.
+/// Whether a record equals a live entry. Versions differ after a replacement, and reads count accesses.
 fn is_same(live: &Entry, record: &Entry) -> bool {
     live.value == record.value
         && live.metadata == record.metadata

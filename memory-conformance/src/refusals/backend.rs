@@ -1,4 +1,4 @@
-//! What a provider must refuse of the key/value facet where it does not advertise it.
+//! Refusals of the key/value facet for capabilities that are not advertised.
 
 use memory_core::Seen;
 use memory_core::{
@@ -13,7 +13,7 @@ use crate::check::CaseResult;
 use crate::cx::{json, key};
 use crate::stream;
 
-/// Asks for everything that `refuser.need` covers.
+/// Calls everything that `refuser.need` covers.
 pub(super) async fn all(refuser: &Refuser<'_>, kv: &dyn Backend, via: &str) -> CaseResult {
     match refuser.need {
         Need::Kv => refuser.kv(kv, via).await,
@@ -24,7 +24,7 @@ pub(super) async fn all(refuser: &Refuser<'_>, kv: &dyn Backend, via: &str) -> C
         Need::Drift => refuser.drift(via).await,
         Need::Stats => refuser.expect(via, "stats", kv.stats(&refuser.cx.scope()?).await),
         Need::AtomicImport => refuser.atomic_import(kv, via).await,
-        // Of the other facets.
+        // These belong to other facets.
         _ => Ok(()),
     }
 }
@@ -112,8 +112,8 @@ impl Refuser<'_> {
         self.nothing_stored(&scope, via).await
     }
 
-    /// Through `Checked` alone: a provider that never heard of the option need not look at it, since nothing reaches it
-    /// but through `Checked`.
+    /// Only through `Checked`: a provider unaware of the option need not check it, since every call passes through
+    /// `Checked`.
     async fn drift(&self, via: &str) -> CaseResult {
         let kv = self.cx.store().checked();
         let scope = self.cx.scope()?;

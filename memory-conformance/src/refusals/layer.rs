@@ -1,4 +1,4 @@
-//! What a provider must refuse of the conversational layer where it does not advertise it.
+//! Refusals of the conversational layer for capabilities that are not advertised.
 
 use memory_core::layer::{AddOptions, EventId, FactId, FactsQuery, Forget, Message, RecallQuery, Role};
 use memory_core::{MemoryLayer, Metadata, RunContext, Scope};
@@ -24,7 +24,7 @@ pub(super) async fn prove(refuser: &Refuser<'_>) -> CaseResult {
     if let Some(raw) = cx.raw().layer() {
         asked.all(raw, "called on the provider itself").await?;
         let facts = raw.facts(&asked.run, &asked.scope, FactsQuery::default()).await?.facts;
-        check!(facts.is_empty(), "what was refused left {} facts behind", facts.len());
+        check!(facts.is_empty(), "refused calls left {} facts behind", facts.len());
     }
     Ok(())
 }

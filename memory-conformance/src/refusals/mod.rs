@@ -1,4 +1,4 @@
-//! What a provider must refuse where it does not advertise it.
+//! Refusals for capabilities that are not advertised.
 
 mod backend;
 mod layer;
@@ -13,8 +13,7 @@ use crate::check::{CaseResult, check};
 use crate::cx::Cx;
 use refuser::Refuser;
 
-/// Proves that everything `need` covers is refused, through `Checked` and by the provider itself,
-/// and leaves nothing behind.
+/// Proves that everything `need` covers is refused, through `Checked` and by the provider itself, without effect.
 pub(crate) async fn prove(cx: &Cx, need: Need) -> CaseResult {
     if need == Need::Kv {
         check!(cx.provider().backend().is_none(), "`kv` is not advertised, yet the facet is handed out");

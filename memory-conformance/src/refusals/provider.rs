@@ -1,4 +1,4 @@
-//! What a provider must refuse beside its facets.
+//! Refusals outside the facets.
 
 use memory_core::sql::RestoreOptions;
 use memory_core::{
@@ -11,14 +11,14 @@ use crate::check::{CaseResult, check};
 use crate::cx::{Cx, json, key};
 use crate::stream;
 
-/// There is nothing to refuse: a run's id begins anew after its end, as it always did.
+/// There is nothing to refuse: after the end of a run its id can be used again.
 pub(super) async fn unfenced(cx: &Cx) -> CaseResult {
     let scope = cx.scope_of(ScopeKind::Run)?;
     cx.set(&scope, "k", "1").await?;
     cx.provider().end_run(&scope.tenant, &scope.id).await?;
     check!(
         cx.set(&scope, "k", "2").await?.created,
-        "`run_fence` is not advertised, yet a write after the end of a run was not taken as the first"
+        "`run_fence` is not advertised, yet a write after the end of a run did not start a new scope"
     );
     Ok(())
 }
@@ -32,7 +32,7 @@ pub(super) async fn erase(refuser: &Refuser<'_>, provider: &dyn Provider, via: &
     refuser.expect(via, "bury", provider.bury(&[tombstone]).await)?;
     let checked = refuser.cx.store().checked();
     if refuser.cx.capabilities().kv {
-        // Through `Checked` alone, as for a check of drift.
+        // Only through `Checked`, as for drift checks.
         let record = Record::from(memory_core::Entry::new(key("k")?, json("1")?, 1, refuser.cx.now()));
         let options = ImportOptions::default().with_taken(Taken::At(refuser.cx.now()));
         let import = checked.import_scope(&scope, stream::records(vec![Ok(record)]), options).await;

@@ -1,4 +1,4 @@
-//! Whether an answer is the refusal that is due.
+//! Checks that an answer is the expected refusal.
 
 use std::fmt::Debug;
 
@@ -8,14 +8,14 @@ use crate::case::Need;
 use crate::check::{CaseResult, check, expect_kind};
 use crate::cx::Cx;
 
-/// Holds what is asked against the refusal that is due.
+/// Checks answers for the expected refusal.
 pub(super) struct Refuser<'a> {
     pub(super) need: Need,
     pub(super) cx: &'a Cx,
 }
 
 impl Refuser<'_> {
-    /// Fails the case unless `op` was refused with the right kind and details. `via` says how it was called.
+    /// Fails the case unless `op` was refused with the right kind and details. `via` tells how it was called.
     pub(super) fn expect<T: Debug>(&self, via: &str, op: &str, result: Result<T>) -> CaseResult {
         let kind = if matches!(self.need, Need::Vector | Need::SqlVectors) {
             ErrorKind::VectorUnsupported
@@ -43,7 +43,7 @@ impl Refuser<'_> {
         Ok(())
     }
 
-    /// Fails the case where refused writes left an entry behind.
+    /// Fails the case if refused writes left an entry.
     pub(super) async fn nothing_stored(&self, scope: &Scope, via: &str) -> CaseResult {
         let keys = self.cx.keys(scope, ListQuery::default()).await?;
         check!(keys.is_empty(), "refused writes {via} left {keys:?} behind");

@@ -1,4 +1,4 @@
-//! What a provider must refuse of the SQL facet where it does not advertise it.
+//! Refusals of the SQL facet for capabilities that are not advertised.
 
 use memory_core::sql::{RestoreMode, RestoreOptions, SqlScopesQuery, SqlValue, StatementOptions, TxId};
 use memory_core::{RunContext, Scope, SqlFacet};
@@ -94,13 +94,13 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// What is not advertised is not there: a statement that names it fails.
+    /// Tables of capabilities that are not advertised do not exist: a statement that names one fails.
     async fn nothing_named(&self, sql: &dyn SqlFacet, table: &str, via: &str) -> CaseResult {
         let statement = format!("SELECT count(*) FROM {table}");
         let found = sql.query(&self.run, &self.scope, &statement, &[], StatementOptions::default()).await;
         check!(
             found.is_err(),
-            "`{table}` {via}, without `{:?}` advertised: there is such a table",
+            "`{table}` {via}, without `{:?}` advertised: the table exists",
             self.refuser.need
         );
         Ok(())

@@ -1,4 +1,4 @@
-//! `expected-failures.toml`: what a provider does not do yet, held to the letter.
+//! `expected-failures.toml`: what a provider does not do yet, enforced strictly.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::case::Case;
 use crate::suite::runner::Verdict;
 
-/// Cases that are known to fail, each with its reason.
+/// Cases known to fail, each with its reason.
 ///
 /// The list is strict both ways: a failure that is not listed fails, and so does a listed case that
 /// no longer fails, or does not exist.
@@ -39,7 +39,7 @@ impl ExpectedFailures {
     /// Reads the text of a list.
     ///
     /// # Errors
-    /// In words: what is malformed, listed twice, or listed without a reason.
+    /// What is malformed, listed twice, or listed without a reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut cases = BTreeMap::new();
@@ -54,10 +54,10 @@ impl ExpectedFailures {
         Ok(Self(cases))
     }
 
-    /// Reads a file; an absent one is an empty list.
+    /// Reads a file; a missing one is an empty list.
     ///
     /// # Errors
-    /// As [`ExpectedFailures::parse`], and where the file is there but cannot be read.
+    /// As [`ExpectedFailures::parse`], or if the file exists but cannot be read.
     pub fn read(path: &Path) -> Result<Self, String> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text).map_err(|why| format!("{}: {why}", path.display())),
@@ -66,7 +66,7 @@ impl ExpectedFailures {
         }
     }
 
-    /// Listed ids that no case has.
+    /// Listed ids without a case.
     #[must_use]
     pub fn unknown(&self, cases: &[Case]) -> Vec<&str> {
         self.0.keys().map(String::as_str).filter(|id| !cases.iter().any(|case| case.id == *id)).collect()
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_says_too_little_or_too_much_is_refused() {
+    fn an_incomplete_or_unknown_field_in_the_list_is_refused() {
         for bad in [
             "[[case]]\nid = \"a\"\n",
             "[[case]]\nid = \"a\"\nwhy = \" \"\n",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_id_that_no_case_has_is_found() {
+    fn a_listed_id_without_a_case_is_found() {
         let list = ExpectedFailures::parse("[[case]]\nid = \"kv.gone\"\nwhy = \"x\"").unwrap();
         assert_eq!(list.unknown(&crate::cases::all()), ["kv.gone"]);
     }

@@ -1,4 +1,4 @@
-//! Runs the cases: as tests of libtest, or as one run with a report at its end.
+//! Runs the cases: as tests of libtest, or as one run with a report.
 
 pub mod expected;
 #[cfg(feature = "mutants")]

@@ -1,4 +1,4 @@
-//! Mutants against cases: which case catches which mutant, and which catch none.
+//! Runs mutants against cases: which case catches which mutant, and which catch none.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::suite::parallel::in_parallel;
 use crate::suite::report::{CaughtMutant, MutantReport};
 use crate::suite::runner::{self, Verdict, run_case};
 
-/// Runs the mutants whose needs the provider serves, for the report of a run of these cases. The flag tells
-/// whether `progress` broke off.
+/// Runs the mutants whose needs the provider serves, for the report of a run of these cases. The flag tells whether
+/// `progress` cancelled.
 pub(super) fn run_for_report(
     harness: &Arc<dyn Harness>,
     cases: &[Case],
@@ -58,8 +58,7 @@ fn report_of(outcomes: Vec<MutantOutcome>) -> MutantReport {
     report
 }
 
-/// The mutants that break a sentence which one of the cases proves; all of them where no case was
-/// left out.
+/// The mutants that break a sentence proved by one of the cases; all of them if no case was left out.
 fn mutants_for(cases: &[Case], filtered: bool) -> Vec<Mutant> {
     let mut mutants = mutants::all();
     mutants.retain(|mutant| !filtered || cases.iter().any(|case| is_about(case, mutant)));
@@ -74,16 +73,16 @@ fn breaks_capabilities(mutant: &Mutant) -> bool {
     mutant.breaks.iter().any(|sentence| sentence.starts_with("CAP-"))
 }
 
-/// What the provider of a harness serves; nothing where it cannot be opened.
+/// What the harness's provider serves; nothing if it cannot be opened.
 fn served(harness: &Arc<dyn Harness>, timeout: Duration) -> Vec<Need> {
     runner::capabilities(harness, timeout)
         .map(|served| Need::ALL.into_iter().filter(|need| need.is_met(&served)).collect())
         .unwrap_or_default()
 }
 
-/// Runs each mutant of the reference provider until a case catches it: cases about its sentences first,
-/// quick ones before slow ones. Cases that the reference provider itself fails catch nothing. The flag
-/// tells whether `progress` broke off.
+/// Runs each mutant of the reference provider until a case catches it: cases about its sentences first, quick ones
+/// before slow ones. Cases that the reference provider itself fails catch nothing. The flag tells whether `progress`
+/// cancelled.
 pub fn run_mutants(
     mutants: &[Mutant],
     cases: &[Case],
@@ -108,8 +107,8 @@ pub fn run_mutants(
     (outcomes, false)
 }
 
-/// As [`run_mutants`], for the mutants about SQL, around the provider of that harness. Cases about SQL that
-/// the provider itself fails or skips catch nothing.
+/// As [`run_mutants`], for the mutants about SQL, wrapped around that harness's provider. Cases about SQL that the
+/// provider itself fails or skips catch nothing.
 pub fn run_mutants_around(
     harness: &Arc<dyn Harness>,
     mutants: &[Mutant],
@@ -141,15 +140,15 @@ fn run_each(
     in_parallel(mutants, options.threads, catch, progress)
 }
 
-/// The cases that catch none of the mutants of the reference provider; those that break a case's
-/// sentences are tried first.
+/// The cases that catch none of the mutants of the reference provider; mutants that break a case's sentences are tried
+/// first.
 #[must_use]
 pub fn idle_cases(cases: &[Case], mutants: &[Mutant], options: &Options) -> Vec<Case> {
     idle(cases, mutants, options, |mutant| MutantHarness::new(*mutant))
 }
 
-/// As [`idle_cases`], for the cases and mutants about SQL, around the provider of that harness. Cases that
-/// the provider itself fails or skips are not among them.
+/// As [`idle_cases`], for the cases and mutants about SQL, wrapped around that harness's provider. Cases that the
+/// provider itself fails or skips are not included.
 #[must_use]
 pub fn idle_cases_around(
     harness: &Arc<dyn Harness>,
@@ -168,7 +167,8 @@ fn idle(
     make: impl Fn(&Mutant) -> MutantHarness + Sync,
 ) -> Vec<Case> {
     let catches = |case: &Case| {
-        // One that lies about itself may fail every case, as it does not even open: it counts for those about it.
+        // A mutant that lies about its capabilities may not even open and so fail every case: it counts only for cases
+        // about them.
         let (first, rest): (Vec<Mutant>, Vec<Mutant>) = mutants
             .iter()
             .filter(|mutant| is_about(case, mutant) || !breaks_capabilities(mutant))
@@ -182,7 +182,7 @@ fn idle(
     cases.iter().zip(caught).filter(|(_, caught)| !caught).map(|(case, _)| *case).collect()
 }
 
-/// The cases that the reference provider, as the mutants have it, passes; the quickest first.
+/// The cases that the unmodified reference provider passes, the quickest first.
 #[must_use]
 pub fn sound_cases(cases: &[Case], options: &Options) -> Vec<Case> {
     sound_cases_on(Ground::Entries, cases, options)

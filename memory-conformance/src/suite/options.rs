@@ -1,4 +1,4 @@
-//! What a run does, and what it tells meanwhile.
+//! The options of a run, and its progress events.
 
 use std::thread;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::suite::runner::{DEFAULT_TIMEOUT, Outcome};
 pub struct Options {
     /// Only cases whose id contains this.
     pub filter: Option<String>,
-    /// Whether the mutants run too, each against all cases. With a filter, only the mutants run that break
-    /// a sentence which one of the remaining cases proves.
+    /// Whether the mutants run too, each against all cases. With a filter, only mutants run that break a sentence
+    /// proved by one of the remaining cases.
     #[cfg(feature = "mutants")]
     pub mutants: bool,
-    /// How long one case may take. Default 30 s.
+    /// Time limit per case. Default 30 s.
     pub timeout: Duration,
-    /// How many cases run at the same time. Default: as many as the machine has processors.
+    /// Cases that run at the same time. Default: the number of processors.
     pub threads: usize,
 }
 
@@ -78,15 +78,15 @@ impl Options {
     }
 }
 
-/// What happened in a run.
+/// A progress event of a run.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// This many cases are going to run.
+    /// This many cases will run.
     Cases(usize),
     /// A case ended.
     Case(&'a Outcome),
-    /// This many mutants are going to run.
+    /// This many mutants will run.
     #[cfg(feature = "mutants")]
     Mutants(usize),
     /// A mutant was run.

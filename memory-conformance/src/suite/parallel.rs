@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Applies `work` to every item on several threads; results in the order of the items. The flag
-/// tells whether `progress` broke off; results until then are kept.
+/// Applies `work` to every item on several threads; results in the order of the items. The flag tells whether
+/// `progress` cancelled; results until then are kept.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -23,7 +23,7 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
                 while !stop.load(Ordering::SeqCst) {
                     let index = next.fetch_add(1, Ordering::SeqCst);
                     let Some(item) = items.get(index) else { break };
-                    // Nobody listens any more once the run is broken off.
+                    // The receiver is gone once the run is cancelled.
                     let _ = send.send((index, work(item)));
                 }
             });

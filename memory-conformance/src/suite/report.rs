@@ -1,4 +1,4 @@
-//! What a run found, for programs, people and badges.
+//! The results of a run, for programs, people and badges.
 
 use std::fmt::Write as _;
 
@@ -12,16 +12,16 @@ use crate::suite::runner::{Outcome, Verdict};
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// What the harness calls the provider.
+    /// The harness's name of the provider.
     pub provider: String,
-    /// How many cases ended how.
+    /// The outcomes of the cases.
     pub cases: Counts,
-    /// The cases that failed, in the order of the table.
+    /// The failed cases, in the order of the table.
     pub failed: Vec<FailedCase>,
-    /// What the mutants showed. All zero where they did not run: they need the feature `mutants`.
+    /// The results of the mutants. All zero if they did not run: they need the feature `mutants`.
     pub mutants: MutantCounts,
-    /// The highest level whose cases, and those of the levels before it, all hold. Absent where a
-    /// filter left cases out, or not even the first level holds.
+    /// The highest level whose cases, and those of the levels before it, all hold. Absent if a filter left out cases,
+    /// or the first level does not hold.
     pub level: Option<Level>,
     /// The counts of each level.
     pub levels: Vec<LevelCounts>,
@@ -31,25 +31,25 @@ pub struct Report {
     pub refused: Vec<Need>,
     /// Which case caught which mutant.
     pub caught: Vec<CaughtMutant>,
-    /// Whether the run was broken off before its end.
+    /// Whether the run was cancelled.
     pub cancelled: bool,
-    /// How long the cases took, in milliseconds, as if run one after another.
+    /// The total time of the cases, in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// How many cases ended how: `total = passed + failed + refusals + skipped`.
+/// The outcomes of the cases: `total = passed + failed + refusals + skipped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Cases that ended.
+    /// Finished cases.
     pub total: usize,
-    /// The behaviour was shown.
+    /// Cases that passed.
     pub passed: usize,
-    /// The behaviour was not shown.
+    /// Cases that failed.
     pub failed: usize,
-    /// The capability is not advertised, and all of it was refused.
+    /// Cases whose capability is not advertised and was refused.
     pub refusals: usize,
-    /// The case does not apply: a store in memory cannot be reopened.
+    /// Cases that do not apply: a store in memory cannot be reopened.
     pub skipped: usize,
 }
 
@@ -69,9 +69,9 @@ impl Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LevelCounts {
-    /// Which.
+    /// The level.
     pub level: Level,
-    /// Whether all of it holds: nothing failed, and nothing but vectors and SQL is left out.
+    /// Whether it holds: nothing failed, and only optional capabilities are missing.
     pub holds: bool,
     /// Its cases.
     #[serde(flatten)]
@@ -90,19 +90,19 @@ pub struct FailedCase {
     pub proves: Vec<String>,
 }
 
-/// What the mutants showed.
+/// The results of the mutants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MutantCounts {
-    /// Mutants that were run.
+    /// Mutants that ran.
     pub total: usize,
-    /// Those that some case failed.
+    /// Mutants that a case caught.
     pub caught: usize,
-    /// Ids of those that passed every case.
+    /// Ids of mutants that passed every case.
     pub survivors: Vec<String>,
 }
 
-/// A mutant and the first case that failed it.
+/// A mutant and the first case that caught it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CaughtMutant {
@@ -116,7 +116,7 @@ pub struct CaughtMutant {
     pub why: String,
 }
 
-/// What the mutants add to a report.
+/// The mutants' part of a report.
 #[derive(Debug, Default)]
 pub(super) struct MutantReport {
     pub(super) counts: MutantCounts,
@@ -157,7 +157,7 @@ impl Report {
                 of_level().for_each(|outcome| cases.add(&outcome.verdict));
                 let holds = of_level().all(|outcome| {
                     !matches!(outcome.verdict, Verdict::Failed(_))
-                        && !matches!(outcome.verdict, Verdict::Refused(need) if need.holds_a_level_back())
+                        && !matches!(outcome.verdict, Verdict::Refused(need) if need.is_required())
                 });
                 LevelCounts { level, holds: holds && cases.passed > 0, cases }
             })
@@ -179,7 +179,7 @@ impl Report {
         }
     }
 
-    /// Whether no case failed, no mutant survived, and the run came to its end.
+    /// Whether no case failed, no mutant survived, and the run was not cancelled.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.failed.is_empty() && self.mutants.survivors.is_empty() && !self.cancelled
@@ -191,7 +191,7 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// The report for people, as Markdown.
+    /// The report as Markdown.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut out = String::new();
@@ -244,7 +244,7 @@ impl Report {
         Ok(())
     }
 
-    /// The report as a badge: the JSON that <https://shields.io/badges/endpoint-badge> reads.
+    /// The report as a badge, in the JSON of <https://shields.io/badges/endpoint-badge>.
     #[must_use]
     pub fn to_badge(&self) -> String {
         let Counts { total, passed, failed, refusals, skipped } = self.cases;
@@ -265,7 +265,7 @@ impl Report {
     }
 }
 
-/// A reason within one cell of a table.
+/// A reason as a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

@@ -45,7 +45,7 @@ async fn facets(cx: &Cx) -> CaseResult {
 
 async fn unadvertised(cx: &Cx) -> CaseResult {
     let capabilities = cx.capabilities();
-    // Without a facet all of it is refused, and what stands within it with it.
+    // Without a facet everything in it is refused.
     let stands = |need: Need| match need {
         Need::Kv | Need::Sql | Need::Layer => true,
         need if need.is_sql() => capabilities.sql,

@@ -1,4 +1,4 @@
-//! CON: many at once.
+//! CON: concurrency.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -38,7 +38,7 @@ cases! {
     "con.handles.share-versions": [Kv, Cas], ["CON-3", "VER-2", "VER-6"] => handles_versions;
 }
 
-/// Runs `count` copies of a future that knows its number, all at once.
+/// Runs `count` copies of a future at once, each with its number.
 fn all_at_once<'a, T: Send, F: Future<Output = T> + Send + 'a>(
     cx: &'a Cx,
     count: u64,
@@ -47,7 +47,7 @@ fn all_at_once<'a, T: Send, F: Future<Output = T> + Send + 'a>(
     cx.threads((0..count).map(|at| Box::pin(make(at)) as BoxFuture<'a, T>).collect())
 }
 
-/// The one outcome that was written; all others must be conflicts.
+/// The one successful outcome; all others must be conflicts.
 fn only_winner(results: Vec<Result<SetOutcome>>) -> CaseResult<(usize, SetOutcome)> {
     let mut winners = Vec::new();
     for (at, result) in results.into_iter().enumerate() {
@@ -250,7 +250,7 @@ fn is_whole<T: PartialEq>(texts: &[T]) -> bool {
     texts.windows(2).all(|pair| matches!(pair, [a, b] if a == b))
 }
 
-/// Two write, two look for as long as they write; `look` says what a reader saw that it must not.
+/// Two tasks write while two read; `look` reports what a reader must not see.
 fn write_and_look<'a, F: Future<Output = CaseResult> + Send + 'a>(
     cx: &'a Cx,
     scope: &'a Scope,
@@ -276,7 +276,7 @@ fn write_and_look<'a, F: Future<Output = CaseResult> + Send + 'a>(
         }));
         let writers = Arc::downgrade(&writing);
         work.push(Box::pin(async move {
-            // A reader that a busy machine lets run late still looks while they write.
+            // On a busy machine a late reader must still read while they write.
             let mut looks = 0;
             while looks < LOOKS || writers.strong_count() > 0 {
                 look().await?;
@@ -316,7 +316,7 @@ async fn bulk_listed(cx: &Cx) -> CaseResult {
     })
 }
 
-/// Polls a future so many times, then drops it; what it gave where it ended before.
+/// Polls a future this many times, then drops it; returns its result if it finished earlier.
 async fn dropped_after<T>(polls: usize, future: BoxFuture<'_, T>) -> Option<T> {
     let mut future = Some(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -384,7 +384,7 @@ async fn handles(cx: &Cx) -> CaseResult {
     let two = one.another_handle().await?;
     let scope = cx.scope()?;
     for (from, to, text) in [(&one, &two, "1"), (&two, &one, "2"), (&one, &two, "3")] {
-        // The other handle has looked before, so that nothing it remembers may be in the way.
+        // The other handle has read before, so anything it caches must not get in the way.
         read(to, &scope, "k").await?;
         write(from, &scope, "k", text).await?;
         expect_eq!(read(to, &scope, "k").await?.as_deref(), Some(text), "by the other handle");

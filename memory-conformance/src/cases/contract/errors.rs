@@ -1,4 +1,4 @@
-//! ERR: refusals that help and do not tell.
+//! ERR: errors that help and leak nothing.
 
 use memory_core::{
     Cursor, DeleteOptions, Error, ErrorKind, Expect, Field, Filter, ListQuery, Metadata, OnExisting, Reducer,
@@ -42,7 +42,7 @@ async fn full_of_secrets(cx: &Cx, scope: &Scope) -> CaseResult {
     Ok(())
 }
 
-/// Every refusal that can be had in a scope that holds `text`, `object` and `list`.
+/// Every refusal possible in a scope that holds `text`, `object` and `list`.
 async fn refusals(cx: &Cx, scope: &Scope) -> CaseResult<Vec<Error>> {
     let capabilities = cx.capabilities();
     let kv = cx.kv();
@@ -92,7 +92,7 @@ async fn refusals(cx: &Cx, scope: &Scope) -> CaseResult<Vec<Error>> {
     Ok(errors)
 }
 
-/// Everything an error shows to a person or a program, causes included.
+/// Everything an error shows to a person or a program, including causes.
 fn shown(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {}", serde_json::Value::Object(error.details().clone()));
     let mut cause = std::error::Error::source(error);
@@ -174,7 +174,7 @@ async fn retry_conflict(cx: &Cx) -> CaseResult {
     let conflict = error(cx.set_with(&scope, "k", "2", stale).await)?;
     check!(conflict.kind() == ErrorKind::Conflict, "a failed precondition has the code {}", conflict.kind());
     check!(conflict.retry().is_retryable(), "a conflict says that reading and trying again is of no use");
-    // What the advice promises: read, decide again, and it works.
+    // The advice works: read, decide again, write.
     let version = cx.live(&scope, "k").await?.version;
     let again =
         cx.set_with(&scope, "k", "2", SetOptions::default().with_expect(Expect::Version(version))).await?;

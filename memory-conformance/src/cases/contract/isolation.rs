@@ -1,4 +1,4 @@
-//! ISO: one scope never notices another.
+//! ISO: scopes do not affect each other.
 
 use memory_core::{
     BackendExt as _, ErrorKind, ListQuery, OnExisting, Reducer, Scope, ScopeId, ScopeKind, ScopesQuery,
@@ -29,7 +29,7 @@ cases! {
     "iso.cursor.foreign-tenant": [Kv], ["ISO-5"] => foreign_scopes_cursor;
 }
 
-/// Scopes that differ in tenant, kind or id alone from their neighbours.
+/// Scopes that differ from their neighbours only in tenant, kind or id.
 fn neighbours(cx: &Cx) -> CaseResult<Vec<Scope>> {
     let mut scopes = Vec::new();
     for tenant in [cx.tenant(), cx.other_tenant()?] {
@@ -42,7 +42,7 @@ fn neighbours(cx: &Cx) -> CaseResult<Vec<Scope>> {
     Ok(scopes)
 }
 
-/// Proves that no two of the scopes are the same store.
+/// Proves that no two scopes share a store.
 async fn distinct(cx: &Cx, scopes: &[Scope]) -> CaseResult {
     for (at, scope) in scopes.iter().enumerate() {
         let set = cx.set(scope, "k", &at.to_string()).await?;
@@ -135,7 +135,7 @@ async fn separators(cx: &Cx) -> CaseResult {
             scopes.push(Scope::new(tenant, ScopeKind::Agent, ScopeId::new(id)?));
         }
     }
-    // The same without any separator.
+    // Without any separator.
     for (tenant, id) in [(cx.tenant(), "xyz"), (cx.tenant_below("x")?, "yz"), (cx.tenant_below("xy")?, "z")] {
         scopes.push(Scope::new(tenant, ScopeKind::Agent, ScopeId::new(id)?));
     }
@@ -275,7 +275,7 @@ async fn versions(cx: &Cx) -> CaseResult {
         let mut history = Vec::new();
         for key in ["a", "a", "b", "a"] {
             history.push(cx.set(&scope, key, "1").await?.version);
-            // What happens elsewhere does not show.
+            // Writes elsewhere have no effect.
             let elsewhere = cx.scope()?;
             cx.fill(&elsewhere, &[("a", "1"), ("b", "1")]).await?;
             let foreign = Scope::new(cx.other_tenant()?, kind, scope.id.clone());

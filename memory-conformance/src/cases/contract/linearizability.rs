@@ -1,4 +1,4 @@
-//! CON-1: concurrent histories could have come from one register.
+//! CON-1: concurrent histories are explained by one register.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,7 @@ async fn two_handles(cx: &Cx) -> CaseResult {
     hammer(cx, &[cx.kv(), other.kv()], true)
 }
 
-/// Several threads work on one key of a fresh scope; what they saw is judged as a whole.
+/// Several threads work on one key of a fresh scope; their history is checked as a whole.
 fn hammer(cx: &Cx, handles: &[&dyn Backend], with_cas: bool) -> CaseResult {
     let scope = cx.scope()?;
     let at = key("register")?;
@@ -80,11 +80,11 @@ impl Worker<'_> {
 
     async fn work(self, mut random: Random) -> CaseResult<Vec<Operation>> {
         let mut operations = Vec::new();
-        // What this thread last knew to be stored: (version, value).
+        // What this thread last saw: (version, value).
         let mut known: Option<(u64, i64)> = None;
         for step in 0..STEPS {
-            // No two writes write the same value, and increments stay below the distance between two:
-            // a value tells its version, so a swap by version is a swap by value.
+            // All written values are different, and increments stay below the distance between two: a value identifies
+            // its version, so a swap by version is a swap by value.
             let fresh = (self.thread * STEPS + step + 1) * 1_000_000;
             let called = self.tick();
             let step = match random.below(if self.with_cas { 5 } else { 3 }) {
@@ -133,7 +133,7 @@ impl Worker<'_> {
                 Ok(Step::Swap { from, to: fresh })
             }
             Err(error) if error.kind() == ErrorKind::Conflict => {
-                // Look again, or every later swap is refused as well.
+                // Read again, or every later swap is refused as well.
                 *known = None;
                 Ok(Step::SwapRefused { from })
             }

@@ -1,4 +1,4 @@
-//! DRF: what a caller last saw, against what is stored.
+//! DRF: what a caller last saw, compared with what is stored.
 
 use memory_core::{
     BulkOptions, DeleteOptions, DriftCheck, DriftPolicy, DriftToken, Error, ErrorKind, Expect, NewEntry,
@@ -47,7 +47,7 @@ fn strict(token: DriftToken) -> SetOptions {
     SetOptions::default().with_drift(DriftCheck::Strict(token, None))
 }
 
-/// What a read of the key sees.
+/// What a read of the key returns as seen.
 async fn seen(cx: &Cx, scope: &Scope, name: &str) -> Result<Seen> {
     Ok(Seen::of(cx.entry(scope, name).await?.as_ref()))
 }
@@ -64,7 +64,7 @@ fn serves(cx: &Cx, policy: DriftPolicy) -> CaseResult {
     }
 }
 
-/// A refusal for this reason that left the scope as it was.
+/// Expects a refusal for this reason that left the scope unchanged.
 async fn refused<T: std::fmt::Debug>(
     cx: &Cx,
     scope: &Scope,
@@ -82,7 +82,7 @@ async fn refused<T: std::fmt::Debug>(
     Ok(error)
 }
 
-/// The scope as it is before a write that is to be refused.
+/// The scope before a write that must be refused.
 async fn before(cx: &Cx, scope: &Scope) -> Result<(DriftToken, Option<String>)> {
     Ok((token(cx, scope).await?, cx.text(scope, "k").await?))
 }
@@ -107,7 +107,7 @@ async fn as_advertised(cx: &Cx) -> CaseResult {
     cx.set(&scope, "k", "1").await?;
     let served = cx.capabilities().drift;
     check!(served.is_sorted_by(|a, b| a < b), "the policies are {served:?}: each once, the loosest first");
-    // What nobody can have seen.
+    // A token that nobody can have seen.
     let never = DriftToken::new(0, 0, 0);
     for (policy, check) in [
         (DriftPolicy::Row, DriftCheck::Row(Seen::Absent)),
@@ -130,7 +130,7 @@ async fn changed(cx: &Cx) -> CaseResult {
     cx.set_with(&scope, "k", "2", row(saw)).await?;
     let was = before(cx, &scope).await?;
     refused(cx, &scope, was.clone(), cx.set_with(&scope, "k", "3", row(saw)).await, "changed").await?;
-    // Sending it again does not help; seeing what is there does.
+    // Sending it again does not help; reading again does.
     refused(cx, &scope, was, cx.set_with(&scope, "k", "3", row(saw)).await, "changed").await?;
     let saw = seen(cx, &scope, "k").await?;
     cx.set_with(&scope, "k", "3", row(saw)).await?;

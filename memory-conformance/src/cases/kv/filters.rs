@@ -25,7 +25,7 @@ cases! {
     "filter.search.same-as-list": [Kv, Lexical], ["FLT-1", "FLT-4", "SRC-9"] => search_same;
 }
 
-/// A scope whose keys carry this metadata, and each the text `tea`.
+/// A scope with these keys and metadata, each with the text `tea`.
 async fn scope_with(cx: &Cx, entries: &[(&str, &str)]) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let items = entries.iter().map(|(key, tags)| item_with(key, "\"tea\"", tagged(metadata(tags)?)));
@@ -233,7 +233,7 @@ async fn times(cx: &Cx) -> CaseResult {
     let start = cx.now();
     cx.set(&scope, "a", "1").await?;
     cx.set(&scope, "b", "1").await?;
-    // Within the same second, where seconds would not tell them apart.
+    // Within the same second, which seconds alone cannot distinguish.
     cx.advance_ms(700);
     cx.set_with(&scope, "b", "2", expiring(5_000)).await?;
     cx.set(&scope, "c", "1").await?;

@@ -14,7 +14,7 @@ cases! {
     "key.length.over": [Kv], ["KEY-1"] => over;
 }
 
-/// Each is another key than every other.
+/// All different keys.
 const ODD: &[&str] = &[
     "a",
     "A",
@@ -166,7 +166,7 @@ async fn over(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let max = cx.capabilities().max_key_bytes;
     let long = "k".repeat(max + 1);
-    // Beyond 1,024 bytes no key can be made; a provider may allow less.
+    // Keys over 1,024 bytes are impossible; a provider may allow less.
     let refused = match Key::new(long.as_str()) {
         Ok(key) => cx.kv().set(&scope, &key, json("1")?, SetOptions::default()).await.map(drop),
         Err(error) => Err(error),

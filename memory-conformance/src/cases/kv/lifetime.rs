@@ -148,7 +148,7 @@ async fn range(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A scope with a dead entry between two that live.
+/// A scope with an expired entry between two live ones.
 async fn with_a_dead_one(cx: &Cx) -> CaseResult<memory_core::Scope> {
     let scope = cx.scope()?;
     cx.set(&scope, "a", "\"tea\"").await?;
@@ -310,7 +310,7 @@ async fn bulk_creates(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Lifetimes one after the other, two milliseconds apart, and the expiry each must leave.
+/// Successive lifetimes, two milliseconds apart, and the resulting expiry of each.
 fn lives(start: Timestamp) -> [(Ttl, Option<Timestamp>); 5] {
     let after = |millis| start.checked_add(ms(millis));
     [
@@ -369,7 +369,7 @@ async fn reclaim(cx: &Cx) -> CaseResult {
     }
     let last = cx.bulk(&scope, items).await?.iter().map(|outcome| outcome.version).max().unwrap_or(0);
     let page = cx.kv().list(&scope, ListQuery::default().with_limit(15)).await?;
-    // Long enough for any sweeper, with writes and reads for one that works along with them.
+    // Long enough for any sweeper, with writes and reads for one that runs along with them.
     cx.advance_ms(10 * 86_400_000);
     for at in 0..30 {
         cx.set(&scope, &format!("new-{at:02}"), "1").await?;

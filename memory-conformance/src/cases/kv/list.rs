@@ -44,7 +44,7 @@ async fn many(cx: &Cx, count: usize) -> CaseResult<memory_core::Scope> {
 }
 
 async fn order(cx: &Cx) -> CaseResult {
-    // By UTF-16 units the last two change places; by any language's rules most others do.
+    // By UTF-16 units the last two are swapped; by a language's collation most others are.
     let ordered = [
         "\u{1}", " ", "!", "-", "0", "00", "01", "1", "10", "2", "A", "B", "Z", "_", "a", "a ", "a!", "a0",
         "aA", "aa", "b", "z", "~", "\u{7f}", "ß", "ä", "é", "ÿ", "Ā", "中", "\u{ffff}", "🦀",
@@ -129,7 +129,7 @@ async fn prefix(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Prefixes after whose last character none, or not the next number, follows.
+/// Prefixes whose last character has no successor, or not the next number.
 async fn upper_bounds(cx: &Cx) -> CaseResult {
     let lasts = ["\u{7f}", "\u{7ff}", "\u{d7ff}", "\u{ffff}", "\u{10ffff}", "\u{10ffff}\u{10ffff}"];
     let mut keys = vec!["a".to_owned(), "b".to_owned(), "\u{80}".to_owned(), "\u{e000}".to_owned()];
@@ -311,7 +311,7 @@ async fn filter_fills(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Pages through a scope whose entries are this large: each page is full, and none is over-full.
+/// Pages through a scope with entries of this size: each page is full, and none too large.
 async fn paged_by_bytes(cx: &Cx, scope: &memory_core::Scope, count: usize, size: usize) -> CaseResult {
     let mut query = ListQuery::default().with_limit(1_000);
     let mut seen = 0;
@@ -348,7 +348,7 @@ async fn bytes_of_texts(cx: &Cx) -> CaseResult {
     let size = 1 << 20;
     let count = MAX_PAGE_BYTES / size + 3;
     for name in numbered(count) {
-        // One long word: an index of texts has little to do.
+        // One long word, which is cheap to index.
         let options = SetOptions::default().with_text("x".repeat(size));
         cx.set_with(&scope, &name, "1", options).await?;
     }

@@ -24,7 +24,7 @@ cases! {
     "update.outcome.as-read": [Kv], ["UPD-9", "SET-7"] => outcome;
 }
 
-/// Applies patches in turn to a fresh key; each must leave the text beside it.
+/// Applies patches in turn to a fresh key; each must result in the given text.
 async fn merges(cx: &Cx, start: &str, steps: &[(&str, &str)]) -> CaseResult {
     let scope = cx.scope()?;
     cx.set(&scope, "k", start).await?;

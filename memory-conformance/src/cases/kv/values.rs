@@ -1,4 +1,4 @@
-//! VAL: what is set comes back.
+//! VAL: values come back as they were set.
 
 use memory_core::json::MAX_DEPTH;
 use memory_core::limits::{MAX_METADATA_STRING_BYTES, MAX_TEXT_BYTES};
@@ -22,7 +22,7 @@ cases! {
     "val.search-text.refused": [Kv], ["VAL-6"] => search_text_refused;
 }
 
-/// Texts that a store changes if it parses them, keeps them as binary JSON, or cuts at a NUL.
+/// Texts that change if a store parses them, keeps them as binary JSON, or cuts at a NUL.
 const TEXTS: &[&str] = &[
     "null",
     "true",

@@ -1,4 +1,4 @@
-//! Adding: what is said is learned, and what is told of it is true.
+//! Adding: messages are learned, and the reported status is true.
 
 use std::collections::BTreeSet;
 
@@ -24,52 +24,52 @@ cases! {
 }
 
 async fn is_learned(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn("theremin").await?;
-    talk.knows_only(&["theremin"], &[]).await
+    let chat = cx.conversation()?;
+    chat.learn("theremin").await?;
+    chat.knows_only(&["theremin"], &[]).await
 }
 
 async fn several_messages(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let said = [
         Message::new(Role::User, about("theremin")),
         Message::new(Role::Assistant, "Good to know."),
         Message::new(Role::User, about("sextant")),
     ];
-    talk.told(&said, AddOptions::default()).await?;
-    talk.wait_for("theremin").await?;
-    talk.wait_for("sextant").await?;
-    talk.knows_only(&["theremin", "sextant"], &[]).await
+    chat.add_and_wait(&said, AddOptions::default()).await?;
+    chat.wait_for("theremin").await?;
+    chat.wait_for("sextant").await?;
+    chat.knows_only(&["theremin", "sextant"], &[]).await
 }
 
 async fn many_adds(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let words = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
-    talk.learn_all(&words).await?;
-    talk.knows_only(&words, &[]).await
+    chat.learn_all(&words).await?;
+    chat.knows_only(&words, &[]).await
 }
 
 async fn sync_at_once(cx: &Cx) -> CaseResult {
     if !cx.capabilities().layer_sync {
         return Err(Stop::skipped("`layer_sync` is not advertised"));
     }
-    let talk = cx.conversation()?;
-    let status = talk.add(&user(&about("theremin")), AddOptions::default()).await?;
-    check!(matches!(status, AddStatus::Done(_)), "with `layer_sync` an add was told as {status:?}");
-    talk.knows_only(&["theremin"], &[]).await
+    let chat = cx.conversation()?;
+    let status = chat.add(&user(&about("theremin")), AddOptions::default()).await?;
+    check!(matches!(status, AddStatus::Done(_)), "with `layer_sync` an add was reported as {status:?}");
+    chat.knows_only(&["theremin"], &[]).await
 }
 
 async fn names_its_facts(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn("sextant").await?;
-    let before: BTreeSet<FactId> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
-    let named = talk.told(&user(&about("theremin")), AddOptions::default()).await?;
-    talk.wait_for("theremin").await?;
+    let chat = cx.conversation()?;
+    chat.learn("sextant").await?;
+    let before: BTreeSet<FactId> = chat.facts().await?.into_iter().map(|fact| fact.id).collect();
+    let named = chat.add_and_wait(&user(&about("theremin")), AddOptions::default()).await?;
+    chat.wait_for("theremin").await?;
     if !cx.capabilities().layer_ids {
         expect_eq!(named, [], "without `layer_ids`, the facts that are named");
         return Ok(());
     }
-    let after: BTreeSet<FactId> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
+    let after: BTreeSet<FactId> = chat.facts().await?.into_iter().map(|fact| fact.id).collect();
     let new: BTreeSet<FactId> = after.difference(&before).cloned().collect();
     expect_eq!(named.len(), new.len(), "facts that are named, and facts that are new");
     expect_eq!(named.into_iter().collect::<BTreeSet<_>>(), new, "the facts that are named");
@@ -77,9 +77,9 @@ async fn names_its_facts(cx: &Cx) -> CaseResult {
 }
 
 async fn ids_are_new(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
     let words = ["theremin", "sextant", "zeppelin"];
-    let mut ids = talk.learn_all(&words).await?;
+    let mut ids = chat.learn_all(&words).await?;
     ids.extend(other.learn_all(&words).await?);
     let distinct: BTreeSet<&FactId> = ids.iter().collect();
     expect_eq!(distinct.len(), 6, "different ids of six facts in two scopes");
@@ -87,14 +87,14 @@ async fn ids_are_new(cx: &Cx) -> CaseResult {
 }
 
 async fn nothing_worth_keeping(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     for nothing in ["...", "?!", "\u{2026}"] {
-        let named = talk.told(&user(nothing), AddOptions::default()).await?;
-        let facts = talk.facts().await?;
+        let named = chat.add_and_wait(&user(nothing), AddOptions::default()).await?;
+        let facts = chat.facts().await?;
         for id in named {
             check!(
                 facts.iter().any(|fact| fact.id == id),
-                "`{nothing}` was told to be stored as a fact that is not there"
+                "`{nothing}` was reported as stored under the id of a missing fact"
             );
         }
     }
@@ -102,53 +102,53 @@ async fn nothing_worth_keeping(cx: &Cx) -> CaseResult {
 }
 
 async fn again(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     for _ in 0..3 {
-        let named = talk.told(&user(&about("theremin")), AddOptions::default()).await?;
-        talk.wait_for("theremin").await?;
-        let facts = talk.facts().await?;
+        let named = chat.add_and_wait(&user(&about("theremin")), AddOptions::default()).await?;
+        chat.wait_for("theremin").await?;
+        let facts = chat.facts().await?;
         check!(
             named.iter().all(|id| facts.iter().any(|fact| fact.id == *id)),
-            "said again, it was told to be stored as a fact that is not there"
+            "said again, it was reported as stored under the id of a missing fact"
         );
     }
-    talk.knows_only(&["theremin"], &[]).await
+    chat.knows_only(&["theremin"], &[]).await
 }
 
 async fn other_roles(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let said = [
         Message::new(Role::System, "You are a helpful assistant."),
         Message::new(Role::User, about("theremin")),
         Message::new(Role::Tool, "{\"temperature\": 21}"),
         Message::new(Role::Assistant, "Noted."),
     ];
-    talk.told(&said, AddOptions::default()).await?;
-    talk.wait_for("theremin").await?;
-    talk.knows_only(&["theremin"], &[]).await
+    chat.add_and_wait(&said, AddOptions::default()).await?;
+    chat.wait_for("theremin").await?;
+    chat.knows_only(&["theremin"], &[]).await
 }
 
 async fn blank_beside(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let said = [
         Message::new(Role::Assistant, ""),
         Message::new(Role::User, about("theremin")),
         Message::new(Role::User, " \n\t"),
     ];
-    talk.told(&said, AddOptions::default()).await?;
-    talk.wait_for("theremin").await?;
-    let blank = talk.facts().await?.into_iter().find(|fact| fact.memory.trim().is_empty());
+    chat.add_and_wait(&said, AddOptions::default()).await?;
+    chat.wait_for("theremin").await?;
+    let blank = chat.facts().await?.into_iter().find(|fact| fact.memory.trim().is_empty());
     check!(blank.is_none(), "a blank message became a fact");
     Ok(())
 }
 
 async fn named_speaker(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let mut message = Message::new(Role::User, about("theremin"));
     message.name = Some("Zoë d'Arc, 2nd".to_owned());
     message.at = Some(cx.now());
-    talk.told(&[message], AddOptions::default()).await?;
-    let id = talk.wait_for("theremin").await?;
-    check!(talk.facts().await?.iter().any(|fact| fact.id == id && mentions(fact, "theremin")), "it is gone");
+    chat.add_and_wait(&[message], AddOptions::default()).await?;
+    let id = chat.wait_for("theremin").await?;
+    check!(chat.facts().await?.iter().any(|fact| fact.id == id && mentions(fact, "theremin")), "it is gone");
     Ok(())
 }

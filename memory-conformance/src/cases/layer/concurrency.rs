@@ -1,4 +1,4 @@
-//! Life: runs that end, adds that meet, handles that come later.
+//! Lifetime and concurrency: ended runs, concurrent adds, later handles.
 
 use memory_core::layer::AddOptions;
 use memory_core::{Scope, ScopeKind};
@@ -20,35 +20,35 @@ cases! {
 }
 
 async fn ended(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
-    talk.learn_all(&["theremin", "sextant"]).await?;
-    cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
-    talk.knows_only(&[], &["theremin", "sextant"]).await
+    let chat = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
+    chat.learn_all(&["theremin", "sextant"]).await?;
+    cx.provider().end_run(&cx.tenant(), &chat.scope.id).await?;
+    chat.knows_only(&[], &["theremin", "sextant"]).await
 }
 
 async fn ended_again(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
-    cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
-    talk.learn("theremin").await?;
+    let chat = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
+    cx.provider().end_run(&cx.tenant(), &chat.scope.id).await?;
+    chat.learn("theremin").await?;
     for _ in 0..2 {
-        cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
+        cx.provider().end_run(&cx.tenant(), &chat.scope.id).await?;
     }
-    talk.knows_only(&[], &["theremin"]).await
+    chat.knows_only(&[], &["theremin"]).await
 }
 
 async fn others_stay(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
-    talk.learn("theremin").await?;
+    let chat = cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?;
+    chat.learn("theremin").await?;
     let others = [
         cx.conversation_in(cx.scope_of(ScopeKind::Run)?)?,
-        cx.conversation_in(Scope { kind: ScopeKind::Agent, ..talk.scope.clone() })?,
-        cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
-        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::Agent, ..chat.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::User, ..chat.scope.clone() })?,
+        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?,
     ];
     for other in &others {
         other.learn("sextant").await?;
     }
-    cx.provider().end_run(&cx.tenant(), &talk.scope.id).await?;
+    cx.provider().end_run(&cx.tenant(), &chat.scope.id).await?;
     for other in &others {
         other.knows_only(&["sextant"], &[]).await?;
     }
@@ -56,48 +56,49 @@ async fn others_stay(cx: &Cx) -> CaseResult {
 }
 
 async fn adds_at_once(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let things = ["theremin", "sextant", "zeppelin", "harpsichord"];
     let adds = things.map(|thing| {
-        let talk = &talk;
-        let add: BoxFuture<'_, CaseResult> =
-            Box::pin(async move { talk.told(&user(&about(thing)), AddOptions::default()).await.map(drop) });
+        let chat = &chat;
+        let add: BoxFuture<'_, CaseResult> = Box::pin(async move {
+            chat.add_and_wait(&user(&about(thing)), AddOptions::default()).await.map(drop)
+        });
         add
     });
     for told in cx.threads(adds.into())? {
         told?;
     }
     for thing in things {
-        talk.wait_for(thing).await?;
+        chat.wait_for(thing).await?;
     }
-    talk.knows_only(&things, &[]).await
+    chat.knows_only(&things, &[]).await
 }
 
 async fn another_handle(cx: &Cx) -> CaseResult {
     let other = cx.store().another_handle().await?;
-    let talk = cx.conversation()?;
-    talk.learn("theremin").await?;
-    let beside = talk.through(other.layer());
+    let chat = cx.conversation()?;
+    chat.learn("theremin").await?;
+    let beside = chat.through(other.layer());
     beside.knows_only(&["theremin"], &[]).await?;
     beside.learn("sextant").await?;
-    talk.knows_only(&["theremin", "sextant"], &[]).await
+    chat.knows_only(&["theremin", "sextant"], &[]).await
 }
 
 async fn opened_again(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let store = cx.open().await?;
-    talk.through(store.layer()).learn("theremin").await?;
+    chat.through(store.layer()).learn("theremin").await?;
     let store = store.reopen().await?;
-    talk.through(store.layer()).knows_only(&["theremin"], &[]).await
+    chat.through(store.layer()).knows_only(&["theremin"], &[]).await
 }
 
 async fn forgotten_for_all(cx: &Cx) -> CaseResult {
     let other = cx.store().another_handle().await?;
-    let talk = cx.conversation()?;
-    let ids = talk.learn_all(&["theremin", "sextant"]).await?;
-    let beside = talk.through(other.layer());
+    let chat = cx.conversation()?;
+    let ids = chat.learn_all(&["theremin", "sextant"]).await?;
+    let beside = chat.through(other.layer());
     beside.forget(ids.get(..1).unwrap_or_default()).await?;
-    talk.knows_only(&["sextant"], &["theremin"]).await?;
-    talk.forget_all().await?;
+    chat.knows_only(&["sextant"], &["theremin"]).await?;
+    chat.forget_all().await?;
     beside.knows_only(&[], &["theremin", "sextant"]).await
 }

@@ -1,4 +1,4 @@
-//! Words and metadata are data.
+//! Messages and metadata are data, never instructions.
 
 use memory_core::layer::{AddOptions, Message, Role};
 use memory_core::{ErrorKind, Metadata};
@@ -18,7 +18,7 @@ cases! {
     "layer.words.metadata-moves-nothing": [Layer, LayerMetadata], ["LAY-8", "LAY-50"] => metadata_moves_nothing;
 }
 
-/// What filters and prompts are made of.
+/// Fragments of filters and prompts.
 pub(super) const AWKWARD: [&str; 12] = [
     "*",
     "%",
@@ -39,26 +39,26 @@ fn verbatim_options() -> AddOptions {
 }
 
 async fn verbatim(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let said = [
         Message::new(Role::User, "I own a theremin."),
         Message::new(Role::Assistant, "You own a  Theremin!"),
     ];
-    talk.told(&said, verbatim_options()).await?;
-    talk.wait_for("You own a  Theremin!").await?;
-    let mut texts: Vec<String> = talk.facts().await?.into_iter().map(|fact| fact.memory).collect();
+    chat.add_and_wait(&said, verbatim_options()).await?;
+    chat.wait_for("You own a  Theremin!").await?;
+    let mut texts: Vec<String> = chat.facts().await?.into_iter().map(|fact| fact.memory).collect();
     texts.sort();
     expect_eq!(texts, ["I own a theremin.", "You own a  Theremin!"], "the facts of two messages");
     Ok(())
 }
 
 async fn verbatim_awkward(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
     for text in AWKWARD {
-        talk.told(&user(text), verbatim_options()).await?;
-        talk.wait_for(text).await?;
+        chat.add_and_wait(&user(text), verbatim_options()).await?;
+        chat.wait_for(text).await?;
     }
-    let texts: Vec<String> = talk.facts().await?.into_iter().map(|fact| fact.memory).collect();
+    let texts: Vec<String> = chat.facts().await?.into_iter().map(|fact| fact.memory).collect();
     for text in AWKWARD {
         check!(texts.iter().any(|found| found == text), "`{text}` did not come back as it was said");
     }
@@ -68,28 +68,28 @@ async fn verbatim_awkward(cx: &Cx) -> CaseResult {
 }
 
 async fn verbatim_twice(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     for _ in 0..2 {
-        talk.told(&user("I own a theremin."), verbatim_options()).await?;
-        talk.wait_for("theremin").await?;
+        chat.add_and_wait(&user("I own a theremin."), verbatim_options()).await?;
+        chat.wait_for("theremin").await?;
     }
-    check!(!talk.recall("theremin").await?.is_empty(), "what was said twice is not recalled");
+    check!(!chat.recall("theremin").await?.is_empty(), "what was said twice is not recalled");
     Ok(())
 }
 
 async fn logic_in_messages(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("sextant").await?;
     for text in AWKWARD {
-        talk.told(&user(&format!("{} {text}", about("theremin"))), AddOptions::default()).await?;
+        chat.add_and_wait(&user(&format!("{} {text}", about("theremin"))), AddOptions::default()).await?;
     }
-    talk.wait_for("theremin").await?;
-    talk.knows_only(&["theremin"], &["sextant"]).await?;
+    chat.wait_for("theremin").await?;
+    chat.knows_only(&["theremin"], &["sextant"]).await?;
     other.knows_only(&["sextant"], &["theremin"]).await
 }
 
 async fn logic_in_questions(cx: &Cx) -> CaseResult {
-    let (talk, other) = (
+    let (chat, other) = (
         cx.conversation()?,
         cx.conversation_in(memory_core::Scope::new(
             cx.other_tenant()?,
@@ -98,10 +98,10 @@ async fn logic_in_questions(cx: &Cx) -> CaseResult {
         ))?,
     );
     other.learn("sextant").await?;
-    talk.learn("theremin").await?;
+    chat.learn("theremin").await?;
     for text in AWKWARD {
         for question in [text.to_owned(), format!("sextant {text}")] {
-            for fact in talk.recall(&question).await? {
+            for fact in chat.recall(&question).await? {
                 check!(
                     !fact.memory.to_lowercase().contains("sextant"),
                     "the question `{question}` brought another tenant's fact"
@@ -113,19 +113,19 @@ async fn logic_in_questions(cx: &Cx) -> CaseResult {
 }
 
 async fn metadata_stays(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let metadata =
         Metadata::new().with("room", "attic").with("floor", 3).with("locked", true).with("size", 1.5);
     let options = AddOptions::default().with_metadata(metadata.clone());
-    talk.told(&user(&about("theremin")), options).await?;
-    let id = talk.wait_for("theremin").await?;
-    talk.learn("sextant").await?;
-    for (fact, how) in talk
+    chat.add_and_wait(&user(&about("theremin")), options).await?;
+    let id = chat.wait_for("theremin").await?;
+    chat.learn("sextant").await?;
+    for (fact, how) in chat
         .facts()
         .await?
         .into_iter()
         .map(|fact| (fact, "listed"))
-        .chain(talk.recall("theremin").await?.into_iter().map(|fact| (fact, "recalled")))
+        .chain(chat.recall("theremin").await?.into_iter().map(|fact| (fact, "recalled")))
     {
         if fact.id == id {
             for (name, value) in metadata.iter() {
@@ -139,15 +139,15 @@ async fn metadata_stays(cx: &Cx) -> CaseResult {
 }
 
 async fn metadata_moves_nothing(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("sextant").await?;
     let target = other.scope.id.as_str();
     for name in ["user_id", "agent_id", "run_id", "AND", "OR", "NOT", "$or", "id", "scope", "tenant"] {
         for value in [target, "*"] {
             let options = AddOptions::default().with_metadata(Metadata::new().with(name, value));
-            match talk.add(&user(&about("theremin")), options).await {
+            match chat.add(&user(&about("theremin")), options).await {
                 Ok(memory_core::layer::AddStatus::Pending(Some(event))) => {
-                    talk.done(&event).await?;
+                    chat.done(&event).await?;
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::InvalidArgument => {}
@@ -157,7 +157,7 @@ async fn metadata_moves_nothing(cx: &Cx) -> CaseResult {
             }
         }
     }
-    talk.learn("zeppelin").await?;
-    talk.knows_only(&["zeppelin"], &["sextant"]).await?;
+    chat.learn("zeppelin").await?;
+    chat.knows_only(&["zeppelin"], &["sextant"]).await?;
     other.knows_only(&["sextant"], &["theremin", "zeppelin"]).await
 }

@@ -1,4 +1,4 @@
-//! Events: work in progress, and whose it is.
+//! Events: pending work, and its owner.
 
 use memory_core::layer::{AddOptions, AddStatus, EventId, EventStatus};
 use memory_core::{ErrorKind, Scope, ScopeId, ScopeKind};
@@ -17,22 +17,22 @@ cases! {
     "layer.event.unknown": [Layer, LayerEvents], ["LAY-20"] => unknown;
 }
 
-/// Says something and gives the event; skips the case where it is done at once.
-async fn pending(talk: &Conversation<'_>, word: &str) -> CaseResult<EventId> {
-    match talk.add(&user(&about(word)), AddOptions::default()).await? {
+/// Adds a message and returns the event; skips the case if it is done immediately.
+async fn pending(chat: &Conversation<'_>, word: &str) -> CaseResult<EventId> {
+    match chat.add(&user(&about(word)), AddOptions::default()).await? {
         AddStatus::Pending(Some(event)) => Ok(event),
         AddStatus::Pending(None) => Err(Stop::failed("with `layer_events`, what is pending has no event")),
         AddStatus::Done(_) => Err(Stop::skipped("what is added is done at once")),
-        other => Err(Stop::failed(format_args!("an add was told as {other:?}"))),
+        other => Err(Stop::failed(format_args!("an add was reported as {other:?}"))),
     }
 }
 
 async fn comes_to_done(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let event = pending(&talk, "theremin").await?;
-    let ids = talk.done(&event).await?;
-    let facts = talk.facts().await?;
-    talk.knows_only(&["theremin"], &[]).await?;
+    let chat = cx.conversation()?;
+    let event = pending(&chat, "theremin").await?;
+    let ids = chat.done(&event).await?;
+    let facts = chat.facts().await?;
+    chat.knows_only(&["theremin"], &[]).await?;
     if cx.capabilities().layer_ids {
         check!(!ids.is_empty(), "the event names no fact, though one was learned");
         expect_eq!(ids.len(), facts.len(), "facts that are named, and facts that are there");
@@ -45,40 +45,40 @@ async fn comes_to_done(cx: &Cx) -> CaseResult {
 }
 
 async fn asked_again(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let event = pending(&talk, "theremin").await?;
-    let ids = talk.done(&event).await?;
+    let chat = cx.conversation()?;
+    let event = pending(&chat, "theremin").await?;
+    let ids = chat.done(&event).await?;
     for _ in 0..3 {
-        expect_eq!(talk.event(&event).await?, EventStatus::Done(ids.clone()), "an event that is done");
+        expect_eq!(chat.event(&event).await?, EventStatus::Done(ids.clone()), "an event that is done");
     }
-    let facts = talk.facts().await?;
+    let facts = chat.facts().await?;
     expect_eq!(facts.len(), 1, "facts after the event was asked about again");
     Ok(())
 }
 
 async fn each_its_own(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let (first, second) = (pending(&talk, "theremin").await?, pending(&talk, "sextant").await?);
+    let chat = cx.conversation()?;
+    let (first, second) = (pending(&chat, "theremin").await?, pending(&chat, "sextant").await?);
     check!(first != second, "two adds have the same event");
-    let (second, first) = (talk.done(&second).await?, talk.done(&first).await?);
+    let (second, first) = (chat.done(&second).await?, chat.done(&first).await?);
     check!(first.iter().all(|id| !second.contains(id)), "two events name the same fact");
-    talk.knows_only(&["theremin", "sextant"], &[]).await
+    chat.knows_only(&["theremin", "sextant"], &[]).await
 }
 
-async fn nothing_told(talk: &Conversation<'_>, event: &EventId) -> CaseResult {
-    let error = expect_kind!(talk.event(event).await, ErrorKind::NotFound, "an event of another scope");
+async fn nothing_told(chat: &Conversation<'_>, event: &EventId) -> CaseResult {
+    let error = expect_kind!(chat.event(event).await, ErrorKind::NotFound, "an event of another scope");
     check!(!error.to_string().contains("theremin"), "the refusal tells what the event is about");
     Ok(())
 }
 
 async fn of_another_scope(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let event = pending(&talk, "theremin").await?;
-    let same_id = Scope { kind: ScopeKind::User, ..talk.scope.clone() };
+    let chat = cx.conversation()?;
+    let event = pending(&chat, "theremin").await?;
+    let same_id = Scope { kind: ScopeKind::User, ..chat.scope.clone() };
     for other in [cx.conversation()?, cx.conversation_in(same_id)?] {
         nothing_told(&other, &event).await?;
     }
-    talk.done(&event).await?;
+    chat.done(&event).await?;
     let other = cx.conversation()?;
     nothing_told(&other, &event).await?;
     expect_eq!(other.facts().await?, [], "the facts of a scope that asked about another's event");
@@ -86,17 +86,17 @@ async fn of_another_scope(cx: &Cx) -> CaseResult {
 }
 
 async fn of_another_tenant(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let event = pending(&talk, "theremin").await?;
-    let other = cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
+    let chat = cx.conversation()?;
+    let event = pending(&chat, "theremin").await?;
+    let other = cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?;
     nothing_told(&other, &event).await?;
-    talk.done(&event).await?;
+    chat.done(&event).await?;
     nothing_told(&other, &event).await
 }
 
 async fn unknown(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let event = pending(&talk, "theremin").await?;
+    let chat = cx.conversation()?;
+    let event = pending(&chat, "theremin").await?;
     let cut: String = event.as_str().chars().skip(1).collect();
     let long = "e".repeat(1_024);
     for id in [
@@ -109,7 +109,7 @@ async fn unknown(cx: &Cx) -> CaseResult {
         &cut,
         &long,
     ] {
-        expect_kind!(talk.event(&EventId::new(id)?).await, ErrorKind::NotFound, "the event `{id}`");
+        expect_kind!(chat.event(&EventId::new(id)?).await, ErrorKind::NotFound, "the event `{id}`");
     }
     let stranger =
         cx.conversation_in(cx.scope_named(ScopeKind::Agent, ScopeId::new("stranger")?.as_str())?)?;

@@ -1,4 +1,4 @@
-//! Forgetting: these facts, or all, and no others.
+//! Forgetting: only these facts, or all.
 
 use memory_core::Scope;
 use memory_core::ScopeKind;
@@ -26,35 +26,35 @@ cases! {
 }
 
 async fn ids(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let id = talk.learn("theremin").await?;
-    let outcome = talk.forget(std::slice::from_ref(&id)).await?;
+    let chat = cx.conversation()?;
+    let id = chat.learn("theremin").await?;
+    let outcome = chat.forget(std::slice::from_ref(&id)).await?;
     expect_eq!(outcome.not_found, [], "ids that were not found");
-    talk.knows_only(&[], &["theremin"]).await?;
-    check!(talk.facts().await?.iter().all(|fact| fact.id != id), "what was forgotten is listed");
+    chat.knows_only(&[], &["theremin"]).await?;
+    check!(chat.facts().await?.iter().all(|fact| fact.id != id), "what was forgotten is listed");
     Ok(())
 }
 
 async fn others_stay(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let ids = talk.learn_all(&["theremin", "sextant", "zeppelin", "harpsichord"]).await?;
-    talk.forget(ids.get(1..3).unwrap_or_default()).await?;
-    talk.knows_only(&["theremin", "harpsichord"], &["sextant", "zeppelin"]).await
+    let chat = cx.conversation()?;
+    let ids = chat.learn_all(&["theremin", "sextant", "zeppelin", "harpsichord"]).await?;
+    chat.forget(ids.get(1..3).unwrap_or_default()).await?;
+    chat.knows_only(&["theremin", "harpsichord"], &["sextant", "zeppelin"]).await
 }
 
 async fn counts(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let mut ids = talk.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
+    let chat = cx.conversation()?;
+    let mut ids = chat.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
     let (stranger, kept) = (FactId::new("00000000-0000-4000-8000-00000000beef")?, ids.pop());
     ids.push(stranger.clone());
-    let outcome = talk.forget(&ids).await?;
+    let outcome = chat.forget(&ids).await?;
     expect_eq!(outcome.not_found, [stranger], "ids that were not found");
     if let Some(forgotten) = outcome.forgotten {
         expect_eq!(forgotten, 2, "facts that were forgotten");
     }
-    let left: Vec<_> = talk.facts().await?.into_iter().map(|fact| Some(fact.id)).collect();
+    let left: Vec<_> = chat.facts().await?.into_iter().map(|fact| Some(fact.id)).collect();
     expect_eq!(left, [kept], "the facts that are left");
-    let outcome = talk.forget_all().await?;
+    let outcome = chat.forget_all().await?;
     if let Some(forgotten) = outcome.forgotten {
         expect_eq!(forgotten, 1, "facts that were forgotten with the rest");
     }
@@ -62,18 +62,18 @@ async fn counts(cx: &Cx) -> CaseResult {
 }
 
 async fn unknown(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn("theremin").await?;
+    let chat = cx.conversation()?;
+    chat.learn("theremin").await?;
     let unknown = FactId::new("00000000-0000-4000-8000-000000000000")?;
-    let outcome = talk.forget(std::slice::from_ref(&unknown)).await?;
+    let outcome = chat.forget(std::slice::from_ref(&unknown)).await?;
     expect_eq!(outcome.not_found, [unknown], "an id that is unknown");
     check!(outcome.forgotten.is_none_or(|forgotten| forgotten == 0), "{outcome:?} for an unknown id");
-    talk.knows_only(&["theremin"], &[]).await
+    chat.knows_only(&["theremin"], &[]).await
 }
 
 async fn awkward_ids(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
-    let id = talk.learn("theremin").await?;
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
+    let id = chat.learn("theremin").await?;
     other.learn("sextant").await?;
     let long = "9".repeat(1_024);
     let spaced = format!(" {id}");
@@ -100,16 +100,16 @@ async fn awkward_ids(cx: &Cx) -> CaseResult {
         &spaced,
         &within,
     ];
-    // An id in capitals may be the same id; where letters have none it surely is.
+    // An id in upper case may be the same id; without letters it certainly is.
     if upper != id.as_str() && id.as_str().parse::<u128>().is_err() && !is_uuid(id.as_str()) {
         awkward.push(&upper);
     }
     for text in awkward {
         let named = FactId::new(text)?;
-        let outcome = talk.forget(std::slice::from_ref(&named)).await?;
+        let outcome = chat.forget(std::slice::from_ref(&named)).await?;
         expect_eq!(outcome.not_found, [named], "the id `{text}`");
     }
-    talk.knows_only(&["theremin"], &["sextant"]).await?;
+    chat.knows_only(&["theremin"], &["sextant"]).await?;
     other.knows_only(&["sextant"], &["theremin"]).await
 }
 
@@ -118,60 +118,60 @@ fn is_uuid(id: &str) -> bool {
 }
 
 async fn of_another_scope(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
-    let same_id = cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?;
-    let id = talk.learn("theremin").await?;
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
+    let same_id = cx.conversation_in(Scope { kind: ScopeKind::User, ..chat.scope.clone() })?;
+    let id = chat.learn("theremin").await?;
     for stranger in [other, same_id] {
         let outcome = stranger.forget(std::slice::from_ref(&id)).await?;
         expect_eq!(outcome.not_found, std::slice::from_ref(&id), "another scope's id");
         check!(outcome.forgotten.is_none_or(|n| n == 0), "{outcome:?} for another scope's id");
     }
-    talk.knows_only(&["theremin"], &[]).await
+    chat.knows_only(&["theremin"], &[]).await
 }
 
 async fn of_another_tenant(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let other = cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?;
-    let id = talk.learn("theremin").await?;
+    let chat = cx.conversation()?;
+    let other = cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?;
+    let id = chat.learn("theremin").await?;
     other.learn("sextant").await?;
     let outcome = other.forget(std::slice::from_ref(&id)).await?;
     expect_eq!(outcome.not_found, [id], "another tenant's id");
     other.forget_all().await?;
-    talk.knows_only(&["theremin"], &["sextant"]).await
+    chat.knows_only(&["theremin"], &["sextant"]).await
 }
 
 async fn own_among_others(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
-    let (own, foreign) = (talk.learn("theremin").await?, other.learn("sextant").await?);
-    let outcome = talk.forget(&[foreign.clone(), own]).await?;
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
+    let (own, foreign) = (chat.learn("theremin").await?, other.learn("sextant").await?);
+    let outcome = chat.forget(&[foreign.clone(), own]).await?;
     expect_eq!(outcome.not_found, [foreign], "ids that were not found");
-    talk.knows_only(&[], &["theremin"]).await?;
+    chat.knows_only(&[], &["theremin"]).await?;
     other.knows_only(&["sextant"], &[]).await
 }
 
 async fn all(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
-    let outcome = talk.forget_all().await?;
+    let chat = cx.conversation()?;
+    chat.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
+    let outcome = chat.forget_all().await?;
     expect_eq!(outcome.not_found, [], "ids that were not found where none were named");
-    expect_eq!(talk.facts().await?, [], "what is left when all is forgotten");
-    talk.knows_only(&[], &["theremin", "sextant", "zeppelin"]).await
+    expect_eq!(chat.facts().await?, [], "what is left when all is forgotten");
+    chat.knows_only(&[], &["theremin", "sextant", "zeppelin"]).await
 }
 
 async fn all_leaves_others(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
+    let chat = cx.conversation()?;
     let others = [
         cx.conversation()?,
-        cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
-        cx.conversation_in(Scope { kind: ScopeKind::Run, ..talk.scope.clone() })?,
-        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::User, ..chat.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::Run, ..chat.scope.clone() })?,
+        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?,
     ];
     for other in &others {
         other.learn("sextant").await?;
     }
-    talk.learn("theremin").await?;
-    talk.forget_all().await?;
-    talk.knows_only(&[], &["theremin"]).await?;
+    chat.learn("theremin").await?;
+    chat.forget_all().await?;
+    chat.knows_only(&[], &["theremin"]).await?;
     for other in &others {
         other.knows_only(&["sextant"], &["theremin"]).await?;
     }
@@ -179,35 +179,35 @@ async fn all_leaves_others(cx: &Cx) -> CaseResult {
 }
 
 async fn all_of_nothing(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("sextant").await?;
-    let outcome = talk.forget_all().await?;
+    let outcome = chat.forget_all().await?;
     check!(outcome.forgotten.is_none_or(|forgotten| forgotten == 0), "{outcome:?} where there was nothing");
     other.knows_only(&["sextant"], &[]).await
 }
 
 async fn again(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let id = talk.learn("theremin").await?;
-    talk.learn("sextant").await?;
-    talk.forget(std::slice::from_ref(&id)).await?;
-    let outcome = talk.forget(std::slice::from_ref(&id)).await?;
+    let chat = cx.conversation()?;
+    let id = chat.learn("theremin").await?;
+    chat.learn("sextant").await?;
+    chat.forget(std::slice::from_ref(&id)).await?;
+    let outcome = chat.forget(std::slice::from_ref(&id)).await?;
     expect_eq!(outcome.not_found, [id], "an id that was forgotten before");
     check!(outcome.forgotten.is_none_or(|forgotten| forgotten == 0), "{outcome:?} the second time");
-    talk.forget_all().await?;
-    talk.forget_all().await?;
-    talk.knows_only(&[], &["theremin", "sextant"]).await
+    chat.forget_all().await?;
+    chat.forget_all().await?;
+    chat.knows_only(&[], &["theremin", "sextant"]).await
 }
 
 async fn learned_again(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let first = talk.learn("theremin").await?;
-    talk.forget(std::slice::from_ref(&first)).await?;
-    talk.learn("theremin").await?;
-    talk.knows_only(&["theremin"], &[]).await?;
-    talk.forget_all().await?;
-    talk.learn("theremin").await?;
-    let facts = talk.facts().await?;
+    let chat = cx.conversation()?;
+    let first = chat.learn("theremin").await?;
+    chat.forget(std::slice::from_ref(&first)).await?;
+    chat.learn("theremin").await?;
+    chat.knows_only(&["theremin"], &[]).await?;
+    chat.forget_all().await?;
+    chat.learn("theremin").await?;
+    let facts = chat.facts().await?;
     check!(facts.iter().any(|fact| mentions(fact, "theremin")), "it is not learned again");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A scope's facts are its own.
+//! A scope's facts belong to it alone.
 
 use memory_core::layer::{AddOptions, FactsQuery, Forget, RecallQuery};
 use memory_core::{ErrorKind, Scope, ScopeId, ScopeKind};
@@ -23,7 +23,7 @@ cases! {
     "layer.own.replacing": [Layer], ["LAY-50"] => replacing;
 }
 
-/// Things that no two facts share.
+/// Words that no two facts share.
 const THINGS: [&str; 16] = [
     "theremin",
     "sextant",
@@ -43,23 +43,23 @@ const THINGS: [&str; 16] = [
     "velociraptor",
 ];
 
-/// Gives each scope a thing of its own, then asks each about its own and its neighbour's.
+/// Teaches each scope its own word, then asks each for its own and its neighbour's.
 async fn apart(cx: &Cx, scopes: Vec<Scope>) -> CaseResult {
     let mut talks = Vec::new();
     for (scope, thing) in scopes.into_iter().zip(THINGS) {
-        let talk = cx.conversation_in(scope)?;
-        talk.learn(thing).await?;
-        talks.push((talk, thing));
+        let chat = cx.conversation_in(scope)?;
+        chat.learn(thing).await?;
+        talks.push((chat, thing));
     }
-    for (talk, thing) in &talks {
+    for (chat, thing) in &talks {
         let strange: Vec<&str> = THINGS.into_iter().filter(|other| other != thing).collect();
-        talk.knows_only(&[thing], &strange).await?;
+        chat.knows_only(&[thing], &strange).await?;
         expect_eq!(
-            talk.facts().await?.len(),
+            chat.facts().await?.len(),
             1,
             "facts of {:?} {:?}",
-            talk.scope.kind,
-            talk.scope.id.as_str()
+            chat.scope.kind,
+            chat.scope.id.as_str()
         );
     }
     Ok(())
@@ -151,9 +151,9 @@ async fn long_ids(cx: &Cx) -> CaseResult {
 }
 
 async fn another_tenants_run(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let id = talk.learn("theremin").await?;
-    let (run, scope, layer) = (cx.run_of(&cx.other_tenant()?)?, &talk.scope, cx.store().layer());
+    let chat = cx.conversation()?;
+    let id = chat.learn("theremin").await?;
+    let (run, scope, layer) = (cx.run_of(&cx.other_tenant()?)?, &chat.scope, cx.store().layer());
     let add = layer.add(&run, scope, &user(&about("sextant")), AddOptions::default()).await;
     expect_kind!(add, ErrorKind::ScopeDenied, "an add to another tenant's scope");
     let recall = layer.recall(&run, scope, RecallQuery::new("theremin")).await;
@@ -166,7 +166,7 @@ async fn another_tenants_run(cx: &Cx) -> CaseResult {
             expect_kind!(forget, ErrorKind::ScopeDenied, "forgetting in another tenant's scope");
         }
     }
-    talk.knows_only(&["theremin"], &["sextant"]).await
+    chat.knows_only(&["theremin"], &["sextant"]).await
 }
 
 async fn runs_share(cx: &Cx) -> CaseResult {
@@ -193,12 +193,12 @@ async fn same_words(cx: &Cx) -> CaseResult {
 
 async fn same_words_learned(cx: &Cx) -> CaseResult {
     let talks = [cx.conversation()?, cx.conversation()?, cx.conversation_in(cx.scope_of(ScopeKind::User)?)?];
-    for talk in &talks {
-        talk.learn("theremin").await?;
+    for chat in &talks {
+        chat.learn("theremin").await?;
     }
-    for talk in &talks {
-        talk.knows_only(&["theremin"], &[]).await?;
-        expect_eq!(talk.facts().await?.len(), 1, "facts of one of three scopes with the same words");
+    for chat in &talks {
+        chat.knows_only(&["theremin"], &[]).await?;
+        expect_eq!(chat.facts().await?.len(), 1, "facts of one of three scopes with the same words");
     }
     Ok(())
 }
@@ -206,9 +206,9 @@ async fn same_words_learned(cx: &Cx) -> CaseResult {
 /// A layer that reconciles must not replace another scope's fact by this scope's.
 async fn replacing(cx: &Cx) -> CaseResult {
     let (one, other) = (cx.conversation()?, cx.conversation()?);
-    one.told(&user("Boss is Carl."), AddOptions::default()).await?;
+    one.add_and_wait(&user("Boss is Carl."), AddOptions::default()).await?;
     one.wait_for("Carl").await?;
-    other.told(&user("Boss is Dora."), AddOptions::default()).await?;
+    other.add_and_wait(&user("Boss is Dora."), AddOptions::default()).await?;
     other.wait_for("Dora").await?;
     one.knows_only(&["Carl"], &["Dora"]).await?;
     other.knows_only(&["Dora"], &["Carl"]).await

@@ -21,11 +21,11 @@ cases! {
 const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
 
 async fn each_once(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn_all(&THINGS).await?;
-    let all: BTreeSet<_> = talk.facts().await?.into_iter().map(|fact| fact.id).collect();
+    let chat = cx.conversation()?;
+    chat.learn_all(&THINGS).await?;
+    let all: BTreeSet<_> = chat.facts().await?.into_iter().map(|fact| fact.id).collect();
     for limit in [1, 2, 3, 100] {
-        let listed = talk.pages(limit).await?.concat();
+        let listed = chat.pages(limit).await?.concat();
         let ids: BTreeSet<_> = listed.iter().map(|fact| fact.id.clone()).collect();
         expect_eq!(ids.len(), listed.len(), "different facts on pages of {limit}");
         expect_eq!(ids, all, "the facts on pages of {limit}");
@@ -37,10 +37,10 @@ async fn each_once(cx: &Cx) -> CaseResult {
 }
 
 async fn page_size(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn_all(&THINGS).await?;
+    let chat = cx.conversation()?;
+    chat.learn_all(&THINGS).await?;
     for limit in 1..=4 {
-        for page in talk.pages(limit).await? {
+        for page in chat.pages(limit).await? {
             check!(page.len() <= limit, "a page of {limit} has {} facts", page.len());
         }
     }
@@ -48,24 +48,24 @@ async fn page_size(cx: &Cx) -> CaseResult {
 }
 
 async fn one_page(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    let empty = talk.page(None, 10).await?;
+    let chat = cx.conversation()?;
+    let empty = chat.page(None, 10).await?;
     expect_eq!((empty.facts.len(), empty.next), (0, None), "the page of a scope that learned nothing");
-    talk.learn_all(&["theremin", "sextant"]).await?;
-    let page = talk.page(None, 10).await?;
+    chat.learn_all(&["theremin", "sextant"]).await?;
+    let page = chat.page(None, 10).await?;
     check!(page.facts.len() >= 2, "a page of 10 has {} of two facts", page.facts.len());
     expect_eq!(page.next, None, "the cursor of a page that has all");
     Ok(())
 }
 
 async fn foreign_cursor(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
-    let cursor = expect_some!(talk.page(None, 1).await?.next, "the cursor of the first of three facts");
+    let chat = cx.conversation()?;
+    chat.learn_all(&["theremin", "sextant", "zeppelin"]).await?;
+    let cursor = expect_some!(chat.page(None, 1).await?.next, "the cursor of the first of three facts");
     let others = [
         cx.conversation()?,
-        cx.conversation_in(Scope { kind: ScopeKind::User, ..talk.scope.clone() })?,
-        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..talk.scope.clone() })?,
+        cx.conversation_in(Scope { kind: ScopeKind::User, ..chat.scope.clone() })?,
+        cx.conversation_in(Scope { tenant: cx.other_tenant()?, ..chat.scope.clone() })?,
     ];
     for other in others {
         other.learn("harpsichord").await?;
@@ -75,18 +75,18 @@ async fn foreign_cursor(cx: &Cx) -> CaseResult {
             "a cursor of another scope"
         );
     }
-    let next = talk.page(Some(cursor), 1).await?;
+    let next = chat.page(Some(cursor), 1).await?;
     expect_eq!(next.facts.len(), 1, "facts of the page behind the cursor");
     Ok(())
 }
 
 async fn made_up_cursor(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn_all(&["theremin", "sextant"]).await?;
+    let chat = cx.conversation()?;
+    chat.learn_all(&["theremin", "sextant"]).await?;
     for cursor in ["1", "2", "0", "-1", "https://example.com/v3/memories/?page=2", "page:2", "*", "é", "AAAA"]
     {
         expect_kind!(
-            talk.page(Some(cursor.to_owned()), 1).await,
+            chat.page(Some(cursor.to_owned()), 1).await,
             ErrorKind::InvalidArgument,
             "the cursor `{cursor}`"
         );
@@ -95,11 +95,11 @@ async fn made_up_cursor(cx: &Cx) -> CaseResult {
 }
 
 async fn as_recalled(cx: &Cx) -> CaseResult {
-    let talk = cx.conversation()?;
-    talk.learn_all(&THINGS).await?;
-    let listed = talk.facts().await?;
+    let chat = cx.conversation()?;
+    chat.learn_all(&THINGS).await?;
+    let listed = chat.facts().await?;
     for thing in THINGS {
-        for fact in talk.recall(thing).await? {
+        for fact in chat.recall(thing).await? {
             let same = expect_some!(
                 listed.iter().find(|other| other.id == fact.id),
                 "a recalled fact is not listed"

@@ -1,4 +1,4 @@
-//! Recalling: the right facts, in order, with scores that say what they are.
+//! Recalling: the right facts, in order, with honest scores.
 
 use std::collections::BTreeSet;
 
@@ -25,15 +25,15 @@ cases! {
 const THINGS: [&str; 5] = ["theremin", "sextant", "zeppelin", "harpsichord", "trebuchet"];
 
 async fn owner<'a>(cx: &'a Cx) -> CaseResult<Conversation<'a>> {
-    let talk = cx.conversation()?;
-    talk.learn_all(&THINGS).await?;
-    Ok(talk)
+    let chat = cx.conversation()?;
+    chat.learn_all(&THINGS).await?;
+    Ok(chat)
 }
 
 async fn best_first(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     for thing in THINGS {
-        let found = talk.recall(&about(thing)).await?;
+        let found = chat.recall(&about(thing)).await?;
         check!(
             found.first().is_some_and(|fact| mentions(fact, thing)),
             "the first of {} facts is not the one that says what was asked",
@@ -44,9 +44,9 @@ async fn best_first(cx: &Cx) -> CaseResult {
 }
 
 async fn top_k(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     for top_k in 1..=3 {
-        let found = talk.recall_with(RecallQuery::new(about("theremin")).with_top_k(top_k)).await?;
+        let found = chat.recall_with(RecallQuery::new(about("theremin")).with_top_k(top_k)).await?;
         check!(found.len() <= top_k, "{} facts came where {top_k} were asked for", found.len());
         check!(
             found.first().is_some_and(|fact| mentions(fact, "theremin")),
@@ -57,9 +57,9 @@ async fn top_k(cx: &Cx) -> CaseResult {
 }
 
 async fn no_fact_twice(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     for thing in THINGS {
-        let found = talk.recall(&about(thing)).await?;
+        let found = chat.recall(&about(thing)).await?;
         let ids: BTreeSet<_> = found.iter().map(|fact| &fact.id).collect();
         expect_eq!(ids.len(), found.len(), "different facts of the answer");
     }
@@ -82,17 +82,17 @@ fn in_range(fact: &Fact) -> CaseResult {
 }
 
 async fn scores(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     for thing in THINGS {
-        talk.recall(&about(thing)).await?.iter().try_for_each(in_range)?;
+        chat.recall(&about(thing)).await?.iter().try_for_each(in_range)?;
     }
-    talk.facts().await?.iter().try_for_each(in_range)
+    chat.facts().await?.iter().try_for_each(in_range)
 }
 
 async fn order_of_scores(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     for thing in THINGS {
-        let found = talk.recall(&about(thing)).await?;
+        let found = chat.recall(&about(thing)).await?;
         let kinds: BTreeSet<String> = found.iter().map(|fact| format!("{:?}", fact.score_kind)).collect();
         check!(kinds.len() <= 1, "one answer has scores of several kinds: {kinds:?}");
         let scores: Vec<f64> = found.iter().filter_map(|fact| fact.score).collect();
@@ -102,10 +102,10 @@ async fn order_of_scores(cx: &Cx) -> CaseResult {
 }
 
 async fn threshold_keeps(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     for threshold in [0.0, 0.3, 0.5] {
         let query = RecallQuery::new(about("theremin")).with_threshold(threshold);
-        let found = talk.recall_with(query).await?;
+        let found = chat.recall_with(query).await?;
         check!(
             found.iter().any(|fact| mentions(fact, "theremin")),
             "a threshold of {threshold} leaves the fact out that says what was asked in the same words"
@@ -115,11 +115,11 @@ async fn threshold_keeps(cx: &Cx) -> CaseResult {
 }
 
 async fn threshold_cuts(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
-    let all = talk.recall(&about("theremin")).await?.len();
+    let chat = owner(cx).await?;
+    let all = chat.recall(&about("theremin")).await?.len();
     for threshold in [0.2, 0.4, 0.6, 0.8, 1.0] {
         let query = RecallQuery::new(about("theremin")).with_threshold(threshold);
-        let found = talk.recall_with(query).await?;
+        let found = chat.recall_with(query).await?;
         for fact in &found {
             let bounded = matches!(fact.score_kind, ScoreKind::Cosine | ScoreKind::Similarity);
             let score = fact.score.unwrap_or(1.0);
@@ -136,12 +136,12 @@ async fn threshold_cuts(cx: &Cx) -> CaseResult {
 }
 
 async fn threshold_adds_nothing(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     let query = |threshold| RecallQuery::new(about("theremin")).with_threshold(threshold);
     let mut before: Option<BTreeSet<_>> = None;
     for threshold in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let ids: BTreeSet<_> =
-            talk.recall_with(query(threshold)).await?.into_iter().map(|fact| fact.id).collect();
+            chat.recall_with(query(threshold)).await?.into_iter().map(|fact| fact.id).collect();
         check!(
             before.is_none_or(|before| ids.is_subset(&before)),
             "a threshold of {threshold} brought a fact that a lower one had not"
@@ -152,24 +152,24 @@ async fn threshold_adds_nothing(cx: &Cx) -> CaseResult {
 }
 
 async fn nothing_learned(cx: &Cx) -> CaseResult {
-    let (talk, other) = (cx.conversation()?, cx.conversation()?);
+    let (chat, other) = (cx.conversation()?, cx.conversation()?);
     other.learn("theremin").await?;
-    expect_eq!(talk.recall("theremin").await?, [], "what a scope that learned nothing recalls");
-    expect_eq!(talk.facts().await?, [], "what a scope that learned nothing lists");
+    expect_eq!(chat.recall("theremin").await?, [], "what a scope that learned nothing recalls");
+    expect_eq!(chat.facts().await?, [], "what a scope that learned nothing lists");
     Ok(())
 }
 
 async fn changes_nothing(cx: &Cx) -> CaseResult {
-    let talk = owner(cx).await?;
+    let chat = owner(cx).await?;
     let shape = |facts: &[Fact]| {
         let mut shape: Vec<_> = facts.iter().map(|fact| (fact.id.clone(), fact.memory.clone())).collect();
         shape.sort();
         shape
     };
-    let before = shape(&talk.facts().await?);
+    let before = shape(&chat.facts().await?);
     for question in ["theremin", "something else", "*"] {
-        talk.recall(question).await?;
+        chat.recall(question).await?;
     }
-    expect_eq!(shape(&talk.facts().await?), before, "what is listed after questions were asked");
+    expect_eq!(shape(&chat.facts().await?), before, "what is listed after questions were asked");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! EXP, SCO: scopes that come whole or not at all, and whose scopes there are.
+//! EXP, SCO: scopes imported entirely or not at all, and the tenants with scopes.
 
 use memory_core::{
     Atomicity, Entry, Error, ErrorKind, ImportOptions, ImportOutcome, OnExisting, Quota, Record, Result,
@@ -24,7 +24,7 @@ cases! {
     "scope.tenants.pages": [Kv, Tenants], ["SCO-7"] => pages;
 }
 
-/// More records than a provider might take in a step.
+/// More records than a provider is likely to import in one step.
 const MANY: usize = 700;
 
 fn records(cx: &Cx, names: &[String]) -> Result<Vec<Record>> {
@@ -58,7 +58,7 @@ async fn stores_all(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A malformed record, a key that is there, a stream that fails.
+/// A malformed record, an existing key, a failing stream.
 async fn nothing_after_an_error(cx: &Cx) -> CaseResult {
     let given = records(cx, &names(MANY))?;
     let mut unversioned = Record::from(Entry::new(key("z")?, json("1")?, 1, cx.now()));
@@ -78,7 +78,7 @@ async fn nothing_after_an_error(cx: &Cx) -> CaseResult {
             kind,
             "an import that is to be whole, with {what}"
         );
-        // An error of the stream is passed on as it is; of a record it is told which.
+        // An error of the stream is passed on unchanged; an error of a record names it.
         if kind != ErrorKind::Corrupt {
             let index = error.details().get("index").and_then(serde_json::Value::as_u64);
             expect_eq!(index, Some(MANY as u64), "details.index, with {what}");
@@ -139,7 +139,7 @@ async fn failed_mirror_leaves_all(cx: &Cx) -> CaseResult {
     leaves_all(cx, Atomicity::Mirror).await
 }
 
-/// After an import whose stream fails.
+/// After an import whose stream failed.
 async fn leaves_all(cx: &Cx, atomicity: Atomicity) -> CaseResult {
     let scope = cx.scope()?;
     cx.fill(&scope, &[("a", "1"), ("b", "2")]).await?;
@@ -203,7 +203,7 @@ async fn line_feeds(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A scope of each of these tenants with an entry.
+/// A scope with an entry in each of these tenants.
 async fn of_tenants(cx: &Cx) -> CaseResult<Vec<TenantId>> {
     let mut tenants = vec![cx.tenant(), cx.other_tenant()?, cx.tenant_below("x")?, cx.tenant_below("/x")?];
     for tenant in &tenants {
@@ -216,7 +216,7 @@ async fn of_tenants(cx: &Cx) -> CaseResult<Vec<TenantId>> {
     Ok(tenants)
 }
 
-/// The tenants from `after` on, up to `last`; those of other cases may be among them.
+/// The tenants after `after` up to `last`, possibly including those of other cases.
 async fn from_to(
     cx: &Cx,
     after: Option<&TenantId>,
@@ -254,7 +254,7 @@ async fn tenants(cx: &Cx) -> CaseResult {
 
 async fn pages(cx: &Cx) -> CaseResult {
     of_tenants(cx).await?;
-    // Both begin with the case's own tenant, so hardly any other is between.
+    // Both start with the case's own tenant, so hardly any other lies in between.
     let later = [cx.tenant_below("/x")?, cx.tenant_below("x")?];
     let mut found = from_to(cx, Some(&cx.tenant()), &cx.tenant_below("x")?, 1).await?;
     found.retain(|tenant| later.contains(tenant));

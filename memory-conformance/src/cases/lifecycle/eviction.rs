@@ -1,4 +1,4 @@
-//! GC, RUN: when scopes were used, eviction, and the fence of ended runs.
+//! GC, RUN: use times of scopes, eviction, and the fence of ended runs.
 
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{
@@ -40,7 +40,7 @@ cases! {
 
 /// More than any provider's slack.
 const LONG: u64 = 2 * SLACK;
-/// The most that a provider's slack may be.
+/// The largest slack a provider may have.
 const SLACK: u64 = 3_600_000;
 
 async fn uses(cx: &Cx, tenant: &TenantId, query: ScopeUsesQuery) -> memory_core::Result<Vec<ScopeUse>> {
@@ -52,7 +52,7 @@ async fn use_of(cx: &Cx, scope: &Scope) -> CaseResult<ScopeUse> {
     Ok(expect_some!(all.into_iter().find(|found| found.scope == *scope), "the use of {scope}"))
 }
 
-/// The use told is the one at `at`, but for the slack.
+/// The reported use is the one at `at`, within the slack.
 fn is_of(found: &ScopeUse, at: Timestamp, what: &str) -> CaseResult {
     let behind = at.as_millis() - found.last_used_at.as_millis();
     let slack = i64::try_from(SLACK).unwrap_or(i64::MAX);
@@ -353,7 +353,7 @@ async fn never_takes_a_write(cx: &Cx) -> CaseResult {
     expect_eq!(cx.text(&scope, "new").await?.as_deref(), Some("2"), "an acknowledged write");
     let old = cx.texts(&scope, &["a", "b"]).await?;
     let due = if evicted { [None, None] } else { [Some("1".to_owned()), Some("1".to_owned())] };
-    expect_eq!(old, due, "the rest of the scope, whose eviction was told as {evicted}");
+    expect_eq!(old, due, "the rest of the scope, whose eviction was reported as {evicted}");
     Ok(())
 }
 
@@ -443,7 +443,7 @@ async fn harmless(cx: &Cx) -> CaseResult {
     cx.provider().reclaim().await?;
     expect_eq!(cx.export(&scope).await?, before, "what is stored after reclaiming");
     expect_eq!(cx.all_keys(&scope).await?, ["k"], "keys after reclaiming");
-    // Other cases may share the store, but expire nothing meanwhile that nobody has reclaimed: clocks differ.
+    // Other cases may share the store, but expire nothing that is not yet reclaimed: their clocks differ.
     let scope = cx.scope()?;
     cx.set(&scope, "k", "2").await?;
     cx.provider().reclaim().await?;
@@ -458,7 +458,7 @@ async fn ended(cx: &Cx) -> CaseResult<Scope> {
     Ok(scope)
 }
 
-/// Every write to a scope is refused, and leaves nothing.
+/// Every write to a scope is refused without effect.
 async fn all_refused(cx: &Cx, scope: &Scope) -> CaseResult {
     let kv = cx.kv();
     expect_kind!(cx.set(scope, "k", "2").await, ErrorKind::RunEnded, "a set after the run's end");
@@ -478,7 +478,7 @@ async fn all_refused(cx: &Cx, scope: &Scope) -> CaseResult {
 async fn refuses_entries(cx: &Cx) -> CaseResult {
     let scope = ended(cx).await?;
     all_refused(cx, &scope).await?;
-    // One that stored nothing has ended too.
+    // A run that stored nothing has ended too.
     let never = cx.scope_of(ScopeKind::Run)?;
     cx.provider().end_run(&never.tenant, &never.id).await?;
     all_refused(cx, &never).await

@@ -1,4 +1,4 @@
-//! FGT: what is forgotten is gone, and no older copy brings it back.
+//! FGT: forgotten data is gone, and no older copy restores it.
 
 use memory_core::sql::RestoreOptions;
 use memory_core::{
@@ -51,7 +51,7 @@ async fn erase_key(cx: &Cx, scope: &Scope, name: &str) -> Result<Erased> {
     erase(cx, EraseTarget::Key { scope: scope.clone(), key: key(name)? }).await
 }
 
-/// Imports records, over what is there.
+/// Imports records over existing ones.
 async fn import(cx: &Cx, scope: &Scope, records: &[Record], taken: Taken) -> Result<ImportOutcome> {
     let options = ImportOptions::default().with_on_existing(OnExisting::Replace).with_taken(taken);
     let records = records.iter().cloned().map(Ok).collect();
@@ -249,7 +249,7 @@ async fn writes_are_ordinary(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A copy of the scope, and when it was taken; then a moment passes.
+/// A copy of the scope and its time; then the clock moves on.
 async fn copied(cx: &Cx, scope: &Scope) -> CaseResult<(Vec<Record>, Timestamp)> {
     let copy = (cx.export(scope).await?, cx.now());
     cx.advance_ms(1_000);
@@ -423,7 +423,7 @@ async fn in_order(cx: &Cx) -> CaseResult {
         let of_tenant = listed(cx, &TombstonesOf::Tenant(tenant.clone()), limit).await?;
         let wanted = ids(of_a.iter().chain(&of_b).chain([&whole]).collect());
         let mut of_tenant = found(of_tenant);
-        // A store may note the scopes of a tenant that went one by one.
+        // A store may record the scopes of an erased tenant one by one.
         of_tenant.retain(|id| wanted.contains(id));
         expect_eq!(of_tenant, wanted, "tombstones of a tenant, {limit} a page");
     }

@@ -1,4 +1,4 @@
-//! The cases about whole scopes: what they hold and may hold, how they move and how they end.
+//! The cases about whole scopes: contents, quotas, transfer and end.
 
 mod atomic_import;
 mod eviction;

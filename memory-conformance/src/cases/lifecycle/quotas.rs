@@ -199,7 +199,7 @@ async fn refused(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Three entries of 7 bytes each, where a smaller quota is set later.
+/// Three entries of 7 bytes each, before a smaller quota is set.
 async fn over(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     cx.fill(&scope, &[("a", "123456"), ("b", "123456"), ("c", "123456")]).await?;
@@ -254,7 +254,7 @@ async fn expired(cx: &Cx) -> CaseResult {
     );
     cx.advance_ms(10);
     set(cx, &scope, "b", "1234", Quota { max_entries: Some(1), max_bytes: Some(5) }).await?;
-    // The expired entry is no longer what an overwrite replaces.
+    // An overwrite no longer replaces the expired entry.
     let again = set(cx, &scope, "a", "1", entries(1)).await;
     let error = expect_kind!(again, ErrorKind::QuotaExceeded, "a set over an expired entry at the quota");
     expect_figures(&error, "entries", 1, 1, 2)
@@ -283,9 +283,9 @@ async fn bulk(cx: &Cx) -> CaseResult {
     expect_figures(&error, "bytes", 12, 7, 13)?;
     expect_eq!(cx.export(&scope).await?, before, "the entries after the refusals");
     insert(cx, &scope, three()?, Quota { max_entries: Some(4), max_bytes: Some(13) }).await?;
-    // What grows first and shrinks later counts by its sum.
+    // An item that grows first and shrinks later counts by its sum.
     insert(cx, &scope, vec![item("b", &string_of(6))?, item("a", "1")?], bytes(13)).await?;
-    // The quota of an item is not the call's.
+    // The quota of an item is not that of the call.
     let tight = SetOptions::default().with_quota(entries(1));
     insert(cx, &scope, vec![item_with("e", "1", tight)?], Quota::default()).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! SCO: which scopes there are, and how they end.
+//! SCO: the listing and the end of scopes.
 
 use memory_core::{
     BackendExt as _, Cursor, ErrorKind, ListQuery, Scope, ScopeId, ScopeInfo, ScopeKind, ScopesQuery,
@@ -29,7 +29,7 @@ async fn scopes(cx: &Cx, tenant: &TenantId, query: ScopesQuery) -> memory_core::
     Ok(cx.kv().scopes(tenant, query).await?.scopes)
 }
 
-/// Scopes of these kinds and ids with one entry each.
+/// Scopes of these kinds and ids, each with one entry.
 async fn filled(cx: &Cx, names: &[(ScopeKind, &str)]) -> CaseResult<Vec<Scope>> {
     let mut all = Vec::new();
     for (kind, id) in names {
@@ -106,7 +106,7 @@ async fn live_only(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// The ids on each page.
+/// The ids of each page.
 async fn paged(cx: &Cx, mut query: ScopesQuery) -> CaseResult<Vec<Vec<(ScopeKind, String)>>> {
     let mut pages = Vec::new();
     for _ in 0..100 {
@@ -138,7 +138,7 @@ async fn pages(cx: &Cx) -> CaseResult {
 async fn survives_drops(cx: &Cx) -> CaseResult {
     let all = filled(cx, &ORDERED).await?;
     let page = cx.kv().scopes(&cx.tenant(), ScopesQuery::default().with_limit(4)).await?;
-    // The scope that the cursor names, and the one behind it.
+    // The scope named by the cursor, and the next one.
     for scope in all.iter().skip(3).take(2) {
         cx.kv().drop_scope(scope).await?;
     }

@@ -1,4 +1,4 @@
-//! MOM: all entries as of one moment.
+//! MOM: a read snapshot of all entries.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ async fn listed(moment: &Arc<dyn ReadSnapshot>, tenant: &TenantId) -> CaseResult
     Ok(page.scopes.into_iter().map(|info| info.scope).collect())
 }
 
-/// Enough that no provider has read all of it ahead.
+/// More than any provider reads ahead.
 const MANY: usize = 600;
 
 async fn filled(cx: &Cx) -> CaseResult<Scope> {
@@ -109,7 +109,7 @@ async fn pages(cx: &Cx) -> CaseResult {
         let query = ScopesQuery::default().with_limit(2).with_cursor(cursor);
         let page = moment.scopes(&cx.tenant(), query).await?;
         found.extend(page.scopes.into_iter().map(|info| info.scope));
-        // What comes between two pages is in none.
+        // An entry written between two pages is in none.
         let new = cx.scope()?;
         cx.set(&new, "k", "1").await?;
         cursor = page.next;

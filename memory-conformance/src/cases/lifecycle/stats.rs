@@ -1,4 +1,4 @@
-//! STA: what a scope holds.
+//! STA: statistics of a scope.
 
 use memory_core::{BackendExt as _, Embed, ErrorKind, Reducer, Scope, SetOptions};
 
@@ -52,7 +52,7 @@ async fn every_part(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Proves that the statistics are those of what is listed.
+/// Proves that the statistics match the listing.
 async fn as_listed(cx: &Cx, scope: &Scope, after: &str) -> CaseResult {
     let entries = cx.kv().list_all(scope, "").await?;
     let stats = cx.kv().stats(scope).await?;
@@ -97,7 +97,7 @@ async fn never_written(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Proves the rows of the current model, and that the rest is missing.
+/// Proves the number of vectors of the current model, and that the rest is missing.
 async fn of_current(cx: &Cx, scope: &Scope, rows: u64, after: &str) -> CaseResult {
     let entries = cx.kv().stats(scope).await?.entries;
     let of = expect_some!(cx.current(scope).await?, "the current model in the statistics, after {after}");
@@ -147,7 +147,7 @@ async fn vector_bytes(cx: &Cx) -> CaseResult {
     for name in ["a", "b", "c"] {
         cx.say(&scope, name, "tea").await?;
         let of = expect_some!(cx.current(&scope).await?, "the current model");
-        // However they are packed, a number takes something.
+        // However vectors are packed, each number takes some space.
         check!(
             of.bytes >= last + 8,
             "{} vectors of 64 numbers take {} bytes, one fewer {last}",

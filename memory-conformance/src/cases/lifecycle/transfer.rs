@@ -1,4 +1,4 @@
-//! EXP: scopes on their way between stores.
+//! EXP: scopes moving between stores.
 
 use memory_core::{
     Entry, Error, ErrorKind, Json, NewEntry, OnExisting, Record, Scope, ScopeKind, SetOptions, Ttl,
@@ -32,7 +32,7 @@ cases! {
     "export.import.stream-error-ends": [Kv], ["EXP-9"] => stream_error;
 }
 
-/// Entries with everything an entry can have, of different age and accesses.
+/// Entries with everything an entry can have, of different age and access counts.
 async fn varied(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let full = expiring(60_000)
@@ -197,7 +197,7 @@ async fn replace_again(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A scope of `a` and `b`, and records of other values for `b` and `c`.
+/// A scope of `a` and `b`, and records with other values for `b` and `c`.
 async fn overlapping(cx: &Cx) -> CaseResult<(Scope, Vec<Record>)> {
     let (from, to) = (cx.scope()?, cx.scope()?);
     let tagged = SetOptions::default()
@@ -237,7 +237,7 @@ async fn replace(cx: &Cx) -> CaseResult {
 
 async fn fail(cx: &Cx) -> CaseResult {
     let (scope, mut records) = overlapping(cx).await?;
-    // `c` comes first, then the one that is there, then one that must not be reached.
+    // First `c`, then the existing one, then one that must not be reached.
     records.reverse();
     records.push(Record::from(Entry::new(key("d")?, Json::null(), 1, cx.now())));
     let before = cx.live(&scope, "b").await?;

@@ -1,4 +1,4 @@
-//! DED: hits that say the same.
+//! DED: near-duplicate hits.
 
 use memory_core::{
     Dedup, DedupPolicy, Embed, ErrorKind, Key, Scope, SearchMode, SearchQuery, SearchResults, SetOptions,
@@ -68,7 +68,7 @@ async fn range(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Three that say the same, and two others.
+/// Three near-duplicates and two others.
 async fn repetitive(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     for (name, sentence) in [
@@ -145,7 +145,7 @@ async fn threshold_decides(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let (tea, coffee) = ("ann drinks green tea every morning", "ann drinks black coffee every evening");
     cx.say_all(&scope, &[("coffee", coffee), ("tea", tea)]).await?;
-    // Whatever the model, texts that share words do not point in opposite directions, and are not equal.
+    // Whatever the model, texts that share words are neither opposite nor equal.
     for (threshold, due) in [(0.0, 1), (1.0, 2)] {
         let dedup = Dedup { threshold, policy: DedupPolicy::Drop };
         let hits = cx.find(&scope, SearchQuery::new(tea).with_dedup(dedup)).await?;
@@ -185,7 +185,7 @@ async fn each_mode(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Ten words, of which each of three entries has eight: `a` is like `b` and `b` like `c`, `a` less like `c`.
+/// Ten words, of which each of three entries has eight: `a` is similar to `b` and `b` to `c`, `a` less so to `c`.
 async fn chained(cx: &Cx) -> CaseResult<(Scope, f64)> {
     owned(cx)?;
     let words: Vec<String> = (0..10).map(|n| format!("link{n}")).collect();
@@ -231,7 +231,7 @@ fn merged<'a>(results: &'a SearchResults, name: &str) -> Vec<&'a str> {
 
 async fn merged_in_order(cx: &Cx) -> CaseResult {
     let (scope, threshold) = chained(cx).await?;
-    // Both others resemble `b`; the one that is nearer to the query ranks higher.
+    // Both others are similar to `b`; the one nearer to the query ranks higher.
     let near: Vec<String> = {
         let hits = cx.find(&scope, chain_query(1)).await?;
         hit_keys(&hits).into_iter().map(str::to_owned).collect()
@@ -252,7 +252,7 @@ async fn merged_in_order(cx: &Cx) -> CaseResult {
 async fn first_anchor(cx: &Cx) -> CaseResult {
     let (scope, threshold) = chained(cx).await?;
     let source = |label: &str| crate::cx::source(label);
-    // `a` and `c` are kept, and `b`, which resembles both, ranks last: it goes to the better of them.
+    // `a` and `c` are kept; `b`, similar to both, ranks last and merges into the better one.
     let words = |from: usize| (from..from + 8).map(|n| format!("link{n}")).collect::<Vec<_>>().join(" ");
     for (name, from, label) in [("a", 0, "second"), ("b", 1, "third"), ("c", 2, "first")] {
         let text = format!("\"{}\"", words(from));
@@ -292,7 +292,7 @@ async fn one_and_zero(cx: &Cx) -> CaseResult {
 
 async fn inclusive(cx: &Cx) -> CaseResult {
     let (scope, _) = chained(cx).await?;
-    // Of `a` and `c` alone, so that the cosine of the two decides.
+    // Only `a` and `c`, so that their cosine decides.
     cx.delete(&scope, "b").await?;
     let records = cx.export(&scope).await?;
     let vectors: Vec<&[f32]> =

@@ -1,4 +1,4 @@
-//! EMB: vectors beside the entries, and what becomes of them.
+//! EMB: embedding of entries.
 
 use memory_core::limits::MAX_TEXT_BYTES;
 use memory_core::{Embed, Embedding, EmbeddingOwner, ErrorKind, Expect, Json, Reducer, SetOptions, Ttl};
@@ -198,7 +198,7 @@ async fn blank(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Calls to the embedder, and texts given, by some work.
+/// The embedder's calls and texts caused by some work.
 pub(crate) async fn asked<T>(
     cx: &Cx,
     work: impl Future<Output = memory_core::Result<T>>,

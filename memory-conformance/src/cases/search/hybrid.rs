@@ -1,4 +1,4 @@
-//! HYB: words and meaning together.
+//! HYB: hybrid search.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ cases! {
 const CLOSE: f64 = 1e-6;
 const QUERY: &str = "ann drinks green tea";
 
-/// Entries with both sides, with words alone (`w`), and with a vector alone (`v`).
+/// Entries with words and vector, with words only (`w`), and with a vector only (`v`).
 const SENTENCES: [(&str, &str); 7] = [
     ("b1", "ann drinks green tea"),
     ("b2", "ann drinks green water and nothing else all day long"),
@@ -64,10 +64,10 @@ fn weighted(vector: f64) -> Fusion {
     Fusion::Weighted { vector }
 }
 
-/// Cosine and score by words of a candidate, where it has them.
+/// A candidate's cosine and lexical score, if it has them.
 type Sides = (Option<f64>, Option<f64>);
 
-/// Both similarities of every candidate: by words as a search by words has them, the cosine by the embedder.
+/// Both similarities of every candidate: the lexical one from a lexical search, the cosine from the embedder.
 async fn sides(cx: &Cx, scope: &Scope) -> CaseResult<BTreeMap<&'static str, Sides>> {
     let words = cx.find(scope, by_words(QUERY)).await?;
     let of_words = |name: &str| words.iter().find(|hit| hit.entry.key.as_str() == name).map(|hit| hit.score);
@@ -80,7 +80,7 @@ async fn sides(cx: &Cx, scope: &Scope) -> CaseResult<BTreeMap<&'static str, Side
         .collect())
 }
 
-/// Scales as HYB-3 says.
+/// Scales as in HYB-3.
 fn scale(values: &[Option<f64>]) -> Vec<f64> {
     let present = || values.iter().flatten().copied();
     let (least, most) =
@@ -107,7 +107,7 @@ async fn either_side(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// 1,002 entries that score alike on one side and have no other; all but the first 999 come from the chosen source.
+/// 1,002 entries that score alike on one side only; all but the first 999 come from the chosen source.
 async fn one_sided(cx: &Cx, embed: Embed) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();
@@ -153,7 +153,7 @@ async fn pool_by_words(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A scope with 1,001 entries of that text.
+/// A scope with 1,001 entries with that text.
 async fn crowd(cx: &Cx, text: &str, embed: Embed) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();
@@ -170,9 +170,9 @@ async fn both_similarities(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let query = "green tea";
     let words: Vec<String> = (0..2_000).map(|n| format!("word{n}")).collect();
-    // No word of the query, and yet near to it by vectors.
+    // No word of the query, but near to it by vectors.
     let near = expect_some!(words.iter().find(|word| cx.cosine(query, word) > 0.25), "a word that is near");
-    // Words of the query among many others, and farther from it by vectors, but not away.
+    // Words of the query among many others, and farther from it by vectors, but not far away.
     let long = |from: usize| {
         let others: Vec<&str> = words.iter().skip(from).take(40).map(String::as_str).collect();
         format!("green tea {}", others.join(" "))
@@ -184,7 +184,7 @@ async fn both_similarities(cx: &Cx) -> CaseResult {
         ("by vectors", crowd(cx, near, Embed::Auto).await?),
     ] {
         cx.say(&scope, "one", &far).await?;
-        // Prefix and filter do not move the score of a search by words.
+        // Prefix and filter do not change the lexical score.
         let of_words = cx.find(&scope, by_words(query).with_prefix("one")).await?;
         let of_words = hit(&of_words, "one")?.score;
         let due = 0.5 * cx.cosine(query, &far) + 0.5 * of_words;
@@ -227,7 +227,7 @@ async fn score(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Proves rank scores, and the order by them.
+/// Proves rank scores and the order by them.
 fn ranked(hits: &[Hit], due: &BTreeMap<&str, f64>, what: &str) -> CaseResult {
     for (name, due) in due {
         let score = hit(hits, name)?.rank_score;
@@ -268,7 +268,7 @@ async fn all_equal(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Ranks as HYB-4 says.
+/// Ranks as in HYB-4.
 fn reciprocal_due<'a>(sides: &BTreeMap<&'a str, Sides>, k: f64) -> BTreeMap<&'a str, f64> {
     let mut due: BTreeMap<&str, f64> = sides.keys().map(|name| (*name, 0.0)).collect();
     let pick: [fn(&Sides) -> Option<f64>; 2] = [|side| side.0, |side| side.1];
@@ -320,7 +320,7 @@ async fn weight_zero(cx: &Cx) -> CaseResult {
     let scope = mixed(cx).await?;
     let words = cx.find(&scope, by_words(QUERY)).await?;
     let hits = cx.find(&scope, fused(QUERY, weighted(0.0))).await?;
-    // The worst by words is scaled to 0, as those without words are.
+    // The lowest lexical score is scaled to 0, like that of entries without the words.
     let (best, _) = words.split_at(words.len() - 1);
     let due = hit_keys(best);
     expect_eq!(hit_keys(&hits).split_at(due.len()).0, due, "the first hits with a weight of 0, as by words");
@@ -466,7 +466,7 @@ async fn formula(cx: &Cx) -> CaseResult {
     for own in &hits {
         let other = hit(&plain, own.entry.key.as_str())?;
         check!((own.score - other.score).abs() < CLOSE, "rank options move the score of `{}`", own.entry.key);
-        // Every entry was accessed once, by the search before.
+        // The search before counted one access of every entry.
         let due = 2.0 * other.rank_score + 0.25 + 0.25 * std::f64::consts::LN_2;
         check!(
             (own.rank_score - due).abs() < CLOSE,

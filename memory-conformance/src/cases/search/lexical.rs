@@ -1,4 +1,4 @@
-//! SRC, first half: what words find, and what it scores.
+//! SRC, first half: lexical hits and their scores.
 
 use memory_core::lexical::{LexicalHit, rank};
 use memory_core::{
@@ -32,7 +32,7 @@ cases! {
     "lexical.query.is-data": [Kv, Lexical], ["SRC-14"] => query_is_data;
 }
 
-/// What each live entry must score for a query, by reading all of them.
+/// The expected score of each live entry for a query, computed from all of them.
 async fn oracle(cx: &Cx, scope: &Scope, query: &str) -> Result<Vec<LexicalHit<Key>>> {
     let entries = cx.kv().list_all(scope, "").await?;
     let documents = entries.iter().map(|entry| (entry.key.clone(), entry.search_text()));
@@ -64,7 +64,7 @@ async fn expect_oracle(cx: &Cx, scope: &Scope, query: &str) -> CaseResult {
     Ok(())
 }
 
-/// Each query must find exactly the keys beside it, in byte order.
+/// Each query must find exactly the given keys, in byte order.
 async fn finds(cx: &Cx, scope: &Scope, table: &[(&str, &[&str])]) -> CaseResult {
     for (query, due) in table {
         let hits = cx.words(scope, query).await?;
@@ -285,7 +285,7 @@ async fn inflected(cx: &Cx) -> CaseResult {
 
 async fn large_text(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
-    // 20,000 words, most of them different, and what is looked for at the end.
+    // 20,000 mostly different words, with the one searched for at the end.
     let words: String = (0..20_000).map(|at| format!("w{} ", at % 5_000)).collect();
     let options = SetOptions::default().with_text(format!("{words} oolong"));
     cx.set_with(&scope, "large", "1", options).await?;

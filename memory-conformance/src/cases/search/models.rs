@@ -1,4 +1,4 @@
-//! EMB: several models in one scope, and lengths that do not fit.
+//! EMB: several models in one scope, and vector lengths that do not fit.
 
 use memory_core::{
     BackendExt as _, Dedup, DedupPolicy, Embed, Embedding, ErrorKind, Result, Scope, SetOptions,
@@ -31,7 +31,7 @@ cases! {
 const TEA: &str = "ann drinks green tea";
 const KEEPER: &str = "the lighthouse keeper sleeps";
 
-/// A scope with two entries of the first model, in a store opened again with `embedder`.
+/// A scope with two entries of the first model, in a store reopened with `embedder`.
 async fn switched(cx: &Cx, embedder: TestEmbedder) -> CaseResult<(Cx, Scope)> {
     owned(cx)?;
     let cx = cx.on(cx.open().await?);

@@ -116,7 +116,7 @@ async fn prefix(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Sixty entries of which the three that are tagged and begin with `rare/` match worst.
+/// Sixty entries, of which the three tagged ones, with prefix `rare/`, match worst.
 async fn buried(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();
@@ -178,7 +178,7 @@ async fn filter_scores(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Hits of four different scores.
+/// Hits with four different scores.
 async fn graded(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     cx.say_all(

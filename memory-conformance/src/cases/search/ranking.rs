@@ -1,4 +1,4 @@
-//! RNK: what orders hits, beside their words.
+//! RNK: ranking of hits beyond similarity.
 
 use memory_core::{
     ErrorKind, Fusion, Hit, Json, NewEntry, RankOptions, Scope, SearchMode, SearchQuery, SetOptions,
@@ -37,7 +37,7 @@ fn weights(labels: &[(&str, f64)]) -> std::collections::BTreeMap<String, f64> {
     labels.iter().map(|(label, weight)| ((*label).to_owned(), *weight)).collect()
 }
 
-/// Entries of different words, age, source and accesses.
+/// Entries with different words, age, source and accesses.
 async fn varied(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     for (name, sentence, label, reads) in [
@@ -198,7 +198,7 @@ async fn score_unmoved(cx: &Cx) -> CaseResult {
         let due = plain.iter().find(|other| other.entry.key == hit.entry.key).map(|other| other.score);
         expect_eq!(Some(hit.score), due, "the score of `{}`, as without rank options", hit.entry.key);
     }
-    // `d` ranks high and scores low: the threshold asks for the score.
+    // `d` ranks high but scores low: the threshold applies to the score.
     let lowest = expect_some!(plain.last(), "the lowest hit");
     expect_eq!(lowest.entry.key.as_str(), "d", "the lowest score");
     let above = query("green tea", boosted).with_threshold(lowest.score + 1e-6);
@@ -208,7 +208,7 @@ async fn score_unmoved(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Entries of one text and the source of the last of them.
+/// Entries with one text, and the source of the last of them.
 async fn alike(cx: &Cx, count: usize, chosen: &[usize]) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();
@@ -243,7 +243,7 @@ async fn top_k_after(cx: &Cx) -> CaseResult {
 }
 
 async fn pool(cx: &Cx) -> CaseResult {
-    // All score alike, so the best 2,000 are the first by key.
+    // All score the same, so the best 2,000 are the first by key.
     let scope = alike(cx, 2_002, &[1_999, 2_000, 2_001]).await?;
     let hits = cx.find(&scope, query("tea", by_source(0.0)).with_top_k(2)).await?;
     expect_eq!(

@@ -27,7 +27,7 @@ cases! {
 
 const TEA: &str = "ann drinks green tea";
 
-/// Entries of which none has a vector.
+/// Entries without vectors.
 async fn bare(cx: &Cx, names: &[&str]) -> CaseResult<memory_core::Scope> {
     let scope = cx.scope()?;
     for name in names {
@@ -235,7 +235,7 @@ async fn text_apart(cx: &Cx) -> CaseResult {
         [Some(TEA.to_owned())],
         "the text of the vector in an export, as it is not the entry's"
     );
-    // A write has a text of its own.
+    // A write with an explicit text.
     cx.say(&scope, "k", "rain tomorrow").await?;
     let score = expect_some!(cx.near_score(&scope, "rain tomorrow", "k").await?, "the hit after a write");
     check!(score > 0.99, "after a write the entry scores {score} for its text");

@@ -1,4 +1,4 @@
-//! EMB-9: what happens while an embedder works.
+//! EMB-9: concurrent operations while an embedder works.
 
 use memory_core::{Embed, Embedding, SetOptions};
 
@@ -120,7 +120,7 @@ async fn dropped_future(cx: &Cx) -> CaseResult {
         cx.entry(&scope, "k").await?.is_some(),
         "a write whose future was dropped while embedding is lost"
     );
-    // Where the vector is not there, nothing but that is missing.
+    // Without the vector nothing else is missing.
     let repair = cx.reembed(&scope, 10).await?;
     check!(repair.remaining == 0, "{} entries are still without a vector", repair.remaining);
     expect_eq!(cx.near(&scope, TEA).await?, ["k"], "hits once it is embedded");

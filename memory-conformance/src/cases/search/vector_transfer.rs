@@ -1,4 +1,4 @@
-//! EXP, EMB: vectors on their way between stores.
+//! EXP, EMB: vectors moving between stores.
 
 use memory_core::{Embed, ErrorKind, Json, OnExisting, Record, RecordVector, SetOptions};
 

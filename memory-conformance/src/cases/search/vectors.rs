@@ -1,4 +1,4 @@
-//! VEC: what is found by meaning, and how it scores.
+//! VEC: vector hits and their scores.
 
 use memory_core::{
     Embed, ErrorKind, Json, Metadata, NewEntry, RankOptions, Scope, ScopeKind, SearchMode, SetOptions,
@@ -37,7 +37,7 @@ cases! {
 
 const CLOSE: f64 = 1e-6;
 
-/// Sentences that share more and fewer words with `ann drinks green tea`.
+/// Sentences that share more or fewer words with `ann drinks green tea`.
 const SENTENCES: [(&str, &str); 6] = [
     ("a", "ann drinks green tea"),
     ("b", "ann drinks green water"),
@@ -54,7 +54,7 @@ async fn graded(cx: &Cx) -> CaseResult<Scope> {
     Ok(scope)
 }
 
-/// Words of which the first has a cosine below 0 with `tea`, as have the others.
+/// Words of which the first has a negative cosine with `tea`, and so have the others.
 fn opposite(cx: &Cx, count: usize) -> Vec<String> {
     (0..10_000)
         .map(|n| format!("word{n}"))
@@ -156,7 +156,7 @@ async fn negative(cx: &Cx) -> CaseResult {
     let scope = cx.scope()?;
     let words = opposite(cx, 5);
     expect_eq!(words.len(), 5, "words that point away");
-    // In the order of their keys, not of their cosines.
+    // In key order, not by cosine.
     for (name, word) in ["e", "c", "a", "d", "b"].iter().zip(&words) {
         cx.say(&scope, name, word).await?;
     }
@@ -171,7 +171,7 @@ async fn negative(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Two hundred entries of which the two that are tagged, and begin with `rare/`, are the least alike.
+/// Two hundred entries, of which the two tagged ones, with prefix `rare/`, are the least similar.
 async fn buried(cx: &Cx) -> CaseResult<Scope> {
     let scope = cx.scope()?;
     let mut items = Vec::new();
@@ -460,7 +460,7 @@ async fn rank(cx: &Cx) -> CaseResult {
 }
 
 async fn pool(cx: &Cx) -> CaseResult {
-    // All score alike, so the best 2,000 are the first by key.
+    // All score the same, so the best 2,000 are the first by key.
     let scope = cx.scope()?;
     let mut items = Vec::new();
     for at in 0..2_002 {

@@ -1,4 +1,4 @@
-//! VEC: many writes of every kind, one after another and at once, and what vectors are found afterwards.
+//! VEC: sequential and concurrent writes of every kind, and the vectors found afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ fn phrase(random: &mut Random) -> String {
     words.join(" ")
 }
 
-/// What must be stored: the text of each live entry, when it ends, and whether it has a vector.
+/// The expected contents: each live entry's text, expiry, and whether it has a vector.
 #[derive(Clone)]
 struct Known {
     text: String,
@@ -39,7 +39,7 @@ struct Known {
     embedded: bool,
 }
 
-/// One scope, and what must be in it.
+/// One scope and its expected contents.
 struct History<'a> {
     cx: &'a Cx,
     scope: Scope,
@@ -118,7 +118,7 @@ impl History<'_> {
                 self.known.clear();
             }
             5 if self.random.one_in(3) => {
-                // Out and in again: what comes back is what went out.
+                // An export and import leaves the contents unchanged.
                 let records = self.cx.export(&self.scope).await?;
                 self.cx.kv().drop_scope(&self.scope).await?;
                 self.cx.import(&self.scope, records, OnExisting::Fail).await?;
@@ -129,7 +129,7 @@ impl History<'_> {
         Ok(())
     }
 
-    /// A search finds what is due, and each at its score.
+    /// A search returns the expected hits with their scores.
     async fn search(&mut self) -> CaseResult {
         let text = phrase(&mut self.random);
         let prefix = self.random.pick(&["", "", "a", "b/", "c/3", "d"]).copied().unwrap_or_default();
@@ -146,7 +146,7 @@ impl History<'_> {
         let hits = self.cx.find(&self.scope, query).await?;
         let found: Vec<(f64, &str)> = hits.iter().map(|hit| (hit.score, hit.entry.key.as_str())).collect();
         let same = found.len() == due.len() && found.iter().zip(&due).all(|(a, b)| (a.0 - b.0).abs() < CLOSE);
-        // Where scores are equal but for rounding, either may come first.
+        // Hits with scores equal up to rounding may come in either order.
         let known =
             |name: &str| self.known.get(name).map(|known| self.cx.cosine(&text, &known.text).max(0.0));
         let own =
@@ -173,11 +173,11 @@ async fn history(cx: &Cx) -> CaseResult {
 const WRITERS: u64 = 3;
 const ROUNDS: u64 = 25;
 
-/// How many look on. Writers go on while they do, so that the two are sure to meet.
-type Lookers = AtomicU64;
+/// The number of readers. Writers continue until they are done, so that the two overlap.
+type Readers = AtomicU64;
 
 /// Writes, overwrites and deletes on a few keys, with and without vectors.
-async fn churn(cx: &Cx, scope: &Scope, writer: u64, lookers: &Lookers) -> CaseResult {
+async fn churn(cx: &Cx, scope: &Scope, writer: u64, lookers: &Readers) -> CaseResult {
     const MOST: u64 = 10_000;
     let mut random = Random::new(writer);
     for round in 0..MOST {
@@ -200,8 +200,8 @@ async fn churn(cx: &Cx, scope: &Scope, writer: u64, lookers: &Lookers) -> CaseRe
     Ok(())
 }
 
-/// Searches, and holds each hit's score against the entry that came with it.
-async fn look(cx: &Cx, scope: &Scope, lookers: &Lookers) -> CaseResult {
+/// Searches, and checks each hit's score against its entry.
+async fn look(cx: &Cx, scope: &Scope, lookers: &Readers) -> CaseResult {
     let seen = scores_hold(cx, scope).await;
     lookers.fetch_sub(1, Ordering::SeqCst);
     seen
@@ -228,7 +228,7 @@ async fn scores_hold(cx: &Cx, scope: &Scope) -> CaseResult {
 async fn shown(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = &cx.scope()?;
-    let lookers = &Lookers::new(1);
+    let lookers = &Readers::new(1);
     let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
     for writer in 0..WRITERS {
         work.push(Box::pin(churn(cx, scope, writer, lookers)));
@@ -237,7 +237,7 @@ async fn shown(cx: &Cx) -> CaseResult {
     cx.threads(work)?.into_iter().collect()
 }
 
-/// Every entry has the vector of its text, or none where its last write wanted none.
+/// Every entry has the vector of its text, or none if its last write skipped embedding.
 async fn settled(cx: &Cx, scope: &Scope) -> CaseResult {
     for name in ["a", "b", "c"] {
         let Some(entry) = cx.entry(scope, name).await? else { continue };
@@ -258,7 +258,7 @@ async fn settled(cx: &Cx, scope: &Scope) -> CaseResult {
 async fn last_write(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = &cx.scope()?;
-    let nobody = &Lookers::new(0);
+    let nobody = &Readers::new(0);
     let work = (0..WRITERS + 1)
         .map(|writer| Box::pin(churn(cx, scope, writer, nobody)) as BoxFuture<'_, CaseResult>);
     cx.threads(work.collect())?.into_iter().collect::<CaseResult>()?;
@@ -269,7 +269,7 @@ async fn two_handles(cx: &Cx) -> CaseResult {
     owned(cx)?;
     let scope = &cx.scope()?;
     let other = &cx.on(cx.store().another_handle().await?);
-    let lookers = &Lookers::new(2);
+    let lookers = &Readers::new(2);
     let mut work: Vec<BoxFuture<'_, CaseResult>> = Vec::new();
     for (writer, handle) in [(0, cx), (1, other)] {
         work.push(Box::pin(churn(handle, scope, writer, lookers)));

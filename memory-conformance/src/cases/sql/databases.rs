@@ -1,4 +1,4 @@
-//! DBS: which scopes have a database, and how one goes.
+//! DBS: which scopes have a database, and how it is dropped.
 
 use std::collections::BTreeSet;
 
@@ -130,7 +130,7 @@ async fn pages_while_changing(cx: &Cx) -> CaseResult {
         page.scopes.iter().map(|(scope, _)| scope.id.as_str().to_owned()).collect()
     };
     expect_eq!(ids(&first), ["b", "d"], "the first page");
-    // The scope that the cursor names goes, and others come before and after it.
+    // The scope named by the cursor is dropped, and others are added before and after it.
     for id in ["a", "c", "g"] {
         made(cx, named(id)?).await?;
     }
@@ -294,7 +294,7 @@ async fn while_writing(cx: &Cx) -> CaseResult {
             for statement in statements {
                 match writer.exec(statement).await {
                     Ok(_) => {}
-                    // The table went between the two, or the database under the statement: nothing was written.
+                    // The table was dropped in between, or the database during the statement: nothing was written.
                     Err(error)
                         if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::Unavailable) => {}
                     Err(error) => {
@@ -315,8 +315,8 @@ async fn while_writing(cx: &Cx) -> CaseResult {
         Ok(())
     });
     cx.threads(vec![write, dropper])?.into_iter().collect::<CaseResult<Vec<()>>>()?;
-    // Rows count up from 0 without a gap: each was written into what its statement saw.
-    // Without the table there are none.
+    // Rows count up from 0 without a gap: each was written into the database its statement saw.
+    // Without the table there are no rows.
     let rows = writer.ints("SELECT n FROM t ORDER BY n").await.unwrap_or_default();
     let due: Vec<i64> = (0..i64::try_from(rows.len()).unwrap_or(0)).collect();
     expect_eq!(rows, due, "rows after writes and drops at the same time");

@@ -1,4 +1,4 @@
-//! TIM: deadlines, and many at once.
+//! TIM: deadlines and concurrency.
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ async fn counter<'a>(cx: &'a Cx) -> CaseResult<Database<'a>> {
     Ok(db)
 }
 
-/// Fails where the deadline of 100 ms was missed by far.
+/// Fails if the deadline of 100 ms was exceeded by far.
 fn was_soon(started: Instant, what: &str) -> CaseResult {
     let took = started.elapsed();
     check!(took < Duration::from_secs(8), "{what} with a deadline of 100 ms took {} ms", took.as_millis());
@@ -149,7 +149,7 @@ async fn many_scopes(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Reads while another writes; every answer must be among those that are whole.
+/// Reads while another task writes; every answer must be one of the complete states.
 async fn read_often(db: &Database<'_>) -> CaseResult {
     for _ in 0..60 {
         let rows = db.rows("SELECT count(DISTINCT n), count(*) FROM t").await?;
@@ -232,7 +232,7 @@ async fn dropped(cx: &Cx) -> CaseResult {
         if let Poll::Ready(outcome) = polled {
             outcome?;
         }
-        // What was dropped may still be on its way: a write comes after it.
+        // A dropped write may still be running: the next write comes after it.
         db.exec("UPDATE t SET n = n").await?;
         let rows = db.count("t").await?;
         check!(rows % 3 == 1, "{rows} rows after {round} dropped inserts of three: one was written in part");
@@ -243,7 +243,7 @@ async fn dropped(cx: &Cx) -> CaseResult {
 async fn dropped_query(cx: &Cx) -> CaseResult {
     let db = counter(cx).await?;
     let sql = format!("{ENDLESS} SELECT count(*) FROM s");
-    // A provider may work within the call itself: the deadline is the longest that a poll takes.
+    // A provider may work inside the poll: the deadline limits a single poll too.
     let slow = db.with(|options| options.timeout = Some(ms(400)));
     for _ in 0..20 {
         let mut query: BoxFuture<'_, _> = Box::pin(async { slow.query(&sql).await });

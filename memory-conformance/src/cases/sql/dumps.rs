@@ -1,4 +1,4 @@
-//! DMP: a database as a stream, and from one.
+//! DMP: dump and restore.
 
 use memory_core::sql::{RestoreMode, RestoreOptions, RestoreOutcome, SqlScopesQuery, SqlValue};
 use memory_core::{Error, ErrorKind, Result, Scope};
@@ -38,7 +38,7 @@ async fn restored(cx: &Cx, scope: &Scope, dump: Vec<Vec<u8>>) -> Result<RestoreO
     cx.sql().restore(scope, lines(dump.into_iter().map(Ok).collect()), RestoreOptions::default()).await
 }
 
-/// A fresh scope with what that one holds.
+/// A fresh scope restored from that one.
 async fn copied<'a>(cx: &'a Cx, from: &Database<'_>) -> CaseResult<Database<'a>> {
     let copy = cx.database()?;
     let outcome = restored(cx, &copy.scope, dumped(cx, &from.scope).await?).await?;
@@ -119,7 +119,7 @@ async fn triggers(cx: &Cx) -> CaseResult {
     .await?;
     let trigger = cx.in_dialect(
         "CREATE TRIGGER note AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.n); END",
-        // The dialect needs a function for a trigger, which an agent may not make.
+        // A trigger in this dialect needs a function, which agents cannot create.
         "CREATE VIEW note AS SELECT 1",
     );
     db.exec(trigger).await?;
@@ -202,7 +202,7 @@ async fn counts(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// A database of some rows, dumped.
+/// A dump of a database with some rows.
 async fn sample(cx: &Cx) -> CaseResult<Vec<Vec<u8>>> {
     let db = cx.database()?;
     db.exec("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)").await?;
@@ -217,7 +217,7 @@ async fn has_no_database(cx: &Cx, db: &Database<'_>, what: &str) -> CaseResult {
     let page = cx.sql().sql_scopes(&cx.tenant(), SqlScopesQuery::default()).await?;
     let is_listed = page.scopes.iter().any(|(scope, _)| *scope == db.scope);
     let counts = page.scopes.iter().find(|(scope, _)| *scope == db.scope).map(|(_, usage)| usage.bytes);
-    // An empty database may be left where one had to be opened to see it.
+    // Checking may have created an empty database.
     check!(!is_listed || counts.unwrap_or(0) <= 64 << 10, "{what} has left a database of {counts:?} bytes");
     Ok(())
 }
@@ -242,7 +242,7 @@ async fn replaced(cx: &Cx, scope: &Scope, dump: Vec<Result<Vec<u8>>>) -> Result<
     cx.sql().restore(scope, lines(dump), RestoreOptions::default().with_mode(RestoreMode::Replace)).await
 }
 
-/// A database of which every part hangs on another.
+/// A database whose parts all depend on each other.
 async fn tangled(cx: &Cx) -> CaseResult<Database<'_>> {
     let db = cx.database()?;
     db.exec_all(&[
@@ -344,7 +344,7 @@ async fn cut_off(cx: &Cx) -> CaseResult {
         expect_kind!(restored(cx, &db.scope, head).await, ErrorKind::InvalidArgument, "{what}");
         has_no_database(cx, &db, &what).await?;
     }
-    // Cut within its last line.
+    // Cut off within its last line.
     let db = cx.database()?;
     let mut bent = dump.clone();
     if let Some(last) = bent.last_mut() {
@@ -353,7 +353,7 @@ async fn cut_off(cx: &Cx) -> CaseResult {
     let refused = restored(cx, &db.scope, bent).await;
     expect_kind!(refused, ErrorKind::InvalidArgument, "a dump whose last line is cut");
     has_no_database(cx, &db, "a dump whose last line is cut").await?;
-    // The whole of it is one.
+    // The complete dump is valid.
     restored(cx, &db.scope, dump).await?;
     expect_eq!(db.count("t").await?, 20);
     Ok(())

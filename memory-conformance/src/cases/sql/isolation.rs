@@ -1,4 +1,4 @@
-//! OWN: a scope's database is its own.
+//! OWN: a scope's database belongs to it alone.
 
 use memory_core::sql::SqlScopesQuery;
 use memory_core::{ErrorKind, Scope, ScopeId, ScopeKind};
@@ -21,7 +21,7 @@ cases! {
     "sql.own.refusals-make-none": [Sql], ["OWN-5"] => refusals_make_none;
 }
 
-/// Gives each scope the same table with a number of its own.
+/// Creates the same table in each scope, with a different number.
 async fn numbered<'a>(cx: &'a Cx, scopes: Vec<Scope>) -> CaseResult<Vec<(i64, Database<'a>)>> {
     let mut databases = Vec::new();
     for (n, scope) in (1..).zip(scopes) {

@@ -1,4 +1,4 @@
-//! QTA: a quota refuses growth and never wedges.
+//! QTA: a quota refuses growth and never blocks other work.
 
 use memory_core::sql::SqlValue;
 use memory_core::{ErrorKind, Result};
@@ -33,7 +33,7 @@ async fn cramped<'a>(cx: &'a Cx, quota: u64) -> CaseResult<Database<'a>> {
     Ok(db)
 }
 
-/// A text that no engine compresses to nothing.
+/// A text that no engine can compress.
 fn noise(cx: &Cx, seed: u64) -> String {
     let mut random = cx.random();
     for _ in 0..seed % 97 {
@@ -51,7 +51,7 @@ async fn insert(cx: &Cx, db: &Database<'_>, id: i64) -> Result<()> {
     db.exec_with("INSERT INTO t (id, v) VALUES (?, ?)", &args).await.map(drop)
 }
 
-/// Fills the database until the quota refuses; how many rows it took.
+/// Fills the database until the quota refuses; returns the number of rows.
 async fn fill(cx: &Cx, db: &Database<'_>) -> CaseResult<i64> {
     for id in 1..=1_000 {
         if let Err(error) = insert(cx, db, id).await {
@@ -104,7 +104,7 @@ async fn by_update(cx: &Cx) -> CaseResult {
 async fn by_index(cx: &Cx) -> CaseResult {
     let db = cramped(cx, QUOTA).await?;
     for id in 1..=40 {
-        // Shorter: an engine may not index texts of 8,000 bytes.
+        // Shorter, since an engine may not index texts of 8,000 bytes.
         let args =
             [SqlValue::Int(id), text(noise(cx, id.unsigned_abs()).chars().take(2_000).collect::<String>())];
         db.exec_with("INSERT INTO t (id, v) VALUES (?, ?)", &args).await?;
@@ -202,7 +202,7 @@ async fn never_passes(cx: &Cx) -> CaseResult {
     let db = cramped(cx, QUOTA).await?;
     fill(cx, &db).await?;
     for _ in 0..3 {
-        // Smaller and smaller rows squeeze in, until none does.
+        // Smaller and smaller rows fit, until none does.
         for size in [4_000_usize, 500, 50] {
             for _ in 0..200 {
                 let value: String = noise(cx, 7).chars().take(size).collect();

@@ -1,4 +1,4 @@
-//! TX: transactions and those around them; how they end when nobody ends them.
+//! TX: transactions among concurrent callers, and how abandoned ones end.
 
 use std::task::{Context, Poll, Waker};
 
@@ -90,10 +90,10 @@ async fn survives(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Long against a statement, short to wait for.
+/// Long for a statement, short to wait for.
 const IDLE: u64 = 1_500;
 
-/// Lets time pass, by both clocks.
+/// Lets time pass on both clocks.
 fn pass(cx: &Cx, millis: u64) {
     cx.advance_ms(millis);
     std::thread::sleep(ms(millis));
@@ -104,7 +104,7 @@ async fn idle(cx: &Cx) -> CaseResult {
     let db = table(cx).await?;
     let (tx, _) = db.begin().await?;
     tx.exec("INSERT INTO t VALUES (1)").await?;
-    // A writer that waits gets through, without a word from the one who left.
+    // A waiting writer proceeds without any action by the one that left.
     pass(cx, IDLE * 2);
     db.by_another_run()?
         .with(|options| options.timeout = Some(ms(20_000)))
@@ -151,7 +151,7 @@ async fn ends_in_every_scope(cx: &Cx) -> CaseResult {
         tx.savepoint().await?;
         open.push((db, tx));
     }
-    // A child of the tree opened one too.
+    // A child of the tree has one open too.
     let child = child_of(&first.run)?;
     let (tx, _) = first.by(&child).begin().await?;
     open.push((first.clone(), tx));
@@ -176,7 +176,7 @@ async fn others_go_on(cx: &Cx) -> CaseResult {
     theirs.exec("INSERT INTO t VALUES (1)").await?;
     cx.provider().end_run(&db.run.tenant, &db.run.root_run).await?;
     is_lost(&tx, "whose run has ended").await?;
-    // The same name of a run, in another tenant.
+    // A run with the same name in another tenant.
     cx.provider().end_run(&cx.other_tenant()?, &other.run.root_run).await?;
     theirs.exec("INSERT INTO t VALUES (2)").await?;
     theirs.commit().await?;

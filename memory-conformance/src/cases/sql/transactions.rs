@@ -1,4 +1,4 @@
-//! TX: what one transaction is to the one who has it.
+//! TX: a transaction as seen by its owner.
 
 use std::collections::BTreeSet;
 
@@ -135,7 +135,7 @@ async fn unnamed(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// Every call that names the transaction is `transaction_lost`, and none has an effect.
+/// Every call that names the transaction is `transaction_lost` and has no effect.
 pub(super) async fn is_lost(db: &Database<'_>, why: &str) -> CaseResult {
     let lost = ErrorKind::TransactionLost;
     let error =
@@ -291,7 +291,7 @@ async fn deepest(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// What an error says of the transaction: whether it is open.
+/// Whether the transaction is open, according to an error.
 fn said_open(error: &Error) -> CaseResult<bool> {
     match error.details().get("transaction").and_then(|value| value.as_str()) {
         Some("open") => Ok(true),
@@ -361,7 +361,7 @@ async fn refused_statement(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// After a statement of a transaction failed: it is as told, open with row 1 alone, or lost as a whole.
+/// After a failed statement the transaction is as reported: open with row 1 only, or lost entirely.
 async fn is_as_told(db: &Database<'_>, tx: &Database<'_>, error: &Error, what: &str) -> CaseResult {
     if said_open(error)? {
         expect_eq!(tx.ints(ALL).await?, [1], "in the transaction after {what}");
@@ -372,7 +372,7 @@ async fn is_as_told(db: &Database<'_>, tx: &Database<'_>, error: &Error, what: &
         is_lost(tx, &format!("that {what} ended")).await?;
         expect_eq!(db.ints(ALL).await?, [0_i64; 0], "what is left of a transaction that {what} ended");
     }
-    // Whatever became of it, the scope serves.
+    // In either case the scope works.
     db.with(|options| options.timeout = Some(ms(10_000))).exec("INSERT INTO t VALUES (99)").await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! CAP, ERR: what a provider says of itself and of what went wrong.
+//! CAP, ERR: what a provider reports about itself and its errors.
 
 use memory_core::{
     Capabilities, Consistency, Error, ErrorKind, Health, HealthStatus, Next, Op, Reply, Request, Result,
@@ -32,12 +32,12 @@ mutants! {
     "truth.max-top-k-lies": ["SRC-7"], "fewer hits come than top_k promises" => results(|_, results| results.hits.truncate(100));
     "error.leaks-value": ["ERR-2"], "an error quotes the stored value" => around(leaks_value);
     "error.all-internal": ["ERR-1"], "every error is `internal`" => refuse(|_, error| Error::internal(error.message().to_owned()));
-    "error.says-nothing": ["ERR-1"], "an error has no text" => refuse(|_, error| worded(&error, error.kind(), String::new()));
-    "error.conflict-is-final": ["ERR-3"], "a conflict says never to try again"
+    "error.says-nothing": ["ERR-1"], "an error has no message" => refuse(|_, error| worded(&error, error.kind(), String::new()));
+    "error.conflict-is-final": ["ERR-3"], "a conflict says never to retry"
         => refuse(|_, error| if error.kind() == ErrorKind::Conflict { error.with_retry(Retry::Never) } else { error });
-    "error.always-retry": ["ERR-3"], "every error says to try again" => refuse(|_, error| error.with_retry(Retry::Now));
+    "error.always-retry": ["ERR-3"], "every error says to retry" => refuse(|_, error| error.with_retry(Retry::Now));
     "error.wrong-type-is-invalid": ["INC-3", "UPD-6"], "a value of the wrong type is `invalid_argument`" => refuse(wrong_type_is_invalid);
-    "error.limit-untold": ["VAL-3"], "an input over its limit is refused without figures" => refuse_ahead(limit_untold);
+    "error.limit-untold": ["VAL-3"], "an error about a limit gives no figures" => refuse_ahead(limit_untold);
 }
 
 async fn stats_unserved(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

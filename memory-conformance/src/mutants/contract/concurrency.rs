@@ -1,4 +1,4 @@
-//! CON, VER-8: what goes wrong only when several things happen at once.
+//! CON, VER-8: defects that show only under concurrency.
 
 use std::task::Poll;
 
@@ -10,13 +10,13 @@ use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
 
 mutants! {
     "concurrent.cas-in-two-steps": ["VER-8", "CON-1"], "reads, compares and writes in three steps" => around(cas_in_two_steps);
-    "concurrent.stale-reads": ["CON-1"], "the first read after a write shows what was before" => around(stale_reads);
-    "concurrent.lost-writes": ["CON-1"], "one of two writes at the same time is lost though acknowledged" => around(lost_writes);
-    "concurrent.hits-read-late": ["VEC-10"], "a hit shows the entry as it is after the search" => around(hits_read_late);
-    "concurrent.vectors-cached": ["VEC-10", "VEC-5"], "a handle goes on finding by vectors that another replaced" => around(vectors_cached);
-    "concurrent.handles-cache": ["CON-3"], "a handle does not see what another writes" => around(handles_cache);
-    "concurrent.dropped-half": ["CON-2"], "a dropped set has written its value without its metadata" => around(dropped_half);
-    "concurrent.dropped-half-bulk": ["CON-2", "BLK-5"], "a dropped bulk insert has written its first half" => around(dropped_half_bulk);
+    "concurrent.stale-reads": ["CON-1"], "the first read after a write returns the old value" => around(stale_reads);
+    "concurrent.lost-writes": ["CON-1"], "one of two concurrent writes is acknowledged but lost" => around(lost_writes);
+    "concurrent.hits-read-late": ["VEC-10"], "a hit shows the entry as of after the search" => around(hits_read_late);
+    "concurrent.vectors-cached": ["VEC-10", "VEC-5"], "a handle keeps finding vectors that another handle replaced" => around(vectors_cached);
+    "concurrent.handles-cache": ["CON-3"], "a handle does not see another handle's writes" => around(handles_cache);
+    "concurrent.dropped-half": ["CON-2"], "a dropped set wrote its value without its metadata" => around(dropped_half);
+    "concurrent.dropped-half-bulk": ["CON-2", "BLK-5"], "a dropped bulk insert wrote its first half" => around(dropped_half_bulk);
     "concurrent.dropped-wedges": ["CON-2"], "a dropped set leaves the store locked" => around(dropped_wedges);
 }
 
@@ -60,7 +60,7 @@ async fn lost_writes(memory: &Memory, request: Request, next: Next<'_>) -> Resul
     let old = peek(&next, &scope, &key).await?;
     let outcome = kv(&next)?.set(&scope, &key, value, options).await;
     if let (true, Ok(_), Some(old)) = (others, &outcome, old) {
-        // Last to arrive, first to be forgotten: the other's value comes back.
+        // The last to arrive is lost: the other's value comes back.
         kv(&next)?.set(&scope, &key, old.value.clone(), as_stored(&old)).await?;
     }
     memory.lock().flag = false;
@@ -80,7 +80,7 @@ async fn hits_read_late(_: &Memory, request: Request, next: Next<'_>) -> Result<
     Ok(Reply::Search(results))
 }
 
-/// Remembers the best score that this handle saw of an entry, until it writes that itself.
+/// Caches the best score that this handle saw of an entry, until it writes the entry itself.
 async fn vectors_cached(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     match request {
         Request::Set { scope, key, value, options } => {
@@ -110,7 +110,7 @@ async fn handles_cache(memory: &Memory, request: Request, next: Next<'_>) -> Res
             let at = (scope.clone(), key.clone());
             let cached = memory.lock().entries.get(&at).cloned();
             if let Some(entry) = cached {
-                // The clock is still obeyed, and accesses are still counted.
+                // Expiry is still obeyed, and accesses are still counted.
                 let live = kv(&next)?.get(&scope, &key, options).await?;
                 let shown = live.map(|live| {
                     let mut shown = entry;
@@ -126,14 +126,14 @@ async fn handles_cache(memory: &Memory, request: Request, next: Next<'_>) -> Res
             Ok(Reply::Get(entry))
         }
         request => {
-            // Its own writes it knows of.
+            // A handle knows its own writes.
             memory.lock().entries.clear();
             next.run(request).await
         }
     }
 }
 
-/// Pending once: here a caller may drop the future.
+/// Pending once, so that a caller can drop the future here.
 async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|context| {

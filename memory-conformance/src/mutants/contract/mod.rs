@@ -1,11 +1,11 @@
-//! Mutants of what every operation promises.
+//! Mutants of the general contract.
 
 mod capabilities;
 mod concurrency;
 
 use super::mutant::Mutant;
 
-/// Every mutant about what all operations promise.
+/// Every mutant of the general contract.
 pub(super) fn mutants() -> Vec<Mutant> {
     [concurrency::mutants(), capabilities::mutants()].concat()
 }

@@ -1,4 +1,4 @@
-//! What is right in the middle and wrong at its edges, or done and not told.
+//! Defects at the edges of a range, or missing from outcomes.
 
 use memory_core::reduce::MAX_LIST_LIMIT;
 use memory_core::{
@@ -38,10 +38,10 @@ mutants! {
         => ask(|request| change_scope(request, |scope| named(&format!("{}:{}:{}", scope.tenant, scope.kind, scope.id))));
     "scope.joined-without-kind": ["ISO-1"], "a scope is `tenant/id` in a folder of its kind"
         => ask(|request| change_scope(request, |scope| named(&format!("{}/{}/{}", scope.kind, scope.tenant, scope.id))));
-    "scope.parts-run-together": ["ISO-1"], "a scope's parts are joined by nothing"
+    "scope.parts-run-together": ["ISO-1"], "a scope's parts are joined without a separator"
         => ask(|request| change_scope(request, |scope| named(&format!("{}{}{}", scope.kind, scope.tenant, scope.id))));
-    "scope.names-a-path": ["ISO-1"], "an id is cleaned up as a file name is" => ask(names_a_path);
-    "scope.long-id-cut": ["ISO-1"], "an id is cut at 255 bytes, as a file name is" => ask(long_id_cut);
+    "scope.names-a-path": ["ISO-1"], "an id is normalised like a file name" => ask(names_a_path);
+    "scope.long-id-cut": ["ISO-1"], "an id is cut at 255 bytes, like a file name" => ask(long_id_cut);
 }
 
 async fn parser_stops(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -15,18 +15,18 @@ use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
 
 mutants! {
     "increment.wraps": ["INC-4"], "a sum beyond 64 bits wraps" => around(wraps);
-    "increment.saturates": ["INC-4"], "a sum beyond 64 bits stops at the end" => around(saturates);
-    "increment.wrong-type-restarts": ["INC-3"], "a value that is no integer counts as 0"
+    "increment.saturates": ["INC-4"], "a sum beyond 64 bits saturates" => around(saturates);
+    "increment.wrong-type-restarts": ["INC-3"], "a value that is not an integer counts as 0"
         => around(|_, request, next| increment_instead(request, next, ErrorKind::WrongType, |_, delta| Some(delta)));
-    "increment.takes-floats": ["INC-3"], "1.0 is taken for an integer" => around(takes_floats);
-    "increment.takes-text": ["INC-3"], "\"1\" is taken for an integer" => around(takes_text);
+    "increment.takes-floats": ["INC-3"], "1.0 is accepted as an integer" => around(takes_floats);
+    "increment.takes-text": ["INC-3"], "\"1\" is accepted as an integer" => around(takes_text);
     "increment.drops-metadata": ["INC-5"], "an increment drops metadata and source" => around(drops_metadata);
     "increment.races": ["INC-6", "CON-1"], "reads, adds and writes in three steps" => around(increment_races);
-    "increment.absent-ignores-delta": ["INC-1"], "an absent key begins at 1" => around(absent_is_one);
+    "increment.absent-ignores-delta": ["INC-1"], "an absent key starts at 1" => around(absent_is_one);
     "merge.null-deletes": ["UPD-1"], "null in a patch removes the member" => around(null_deletes);
-    "merge.shallow": ["UPD-1"], "only the outermost members merge" => around(shallow);
-    "merge.reformats": ["UPD-2"], "untouched members are respelled" => around(reformats);
-    "append.equal-as-floats": ["UPD-3"], "neighbours beyond 2^53 count as equal" => around(equal_as_floats);
+    "merge.shallow": ["UPD-1"], "only the outermost members are merged" => around(shallow);
+    "merge.reformats": ["UPD-2"], "untouched members are reformatted" => around(reformats);
+    "append.equal-as-floats": ["UPD-3"], "neighbouring integers beyond 2^53 count as equal" => around(equal_as_floats);
     "append.equal-as-text": ["UPD-3"], "1 and 1.0 count as different" => around(equal_as_text);
     "append.always-appended": ["UPD-3"], "every append says it appended"
         => answer(Reply::Update(outcome) if outcome.appended.is_some() => outcome.appended = Some(true));
@@ -37,9 +37,9 @@ mutants! {
         => answer(Reply::Update(outcome) => outcome.dropped = 0);
     "update.drops-metadata": ["UPD-9"], "an update drops metadata and source" => around(update_drops_metadata);
     "update.drops-text": ["UPD-9"], "an update drops the explicit text" => around(update_drops_text);
-    "update.unchanged-keeps-version": ["UPD-9"], "an update that changes no text does not write" => around(unchanged_keeps_version);
+    "update.unchanged-keeps-version": ["UPD-9"], "an update that changes nothing does not write" => around(unchanged_keeps_version);
     "update.wrong-type-replaces": ["UPD-6"], "a value of the wrong type is replaced" => around(update_wrong_type);
-    "update.too-large-stored": ["UPD-8"], "a result over the limit is cut to null" => around(update_too_large);
+    "update.too-large-stored": ["UPD-8"], "a result over the limit is stored as null" => around(update_too_large);
     "update.races": ["UPD-7"], "reads, reduces and writes in three steps" => around(update_races);
     "update.absent-refused": ["UPD-5"], "an absent key cannot be updated" => around(absent_refused);
 }
@@ -49,7 +49,7 @@ async fn stored_as(next: &Next<'_>, scope: &Scope, key: &memory_core::Key, value
     Ok(Reply::Increment(IncrementOutcome::new(value, version, None)))
 }
 
-/// Replaces the failure of one kind of an increment by storing what `instead` makes of the entry.
+/// Replaces a failed increment of one error kind by storing what `instead` makes of the entry.
 async fn increment_instead(
     request: Request,
     next: Next<'_>,
@@ -157,7 +157,7 @@ fn is_merge(reducer: &Reducer) -> bool {
     matches!(reducer, Reducer::Merge(_))
 }
 
-/// The members of an object in order, values as text; `None` where it is none.
+/// The members of an object in order, values as text; `None` if it is not an object.
 fn members(value: &Json) -> Option<Vec<(String, String)>> {
     struct Members(Vec<(String, String)>);
     impl<'de> serde::Deserialize<'de> for Members {
@@ -224,7 +224,7 @@ async fn shallow(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> 
             }
         }
         let merged = object(&members)?;
-        // Only where it means something else.
+        // Only if the result differs in meaning.
         let deep = reduce(old, reducer).ok()?;
         (!semantic_eq(&merged, &deep.value)).then_some(merged)
     })

@@ -1,4 +1,4 @@
-//! DRF: what a caller last saw is not looked at, or too hard.
+//! DRF: what a caller last saw is not checked, or checked too strictly.
 
 use memory_core::Seen;
 use memory_core::{DriftCheck, Error, ErrorKind, Next, Op, Reply, Request, Result, Retry, SetOptions};
@@ -16,10 +16,10 @@ mutants! {
     "drift.vanished-passes": ["DRF-3"], "what is gone is made again" => ask(vanished_passes);
     "drift.appeared-passes": ["DRF-4"], "what has appeared is written over"
         => ask(|request| relax(request, |check| *check == DriftCheck::Row(Seen::Absent)));
-    "drift.expiry-refuses": ["DRF-3"], "an expiry that came counts as somebody else's doing" => ask(expiry_refuses);
-    "drift.row-looks-at-scope": ["DRF-5"], "a row is refused for a change of another" => fault(Fault::DriftRowSeesScope);
-    "drift.refusal-moves": ["DRF-6"], "a refused write moves the token" => fault(Fault::DriftRefusalMoves);
-    "drift.refusal-acknowledges": ["DRF-2"], "a refused write passes when it is sent again" => around(acknowledges);
+    "drift.expiry-refuses": ["DRF-3"], "an expiry counts as a foreign change" => ask(expiry_refuses);
+    "drift.row-looks-at-scope": ["DRF-5"], "a row check fails because another row changed" => fault(Fault::DriftRowSeesScope);
+    "drift.refusal-moves": ["DRF-6"], "a refused write changes the token" => fault(Fault::DriftRefusalMoves);
+    "drift.refusal-acknowledges": ["DRF-2"], "a refused write succeeds when sent again" => around(acknowledges);
     "drift.strict-unchecked": ["DRF-7"], "the token is not compared"
         => ask(|request| relax(request, |check| matches!(check, DriftCheck::Strict(..))));
     "drift.deletes-unseen": ["DRF-7", "DRF-11"], "a delete does not move the token" => fault(Fault::DriftDeleteStays);
@@ -62,7 +62,7 @@ fn unchecked(request: &mut Request) {
 }
 
 fn vanished_passes(request: &mut Request) {
-    // Whoever saw an entry that is gone is served as if it had seen nothing.
+    // A caller that saw a vanished entry is treated as if it had seen nothing.
     if let Request::Set { options, .. } = request
         && let DriftCheck::Row(Seen::Entry { version, expires_at: Some(_), digest }) = options.drift
     {

@@ -1,4 +1,4 @@
-//! FLT: conditions that mean something else.
+//! FLT: filters that mean something else.
 
 use memory_core::{Entry, Field, Filter, Metadata, Next, Page, Reply, Request, Result, Scalar};
 
@@ -9,7 +9,7 @@ use crate::mutants::requests::{everything, kv};
 mutants! {
     "filter.numbers-as-text": ["FLT-2"], "numbers compare as text" => around(numbers_as_text);
     "filter.numbers-as-floats": ["FLT-2"], "numbers compare as doubles" => ask(numbers_as_floats);
-    "filter.text-ignores-case": ["FLT-3"], "text compares whatever the case" => around(text_ignores_case);
+    "filter.text-ignores-case": ["FLT-3"], "text is compared without regard to case" => around(text_ignores_case);
     "filter.types-mix": ["FLT-1"], "the text 1 equals the number 1" => around(types_mix);
     "filter.booleans-as-numbers": ["FLT-1"], "true equals 1" => around(booleans_as_numbers);
     "filter.ne-needs-presence": ["FLT-4"], "`ne` does not hold for an absent field" => ask(ne_needs_presence);
@@ -18,16 +18,16 @@ mutants! {
     "filter.exists-always": ["FLT-4"], "every field exists" => ask(exists_always);
     "filter.empty-or-holds": ["FLT-5"], "an empty `or` holds" => ask(empty_or_holds);
     "filter.empty-in-holds": ["FLT-5"], "an empty `in` holds" => ask(empty_in_holds);
-    "filter.lt-is-lte": ["FLT-1", "FLT-6"], "`lt` holds for equal ones" => ask(lt_is_lte);
-    "filter.gte-is-gt": ["FLT-1", "FLT-6"], "`gte` does not hold for equal ones" => ask(gte_is_gt);
-    "filter.in-takes-first": ["FLT-1"], "`in` looks at its first member only" => ask(in_takes_first);
+    "filter.lt-is-lte": ["FLT-1", "FLT-6"], "`lt` holds for equal values" => ask(lt_is_lte);
+    "filter.gte-is-gt": ["FLT-1", "FLT-6"], "`gte` does not hold for equal values" => ask(gte_is_gt);
+    "filter.in-takes-first": ["FLT-1"], "`in` compares only its first member" => ask(in_takes_first);
     "filter.or-is-and": ["FLT-5"], "`or` wants all" => ask(or_is_and);
-    "filter.source-as-metadata": ["FLT-6"], "the source is looked for in the metadata" => ask(source_as_metadata);
+    "filter.source-as-metadata": ["FLT-6"], "the source is looked up in the metadata" => ask(source_as_metadata);
     "filter.created-is-updated": ["FLT-6"], "`created_at` compares the time of the last write" => ask(created_is_updated);
     "filter.times-in-seconds": ["FLT-6"], "times compare in seconds" => ask(times_in_seconds);
-    "filter.names-are-paths": ["FLT-8"], "a dot in a name is taken for a path" => ask(names_are_paths);
+    "filter.names-are-paths": ["FLT-8"], "a dot in a name separates path segments" => ask(names_are_paths);
     "filter.percent-is-wildcard": ["FLT-8"], "`%` in a filter's text is a wildcard" => around(percent_is_wildcard);
-    "filter.too-deep-holds": ["FLT-7"], "a filter over its limits is left out" => ask_ahead(too_deep_holds);
+    "filter.too-deep-holds": ["FLT-7"], "a filter over its limits is ignored" => ask_ahead(too_deep_holds);
 }
 
 /// Changes every node of the filters of a request, the innermost first.
@@ -102,7 +102,7 @@ fn every(filter: Filter, change: fn(Scalar) -> Scalar) -> Filter {
     }
 }
 
-/// Lists by a filter of its own.
+/// Lists with a custom filter.
 async fn list_where(
     request: Request,
     next: Next<'_>,

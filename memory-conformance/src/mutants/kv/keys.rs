@@ -1,4 +1,4 @@
-//! KEY, ISO: names that are taken for other names.
+//! KEY, ISO: names mistaken for other names.
 
 use memory_core::{Cursor, Next, Reply, Request, Result, Scope, ScopeId, ScopeKind, TenantId};
 
@@ -19,14 +19,14 @@ mutants! {
     "scope.kind-ignored": ["ISO-1"], "an agent, a user and a run of the same id share a scope"
         => ask(|request| change_scope(request, |scope| Ok(Scope { kind: ScopeKind::Agent, ..scope.clone() })));
     "scope.parts-joined": ["ISO-1"], "a scope is `tenant/kind/id`, so separators in ids collide" => ask(parts_joined);
-    "scope.lower-cased": ["ISO-1"], "scope ids differ by case no more" => ask(id_lower_cased);
+    "scope.lower-cased": ["ISO-1"], "scope ids are lower-cased" => ask(id_lower_cased);
     "scope.composed": ["ISO-1"], "scope ids are normalised" => ask(id_composed);
-    "scope.statistics-shared": ["ISO-3"], "word statistics are taken over every scope" => fault(Fault::StatisticsOfAllScopes);
-    "cursor.foreign-restarts": ["ISO-5", "LST-7"], "a foreign or malformed cursor starts the listing over" => around_ahead(foreign_restarts);
-    "cursor.foreign-scopes-restart": ["ISO-5", "SCO-2"], "a foreign cursor starts the listing of scopes over" => around_ahead(foreign_scopes_restart);
+    "scope.statistics-shared": ["ISO-3"], "word statistics cover all scopes" => fault(Fault::StatisticsOfAllScopes);
+    "cursor.foreign-restarts": ["ISO-5", "LST-7"], "a foreign or malformed cursor restarts the listing" => around_ahead(foreign_restarts);
+    "cursor.foreign-scopes-restart": ["ISO-5", "SCO-2"], "a foreign cursor restarts the listing of scopes" => around_ahead(foreign_scopes_restart);
 }
 
-/// The one composition that stands for all: e with acute.
+/// One composition suffices: e with acute.
 fn compose(text: &str) -> String {
     text.replace("e\u{301}", "\u{e9}").replace("a\u{30a}", "\u{e5}").replace("o\u{308}", "\u{f6}")
 }
@@ -47,7 +47,7 @@ fn cut(request: &mut Request) {
 
 fn parts_joined(request: &mut Request) {
     change_scope(request, |scope| {
-        // As a file name would be made of it, without the lengths that keep the parts apart.
+        // As for a file name, without the lengths that keep the parts apart.
         let joined = scope.to_string();
         let digest =
             Scope::agent("joined", joined.get(..joined.len().min(256)).unwrap_or("long"))?.digest().to_hex();

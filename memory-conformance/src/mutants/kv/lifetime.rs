@@ -1,4 +1,4 @@
-//! TTL: when an entry stops being there.
+//! TTL: lifetimes.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use memory_core::limits::MAX_TTL_MILLIS;
 use memory_core::{Reply, Request, Ttl};
 
 use crate::mutants::mutant::mutants;
-use crate::reference::fault::{Eyes, Fault};
+use crate::reference::fault::{Fault, Viewer};
 
 mutants! {
-    "ttl.boundary-inclusive": ["TTL-1"], "the millisecond of the expiry still counts as live" => fault(Fault::ExpiryInclusive);
+    "ttl.boundary-inclusive": ["TTL-1"], "an entry is still live in its expiry millisecond" => fault(Fault::ExpiryInclusive);
     "ttl.one-more-millisecond": ["TTL-1"], "entries live one millisecond too long" => ask(one_more);
     "ttl.whole-seconds": ["TTL-1"], "lifetimes are rounded up to whole seconds" => ask(whole_seconds);
     "ttl.keep-forgets": ["TTL-2"], "`keep` clears the expiry"

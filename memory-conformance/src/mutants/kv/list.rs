@@ -8,14 +8,14 @@ use crate::mutants::requests::{everything, kv};
 
 mutants! {
     "list.prefix-is-like": ["LST-2"], "`%` and `_` in a prefix are wildcards" => around(prefix_is_like);
-    "list.prefix-ignores-case": ["LST-2"], "a prefix matches whatever the case"
+    "list.prefix-ignores-case": ["LST-2"], "a prefix matches without regard to case"
         => around(|_, request, next| matching(request, next, |prefix, key| key.to_lowercase().starts_with(&prefix.to_lowercase())));
     "list.prefix-whole-graphemes": ["LST-2"], "a prefix does not end inside a grapheme" => around(whole_graphemes);
-    "list.prefix-is-path": ["LST-2"], "a prefix matches whole path segments only" => around(prefix_is_path);
-    "list.order-ignores-case": ["LST-1"], "keys are ordered whatever their case" => around(order_ignores_case);
+    "list.prefix-is-path": ["LST-2"], "a prefix matches only whole path segments" => around(prefix_is_path);
+    "list.order-ignores-case": ["LST-1"], "keys are ordered without regard to case" => around(order_ignores_case);
     "list.order-by-length": ["LST-1"], "short keys come first"
         => around(|_, request, next| reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.key.as_str().len())));
-    "list.newest-first": ["LST-1"], "entries come in the order of their writes"
+    "list.newest-first": ["LST-1"], "entries come in write order"
         => around(|_, request, next| reordered(request, next, |page| page.entries.sort_by_key(|entry| entry.version)));
     "list.limit-overflows": ["LST-3"], "a page holds one entry too many"
         => ask(Request::List { query, .. } => query.limit += 1);
@@ -23,7 +23,7 @@ mutants! {
         => answer(Reply::List(page) => page.next = None);
     "list.cursor-at-the-end": ["LST-3"], "the last page has a cursor too" => around(cursor_at_the_end);
     "list.cursor-skips": ["LST-4"], "the first entry of a page is skipped" => around(cursor_skips);
-    "list.cursor-repeats": ["LST-4"], "the last entry of a page comes twice" => around(cursor_repeats);
+    "list.cursor-repeats": ["LST-4"], "the last entry of a page is repeated" => around(cursor_repeats);
     "list.cursor-is-offset": ["LST-5"], "a cursor is a number of entries" => around(cursor_is_offset);
     "list.cursor-may-be-cut": ["LST-7"], "a cursor that lost its end is read as far as it goes" => around_ahead(cursor_cut);
     "list.filter-after-limit": ["LST-8"], "a page is cut before it is filtered" => around(filter_after_limit);
@@ -36,7 +36,7 @@ mutants! {
         => ask_ahead(Request::List { query, .. } => query.limit = query.limit.min(memory_core::limits::MAX_PAGE));
 }
 
-/// Lists with a prefix match of its own.
+/// Lists with a custom prefix match.
 async fn matching(request: Request, next: Next<'_>, is_match: fn(&str, &str) -> bool) -> Result<Reply> {
     let Request::List { scope, query } = request else { return next.run(request).await };
     if query.prefix.is_empty() || query.cursor.is_some() || query.filter.is_some() {
@@ -128,7 +128,7 @@ async fn cursor_repeats(_: &Memory, request: Request, next: Next<'_>) -> Result<
     let Request::List { scope, query } = request else { return next.run(request).await };
     let prefix = query.prefix.clone();
     let mut page = kv(&next)?.list(&scope, query).await?;
-    // Only where paging still comes to an end.
+    // Only if paging still ends.
     if page.next.is_some()
         && let Some(last_but_one) = page.entries.iter().rev().nth(1)
     {

@@ -1,4 +1,4 @@
-//! VAL: values that come back as something else.
+//! VAL: values that come back changed.
 
 use memory_core::json::JsonKind;
 use memory_core::{Json, Metadata, Next, Reply, Request, Result, Scalar, SetOptions};
@@ -10,22 +10,22 @@ use crate::mutants::requests::{change_values, kv};
 mutants! {
     "value.through-floats": ["VAL-1"], "long integers are rounded to doubles" => ask(through_floats);
     "value.numbers-respelled": ["VAL-1"], "1.50 comes back as 1.5" => ask(numbers_respelled);
-    "value.members-sorted": ["VAL-1"], "the order of members and duplicates are lost" => ask(canonical);
+    "value.members-sorted": ["VAL-1"], "member order and duplicates are lost" => ask(canonical);
     "value.white-space-lost": ["VAL-1"], "white space between tokens is lost" => ask(compact);
     "value.escapes-decoded": ["VAL-1"], "`\\u0061` comes back as `a`" => ask(escapes_decoded);
     "value.null-deletes": ["SET-1", "UPD-6"], "setting null deletes" => around(null_deletes);
     "value.empty-not-stored": ["SET-1", "INC-3"], "an empty string is not stored" => around(empty_not_stored);
-    "value.limit-one-less": ["VAL-3"], "a value of exactly the limit is refused" => around(limit_one_less);
+    "value.limit-one-less": ["VAL-3"], "a value of exactly the maximal size is refused" => around(limit_one_less);
     "value.too-large-is-cut": ["VAL-3"], "a value over the limit is stored as null" => around_ahead(too_large_is_cut);
     "metadata.integers-are-floats": ["VAL-4"], "metadata integers are rounded to doubles" => ask(metadata_floats);
     "metadata.numbers-are-text": ["VAL-4"], "metadata numbers come back as text" => ask(metadata_text);
     "metadata.booleans-are-numbers": ["VAL-4"], "metadata booleans come back as 0 and 1" => ask(metadata_bits);
     "metadata.empty-text-lost": ["VAL-4"], "empty metadata strings are left out" => ask(metadata_empty);
-    "metadata.too-many-are-cut": ["VAL-4"], "members over the limit are left out in silence" => ask_ahead(metadata_cut);
+    "metadata.too-many-are-cut": ["VAL-4"], "members over the limit are silently dropped" => ask_ahead(metadata_cut);
     "source.lower-cased": ["VAL-5"], "source labels are lower-cased" => ask(source_lower);
     "source.absent-is-named": ["VAL-5"], "an absent source comes back as `unknown`" => ask(source_named);
-    "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text becomes a space in silence" => ask_ahead(text_nul);
-    "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is cut in silence" => ask_ahead(text_cut);
+    "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text silently becomes a space" => ask_ahead(text_nul);
+    "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is silently cut" => ask_ahead(text_cut);
     "text.trimmed": ["VAL-6"], "the explicit text is trimmed" => ask(text_trimmed);
     "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as none"
         => ask(|request| change_options(request, |options| options.text = options.text.take().filter(|text| !text.is_empty())));
@@ -55,7 +55,7 @@ fn pieces(text: &str) -> Vec<(bool, String)> {
     pieces
 }
 
-/// Rebuilds a value from its pieces; the value itself where the result is no JSON.
+/// Rebuilds a value from its pieces; the original if the result is not JSON.
 fn rebuilt(value: &Json, change: impl Fn(bool, &str) -> String) -> Json {
     let text: String =
         pieces(value.as_str()).iter().map(|(is_string, piece)| change(*is_string, piece)).collect();

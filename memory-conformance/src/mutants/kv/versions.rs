@@ -10,16 +10,16 @@ use crate::reference::fault::Fault;
 
 mutants! {
     "version.stays": ["VER-1"], "overwriting keeps the version" => fault(Fault::VersionStays);
-    "version.reused-after-delete": ["VER-2"], "a key that begins anew begins at version 1" => fault(Fault::VersionPerLife);
-    "version.restarts-after-drop": ["VER-2"], "dropping a scope forgets its versions" => fault(Fault::VersionsEndWithDrop);
-    "cas.version-ignored": ["VER-4"], "an expected version is not looked at"
+    "version.reused-after-delete": ["VER-2"], "a recreated key starts at version 1" => fault(Fault::VersionPerLife);
+    "version.restarts-after-drop": ["VER-2"], "dropping a scope resets its versions" => fault(Fault::VersionsEndWithDrop);
+    "cas.version-ignored": ["VER-4"], "an expected version is not checked"
         => ask(|request| relax(request, |expect| matches!(expect, Expect::Version(_))));
-    "cas.absent-ignored": ["VER-3"], "writes over what should be absent" => ask(|request| relax(request, |expect| *expect == Expect::Absent));
-    "cas.hash-ignored": ["VER-5"], "an expected hash is not looked at" => ask(|request| relax(request, |expect| matches!(expect, Expect::Sha256(_))));
-    "cas.hash-of-meaning": ["VER-5"], "compares the hash of the canonical text" => around(hash_of_meaning);
-    "cas.newer-is-fine": ["VER-4"], "an expected version below the stored one passes" => around(newer_is_fine);
-    "cas.conflict-writes": ["VER-6"], "reports the conflict and writes all the same" => around(conflict_writes);
-    "cas.conflict-says-nothing": ["VER-6"], "a conflict does not name the version"
+    "cas.absent-ignored": ["VER-3"], "a set that expects absence overwrites" => ask(|request| relax(request, |expect| *expect == Expect::Absent));
+    "cas.hash-ignored": ["VER-5"], "an expected hash is not checked" => ask(|request| relax(request, |expect| matches!(expect, Expect::Sha256(_))));
+    "cas.hash-of-meaning": ["VER-5"], "the hash is compared with that of the canonical text" => around(hash_of_meaning);
+    "cas.newer-is-fine": ["VER-4"], "an expected version below the stored one is accepted" => around(newer_is_fine);
+    "cas.conflict-writes": ["VER-6"], "a conflict is reported but written anyway" => around(conflict_writes);
+    "cas.conflict-says-nothing": ["VER-6"], "a conflict does not name the current version"
         => refuse(|_, error| if error.kind() == ErrorKind::Conflict { Error::conflict(None) } else { error });
     "cas.retry-refused": ["VER-7"], "a retry after a lost reply is a conflict" => around(retry_refused);
     "cas.retry-writes": ["VER-7"], "a retry after a lost reply writes once more" => around(retry_writes);

@@ -17,7 +17,7 @@ mutants! {
         => ask(Request::Get { options, .. } => *options = GetOptions::default());
     "get.touches": ["GET-4"], "a read is a write" => around(get_touches);
     "get-many.drops-absent": ["GET-5"], "absent keys are left out" => around(drops_absent);
-    "get-many.drops-repeats": ["GET-5"], "a repeated key is answered once" => around(drops_repeats);
+    "get-many.drops-repeats": ["GET-5"], "a repeated key is answered only once" => around(drops_repeats);
     "get-many.counts-once": ["GET-5"], "a repeated key counts once" => around(counts_once);
     "get-many.sorts": ["GET-5"], "answers come in the order of the keys"
         => ask(Request::GetMany { keys, .. } => keys.sort());
@@ -34,9 +34,9 @@ mutants! {
     "set.count-resets": ["SET-5"], "overwriting resets the access count" => fault(Fault::CountEndsWithWrite);
     "set.first-wins": ["SET-1"], "a second set is lost" => around(first_wins);
     "delete.left-in-list": ["DEL-4", "DEL-1"], "a deleted entry stays in listings" => around(left_in_list);
-    "bulk.not-atomic": ["BLK-2"], "what comes before a failing item stays" => around(not_atomic);
+    "bulk.not-atomic": ["BLK-2"], "items before a failing one stay stored" => around(not_atomic);
     "bulk.index-missing": ["BLK-2"], "a failing item is not named" => around(index_missing);
-    "bulk.first-wins": ["BLK-3"], "of two items with the same key the earlier wins" => around(bulk_first_wins);
+    "bulk.first-wins": ["BLK-3"], "the earlier of two items with the same key wins" => around(bulk_first_wins);
     "bulk.preconditions-see-before": ["BLK-3"], "a precondition does not see earlier items" => around(see_before);
     "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order"
         => answer(Reply::BulkInsert(outcomes) => outcomes.reverse());
@@ -209,7 +209,7 @@ async fn see_before(_: &Memory, request: Request, next: Next<'_>) -> Result<Repl
     let Request::BulkInsert { scope, mut items, options } = request else { return next.run(request).await };
     let mut seen: BTreeSet<Key> = BTreeSet::new();
     for item in &mut items {
-        // What an earlier item of the call stored is not seen: its precondition is that of the scope before.
+        // A precondition does not see earlier items of the call, only the scope before it.
         if !seen.insert(item.key.clone()) && item.options.expect == Expect::Absent {
             let absent = peek(&next, &scope, &item.key).await?.is_none();
             item.options.expect = if absent { Expect::Any } else { Expect::Absent };

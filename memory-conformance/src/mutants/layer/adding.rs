@@ -1,4 +1,4 @@
-//! Adds that lose, invent, move or widen.
+//! Adds that lose, invent, misplace or spread facts.
 
 use memory_core::layer::{AddOutcome, AddStatus, FactId, Message, Role};
 use memory_core::{Error, ErrorKind, Metadata, Next, Reply, Request, Result, Scalar, ScopeKind};
@@ -20,15 +20,15 @@ mutants! {
         => answer(|reply| if let Some(ids) = named(reply) { ids.clear(); });
     "layer.names-twice": ["LAY-4"] needs [Layer], "a fact that was stored is named twice" => answer(names_twice);
     "layer.names-all": ["LAY-4"] needs [Layer], "an add names every fact of the scope" => around(names_all);
-    "layer.ids-of-the-scope": ["LAY-4", "LAY-50"] needs [Layer], "facts are numbered in each scope" => answer(ids_of_the_scope);
+    "layer.ids-of-the-scope": ["LAY-4", "LAY-50"] needs [Layer], "fact ids repeat across scopes" => answer(ids_of_the_scope);
     "layer.nothing-is-something": ["LAY-5"] needs [Layer], "an add that stored nothing names a fact" => answer(invents);
-    "layer.nothing-is-an-error": ["LAY-5"] needs [Layer], "an add with nothing worth keeping fails" => around(nothing_fails);
+    "layer.nothing-is-an-error": ["LAY-5"] needs [Layer], "an add without anything worth keeping fails" => around(nothing_fails);
     "layer.again-is-an-error": ["LAY-9"] needs [Layer], "saying the same again fails" => around(again_fails);
-    "layer.again-names-the-old": ["LAY-9", "LAY-5"] needs [Layer], "saying the same again names a fact that is not there" => answer(invents);
-    "layer.again-is-taken-back": ["LAY-9"] needs [Layer, LayerForget], "saying the same again takes it back" => around(again_takes_back);
-    "layer.roles-refused": ["LAY-10"] needs [Layer], "messages of system and tools are refused"
+    "layer.again-names-the-old": ["LAY-9", "LAY-5"] needs [Layer], "saying the same again names a missing fact" => answer(invents);
+    "layer.again-is-taken-back": ["LAY-9"] needs [Layer, LayerForget], "saying the same again deletes it" => around(again_takes_back);
+    "layer.roles-refused": ["LAY-10"] needs [Layer], "messages of system and tool roles are refused"
         => around(|_memory, request, next| refusing(request, next, |message| !matches!(message.role, Role::User | Role::Assistant)));
-    "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message beside others is refused"
+    "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message among others is refused"
         => around(|_memory, request, next| refusing(request, next, |message| message.content.trim().is_empty()));
     "layer.speaker-refused": ["LAY-10"] needs [Layer], "a speaker's name with an apostrophe is refused" => around(speaker_refused);
     "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "words are extracted from although they were to stay"
@@ -51,7 +51,7 @@ mutants! {
     "layer.metadata-not-recalled": ["LAY-7"] needs [Layer], "a recalled fact has no metadata"
         => answer(Reply::Recall(facts) => facts.iter_mut().for_each(|fact| fact.metadata = Metadata::new()));
     "layer.metadata-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "metadata named `user_id` moves the add to that scope" => ask(metadata_chooses);
-    "layer.metadata-star-widens": ["LAY-8", "LAY-50"] needs [Layer], "metadata that is a wildcard adds to every scope" => around(metadata_widens);
+    "layer.metadata-star-widens": ["LAY-8", "LAY-50"] needs [Layer], "a wildcard in metadata adds to every scope" => around(metadata_widens);
 }
 
 fn done(ids: Vec<FactId>) -> Reply {
@@ -111,7 +111,7 @@ async fn nothing_fails(_memory: &Memory, request: Request, next: Next<'_>) -> Re
     Ok(reply)
 }
 
-/// Whether the same was said in the scope before.
+/// Whether the same was added to the scope before.
 fn said_before(memory: &Memory, request: &Request) -> bool {
     let Request::Add { scope, messages, .. } = request else { return false };
     let said: String = messages.iter().map(|message| message.content.as_str()).collect();

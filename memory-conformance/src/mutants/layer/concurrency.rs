@@ -1,4 +1,4 @@
-//! Runs that do not end, adds that are lost on each other, handles that do not know of each other.
+//! Runs that do not end, concurrent adds that are lost, handles unaware of each other.
 
 use memory_core::layer::{AddOutcome, AddStatus, Forget};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind};
@@ -16,10 +16,10 @@ mutants! {
     "layer.run-ends-all": ["LAY-70"] needs [Layer], "the end of a run forgets all runs of the tenant" => around(all_runs);
     "layer.run-ends-for-all-tenants": ["LAY-70", "LAY-50"] needs [Layer], "the end of a run forgets the runs of other tenants with the same id"
         => around(|memory, request, next| ending(memory, request, next, |ended, scope| ended.kind == scope.kind && ended.id == scope.id));
-    "layer.adds-collide": ["LAY-71"] needs [Layer], "of adds at the same time one is lost" => around(collide);
-    "layer.handle-knows-its-own": ["LAY-72"] needs [Layer], "a handle lists what was added through it" => around(its_own);
-    "layer.answers-are-kept": ["LAY-72", "LAY-30"] needs [Layer], "a question that was asked before has the same answer" => around(kept);
-    "layer.forgotten-for-one": ["LAY-72"] needs [Layer, LayerForget], "what another handle forgot is still known" => around(for_one);
+    "layer.adds-collide": ["LAY-71"] needs [Layer], "one of several concurrent adds is lost" => around(collide);
+    "layer.handle-knows-its-own": ["LAY-72"] needs [Layer], "a handle lists only its own adds" => around(its_own);
+    "layer.answers-are-kept": ["LAY-72", "LAY-30"] needs [Layer], "answers to repeated questions are cached" => around(kept);
+    "layer.forgotten-for-one": ["LAY-72"] needs [Layer, LayerForget], "facts forgotten through another handle are still known" => around(for_one);
 }
 
 async fn ends_once(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
@@ -32,7 +32,7 @@ async fn ends_once(memory: &Memory, request: Request, next: Next<'_>) -> Result<
     next.run(request).await
 }
 
-/// Forgets the scopes that fit too.
+/// Also forgets the matching scopes.
 async fn ending(
     memory: &Memory,
     request: Request,

@@ -1,4 +1,4 @@
-//! Events that belong to nobody, or tell what is not so.
+//! Events without an owner, or with a false status.
 
 use memory_core::layer::{AddStatus, EventId, EventStatus};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
@@ -36,7 +36,7 @@ async fn remembering(memory: &Memory, request: Request, next: Next<'_>) -> Resul
     Ok(reply)
 }
 
-/// The scope that an event was made in.
+/// The scope of an event.
 fn scope_of(memory: &Memory, event: &EventId) -> Option<Scope> {
     let remembered = memory.lock();
     remembered.events.iter().find(|(id, _)| id == event.as_str()).map(|(_, scope)| scope.clone())

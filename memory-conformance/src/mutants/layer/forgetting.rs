@@ -23,7 +23,7 @@ mutants! {
     "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "one id that is not found keeps the others from being forgotten" => around(ends_it);
     "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant may forget a fact by its id"
         => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant));
-    "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant may forget a fact by its id"
+    "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant can forget a fact by its id"
         => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant));
     "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is dropped"
         => ask(|request| change_ids(request, str::trim));
@@ -129,7 +129,7 @@ async fn ends_it(_memory: &Memory, request: Request, next: Next<'_>) -> Result<R
     next.run(request).await
 }
 
-/// Forgets ids in the scopes that fit, whichever scope was named.
+/// Forgets ids in the matching scopes, whichever scope was named.
 async fn in_scopes(
     memory: &Memory,
     request: Request,
@@ -145,7 +145,7 @@ async fn in_scopes(
     next.run(request).await
 }
 
-/// Reads each id otherwise.
+/// Changes each id.
 fn change_ids(request: &mut Request, change: fn(&str) -> &str) {
     if let Request::Forget { what: Forget::Ids(ids), .. } = request {
         for id in ids {
@@ -233,7 +233,7 @@ async fn again_fails(memory: &Memory, request: Request, next: Next<'_>) -> Resul
     next.run(request).await
 }
 
-/// What a request is to forget, and where.
+/// What a request forgets, and where.
 fn aim(request: &Request) -> Option<(Scope, Forget)> {
     match request {
         Request::Forget { scope, what, .. } => Some((scope.clone(), what.clone())),
@@ -241,7 +241,7 @@ fn aim(request: &Request) -> Option<(Scope, Forget)> {
     }
 }
 
-/// The facts that are to be forgotten.
+/// The facts to forget.
 async fn doomed(next: &Next<'_>, aim: Option<(Scope, Forget)>) -> Result<Vec<Fact>> {
     Ok(match aim {
         Some((scope, Forget::Ids(ids))) => {

@@ -1,4 +1,4 @@
-//! Scopes that fall together.
+//! Scopes that collide.
 
 use memory_core::layer::{AddOutcome, AddStatus, Fact, FactId, Forget};
 use memory_core::{Next, Reply, Request, Result, Scope, ScopeKind, TenantId};
@@ -8,17 +8,17 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.scope-without-tenant": ["LAY-50"] needs [Layer], "tenants share the scopes with the same name" => ask(without_tenant);
-    "layer.scope-without-kind": ["LAY-50"] needs [Layer], "agents, users and runs share what has the same name"
+    "layer.scope-without-tenant": ["LAY-50"] needs [Layer], "tenants share scopes with the same name" => ask(without_tenant);
+    "layer.scope-without-kind": ["LAY-50"] needs [Layer], "agents, users and runs share scopes with the same name"
         => ask(|request| change_scope(request, |scope| scope.kind = ScopeKind::Agent));
-    "layer.user-is-agent": ["LAY-50"] needs [Layer], "agents and users share what has the same name" => ask(user_is_agent);
-    "layer.scope-in-lower-case": ["LAY-51"] needs [Layer], "ids that differ by case fall together"
+    "layer.user-is-agent": ["LAY-50"] needs [Layer], "agents and users share scopes with the same name" => ask(user_is_agent);
+    "layer.scope-in-lower-case": ["LAY-51"] needs [Layer], "ids that differ only by case are the same"
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().to_lowercase())));
-    "layer.scope-without-white-space": ["LAY-51"] needs [Layer], "white space in ids does not count" => ask(without_white_space);
-    "layer.scope-in-ascii": ["LAY-51"] needs [Layer], "accents in ids do not count" => ask(in_ascii);
-    "layer.scope-without-dots": ["LAY-51"] needs [Layer], "dots at the end of ids do not count"
+    "layer.scope-without-white-space": ["LAY-51"] needs [Layer], "white space in ids is ignored" => ask(without_white_space);
+    "layer.scope-in-ascii": ["LAY-51"] needs [Layer], "accents in ids are ignored" => ask(in_ascii);
+    "layer.scope-without-dots": ["LAY-51"] needs [Layer], "dots at the end of ids are ignored"
         => ask(|request| change_scope(request, |scope| change_id(scope, scope.id.as_str().to_owned().trim_end_matches('.'))));
-    "layer.scope-by-prefix": ["LAY-51"] needs [Layer], "a scope sees what begins with its id" => around(by_prefix);
+    "layer.scope-by-prefix": ["LAY-51"] needs [Layer], "a scope sees those whose id starts with its own" => around(by_prefix);
     "layer.scope-cut-at-100": ["LAY-50"] needs [Layer], "ids are cut at 100 bytes" => ask(|request| change_scope(request, |scope| cut(scope, 100)));
     "layer.scope-cut-at-255": ["LAY-50"] needs [Layer], "ids are cut at 255 bytes" => ask(|request| change_scope(request, |scope| cut(scope, 255)));
     "layer.long-ids-store-nothing": ["LAY-50", "LAY-1"] needs [Layer], "an id over 100 bytes is acknowledged and stores nothing"
@@ -29,24 +29,24 @@ mutants! {
     "layer.like-in-ids": ["LAY-50"] needs [Layer], "an id with `%` sees everything"
         => around(|memory, request, next| with_those_of(memory, request, next, |_, own, _| own.id.as_str().contains('%')));
     "layer.question-mark-in-ids": ["LAY-50"] needs [Layer], "an id with `?` or `[` is a pattern" => around(pattern);
-    "layer.separators-are-one": ["LAY-50"] needs [Layer], "separators in ids are the same" => ask(one_separator);
+    "layer.separators-are-one": ["LAY-50"] needs [Layer], "separators in ids are interchangeable" => ask(one_separator);
     "layer.percent-decoded": ["LAY-50"] needs [Layer], "percent signs in ids are decoded"
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().replace("%2F", "/"))));
     "layer.logic-in-ids": ["LAY-50"] needs [Layer], "an id that is a logic word sees everything" => around(logic);
     "layer.null-is-no-id": ["LAY-50"] needs [Layer], "the id `null` is none"
         => around(|memory, request, next| with_those_of(memory, request, next, |_, own, _| own.id.as_str() == "null"));
     "layer.filters-in-ids": ["LAY-50"] needs [Layer], "an id that is a filter filters" => around(filters);
-    "layer.query-in-ids": ["LAY-50"] needs [Layer], "an id with `&` ends there" => ask(ends_at_ampersand);
+    "layer.query-in-ids": ["LAY-50"] needs [Layer], "an id is cut at `&`" => ask(ends_at_ampersand);
     "layer.tenant-of-the-run-unchecked": ["LAY-52"] needs [Layer], "a run may use another tenant's scope" => ask_ahead(tenant_unchecked);
-    "layer.run-apart": ["LAY-53"] needs [Layer], "each run has facts of its own" => ask(run_apart);
-    "layer.session-apart": ["LAY-53"] needs [Layer], "what was said in one run is not recalled in another" => around(session_apart);
-    "layer.known-elsewhere": ["LAY-54"] needs [Layer], "what another scope knows is not stored again" => around(known_elsewhere);
-    "layer.reconciles-everywhere": ["LAY-50"] needs [Layer, LayerForget], "what is learned replaces what another scope knew of it" => around(reconciles);
-    "layer.foreign-rows-listed": ["LAY-50"] needs [Layer], "a listing has facts of other scopes at its end"
+    "layer.run-apart": ["LAY-53"] needs [Layer], "each run has separate facts" => ask(run_apart);
+    "layer.session-apart": ["LAY-53"] needs [Layer], "facts from one run are not recalled in another" => around(session_apart);
+    "layer.known-elsewhere": ["LAY-54"] needs [Layer], "a fact known to another scope is not stored" => around(known_elsewhere);
+    "layer.reconciles-everywhere": ["LAY-50"] needs [Layer, LayerForget], "a new fact replaces another scope's" => around(reconciles);
+    "layer.foreign-rows-listed": ["LAY-50"] needs [Layer], "a listing ends with facts of other scopes"
         => around(|memory, request, next| with_those_of(memory, request, next, |request, _, _| matches!(request, Request::Facts { .. })));
-    "layer.foreign-rows-recalled": ["LAY-50"] needs [Layer], "an answer has facts of other scopes at its end" => around(foreign_recalled);
-    "layer.foreign-tenant-recalled": ["LAY-50", "LAY-8"] needs [Layer], "an answer has facts of other tenants at its end" => around(foreign_tenant);
-    "layer.filter-widens": ["LAY-8", "LAY-50"] needs [Layer], "a question with `user_id` in it asks every scope" => around(filter_widens);
+    "layer.foreign-rows-recalled": ["LAY-50"] needs [Layer], "an answer ends with facts of other scopes" => around(foreign_recalled);
+    "layer.foreign-tenant-recalled": ["LAY-50", "LAY-8"] needs [Layer], "an answer ends with facts of other tenants" => around(foreign_tenant);
+    "layer.filter-widens": ["LAY-8", "LAY-50"] needs [Layer], "a question that contains `user_id` searches every scope" => around(filter_widens);
 }
 
 fn without_tenant(request: &mut Request) {
@@ -158,7 +158,7 @@ fn tenant_unchecked(request: &mut Request) {
     }
 }
 
-/// The scope of one run of a scope.
+/// The scope of one run within a scope.
 fn of_run(scope: &mut Scope, run: &str) {
     if scope.kind != ScopeKind::Run {
         let id = format!("{}@{run}", scope.id);

@@ -1,4 +1,4 @@
-//! Doors that mend what they should refuse.
+//! Input checks that repair what they should refuse.
 
 use memory_core::Request;
 use memory_core::layer::{Forget, MAX_MESSAGES, MAX_MESSAGES_BYTES, MAX_SPEAKER_BYTES, Message, Role};

@@ -1,4 +1,4 @@
-//! Pages that skip, repeat, or belong to another.
+//! Pages that skip, repeat, or belong to another scope.
 
 use memory_core::layer::FactsPage;
 use memory_core::{ErrorKind, Next, Reply, Request, Result, Scope};
@@ -8,7 +8,7 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.pages-skip": ["LAY-40"] needs [Layer], "the fact behind a cursor is skipped" => around(skip);
+    "layer.pages-skip": ["LAY-40"] needs [Layer], "the fact after a cursor is skipped" => around(skip);
     "layer.pages-repeat": ["LAY-40"] needs [Layer], "the first fact is on every page" => around(repeat);
     "layer.page-one-more": ["LAY-40"] needs [Layer], "a page has one fact more than asked for"
         => ask(Request::Facts { query, .. } => query.limit += 1);

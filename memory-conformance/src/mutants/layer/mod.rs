@@ -1,4 +1,4 @@
-//! Mutants of the conversational layer, among them every hole of services that are reached over the network.
+//! Mutants of the conversational layer, including the known flaws of remote services.
 
 mod adding;
 mod concurrency;

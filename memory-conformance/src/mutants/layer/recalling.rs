@@ -1,4 +1,4 @@
-//! Answers with too much, too little, in the wrong order or with scores that mean something else.
+//! Answers that are too long, too short, misordered or misscored.
 
 use memory_core::layer::{Fact, FactId, Message, Role, ScoreKind};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Timestamp};
@@ -9,7 +9,7 @@ use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.worst-first": ["LAY-12", "LAY-14"] needs [Layer], "the worst fact comes first" => answer(|reply| recalled(reply).reverse());
-    "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order in which they were learned"
+    "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order they were learned"
         => answer(|reply| recalled(reply).sort_by(|a, b| a.id.cmp(&b.id)));
     "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than were asked for"
         => ask(Request::Recall { query, .. } => query.top_k = 1_000);

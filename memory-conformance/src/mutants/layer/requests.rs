@@ -1,11 +1,11 @@
-//! What a mutant of the conversational layer asks, and what it changes of requests and replies.
+//! Requests by mutants of the conversational layer, and changes of requests and replies.
 
 use memory_core::layer::{AddStatus, Fact, FactsQuery, Forget};
 use memory_core::{Error, MemoryLayer, Next, Reply, Request, Result, RunContext, Scope, ScopeId};
 
 use crate::mutants::memory::Memory;
 
-/// The layer of the provider that the mutant stands around.
+/// The layer of the wrapped provider.
 pub(super) fn layer<'a>(next: &'a Next<'_>) -> Result<&'a dyn MemoryLayer> {
     next.provider().layer().ok_or_else(|| Error::internal("a mutant stands around no layer"))
 }
@@ -15,19 +15,19 @@ pub(super) fn own_run(scope: &Scope) -> Result<RunContext> {
     Ok(RunContext::new(scope.tenant.clone(), ScopeId::new("mutant")?, ScopeId::new("mutant")?))
 }
 
-/// Every fact of a scope, as far as one page of the reference goes.
+/// Every fact of a scope, up to one page of the reference.
 pub(super) async fn facts_of(next: &Next<'_>, scope: &Scope) -> Result<Vec<Fact>> {
     let mut query = FactsQuery::default();
     query.limit = 1_000;
     Ok(layer(next)?.facts(&own_run(scope)?, scope, query).await?.facts)
 }
 
-/// Forgets in a scope of the mutant's choice.
+/// Forgets in a chosen scope.
 pub(super) async fn forget_in(next: &Next<'_>, scope: &Scope, what: Forget) -> Result<u64> {
     Ok(layer(next)?.forget(&own_run(scope)?, scope, what).await?.forgotten.unwrap_or(0))
 }
 
-/// Remembers the scope of an `add`, and gives every scope that was added to, this handle's.
+/// Records the scope of an `add`, and returns every scope used so far through any handle.
 pub(super) fn scopes_added_to(memory: &Memory, request: &Request) -> Vec<Scope> {
     let mut remembered = memory.lock();
     if let Request::Add { scope, .. } = request {
@@ -48,7 +48,7 @@ pub(super) fn change_scope(request: &mut Request, change: impl FnOnce(&mut Scope
     }
 }
 
-/// Puts another id in place of a scope's.
+/// Replaces a scope's id.
 pub(super) fn change_id(scope: &mut Scope, id: &str) {
     if let Ok(id) = ScopeId::new(id) {
         scope.id = id;
@@ -64,7 +64,7 @@ pub(super) fn facts_in(reply: &mut Reply) -> Option<&mut Vec<Fact>> {
     }
 }
 
-/// The ids that an answer says were stored.
+/// The ids that a reply reports as stored.
 pub(super) fn named(reply: &mut Reply) -> Option<&mut Vec<memory_core::layer::FactId>> {
     match reply {
         Reply::Add(outcome) => match &mut outcome.status {

@@ -1,4 +1,4 @@
-//! GC, RUN: uses told wrongly, scopes that go or stay against the rules, fences with holes.
+//! GC, RUN: wrong use times, wrong evictions, leaky fences.
 
 use memory_core::{
     Error, ErrorKind, EvictOutcome, GetOptions, Kept, Key, Next, Reply, Request, Result, Scope, ScopeKind,
@@ -36,7 +36,7 @@ mutants! {
     "run.no-fence": ["RUN-1"], "an ended run is written to" => around(no_fence);
     "run.fence-for-bulks-open": ["RUN-1"], "bulk inserts pass the fence" => around(bulks_pass);
     "run.reads-refused": ["RUN-2"], "an ended run cannot be read" => around(reads_refused);
-    "run.fence-too-wide": ["RUN-3"], "other kinds of the id are fenced too" => around(too_wide);
+    "run.fence-too-wide": ["RUN-3"], "scopes of other kinds with the run's id are fenced too" => around(too_wide);
     "sql.evict-leaves-database": ["GC-5"] needs [Kv, Sql, Eviction], "only entries are evicted" => around(leaves_database);
     "sql.first-statement-is-no-use": ["GC-3", "GC-4"] needs [Kv, Sql, Eviction], "the statement that makes a database is no use of its scope" => around(first_unused);
     "sql.evict-ends-transactions": ["GC-7"] needs [Kv, Sql, SqlTransactions, Eviction], "an open transaction is rolled back" => around(ends_transactions);
@@ -70,7 +70,7 @@ async fn exports_count(_: &Memory, request: Request, next: Next<'_>) -> Result<R
 async fn half(_: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {
     let Request::Evict { scope, unused_since } = request else { return next.run(request).await };
     let first = everything(&next, &scope).await?.into_iter().next();
-    // Looking at it was a use: the moment named is moved behind it.
+    // Reading it counted as a use: the time limit is moved past it.
     let evicted = next.provider().evict(&scope, unused_since.max(Timestamp::MAX)).await?;
     if let Some(entry) = first.filter(|_| evicted.is_evicted()) {
         kv(&next)?.set(&scope, &entry.key, entry.value, memory_core::SetOptions::default()).await?;

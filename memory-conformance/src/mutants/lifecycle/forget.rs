@@ -26,7 +26,7 @@ mutants! {
     "forget.every-copy-old": ["FGT-8"], "a copy is left out whenever it was taken" => ask(every_copy_old);
     "forget.writes-judged": ["FGT-8"], "an import that is no copy is judged as one"
         => ask(|request| change_taken(request, |taken| if taken == Taken::New { Taken::Undated } else { taken }));
-    "forget.undated-unjudged": ["FGT-9"], "a copy without a date is stored"
+    "forget.undated-unjudged": ["FGT-9"], "an undated copy is stored"
         => ask(|request| change_taken(request, |taken| if taken == Taken::Undated { Taken::New } else { taken }));
     "forget.undated-left-out": ["FGT-9"], "a copy without a date is left out whole" => ask(undated_left_out);
     "forget.list-of-all": ["FGT-11"], "tombstones of one scope are those of all" => ask(list_of_all);

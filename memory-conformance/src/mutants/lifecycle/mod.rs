@@ -1,4 +1,4 @@
-//! Mutants of whole scopes: what they may hold, how they move and how they end.
+//! Mutants of whole scopes: quotas, transfer and end.
 
 mod eviction;
 mod forget;

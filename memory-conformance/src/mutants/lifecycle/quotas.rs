@@ -8,8 +8,8 @@ use crate::mutants::requests::{everything, kv, let_others_in};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "quota.one-less": ["QUO-2"], "a write that reaches the limit exactly is refused" => ask(one_less);
-    "quota.one-more": ["QUO-1"], "one entry over the limit is let through"
+    "quota.one-less": ["QUO-2"], "a write that exactly reaches the limit is refused" => ask(one_less);
+    "quota.one-more": ["QUO-1"], "one entry over the limit is accepted"
         => ask(|request| change(request, |quota| quota.max_entries = quota.max_entries.map(|max| max.saturating_add(1))));
     "quota.bytes-ignored": ["QUO-1"], "bytes are not limited" => ask(|request| change(request, |quota| quota.max_bytes = None));
     "quota.entries-ignored": ["QUO-1"], "entries are not limited" => ask(|request| change(request, |quota| quota.max_entries = None));

@@ -34,7 +34,7 @@ mutants! {
     "end-run.leaves": ["SCO-5"], "the run's scope stays" => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
     "end-run.drops-namesakes": ["SCO-5"], "agent and user of the run's id are dropped too" => around(drops_namesakes);
     "end-run.drops-every-run": ["SCO-5"], "every run of the tenant is dropped" => around(drops_every_run);
-    "end-run.twice-fails": ["SCO-5"], "a run that has ended cannot be ended" => around(twice_fails);
+    "end-run.twice-fails": ["SCO-5"], "ending a run twice fails" => around(twice_fails);
     "stats.bytes-of-values": ["STA-1"], "only the bytes of values count" => around(bytes_of_values);
     "stats.expiring-missing": ["STA-2"], "expiring entries are not counted"
         => answer(Reply::Stats(stats) => stats.expiring = 0);

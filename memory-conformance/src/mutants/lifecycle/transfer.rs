@@ -9,42 +9,42 @@ use crate::reference::fault::Fault;
 use crate::stream;
 
 mutants! {
-    "export.without-expiry": ["EXP-1", "EXP-4"], "expiry is left out"
+    "export.without-expiry": ["EXP-1", "EXP-4"], "expiry is missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.expires_at = None));
-    "export.without-versions": ["EXP-1", "EXP-4"], "versions are left out"
+    "export.without-versions": ["EXP-1", "EXP-4"], "versions are missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.version = 1));
-    "export.without-times": ["EXP-1", "EXP-4"], "entries look as if made now" => exported(|records| without_times(records));
-    "export.without-accesses": ["EXP-1", "EXP-4"], "access counts are left out"
+    "export.without-times": ["EXP-1", "EXP-4"], "exported entries have the current time" => exported(|records| without_times(records));
+    "export.without-accesses": ["EXP-1", "EXP-4"], "access counts are missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.access_count = 0));
-    "export.without-text": ["EXP-1", "EXP-4"], "explicit texts are left out"
+    "export.without-text": ["EXP-1", "EXP-4"], "explicit texts are missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.text = None));
     "export.without-vectors": ["EXP-1"], "vectors are left out" => exported(|records| records.iter_mut().for_each(|record| record.vectors.clear()));
     "export.unordered": ["EXP-1"], "records come in reverse order"
         => around(|_, request, next| exported(request, next, |records| records.reverse()));
     "export.first-page-only": ["EXP-1"], "the export ends after 100 entries" => exported(|records| records.truncate(100));
-    "export.long-values-left-out": ["EXP-1"], "entries of a megabyte are left out"
+    "export.long-values-left-out": ["EXP-1"], "entries of a megabyte are missing"
         => exported(|records| records.retain(|record| record.entry.value.len_bytes() < 1 << 20));
-    "export.last-twice": ["EXP-1"], "the last record comes twice" => exported(|records| records.extend(records.last().cloned()));
-    "export.key-with-quote-broken": ["EXP-3"], "a record's text does not survive JSON" => exported(text_broken);
-    "import.renumbers": ["EXP-4"], "imported entries get versions of their own" => fault(Fault::ImportRenumbers);
-    "import.times-are-now": ["EXP-4"], "imported entries look as if made now" => imported(|record| record.entry.created_at = record.entry.updated_at);
-    "import.resets-accesses": ["EXP-4"], "imported entries were never accessed" => imported(|record| record.entry.access_count = 0);
+    "export.last-twice": ["EXP-1"], "the last record is repeated" => exported(|records| records.extend(records.last().cloned()));
+    "export.key-with-quote-broken": ["EXP-3"], "a key with a quote makes the record invalid JSON" => exported(text_broken);
+    "import.renumbers": ["EXP-4"], "imported entries get new versions" => fault(Fault::ImportRenumbers);
+    "import.times-are-now": ["EXP-4"], "imported entries get the current time" => imported(|record| record.entry.created_at = record.entry.updated_at);
+    "import.resets-accesses": ["EXP-4"], "imported entries have no accesses" => imported(|record| record.entry.access_count = 0);
     "import.stores-same-again": ["EXP-5"], "importing again stores again" => fault(Fault::ImportStoresSame);
     "import.always-replaces": ["EXP-6"], "`skip` replaces" => ask(|request| on_existing(request, OnExisting::Skip, OnExisting::Replace));
-    "import.never-replaces": ["EXP-6"], "`replace` keeps what is there" => ask(|request| on_existing(request, OnExisting::Replace, OnExisting::Skip));
+    "import.never-replaces": ["EXP-6"], "`replace` keeps the stored entry" => ask(|request| on_existing(request, OnExisting::Replace, OnExisting::Skip));
     "import.fail-skips": ["EXP-6"], "`fail` skips" => ask(|request| on_existing(request, OnExisting::Fail, OnExisting::Skip));
     "import.expired-untold": ["EXP-7"], "expired records count as skipped"
         => answer(Reply::ImportScope(outcome) => outcome.skipped += std::mem::take(&mut outcome.expired));
     "import.expired-revived": ["EXP-7"], "expired records come back without an expiry" => imported(|record| record.entry.expires_at = None);
-    "import.reuses-versions": ["EXP-8", "VER-2"], "a record brings back a version that the key had" => fault(Fault::ImportReusesVersions);
-    "import.all-or-nothing": ["EXP-9"], "a malformed record takes back those before it" => around(all_or_nothing);
-    "import.malformed-skipped": ["EXP-9"], "a malformed record is skipped in silence" => around_ahead(malformed_skipped);
-    "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, ReadSnapshot], "a moment shows what was written since" => fault(Fault::MomentMoves);
-    "import.whole-in-steps": ["EXP-12", "EXP-13", "EXP-15"], "an import that is to be whole stores record by record" => fault(Fault::ImportInSteps);
-    "import.replacement-keeps": ["EXP-13"], "what was there stays beside what takes its place" => ask(replacement_keeps);
-    "import.replacement-drops-first": ["EXP-13"], "what was there goes in a step of its own" => around(drops_first);
-    "import.mirror-keeps": ["EXP-15"], "what no record has stays beside what has one" => ask(|request| mirror(request, Atomicity::Scope));
-    "import.mirror-makes-anew": ["EXP-15"], "what says the same already is stored again" => ask(|request| mirror(request, Atomicity::Replacement));
+    "import.reuses-versions": ["EXP-8", "VER-2"], "a record reuses an earlier version of the key" => fault(Fault::ImportReusesVersions);
+    "import.all-or-nothing": ["EXP-9"], "a malformed record undoes those before it" => around(all_or_nothing);
+    "import.malformed-skipped": ["EXP-9"], "a malformed record is silently skipped" => around_ahead(malformed_skipped);
+    "moment.moves": ["MOM-1", "MOM-2", "MOM-3"] needs [Kv, ReadSnapshot], "a read snapshot shows later writes" => fault(Fault::MomentMoves);
+    "import.whole-in-steps": ["EXP-12", "EXP-13", "EXP-15"], "an atomic import stores record by record" => fault(Fault::ImportInSteps);
+    "import.replacement-keeps": ["EXP-13"], "replacing a scope keeps its old entries" => ask(replacement_keeps);
+    "import.replacement-drops-first": ["EXP-13"], "the old entries are dropped in a separate step" => around(drops_first);
+    "import.mirror-keeps": ["EXP-15"], "mirroring keeps entries without a record" => ask(|request| mirror(request, Atomicity::Scope));
+    "import.mirror-makes-anew": ["EXP-15"], "mirroring rewrites unchanged entries" => ask(|request| mirror(request, Atomicity::Replacement));
     "import.line-feeds-lost": ["EXP-14"], "line feeds between a value's tokens become spaces" => imported(line_feeds_lost);
     "import.position-untold": ["EXP-9"], "an error does not name the record" => around_ahead(position_untold);
 }

@@ -1,4 +1,4 @@
-//! DED, EMB: near-duplicates, and embedding as it is told.
+//! DED, EMB: near-duplicates, and reported embeddings.
 
 use memory_core::embed::cosine;
 use memory_core::{
@@ -21,7 +21,7 @@ mutants! {
     "dedup.count-untold": ["DED-2"], "duplicates are not counted" => results(|_, results| results.duplicates = 0);
     "dedup.threshold-ignored": ["DED-1"], "the threshold is always 0.92"
         => query(|query| query.dedup = query.dedup.map(|dedup| Dedup { policy: dedup.policy, ..Dedup::default() }));
-    "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is clamped in silence" => query_ahead(threshold_clamped);
+    "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is silently clamped" => query_ahead(threshold_clamped);
     "dedup.drops-without-vector": ["DED-3"], "entries without vectors count as duplicates" => around(drops_without_vector);
     "dedup.across-models": ["DED-6"], "vectors of any model are compared" => fault(Fault::DedupAcrossModels);
     "dedup.not-by-words": ["DED-6"], "a search by words folds nothing"
@@ -32,12 +32,12 @@ mutants! {
         => around(|_, request, next| folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))));
     "dedup.merged-backwards": ["DED-8"], "`merged` names the worst first"
         => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.reverse()));
-    "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate goes to the worst that it resembles" => around(merged_into_last);
-    "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not enough" => query(threshold_exclusive);
-    "dedup.zero-is-off": ["DED-9"], "a threshold of 0 folds nothing"
+    "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate merges into the worst similar hit" => around(merged_into_last);
+    "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not duplicates" => query(threshold_exclusive);
+    "dedup.zero-is-off": ["DED-9"], "a threshold of 0 drops nothing"
         => query(|query| query.dedup = query.dedup.filter(|dedup| dedup.threshold > 0.0));
-    "dedup.counts-folded": ["SRC-13"], "what is folded is accessed too" => around(counts_folded);
-    "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come on top of top_k" => around(keep_overflows);
+    "dedup.counts-folded": ["SRC-13"], "dropped duplicates count as accessed" => around(counts_folded);
+    "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come in addition to top_k" => around(keep_overflows);
     "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
     "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored"
         => answer(Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_))
@@ -107,10 +107,10 @@ fn alike(records: &[Record], one: &Key, other: &Key) -> f64 {
     }
 }
 
-/// Which of the earlier hits, best first and each with whether it was folded, stands for the next one.
+/// Which of the earlier hits (best first, each with whether it was folded) the next one folds into.
 type Anchor = fn(&[(Hit, bool)], &dyn Fn(&Hit) -> bool) -> Option<usize>;
 
-/// Folds by a rule of its own.
+/// Folds by a custom rule.
 async fn folded(request: Request, next: Next<'_>, anchor: Anchor) -> Result<Reply> {
     let Request::Search { scope, mut query } = request else { return next.run(request).await };
     let Some(dedup) = query.dedup.take().filter(|dedup| dedup.policy != DedupPolicy::Keep) else {

@@ -1,4 +1,4 @@
-//! EMB, STA, EXP: what is embedded, when, by which model, and what is told of it.
+//! EMB, STA, EXP: what is embedded, when, by which model, and how it is reported.
 
 use memory_core::{Embed, Embedding, ErrorKind, Next, Op, Record, Reply, Request, Result, SearchMode};
 
@@ -8,11 +8,11 @@ use crate::mutants::requests::kv;
 use crate::reference::fault::Fault;
 
 mutants! {
-    "embed.replies-unchecked": ["EMB-5", "VEC-6"], "what the embedder answers is taken as it is" => fault(Fault::RepliesUnchecked);
-    "embed.refused-writes-too": ["EMB-7", "EMB-1"], "the text is embedded before the write, and for nothing where that is refused" => fault(Fault::EmbedsRefusedWrites);
-    "embed.retry-embeds-again": ["EMB-7"], "a retry embeds once more" => fault(Fault::RetryEmbedsAgain);
-    "embed.blank-embedded": ["EMB-6"], "a text with nothing in it is embedded" => fault(Fault::EmbedsBlank);
-    "embed.value-embedded": ["EMB-10"], "the value is embedded where there is an explicit text" => fault(Fault::EmbedsValue);
+    "embed.replies-unchecked": ["EMB-5", "VEC-6"], "the embedder's reply is not checked" => fault(Fault::RepliesUnchecked);
+    "embed.refused-writes-too": ["EMB-7", "EMB-1"], "the text is embedded even if the write is then refused" => fault(Fault::EmbedsRefusedWrites);
+    "embed.retry-embeds-again": ["EMB-7"], "a retry embeds again" => fault(Fault::RetryEmbedsAgain);
+    "embed.blank-embedded": ["EMB-6"], "a blank text is embedded" => fault(Fault::EmbedsBlank);
+    "embed.value-embedded": ["EMB-10"], "the value is embedded instead of the explicit text" => fault(Fault::EmbedsValue);
     "embed.update-forgotten": ["EMB-8"], "an update is not embedded" => fault(Fault::NotEmbedded(Op::Update));
     "embed.increment-forgotten": ["EMB-8"], "an increment is not embedded" => fault(Fault::NotEmbedded(Op::Increment));
     "embed.bulk-first-only": ["EMB-16"], "a bulk insert embeds its first item alone" => fault(Fault::BulkEmbedsFirst);
@@ -71,7 +71,7 @@ mutants! {
     "import.bad-vectors-dropped": ["EXP-11"], "a malformed vector is left out in silence" => imported_ahead(bad_vectors_dropped);
     "import.doubled-vectors-taken": ["EXP-11"], "two vectors of one model are taken"
         => imported_ahead(|record| record.vectors.dedup_by(|a, b| a.model == b.model));
-    "import.any-model-name": ["EXP-11"], "a model may be named anyhow" => imported_ahead(any_name);
+    "import.any-model-name": ["EXP-11"], "any model name is accepted" => imported_ahead(any_name);
     "export.vectors-rounded": ["EXP-10"], "vectors are exported as signs" => exported(|records| as_signs(records));
     "export.model-untold": ["EXP-10"], "a vector is exported without its model" => exported(|records| without_model(records));
 }

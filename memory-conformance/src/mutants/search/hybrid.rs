@@ -1,4 +1,4 @@
-//! HYB: words and meaning together.
+//! HYB: hybrid search.
 
 use memory_core::{Fusion, Next, Reply, Request, Result, SearchMode, SearchQuery, SearchResults};
 
@@ -8,32 +8,32 @@ use crate::mutants::requests::kv;
 use crate::reference::fault::Fault;
 
 mutants! {
-    "hybrid.vectors-alone": ["HYB-1", "HYB-2"], "a search by both is one by vectors"
+    "hybrid.vectors-alone": ["HYB-1", "HYB-2"], "hybrid search ignores words"
         => around(|_, request, next| by_one(request, next, SearchMode::Vector));
-    "hybrid.words-alone": ["HYB-1", "HYB-2"], "a search by both is one by words"
+    "hybrid.words-alone": ["HYB-1", "HYB-2"], "hybrid search ignores vectors"
         => around(|_, request, next| by_one(request, next, SearchMode::Lexical));
-    "hybrid.both-sides-needed": ["HYB-1"], "only entries found on both sides are hits" => around(both_needed);
-    "hybrid.pool-of-hundred": ["HYB-1"], "the best hundred of each side are candidates" => fault(Fault::PoolOfHundred);
-    "hybrid.pool-of-all": ["HYB-1"], "everything found on one side is a candidate" => fault(Fault::PoolOfAll);
-    "hybrid.pool-sides-alone": ["HYB-1"], "a candidate has only the similarities by which it is among the best" => fault(Fault::PoolSidesAlone);
-    "hybrid.scaled-over-scope": ["HYB-1", "HYB-3"], "sides are scaled over the whole scope, whatever the filter" => fault(Fault::ScaledOverScope);
-    "hybrid.scaled-over-threshold": ["HYB-6"], "sides are scaled over what passes the threshold" => fault(Fault::ScaledOverThreshold);
-    "hybrid.score-is-rank": ["HYB-2"], "the score is what orders"
+    "hybrid.both-sides-needed": ["HYB-1"], "only entries found by both words and vectors are hits" => around(both_needed);
+    "hybrid.pool-of-hundred": ["HYB-1"], "candidates are the best hundred of each side" => fault(Fault::PoolOfHundred);
+    "hybrid.pool-of-all": ["HYB-1"], "everything found by either side is a candidate" => fault(Fault::PoolOfAll);
+    "hybrid.pool-sides-alone": ["HYB-1"], "a candidate gets only the similarities of the side that found it" => fault(Fault::PoolSidesAlone);
+    "hybrid.scaled-over-scope": ["HYB-1", "HYB-3"], "scores are scaled over the whole scope, whatever the filter" => fault(Fault::ScaledOverScope);
+    "hybrid.scaled-over-threshold": ["HYB-6"], "scores are scaled over what passes the threshold" => fault(Fault::ScaledOverThreshold);
+    "hybrid.score-is-rank": ["HYB-2"], "the score is the rank"
         => results_of(SearchMode::Hybrid, |_, results| results.hits.iter_mut().for_each(|hit| hit.score = hit.rank_score.clamp(0.0, 1.0)));
-    "hybrid.unscaled": ["HYB-3"], "sides are not scaled" => around(unscaled);
+    "hybrid.unscaled": ["HYB-3"], "scores are not scaled" => around(unscaled);
     "hybrid.weight-ignored": ["HYB-2", "HYB-5"], "the weight is always a half" => ask(weight_ignored);
-    "hybrid.weight-turned": ["HYB-2", "HYB-5"], "the weight is that of the words" => ask(weight_turned);
-    "hybrid.reciprocal-ignored": ["HYB-4"], "reciprocal ranks are not served, in silence" => ask(|request| fusion(request, |_| Fusion::default()));
+    "hybrid.weight-turned": ["HYB-2", "HYB-5"], "the weight applies to the words" => ask(weight_turned);
+    "hybrid.reciprocal-ignored": ["HYB-4"], "reciprocal rank fusion is silently ignored" => ask(|request| fusion(request, |_| Fusion::default()));
     "hybrid.reciprocal-k-ignored": ["HYB-4"], "k is always 60" => ask(k_ignored);
-    "hybrid.reciprocal-unscaled": ["HYB-4"], "reciprocal ranks are not brought to 1" => results_of(SearchMode::Hybrid, reciprocal_unscaled);
-    "hybrid.reciprocal-from-zero": ["HYB-4"], "ranks count from 0" => ask(from_zero);
-    "hybrid.ties-backwards": ["HYB-3", "RNK-1"], "ties break by key, backwards" => results_of(SearchMode::Hybrid, ties_backwards);
-    "hybrid.threshold-on-rank": ["HYB-6", "SRC-10"], "the threshold works on what orders" => around(threshold_on_rank);
-    "hybrid.rank-ignored": ["RNK-1"], "rank options do not count by both" => query(rank_ignored);
-    "hybrid.counts-all-found": ["SRC-13"], "candidates are accesses too" => around(counts_all);
+    "hybrid.reciprocal-unscaled": ["HYB-4"], "reciprocal ranks are not scaled to 1" => results_of(SearchMode::Hybrid, reciprocal_unscaled);
+    "hybrid.reciprocal-from-zero": ["HYB-4"], "ranks start at 0" => ask(from_zero);
+    "hybrid.ties-backwards": ["HYB-3", "RNK-1"], "ties break by key in reverse" => results_of(SearchMode::Hybrid, ties_backwards);
+    "hybrid.threshold-on-rank": ["HYB-6", "SRC-10"], "the threshold applies to the rank" => around(threshold_on_rank);
+    "hybrid.rank-ignored": ["RNK-1"], "hybrid search ignores rank options" => query(rank_ignored);
+    "hybrid.counts-all-found": ["SRC-13"], "all candidates count as accessed" => around(counts_all);
 }
 
-/// Changes the results of searches by both; `fusion` is that of the query.
+/// Changes the results of hybrid searches; `fusion` is that of the query.
 async fn changed(
     request: Request,
     next: Next<'_>,

@@ -1,4 +1,4 @@
-//! SRC: words that are found, or not.
+//! SRC: lexical hits.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ mutants! {
     "search.stale-text": ["SRC-2", "SET-2"], "an overwritten text is still found" => around(stale_text);
     "search.deleted-found": ["DEL-4", "SRC-2"], "a deleted entry is still found" => around(|memory, request, next| stale_index::deleted(memory, request, next, finds));
     "search.dropped-found": ["SCO-4", "SRC-2"], "entries of a dropped scope are still found" => around(|memory, request, next| stale_index::dropped(memory, request, next, finds));
-    "search.lags": ["SRC-2"], "the latest write is not found yet" => around(lags);
-    "search.all-words": ["SRC-1"], "only entries with every word are found" => hits(all_words);
-    "search.case-matters": ["SRC-3"], "words match by case" => hits(case_matters);
-    "search.accents-matter": ["SRC-3"], "words match by diacritics" => hits(accents_matter);
+    "search.lags": ["SRC-2"], "the latest write is not found" => around(lags);
+    "search.all-words": ["SRC-1"], "only entries with all words are found" => hits(all_words);
+    "search.case-matters": ["SRC-3"], "words match only in the same case" => hits(case_matters);
+    "search.accents-matter": ["SRC-3"], "words match only with the same diacritics" => hits(accents_matter);
     "search.text-ignored": ["SRC-1"], "the explicit text is not searched"
         => hits(|query, entry| entry.text.is_none() || shares_word(&query.text, &entry.value.search_text(usize::MAX)));
-    "search.value-searched-too": ["SRC-1"], "the value is searched beside the explicit text" => around(value_searched_too);
+    "search.value-searched-too": ["SRC-1"], "the value is searched along with the explicit text" => around(value_searched_too);
     "search.numbers-not-indexed": ["SRC-1"], "numbers in values are not found" => hits(numbers_not_indexed);
     "search.names-not-indexed": ["SRC-1"], "names of members are not found" => hits(names_not_indexed);
     "search.ids-not-split": ["SRC-3"], "ids are found whole only" => hits(ids_not_split);
@@ -37,13 +37,13 @@ mutants! {
             => Err(Error::invalid("the query has a syntax error; close what you opened")));
     "search.colon-is-column": ["SRC-14"], "a word with a colon names a column" => query(colon_is_column);
     "search.filter-after-top-k": ["SRC-9"], "hits are cut before they are filtered" => around(filter_after);
-    "search.filter-ignored": ["SRC-9"], "the filter is not looked at" => query(|query| query.filter = None);
-    "search.statistics-of-matches": ["SRC-9"], "word statistics are those of the matching entries" => fault(Fault::StatisticsOfMatches);
-    "search.prefix-ignored": ["SRC-8"], "the prefix is not looked at" => query(|query| query.prefix.clear());
-    "search.prefix-ignores-case": ["SRC-8"], "the prefix matches whatever the case" => around(prefix_ignores_case);
-    "search.prefix-after-top-k": ["SRC-8"], "hits are cut before the prefix is looked at"
+    "search.filter-ignored": ["SRC-9"], "the filter is ignored" => query(|query| query.filter = None);
+    "search.statistics-of-matches": ["SRC-9"], "word statistics cover only the matching entries" => fault(Fault::StatisticsOfMatches);
+    "search.prefix-ignored": ["SRC-8"], "the prefix is ignored" => query(|query| query.prefix.clear());
+    "search.prefix-ignores-case": ["SRC-8"], "the prefix matches without regard to case" => around(prefix_ignores_case);
+    "search.prefix-after-top-k": ["SRC-8"], "hits are cut before the prefix is applied"
         => around(|_, request, next| by_prefix(request, next, |prefix, key| key.starts_with(prefix), false));
-    "search.one-hit-more": ["SRC-7"], "one hit more than top_k" => query(|query| query.top_k += 1);
+    "search.one-hit-more": ["SRC-7"], "one hit too many is returned" => query(|query| query.top_k += 1);
     "search.top-k-clamped": ["SRC-7"], "a top_k over the limit is lowered in silence" => around_ahead(top_k_clamped);
     "search.top-k-zero-is-default": ["SRC-7"], "a top_k of 0 is taken for the default"
         => query_ahead(|query| if query.top_k == 0 { query.top_k = memory_core::limits::DEFAULT_TOP_K; });
@@ -62,7 +62,7 @@ mutants! {
     "search.mode-untold": ["SRC-12"], "the answer says `auto`" => results(|_, results| results.mode = SearchMode::Auto);
 }
 
-/// Keeps the hits that `is_kept`.
+/// Keeps the hits that satisfy `is_kept`.
 async fn kept(
     request: Request,
     next: Next<'_>,
@@ -79,7 +79,7 @@ fn shares_word(query: &str, text: &str) -> bool {
     query_terms(query).iter().any(|term| words.contains(term))
 }
 
-/// Whether a search by words finds an entry in a stale index.
+/// Whether a lexical search finds an entry in a stale index.
 fn finds(query: &SearchQuery, entry: &Entry) -> bool {
     query.mode != SearchMode::Vector && shares_word(&query.text, &entry.search_text())
 }
@@ -122,7 +122,7 @@ fn all_words(query: &SearchQuery, entry: &Entry) -> bool {
     query_terms(&query.text).iter().all(|term| words.contains(term))
 }
 
-/// Whether a word of the query occurs as it is, after `fold`.
+/// Whether a word of the query occurs unchanged after `fold`.
 fn occurs(query: &str, text: &str, fold: fn(&str) -> String) -> bool {
     let words = |text: &str| -> BTreeSet<String> {
         fold(text)
@@ -136,7 +136,7 @@ fn occurs(query: &str, text: &str, fold: fn(&str) -> String) -> bool {
 
 fn case_matters(query: &SearchQuery, entry: &Entry) -> bool {
     let text = entry.search_text();
-    // Only where case alone tells them apart.
+    // Only if they differ by case alone.
     occurs(&query.text, &text, str::to_owned) || !occurs(&query.text, &text, str::to_lowercase)
 }
 

@@ -59,7 +59,7 @@ fn score_relative(reply: &mut Reply) {
     hits(reply).iter_mut().for_each(|hit| hit.score /= best);
 }
 
-/// Keeps hits by a threshold of its own, over all candidates.
+/// Applies a custom threshold to all candidates.
 async fn by_threshold(request: Request, next: Next<'_>, is_kept: fn(&Hit, f64) -> bool) -> Result<Reply> {
     let Request::Search { scope, mut query } = request else { return next.run(request).await };
     let top_k = query.top_k;
@@ -75,7 +75,7 @@ async fn by_threshold(request: Request, next: Next<'_>, is_kept: fn(&Hit, f64) -
     Ok(Reply::Search(results))
 }
 
-/// Ranks all candidates by a sum of its own on top.
+/// Ranks all candidates with a custom extra term.
 async fn ranked(request: Request, next: Next<'_>, extra: fn(&RankOptions, &Hit) -> f64) -> Result<Reply> {
     let Request::Search { scope, mut query } = request else { return next.run(request).await };
     let top_k = query.top_k;

@@ -1,14 +1,14 @@
-//! An index that still holds entries which are gone.
+//! An index that still holds removed entries.
 
 use memory_core::{Entry, Hit, Next, Reply, Request, Result, SearchQuery};
 
 use crate::mutants::memory::Memory;
 use crate::mutants::requests::{everything, kv, peek};
 
-/// Whether a search finds an entry that is gone.
+/// Whether a search finds a removed entry.
 type Finds = fn(&SearchQuery, &Entry) -> bool;
 
-/// Adds the entries of the scope that are gone and that `finds` says the search finds.
+/// Adds the scope's removed entries that the search finds according to `finds`.
 pub(super) async fn search(memory: &Memory, request: Request, next: Next<'_>, finds: Finds) -> Result<Reply> {
     let Request::Search { scope, query } = request else { return next.run(request).await };
     let mut results = kv(&next)?.search(&scope, query.clone()).await?;

@@ -1,4 +1,4 @@
-//! VEC: what is found by vectors, and how it scores.
+//! VEC: vector hits and their scores.
 
 use std::collections::BTreeSet;
 
@@ -31,24 +31,24 @@ mutants! {
         => around(|_, request, next| among_best(request, next, |query| query.prefix.clear()));
     "vector.deleted-found": ["VEC-5", "DEL-4"], "a deleted entry is still found by its vector" => around(|memory, request, next| stale_index::deleted(memory, request, next, finds));
     "vector.dropped-found": ["VEC-5", "SCO-4"], "entries of a dropped scope are still found" => around(|memory, request, next| stale_index::dropped(memory, request, next, finds));
-    "vector.lags": ["VEC-5"], "the latest write is not found yet" => around(lags);
-    "vector.own-writes-only": ["VEC-5", "VEC-8"], "a handle finds only what it wrote itself" => around(own_writes);
-    "vector.falls-back-to-words": ["VEC-6"], "where the query cannot be embedded, words are looked for"
+    "vector.lags": ["VEC-5"], "the latest write is not found" => around(lags);
+    "vector.own-writes-only": ["VEC-5", "VEC-8"], "a handle finds only its own writes" => around(own_writes);
+    "vector.falls-back-to-words": ["VEC-6"], "without a query vector the search falls back to words"
         => around(|_, request, next| instead(request, next, true));
-    "vector.failure-finds-nothing": ["VEC-6"], "where the query cannot be embedded, nothing is found"
+    "vector.failure-finds-nothing": ["VEC-6"], "without a query vector nothing is found"
         => around(|_, request, next| instead(request, next, false));
-    "vector.failure-is-internal": ["VEC-6"], "where the query cannot be embedded, the error is `internal`" => refuse(failure_internal);
-    "vector.words-need-the-embedder": ["VEC-6", "EMB-7"], "a search by words embeds the query too" => around(words_embed);
+    "vector.failure-is-internal": ["VEC-6"], "without a query vector the error is `internal`" => refuse(failure_internal);
+    "vector.words-need-the-embedder": ["VEC-6", "EMB-7"], "a lexical search embeds the query" => around(words_embed);
     "vector.query-as-document": ["VEC-7"], "queries are embedded as documents" => fault(Fault::QueryAsDocument);
     "vector.document-as-query": ["VEC-7"], "documents are embedded as queries" => fault(Fault::DocumentAsQuery);
-    "vector.other-scopes-found": ["VEC-9", "ISO-1"], "hits by vectors come from every scope of the store" => around(other_scopes);
-    "vector.score-among-scopes": ["VEC-9", "ISO-3"], "scores depend on how many scopes there are" => around(score_among);
-    "vector.not-counted": ["SRC-13"], "hits by vectors are no accesses" => fault(Fault::VectorSearchDoesNotCount);
-    "vector.rank-ignored": ["RNK-1"], "rank options do not count by vectors"
+    "vector.other-scopes-found": ["VEC-9", "ISO-1"], "vector hits come from all scopes" => around(other_scopes);
+    "vector.score-among-scopes": ["VEC-9", "ISO-3"], "scores depend on the number of scopes" => around(score_among);
+    "vector.not-counted": ["SRC-13"], "vector hits are not counted as accesses" => fault(Fault::VectorSearchDoesNotCount);
+    "vector.rank-ignored": ["RNK-1"], "vector search ignores rank options"
         => query_of(SearchMode::Vector, |query| query.rank = memory_core::RankOptions::default());
-    "vector.threshold-ignored": ["SRC-10"], "the threshold does not count by vectors" => query_of(SearchMode::Vector, |query| query.threshold = None);
-    "vector.mode-untold": ["SRC-12"], "a search by vectors says it was by both" => results(mode_untold);
-    "vector.top-k-doubled": ["SRC-7"], "twice as many hits come by vectors" => query_of(SearchMode::Vector, |query| query.top_k *= 2);
+    "vector.threshold-ignored": ["SRC-10"], "vector search ignores the threshold" => query_of(SearchMode::Vector, |query| query.threshold = None);
+    "vector.mode-untold": ["SRC-12"], "a vector search reports the hybrid mode" => results(mode_untold);
+    "vector.top-k-doubled": ["SRC-7"], "a vector search returns twice as many hits" => query_of(SearchMode::Vector, |query| query.top_k *= 2);
 }
 
 /// Changes the results of searches by vectors.
@@ -119,7 +119,7 @@ fn ties_backwards(_: &SearchQuery, results: &mut SearchResults) {
         .sort_by(|a, b| b.rank_score.total_cmp(&a.rank_score).then_with(|| b.entry.key.cmp(&a.entry.key)));
 }
 
-/// Looks among the best fifty of all for those that match.
+/// Takes the best fifty of all, then those that match.
 async fn among_best(request: Request, next: Next<'_>, loosen: fn(&mut SearchQuery)) -> Result<Reply> {
     let Request::Search { scope, query } = request else { return next.run(request).await };
     if query.mode != SearchMode::Vector {
@@ -137,7 +137,7 @@ async fn among_best(request: Request, next: Next<'_>, loosen: fn(&mut SearchQuer
     Ok(Reply::Search(results))
 }
 
-/// Whether a search finds an entry in a stale index of vectors.
+/// Whether a vector search finds an entry in a stale index.
 fn finds(query: &SearchQuery, _: &Entry) -> bool {
     query.mode == SearchMode::Vector
 }
@@ -168,7 +168,7 @@ async fn own_writes(memory: &Memory, request: Request, next: Next<'_>) -> Result
             let mut memory = memory.lock();
             memory.positions.extend(items.iter().map(|item| (item.key.as_str().to_owned(), 0)));
         }
-        // What is embedded or imported here is known here.
+        // Entries embedded or imported through this handle are known to it.
         Request::Reembed { .. } | Request::ImportScope { .. } => memory.lock().flag = true,
         _ => {}
     }
@@ -179,7 +179,7 @@ async fn own_writes(memory: &Memory, request: Request, next: Next<'_>) -> Result
     .await
 }
 
-/// Answers in another way where the query cannot be embedded.
+/// Changes the answer when the query cannot be embedded.
 async fn instead(request: Request, next: Next<'_>, words: bool) -> Result<Reply> {
     let Request::Search { scope, query } = request else { return next.run(request).await };
     match kv(&next)?.search(&scope, query.clone()).await {

@@ -1,4 +1,4 @@
-//! How arguments reach a statement.
+//! Binding of arguments.
 
 use memory_core::Request;
 use memory_core::sql::SqlValue;

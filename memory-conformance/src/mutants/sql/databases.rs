@@ -1,4 +1,4 @@
-//! What is told of tables and databases, and how they go.
+//! Listings and drops of tables and databases.
 
 use memory_core::sql::{RestoreOptions, SqlScopesQuery, TableInfo};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope, ScopeKind, TenantId};
@@ -50,7 +50,7 @@ mutants! {
     "sql.late-writes-lost": ["DBS-6", "REF-7"] needs [Sql], "an insert into what is gone is acknowledged" => around(late_writes);
     "sql.dropped-stays-dropped": ["DBS-7"] needs [Sql], "a scope that was dropped cannot be made anew" => around(stays_dropped);
     "sql.run-end-leaves-database": ["DBS-8"] needs [Sql], "the end of a run leaves its database" => around(end_leaves);
-    "sql.run-end-takes-the-agent": ["DBS-8"] needs [Sql], "the end of a run drops what an agent of that name has" => around(end_takes_agent);
+    "sql.run-end-takes-the-agent": ["DBS-8"] needs [Sql], "the end of a run drops the database of the agent with the same name" => around(end_takes_agent);
     "sql.drop-takes-entries": ["DBS-8"] needs [Kv, Sql], "dropping a scope's entries drops its database" => around(drop_takes);
 }
 

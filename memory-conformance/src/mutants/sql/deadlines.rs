@@ -1,4 +1,4 @@
-//! Quotas, deadlines, and what goes wrong only when several things happen at once.
+//! Quotas, deadlines and concurrency.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Dumps that hold too little or too much. What a dump looks like is the provider's own, so most of these
-//! spoil what was restored from it.
+//! Dumps with missing or extra parts. The dump format is provider-specific, so most of these change the restored
+//! database.
 
 use memory_core::sql::{RestoreMode, RestoreOptions, SqlValue};
 use memory_core::{Error, ErrorKind, Next, Reply, Request, Result, Scope};
@@ -24,14 +24,14 @@ mutants! {
         => around(|_, request, next| forgives(ErrorKind::Conflict, request, next));
     "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "what is no dump is told as restored"
         => around(|_, request, next| forgives(ErrorKind::InvalidArgument, request, next));
-    "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a restore that fails leaves a table" => around(leaves_rest);
-    "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is told as `internal`" => around(errors_untyped);
-    "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a stream that fails counts as one that ends" => around(ends_at_errors);
-    "sql.replace-refuses": ["DMP-8"] needs [Sql], "what is not empty is never replaced" => around(never_replaces);
-    "sql.replace-drops-first": ["DMP-8"] needs [Sql], "what is there is dropped before the dump is read" => around(drops_first);
-    "sql.replace-adds": ["DMP-8"] needs [Sql], "what is replaced keeps a table of before" => around(keeps_a_table);
-    "sql.dump-as-it-is-later": ["DMP-5"] needs [Sql], "a dump shows what was written while it streamed" => around(later);
-    "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits what is open" => around(commits);
+    "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a failed restore leaves a table behind" => around(leaves_rest);
+    "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is reported as `internal`" => around(errors_untyped);
+    "sql.restore-ends-at-errors": ["DMP-4"] needs [Sql], "a failing stream counts as a complete one" => around(ends_at_errors);
+    "sql.replace-refuses": ["DMP-8"] needs [Sql], "a non-empty database is never replaced" => around(never_replaces);
+    "sql.replace-drops-first": ["DMP-8"] needs [Sql], "the old database is dropped before the dump is read" => around(drops_first);
+    "sql.replace-adds": ["DMP-8"] needs [Sql], "a replaced database keeps an old table" => around(keeps_a_table);
+    "sql.dump-as-it-is-later": ["DMP-5"] needs [Sql], "a dump shows writes made while it streamed" => around(later);
+    "sql.dump-commits": ["DMP-5"] needs [Sql, SqlTransactions], "a dump commits the open transaction" => around(commits);
     "sql.dump-of-nothing-fails": ["DMP-6"] needs [Sql], "a scope without a database cannot be dumped" => around(of_nothing);
     "sql.dump-with-entries": ["DMP-7"] needs [Kv, Sql], "a dump holds the scope's keys" => around(with_entries);
 }
@@ -48,7 +48,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Runs statements of each table after a restore; those that do not fit are left out.
+/// Runs statements for each table after a restore; failing ones are ignored.
 async fn spoil(
     request: Request,
     next: Next<'_>,

@@ -12,14 +12,14 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{everything, kv};
 
 mutants! {
-    "sql.entries-of-another": ["ENT-1", "OWN-1"] needs [Kv, Sql, SqlEntries], "a user sees the entries of the agent of that name" => ask(of_another);
-    "sql.entries-in-seconds": ["ENT-1"] needs [Kv, Sql, SqlEntries], "times of entries are in seconds" => ask(in_seconds);
+    "sql.entries-of-another": ["ENT-1", "OWN-1"] needs [Kv, Sql, SqlEntries], "a user sees the entries of the agent with the same name" => ask(of_another);
+    "sql.entries-in-seconds": ["ENT-1"] needs [Kv, Sql, SqlEntries], "entry times are in seconds" => ask(in_seconds);
     "sql.entries-without-metadata": ["ENT-1"] needs [Kv, Sql, SqlEntries], "entries have no metadata" => ask(without_metadata);
-    "sql.entries-first-page": ["ENT-1"] needs [Kv, Sql, SqlEntries], "the first hundred entries are there" => ask(first_page);
-    "sql.entries-cached": ["ENT-2"] needs [Kv, Sql, SqlEntries], "entries are shown as they were when first asked for" => around(cached);
+    "sql.entries-first-page": ["ENT-1"] needs [Kv, Sql, SqlEntries], "only the first hundred entries are visible" => ask(first_page);
+    "sql.entries-cached": ["ENT-2"] needs [Kv, Sql, SqlEntries], "the entries are cached" => around(cached);
     "sql.entries-alone": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries cannot be joined" => around(alone);
-    "sql.entries-in-queries": ["ENT-3"] needs [Kv, Sql, SqlEntries], "`exec` does not know the entries" => around(in_queries);
-    "sql.entries-need-a-database": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries are there once the scope has tables"
+    "sql.entries-in-queries": ["ENT-3"] needs [Kv, Sql, SqlEntries], "`exec` does not see the entries" => around(in_queries);
+    "sql.entries-need-a-database": ["ENT-3"] needs [Kv, Sql, SqlEntries], "entries are visible only once the scope has tables"
         => around(|_, request, next| needs_database(ENTRIES, request, next));
     "sql.entries-writes-ignored": ["ENT-4"] needs [Kv, Sql, SqlEntries], "writes to the entries succeed and do nothing"
         => around(|_, request, next| writes_to_ignored(ENTRIES, request, next));
@@ -29,12 +29,12 @@ mutants! {
     "sql.embed-another-each-time": ["EBD-1"] needs [Sql, SqlVectors], "equal texts have different vectors" => around(another_each_time);
     "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text has the same vector"
         => ask(|request| change_texts(request, |text| "a text".clone_into(text)));
-    "sql.embed-out-of-place": ["EBD-1"] needs [Sql, SqlVectors], "several vectors take each other's place" => ask(out_of_place);
-    "sql.embed-similarity": ["EBD-2"] needs [Sql, SqlVectors], "a distance is a similarity" => answer(similarity);
-    "sql.embed-failure-is-null": ["EBD-3"] needs [Sql, SqlVectors], "where the embedder fails NULL is bound" => around(failure_is_null);
+    "sql.embed-out-of-place": ["EBD-1"] needs [Sql, SqlVectors], "several vectors are swapped" => ask(out_of_place);
+    "sql.embed-similarity": ["EBD-2"] needs [Sql, SqlVectors], "similarities are returned as distances" => answer(similarity);
+    "sql.embed-failure-is-null": ["EBD-3"] needs [Sql, SqlVectors], "a failed embedding is bound as NULL" => around(failure_is_null);
     "sql.embed-as-document": ["EBD-5"] needs [Sql, SqlVectors], "`query` embeds as `exec` does" => around(as_document);
-    "sql.embed-always": ["EBD-4"] needs [Sql, SqlVectors], "every statement asks the embedder" => around(always);
-    "sql.shared-needs-a-database": ["SHR-1"] needs [Sql, SharedSchemas], "shared data is there once the scope has tables"
+    "sql.embed-always": ["EBD-4"] needs [Sql, SqlVectors], "every statement calls the embedder" => around(always);
+    "sql.shared-needs-a-database": ["SHR-1"] needs [Sql, SharedSchemas], "shared data is visible only once the scope has tables"
         => around(|_, request, next| needs_database(SHARED, request, next));
     "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing"
         => around(|_, request, next| writes_to_ignored(SHARED, request, next));
@@ -255,7 +255,7 @@ async fn until_reopened(memory: &Memory, mut request: Request, next: Next<'_>) -
 
 fn shared_wins(request: &mut Request) {
     if is_about(request, SHARED) && matches!(request, Request::Query { .. }) {
-        // A scope that has no table of that name.
+        // A scope without a table of that name.
         change_scope(request, |scope| super::requests::change_id(scope, &format!("{}~", scope.id)));
     }
 }

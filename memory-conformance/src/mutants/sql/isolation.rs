@@ -7,20 +7,20 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "sql.scope-without-tenant": ["OWN-1"] needs [Sql], "tenants share the databases of scopes with the same name" => ask(without_tenant);
-    "sql.scope-without-kind": ["OWN-1"] needs [Sql], "agents, users and runs share the databases of the same name"
+    "sql.scope-without-tenant": ["OWN-1"] needs [Sql], "tenants share databases of scopes with the same name" => ask(without_tenant);
+    "sql.scope-without-kind": ["OWN-1"] needs [Sql], "agents, users and runs share databases with the same name"
         => ask(|request| change_scope(request, |scope| scope.kind = ScopeKind::Agent));
-    "sql.scope-in-lower-case": ["OWN-1"] needs [Sql], "ids that differ by case share a database"
+    "sql.scope-in-lower-case": ["OWN-1"] needs [Sql], "ids that differ only by case share a database"
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().to_lowercase())));
     "sql.scope-as-file-name": ["OWN-1"] needs [Sql], "characters that a file name may not have become `_`" => ask(file_name);
     "sql.scope-cut": ["OWN-1"] needs [Sql], "ids that are long share a database where their beginnings are the same" => ask(cut);
     "sql.one-database": ["OWN-1", "OWN-2"] needs [Sql], "the agents of a tenant share one database"
         => ask(|request| change_scope(request, |scope| if scope.kind == ScopeKind::Agent { change_id(scope, "one"); }));
     "sql.tenant-of-the-run-unchecked": ["OWN-3"] needs [Sql], "a run may use another tenant's scope" => ask_ahead(tenant_unchecked);
-    "sql.run-apart": ["OWN-4"] needs [Sql], "each run has a database of its own" => ask(run_apart);
-    "sql.missing-is-an-error": ["OWN-5"] needs [Sql], "a scope without a database cannot be asked" => around(missing);
-    "sql.reading-makes": ["OWN-5", "DBS-1"] needs [Sql], "a query makes a database" => around(reading_makes);
-    "sql.refusals-make": ["OWN-5"] needs [Sql], "a refused statement makes a database" => around(refusals_make);
+    "sql.run-apart": ["OWN-4"] needs [Sql], "each run has a separate database" => ask(run_apart);
+    "sql.missing-is-an-error": ["OWN-5"] needs [Sql], "a scope without a database cannot be queried" => around(missing);
+    "sql.reading-makes": ["OWN-5", "DBS-1"] needs [Sql], "a query creates a database" => around(reading_makes);
+    "sql.refusals-make": ["OWN-5"] needs [Sql], "a refused statement creates a database" => around(refusals_make);
 }
 
 fn without_tenant(request: &mut Request) {

@@ -1,4 +1,4 @@
-//! Mutants of the SQL facet. Each stands around the provider under test, behind or in front of `Checked`.
+//! Mutants of the SQL facet. Each wraps the provider under test, behind or in front of `Checked`.
 
 mod arguments;
 mod databases;

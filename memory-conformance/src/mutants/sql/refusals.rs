@@ -1,4 +1,4 @@
-//! Refusals that are none, or say nothing.
+//! Refusals that are missing or unhelpful.
 
 use memory_core::{Error, ErrorKind, Next, Op, Reply, Request, Result};
 
@@ -7,19 +7,19 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "sql.second-statement-ignored": ["REF-1"] needs [Sql], "the first of two statements runs" => ask(first_alone);
+    "sql.second-statement-ignored": ["REF-1"] needs [Sql], "only the first of two statements runs" => ask(first_alone);
     "sql.semicolon-refused": ["REF-1"] needs [Sql], "a final semicolon counts as a second statement" => around(no_semicolon);
     "sql.query-writes": ["REF-2"] needs [Sql], "`query` runs writes" => around(|_, request, next| query_writes_where(false, request, next));
     "sql.query-writes-in-transactions": ["REF-2"] needs [Sql, SqlTransactions], "`query` runs writes within a transaction"
         => around(|_, request, next| query_writes_where(true, request, next));
-    "sql.transaction-words-ignored": ["REF-3"] needs [Sql], "BEGIN, COMMIT and ROLLBACK succeed and do nothing" => around(words_ignored);
+    "sql.transaction-words-ignored": ["REF-3"] needs [Sql], "BEGIN, COMMIT and ROLLBACK succeed without effect" => around(words_ignored);
     "sql.transaction-words-end-it": ["REF-3"] needs [Sql, SqlTransactions], "COMMIT and ROLLBACK end the transaction they run in" => around(words_end_it);
-    "sql.settings-ignored": ["REF-4", "REF-5"] needs [Sql], "refused statements succeed and do nothing" => around(ignored);
-    "sql.settings-ignored-in-query": ["REF-4"] needs [Sql], "`query` answers nothing to refused statements" => around(ignored_in_query);
-    "sql.names-not-reserved": ["REF-5"] needs [Sql], "the runtime's own names can be made" => ask(not_reserved);
+    "sql.settings-ignored": ["REF-4", "REF-5"] needs [Sql], "refused statements succeed without effect" => around(ignored);
+    "sql.settings-ignored-in-query": ["REF-4"] needs [Sql], "`query` returns no rows for refused statements" => around(ignored_in_query);
+    "sql.names-not-reserved": ["REF-5"] needs [Sql], "agents can create reserved names" => ask(not_reserved);
     "sql.refusals-untyped": ["REF-4", "REF-7"] needs [Sql], "refusals are `internal`" => refuse(refusals_untyped);
-    "sql.refusals-without-words": ["REF-6"] needs [Sql], "a refusal says that it is one, and nothing else" => refuse(without_words);
-    "sql.engine-errors-untyped": ["REF-7"] needs [Sql], "what the engine refuses is `internal`" => refuse(engine_untyped);
+    "sql.refusals-without-words": ["REF-6"] needs [Sql], "a refusal has no explanation" => refuse(without_words);
+    "sql.engine-errors-untyped": ["REF-7"] needs [Sql], "an engine error is `internal`" => refuse(engine_untyped);
     "sql.constraint-unnamed": ["REF-8"] needs [Sql], "a violated constraint is not named" => refuse(constraint_unnamed);
     "sql.errors-show-arguments": ["REF-8"] needs [Sql], "errors show the arguments" => around(show_arguments);
     "sql.long-statements-cut": ["REF-9"] needs [Sql], "a statement that is too long is cut"

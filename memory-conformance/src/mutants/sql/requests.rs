@@ -1,9 +1,9 @@
-//! What a mutant of the SQL facet asks, and what it changes of requests and replies.
+//! Requests by mutants of the SQL facet, and changes of requests and replies.
 
 use memory_core::sql::{ExecOutcome, Rows, SqlValue, StatementOptions};
 use memory_core::{Error, Next, Reply, Request, Result, RunContext, Scope, ScopeId, SqlFacet};
 
-/// The SQL facet of the provider that the mutant stands around.
+/// The SQL facet of the wrapped provider.
 pub(super) fn sql<'a>(next: &'a Next<'_>) -> Result<&'a dyn SqlFacet> {
     next.provider().sql().ok_or_else(|| Error::internal("a mutant stands around no SQL facet"))
 }
@@ -13,12 +13,12 @@ pub(super) fn own_run(scope: &Scope) -> Result<RunContext> {
     Ok(RunContext::new(scope.tenant.clone(), ScopeId::new("mutant")?, ScopeId::new("mutant")?))
 }
 
-/// Runs a statement of the mutant's own.
+/// Runs a custom statement.
 pub(super) async fn exec(next: &Next<'_>, scope: &Scope, statement: &str) -> Result<ExecOutcome> {
     sql(next)?.exec(&own_run(scope)?, scope, statement, &[], StatementOptions::default()).await
 }
 
-/// Asks a question of the mutant's own.
+/// Runs a custom query.
 pub(super) async fn query(next: &Next<'_>, scope: &Scope, statement: &str) -> Result<Rows> {
     sql(next)?.query(&own_run(scope)?, scope, statement, &[], StatementOptions::default()).await
 }
@@ -66,12 +66,12 @@ pub(super) fn change_values(reply: &mut Reply, change: fn(&SqlValue) -> Option<S
     }
 }
 
-/// An answer of the same operation that says nothing, where a statement was asked.
+/// An empty answer for the same operation, if it was a statement.
 pub(super) fn nothing(is_exec: bool) -> Reply {
     if is_exec { Reply::Exec(ExecOutcome::default()) } else { Reply::Query(Rows::default()) }
 }
 
-/// A copy of a request that may be run again.
+/// A copy of a request for a second run.
 pub(super) fn again(request: &Request) -> Option<Request> {
     Some(match request {
         Request::Exec { run, scope, sql, args, options } => Request::Exec {
@@ -92,7 +92,7 @@ pub(super) fn again(request: &Request) -> Option<Request> {
     })
 }
 
-/// The name of the table that a statement is about: what comes after one of its words.
+/// The name of the table in a statement: the word after one of these keywords.
 pub(super) fn table_of(sql: &str) -> Option<&str> {
     let mut words = sql.split([' ', '(', '\n']).filter(|word| !word.is_empty());
     let first = words.next()?;
@@ -121,7 +121,7 @@ pub(super) fn change_scope(request: &mut Request, change: impl Fn(&mut Scope)) {
     }
 }
 
-/// Another id in the scope, where it is one.
+/// Replaces the id of a request's scope, if it has one.
 pub(super) fn change_id(scope: &mut Scope, id: &str) {
     if let Ok(id) = ScopeId::new(id) {
         scope.id = id;

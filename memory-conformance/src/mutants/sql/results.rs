@@ -1,4 +1,4 @@
-//! Values, and caps of results.
+//! Values and result limits.
 
 use memory_core::sql::{Rows, SqlValue};
 use memory_core::{Json, Next, Reply, Request, Result};
@@ -12,13 +12,13 @@ mutants! {
         => answer(|reply| change_values(reply, |value| (*value == SqlValue::Null).then(|| SqlValue::Text(String::new()))));
     "sql.empty-is-null": ["DAT-1", "DAT-4"] needs [Sql], "empty text is stored as NULL"
         => ask(|request| change_args(request, |arg| (*arg == SqlValue::Text(String::new())).then_some(SqlValue::Null)));
-    "sql.integers-as-reals": ["DAT-2"] needs [Sql], "integers pass through a double" => answer(integers_as_reals);
-    "sql.reals-short": ["DAT-3"] needs [Sql], "reals pass through 32 bits" => answer(short_reals);
+    "sql.integers-as-reals": ["DAT-2"] needs [Sql], "integers are converted to doubles" => answer(integers_as_reals);
+    "sql.reals-short": ["DAT-3"] needs [Sql], "reals are converted to 32 bits" => answer(short_reals);
     "sql.nan-is-null": ["DAT-3"] needs [Sql], "NaN is stored as NULL" => ask(nan_is_null);
-    "sql.texts-trimmed": ["DAT-4"] needs [Sql], "text loses outer white space" => answer(trimmed);
-    "sql.texts-end-at-nul": ["DAT-4"] needs [Sql], "text ends at its first NUL" => ask(end_at_nul);
-    "sql.bytes-as-text": ["DAT-5"] needs [Sql], "bytes that are UTF-8 come back as text" => answer(bytes_as_text);
-    "sql.no-bytes-are-null": ["DAT-5"] needs [Sql], "no bytes come back as NULL"
+    "sql.texts-trimmed": ["DAT-4"] needs [Sql], "text is trimmed" => answer(trimmed);
+    "sql.texts-end-at-nul": ["DAT-4"] needs [Sql], "text is cut at its first NUL" => ask(end_at_nul);
+    "sql.bytes-as-text": ["DAT-5"] needs [Sql], "bytes that are valid UTF-8 come back as text" => answer(bytes_as_text);
+    "sql.no-bytes-are-null": ["DAT-5"] needs [Sql], "empty bytes come back as NULL"
         => answer(|reply| change_values(reply, |value| (*value == SqlValue::Blob(Vec::new())).then_some(SqlValue::Null)));
     "sql.booleans-as-text": ["DAT-6"] needs [Sql], "booleans are stored as words" => ask(booleans);
     "sql.numerics-as-reals": ["DAT-7"] needs [Sql], "decimal numbers pass through a double" => ask(numerics);

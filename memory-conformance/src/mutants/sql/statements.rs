@@ -26,12 +26,12 @@ mutants! {
         => answer(Reply::Exec(outcome) => outcome.returning = None);
     "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns have numbers for names" => answer(unnamed);
     "sql.columns-only-with-rows": ["SQL-5"] needs [Sql], "an answer without rows has no columns" => answer(columns_with_rows);
-    "sql.columns-once": ["SQL-5"] needs [Sql], "a column whose name repeats is answered once" => answer(columns_once);
-    "sql.failure-empties": ["SQL-6", "TIM-1", "TX-8"] needs [Sql], "a statement that fails leaves its table empty" => around(failure_empties);
+    "sql.columns-once": ["SQL-5"] needs [Sql], "a repeated column name is returned once" => answer(columns_once);
+    "sql.failure-empties": ["SQL-6", "TIM-1", "TX-8"] needs [Sql], "a failing statement empties its table" => around(failure_empties);
     "sql.recursion-refused": ["SQL-7"] needs [Sql], "recursive queries are refused" => around(no_recursion);
     "sql.sandbox-too-narrow": ["SQL-7"] needs [Sql], "joins, upserts and views are refused" => around(narrow);
-    "sql.references-ignored": ["SQL-7", "REF-8"] needs [Sql], "foreign keys are not kept" => ask(no_references);
-    "sql.words-in-literals": ["SQL-8", "ARG-1"] needs [Sql], "words in literals and names are taken for statements" => around(words);
+    "sql.references-ignored": ["SQL-7", "REF-8"] needs [Sql], "foreign keys are not enforced" => ask(no_references);
+    "sql.words-in-literals": ["SQL-8", "ARG-1"] needs [Sql], "words in literals and names are treated as statements" => around(words);
 }
 
 fn is_insert(request: &Request) -> bool {
@@ -158,7 +158,7 @@ async fn failure_empties(_: &Memory, request: Request, next: Next<'_>) -> Result
     {
         let mut options = memory_core::sql::StatementOptions::default();
         options.tx = tx;
-        // Where even that fails, nothing is emptied.
+        // If that fails too, nothing is emptied.
         let _ = super::requests::sql(&next)?.exec(&run, &scope, &delete, &[], options).await;
     }
     reply

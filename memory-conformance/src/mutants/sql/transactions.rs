@@ -1,4 +1,4 @@
-//! Transactions that are none, or not what they say.
+//! Transactions with missing guarantees.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ use crate::mutants::memory::{Memory, Open};
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "sql.tx-ignored": ["TX-1", "TX-2"] needs [Sql, SqlTransactions], "statements in a transaction commit by themselves" => around(ignored);
+    "sql.tx-ignored": ["TX-1", "TX-2"] needs [Sql, SqlTransactions], "statements in a transaction are committed immediately" => around(ignored);
     "sql.commit-rolls-back": ["TX-2"] needs [Sql, SqlTransactions], "`commit` rolls back" => around(commit_rolls_back);
     "sql.rollback-commits": ["TX-2"] needs [Sql, SqlTransactions], "`rollback` commits" => around(rollback_commits);
     "sql.dirty-reads": ["TX-2", "TX-14"] needs [Sql, SqlTransactions], "queries see what a transaction has not committed" => around(dirty_reads);
@@ -41,14 +41,14 @@ mutants! {
         => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
     "sql.run-end-in-its-scope": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back in its own scope alone" => around(end_in_its_scope);
     "sql.run-end-ends-all": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back every transaction" => around(end_ends_all);
-    "sql.readers-wait": ["TX-11"] needs [Sql, SqlTransactions], "a query beside an open transaction gives up" => around(readers_wait);
-    "sql.writers-give-up": ["TX-12"] needs [Sql, SqlTransactions], "a write beside an open transaction fails at once" => around(writers_give_up);
-    "sql.begin-gives-up": ["TX-12", "TIM-3"] needs [Sql, SqlTransactions], "`begin` beside an open transaction fails at once" => around(begin_gives_up);
+    "sql.readers-wait": ["TX-11"] needs [Sql, SqlTransactions], "a query next to an open transaction fails" => around(readers_wait);
+    "sql.writers-give-up": ["TX-12"] needs [Sql, SqlTransactions], "a write next to an open transaction fails at once" => around(writers_give_up);
+    "sql.begin-gives-up": ["TX-12", "TIM-3"] needs [Sql, SqlTransactions], "`begin` next to an open transaction fails at once" => around(begin_gives_up);
     "sql.dropped-begin-stays": ["TX-13"] needs [Sql, SqlTransactions], "a dropped `begin` leaves its transaction open" => around(dropped_begin);
-    "sql.tx-of-its-run": ["TX-14"] needs [Sql, SqlTransactions], "a transaction is lost to other runs of the tree" => around(of_its_run);
+    "sql.tx-of-its-run": ["TX-14"] needs [Sql, SqlTransactions], "a transaction is unknown to other runs of the tree" => around(of_its_run);
 }
 
-/// Runs a request, and keeps count of what is open.
+/// Runs a request and tracks open transactions.
 async fn counted(memory: &Memory, request: Request, next: &Next<'_>) -> Result<Reply> {
     let asked = match &request {
         Request::Begin { run, scope, .. } => Some((run.clone(), scope.clone())),
@@ -184,7 +184,7 @@ async fn unnamed_joins(memory: &Memory, request: Request, next: Next<'_>) -> Res
         && options.tx.is_none()
         && memory.lock().open.iter().any(|open| open.run.run == run.run)
     {
-        // It goes with the transaction, and this one is always rolled back.
+        // It is dropped with the transaction, which is always rolled back.
         return Ok(nothing(true));
     }
     counted(memory, request, &next).await
@@ -231,7 +231,7 @@ async fn names_return(memory: &Memory, request: Request, next: Next<'_>) -> Resu
     {
         state.tx = TxId::new(format!("{}", memory.lock().open.len()));
     }
-    // What has its name from here is not found again; the names are what is to be noticed.
+    // A renamed transaction is not found again; only the names matter here.
     Ok(reply)
 }
 

@@ -1,4 +1,4 @@
-//! ARG: arguments are bound, each to its own place.
+//! ARG: each argument is bound to its placeholder.
 
 use memory_core::ErrorKind;
 use memory_core::sql::SqlValue;

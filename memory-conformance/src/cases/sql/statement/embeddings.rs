@@ -1,4 +1,4 @@
-//! EBD: texts as vectors among the arguments.
+//! EBD: texts bound as vectors.
 
 use memory_core::embed::cosine;
 use memory_core::sql::SqlValue;

@@ -218,7 +218,7 @@ async fn within_tx(cx: &Cx) -> CaseResult {
     cx.set(&db.scope, "a", "1").await?;
     let (tx, _) = db.begin().await?;
     tx.exec("INSERT INTO seen SELECT key FROM memory_entries").await?;
-    // An open transaction does not keep the entries from being written.
+    // An open transaction does not block writes to entries.
     cx.set(&db.scope, "b", "1").await?;
     expect_eq!(cx.text(&db.scope, "b").await?.as_deref(), Some("1"));
     tx.exec("INSERT INTO seen VALUES ('last')").await?;

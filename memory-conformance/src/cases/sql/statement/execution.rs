@@ -1,4 +1,4 @@
-//! SQL: what statements do, and what they answer.
+//! SQL: effects and results of statements.
 
 use memory_core::ErrorKind;
 use memory_core::sql::SqlValue;

@@ -1,4 +1,4 @@
-//! The cases about single SQL statements: what they may do, what they take and what they answer.
+//! The cases about single SQL statements: effects, arguments and results.
 
 mod arguments;
 mod embeddings;

@@ -1,4 +1,4 @@
-//! REF: what no statement may do, and how it is said.
+//! REF: what no statement may do, and the errors for it.
 
 use memory_core::sql::SqlValue;
 use memory_core::{Error, ErrorKind};
@@ -35,7 +35,7 @@ async fn precious<'a>(cx: &'a Cx) -> CaseResult<Database<'a>> {
     Ok(db)
 }
 
-/// What the database holds is what it held.
+/// Proves that the database is unchanged.
 async fn is_untouched(db: &Database<'_>, what: &str) -> CaseResult {
     let rows = db.rows("SELECT id, word FROM precious ORDER BY id").await?;
     let due = [(1, "one"), (2, "two")].map(|(id, word)| vec![SqlValue::Int(id), text(word)]);
@@ -59,7 +59,7 @@ async fn second_statement(cx: &Cx) -> CaseResult {
         let is_one = two.ends_with("--");
         let outcome = db.exec(two).await;
         if is_one {
-            // A comment after the end is no second statement: this one runs, and is put back.
+            // A comment after the end is not a second statement: this one runs and is undone.
             expect_eq!(outcome?.rows_affected, 2, "`{two}`");
             db.exec("INSERT INTO precious (id, word) VALUES (1, 'one'), (2, 'two')").await?;
             continue;
@@ -235,7 +235,7 @@ async fn reaching_out_in_query(cx: &Cx) -> CaseResult {
     Ok(())
 }
 
-/// The error of a statement that must be refused, or fail as any wrong statement does.
+/// The error of a statement that must be refused, or fail like any wrong statement.
 async fn refused(db: &Database<'_>, statement: &str) -> CaseResult<Error> {
     match db.exec(statement).await {
         Ok(outcome) => Err(Stop::failed(format_args!("`{statement}` succeeded with {outcome:?}"))),
@@ -383,7 +383,7 @@ async fn constraint_named(cx: &Cx) -> CaseResult {
     ] {
         let error = expect_kind!(db.exec(statement).await, ErrorKind::InvalidArgument, "`{statement}`");
         let named = error.details().get("constraint").and_then(|value| value.as_str());
-        // An engine may tell a primary key as what it is: unique.
+        // An engine may report a primary key as a unique constraint.
         let fits = named == Some(constraint) || (constraint == "primary_key" && named == Some("unique"));
         check!(fits, "`{statement}`: details.constraint is {named:?}, expected {constraint:?}");
     }

@@ -1,4 +1,4 @@
-//! RES: answers are cut, in rows and in bytes, and say so.
+//! RES: results are limited in rows and bytes, and say so when cut.
 
 use memory_core::ErrorKind;
 use memory_core::sql::SqlValue;

@@ -1,4 +1,4 @@
-//! SHR: what the operator shares with every scope.
+//! SHR: data that the operator shares with every scope.
 
 use memory_core::sql::SqlValue;
 use memory_core::{ErrorKind, Scope};

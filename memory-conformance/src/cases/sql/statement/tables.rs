@@ -1,4 +1,4 @@
-//! TBL: what `describe_tables` tells.
+//! TBL: results of `describe_tables`.
 
 use memory_core::sql::TableInfo;
 

@@ -1,4 +1,4 @@
-//! DAT: values pass both ways without loss.
+//! DAT: values pass in both directions without loss.
 
 use memory_core::sql::SqlValue;
 use memory_core::{ErrorKind, Json, SqlDialect};
@@ -33,7 +33,7 @@ async fn column<'a>(cx: &'a Cx, declared: &str) -> CaseResult<Database<'a>> {
     Ok(db)
 }
 
-/// Stores each value, and expects each back.
+/// Stores each value and expects it back.
 async fn come_back(db: &Database<'_>, values: &[SqlValue]) -> CaseResult {
     for (id, value) in values.iter().enumerate() {
         let id = SqlValue::Int(i64::try_from(id).unwrap_or(0));
@@ -41,7 +41,7 @@ async fn come_back(db: &Database<'_>, values: &[SqlValue]) -> CaseResult {
         let back = db.value_with("SELECT v FROM t WHERE id = ?", &[id]).await?;
         expect_eq!(back, *value, "what was stored");
     }
-    // Together, as several rows of one answer.
+    // Together, as rows of one result.
     let back: Vec<SqlValue> = db.rows("SELECT v FROM t ORDER BY id").await?.into_iter().flatten().collect();
     expect_eq!(back, values, "all that was stored");
     Ok(())
