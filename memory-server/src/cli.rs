@@ -91,7 +91,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Refuses a scope option for a command that works on many scopes: ignoring it would remove more than was meant.
+    /// Refuses a scope option for a command that works on many scopes: ignoring it would remove more than intended.
     fn checked(self) -> Result<Self, clap::Error> {
         let why = match &self.command {
             _ if !self.global.names_scope() => return Ok(self),
@@ -100,7 +100,7 @@ impl Cli {
                  --user, --run or --scope; to remove one scope use `memory forget`"
             }
             Command::Forget(args) if args.resumes() => {
-                "`forget --resume` ends everything that was begun, and takes no --agent, --user, --run or --scope; to \
+                "`forget --resume` completes every interrupted forget, and takes no --agent, --user, --run or --scope; to \
                  forget one scope leave out --resume"
             }
             _ => return Ok(self),
@@ -124,7 +124,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// The place of a command that has moved to `memory-lab`.
+/// The new name of a command that has moved to `memory-lab`.
 fn moved(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -140,7 +140,7 @@ fn moved(error: &clap::Error) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("`memory {was}` is `memory-lab {is}` now, a program of its own; see docs/cli.md"))
+    Some(format!("`memory {was}` is now `memory-lab {is}`, a separate program; see docs/cli.md"))
 }
 
 async fn dispatch(context: &Context, command: Command, out: &mut Out) -> Result<Exit, Failure> {
@@ -193,7 +193,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// A line of a shell, cut into words: what stands in quotes is one.
+    /// A shell line split into words; a quoted part is one word.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
         for character in line.chars() {

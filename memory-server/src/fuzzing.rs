@@ -1,4 +1,4 @@
-//! A door to the importers, and to what an MCP client sends, for the fuzz targets in `fuzz/`, and for nothing else.
+//! Entry points for the fuzz targets in `fuzz/` only: the importers, and what an MCP client sends.
 
 use clap::ValueEnum as _;
 use memory_core::{Backend, Error, ImportOptions, NewEntry, Result, Scope};
@@ -11,14 +11,14 @@ use crate::import::{Format, Found, Item, Records, Source, detect, reader, store_
 use crate::serve::wire::frame::{self, Arguments, Frame};
 use crate::serve::wire::line::{Line, next_line};
 
-/// What an importer made of a file.
+/// What an importer read from a file.
 #[derive(Debug, Default)]
 pub struct Imported {
-    /// The turns it read, as the entries they become, or why they become none.
+    /// The turns as entries, or the errors that kept them from becoming entries.
     pub entries: Vec<Result<NewEntry>>,
-    /// Complaints about what is broken.
+    /// Messages about broken parts.
     pub broken: Vec<String>,
-    /// How much was read over.
+    /// How many items were skipped.
     pub passed_over: usize,
 }
 
@@ -28,18 +28,18 @@ pub fn formats() -> Vec<&'static str> {
     Format::value_variants().iter().map(|format| format.name()).collect()
 }
 
-/// The format that bytes look like.
+/// The detected format.
 ///
 /// # Errors
-/// As reading from memory fails: never.
+/// Never: reading from memory does not fail.
 pub fn detected(bytes: &[u8]) -> std::io::Result<Option<&'static str>> {
     Ok(detect(bytes)?.format.ok().map(Format::name))
 }
 
-/// Reads bytes as conversations of a format; `None` for the format of exports, which holds none.
+/// Reads bytes as conversations of a format; `None` for the export format, which has none.
 ///
 /// # Errors
-/// As reading from memory fails: never.
+/// Never: reading from memory does not fail.
 pub fn turns(format: &str, bytes: &[u8]) -> std::io::Result<Option<Imported>> {
     let Some(format) = Format::value_variants().iter().copied().find(|known| known.name() == format) else {
         return Ok(None);
@@ -59,7 +59,7 @@ pub fn turns(format: &str, bytes: &[u8]) -> std::io::Result<Option<Imported>> {
 /// Imports bytes as an export, one record a call, and returns how many were stored and the complaints.
 ///
 /// # Errors
-/// `corrupt` where the bytes are no export.
+/// `corrupt` if the bytes are not an export.
 pub async fn records(bytes: &[u8], backend: &dyn Backend, scope: &Scope) -> Result<(u64, Vec<String>)> {
     let unread = |error: std::io::Error| Error::internal("memory cannot be read").with_source(error);
     let mut records = Records::open(bytes).map_err(unread)??;
@@ -78,16 +78,16 @@ pub async fn records(bytes: &[u8], backend: &dyn Backend, scope: &Scope) -> Resu
     Ok((stored, broken))
 }
 
-/// What a line of an MCP client comes to.
+/// What becomes of a line from an MCP client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum McpLine {
-    /// A call of a tool, with its arguments as they came.
+    /// A tool call with its arguments, verbatim.
     Call(String),
     /// Another message.
     Message,
-    /// The line that its sender is answered with.
+    /// The error line sent back.
     Refused(String),
-    /// A line over the limit: the line that its sender is answered with.
+    /// A line over the limit: the error line sent back.
     TooLong(String),
     /// Nothing.
     Empty,
@@ -96,7 +96,7 @@ pub enum McpLine {
 /// Reads bytes as an MCP client's messages, `step` bytes at a time.
 ///
 /// # Errors
-/// As reading from memory fails: never.
+/// Never: reading from memory does not fail.
 pub fn mcp_lines(bytes: &[u8], limit: usize, step: usize) -> std::io::Result<Vec<McpLine>> {
     let mut stream = std::io::BufReader::with_capacity(step, bytes);
     let (mut buffer, mut lines) = (Vec::new(), Vec::new());
@@ -122,10 +122,10 @@ pub fn mcp_lines(bytes: &[u8], limit: usize, step: usize) -> std::io::Result<Vec
     }
 }
 
-/// The line in which the tool's answer goes to an MCP client.
+/// The line that carries the tool's answer to an MCP client.
 ///
 /// # Errors
-/// Where the text is not an object.
+/// If the text is not an object.
 pub fn mcp_answer(text: &str, id: i64) -> std::io::Result<Vec<u8>> {
     let result = ServerResult::CallToolResult(CallToolResult::success(vec![ContentBlock::text(text)]));
     crate::serve::wire::answer::line(&ServerJsonRpcMessage::response(

@@ -1,9 +1,9 @@
 //! The command `memory`: agent memory from a terminal.
 //!
-//! What it does is in `docs/cli.md`, the formats it imports in `docs/importing.md`. The library holds
-//! all of it, so that tests and `memory-lab` reach the parts; it is no interface for other crates.
+//! What it does is in `docs/cli.md`, the formats it imports in `docs/importing.md`. Everything is in the library so
+//! that tests and `memory-lab` can use it; it is not an interface for other crates.
 
-// A command's future holds one of each layer down to the backend's connection, and the compiler counts them all.
+// A command's future nests one future per layer down to the backend's connection, which counts against this limit.
 #![recursion_limit = "256"]
 
 mod cli;

@@ -1,4 +1,4 @@
-//! One function a command.
+//! One function per command.
 
 mod entries;
 mod facts;

@@ -1,4 +1,4 @@
-//! The user of the tour, and the error of a step that does not find what it claims.
+//! The tour's user, and the error of a step whose claim does not hold.
 
 use memory_core::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! `memory demo`: a short tour that really does what it prints, and fails where it does not.
+//! `memory demo`: a short tour that really does what it prints, and fails if it does not.
 
 mod checks;
 mod primes;
@@ -40,7 +40,7 @@ struct Report {
     seconds: f64,
 }
 
-/// Runs the tour. Of the global options only `--json` matters.
+/// Runs the tour. The only global option it uses is `--json`.
 pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<Exit, Failure> {
     let started = Instant::now();
     // Kept until the end: dropping it removes the folder.
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &DemoArgs, quiet: bool, out: &mut Out) -> Result<E
         }
         None => {
             let made = tempfile::tempdir()
-                .map_err(|error| Failure::File("a temporary folder cannot be made".to_owned(), error))?;
+                .map_err(|error| Failure::File("a temporary folder cannot be created".to_owned(), error))?;
             temporary.insert(made).path().to_path_buf()
         }
     };

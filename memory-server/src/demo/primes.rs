@@ -85,7 +85,7 @@ impl Agent {
         }
         let answer = self.0.try_call(&call.to_string()).await?;
         serde_json::from_str(&answer)
-            .map_err(|error| Error::internal("the tool answered no JSON").with_source(error))
+            .map_err(|error| Error::internal("the tool's answer is not JSON").with_source(error))
     }
 
     async fn exec(&self, sql: &str, args: &[Value]) -> Result<()> {
@@ -97,7 +97,7 @@ impl Agent {
         let answer = self.call(json!({"op": "sql_query", "sql": sql})).await?;
         let rows = answer.get("rows").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         rows.iter()
-            .map(|row| row.get(0).and_then(Value::as_u64).ok_or_else(|| wrong("a number is none")))
+            .map(|row| row.get(0).and_then(Value::as_u64).ok_or_else(|| wrong("a prime is not a number")))
             .collect()
     }
 

@@ -18,7 +18,7 @@ const OTHER_TENANT: &str = "demo-other";
 
 /// A conversation, one message a line.
 const CONVERSATION: &str = include_str!("conversation.jsonl");
-/// What is asked, and the turn that answers it.
+/// The question, and the turn that answers it.
 const QUESTION: &str = "who has the hazelnut allergy";
 const ANSWER: &str = "jsonl/trip/spring/00000005";
 
@@ -182,7 +182,7 @@ impl Tour {
         let outcome = backend.set(&self.scope, &key, Json::string("4471"), options).await?;
         let expires = outcome.expires_at.ok_or_else(|| wrong("the entry has no expiry"))?;
         let before = backend.value(&self.scope, &key).await?;
-        // On a machine so slow that the lifetime passed before the read, the read may already miss it.
+        // On a very slow machine the lifetime may be over before the read.
         expect(before.is_some() || SystemClock.now() >= expires, "the entry is there before its expiry")?;
         while SystemClock.now() < expires {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -248,7 +248,7 @@ impl Tour {
             let push = Reducer::BoundedList { item: Json::string(place), limit: 3 };
             last = Some(backend.update(&self.scope, &recent, push, UpdateOptions::default()).await?);
         }
-        let kept = last.ok_or_else(|| wrong("nothing was pushed"))?.value;
+        let kept = last.ok_or_else(|| wrong("push stored nothing"))?.value;
         let wanted = Json::parse(r#"["Venice","Murano","Burano"]"#)?;
         expect(memory_core::json::semantic_eq(&kept, &wanted), "the list keeps its newest three")?;
         Ok(vec![format!("merge: {}", merged.value), format!("push, keeping three: {kept}")])

@@ -33,7 +33,7 @@ pub(crate) fn undetected(file: &str, why: Unknown) -> Error {
     let advice = match why {
         Unknown::Empty => "it is empty",
         Unknown::Zip => "it is a zip archive; unpack it and name the conversations.json in it",
-        Unknown::Other => "its format cannot be told from its beginning; name it with --format",
+        Unknown::Other => "its format cannot be detected from its beginning; name it with --format",
     };
     Error::new(ErrorKind::Corrupt, format!("{file}: {advice}"))
 }
@@ -61,7 +61,7 @@ fn format_of(head: &str) -> Option<Format> {
     head.lines().map(str::trim).filter(|line| line.starts_with('{')).find_map(line).or_else(|| array(head))
 }
 
-/// By names that only this format has; the first element may be far longer than the head.
+/// By names that only this format has: the first element may be much longer than the head.
 fn array(head: &str) -> Option<Format> {
     if head.contains("\"mapping\"") {
         Some(Format::Chatgpt)

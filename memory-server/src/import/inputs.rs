@@ -22,10 +22,10 @@ pub(crate) struct Input {
     pub(crate) bytes: u64,
 }
 
-/// Every input that `paths` name, folders by their `.jsonl` files, in order of their names.
+/// Every input that `paths` name, in order of name; a folder stands for its `.jsonl` files.
 ///
 /// # Errors
-/// The path that cannot be looked at, and why.
+/// The path that cannot be read, and why.
 pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, (PathBuf, io::Error)> {
     let mut inputs = Vec::new();
     for path in paths {
@@ -66,13 +66,13 @@ fn walk(
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        // Links are not followed: they may lead out of the folder, or around in circles.
+        // Links are not followed: they may lead out of the folder or in circles.
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(root, &path, depth + 1, found)?;
         } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
             if found.len() >= MAX_FILES {
-                return Err(failed(io::Error::other(format!("there are over {MAX_FILES} files in it"))));
+                return Err(failed(io::Error::other(format!("it contains over {MAX_FILES} files"))));
             }
             let name = path.strip_prefix(root).unwrap_or(&path).with_extension("");
             let bytes = entry.metadata().map_or(0, |about| about.len());

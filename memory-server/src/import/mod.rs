@@ -1,7 +1,7 @@
 //! Readers of real conversations: every format yields turns, and every turn becomes one entry.
 //!
-//! Readers pull from a file of any size and hold one line or one conversation of it at a time. What
-//! is broken is reported by its place; the rest is read.
+//! Readers pull from a file of any size and hold one line or conversation at a time. Broken parts are reported by their
+//! place; the rest is read.
 
 mod detect;
 mod format;

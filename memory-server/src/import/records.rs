@@ -21,7 +21,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct Header {
     pub(crate) format: String,
     pub(crate) version: u32,
-    /// Where the entries came from; the reader's caller says where they go.
+    /// The scope the entries came from; the caller decides where they go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<Scope>,
 }
@@ -41,7 +41,7 @@ impl<R: BufRead> Records<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// `corrupt` for a file that is no export, or one of a newer version.
+    /// `corrupt` for a file that is not an export, or one of a newer version.
     pub(crate) fn open(input: R) -> io::Result<Result<Self>> {
         let mut lines = Lines::of_records(input);
         let header: Option<Header> = match lines.next_line()? {
@@ -78,8 +78,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// For each record whether the scope already holds the same, apart from its version, which may differ by then, and how
-/// often it was read.
+/// For each record, whether the scope already holds the same entry, ignoring its version and how often it was read.
 ///
 /// # Errors
 /// As [`Backend::get_many`].
@@ -87,7 +86,7 @@ pub(crate) async fn stored(backend: &dyn Backend, scope: &Scope, records: &[Reco
     let keys: Vec<_> = records.iter().map(|record| record.entry.key.clone()).collect();
     let stored = match backend.get_many(scope, &keys, GetOptions::uncounted()).await {
         Ok(stored) => stored,
-        // The import names the record whose key this is.
+        // The import names the failing record.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
             return Ok(vec![false; records.len()]);
         }
@@ -109,7 +108,7 @@ fn is_same(stored: &Entry, record: &Entry) -> bool {
         && stored.expires_at == record.expires_at
 }
 
-/// Stores records in one call; on an error `details.index` says which of them it was.
+/// Stores records in one call; on an error `details.index` tells which one failed.
 ///
 /// # Errors
 /// As [`Backend::import_scope`].

@@ -1,5 +1,5 @@
-//! Writes turns into a store in batches, each in one transaction, and only what is not
-//! there yet. That makes an import resumable: what an interrupted one stored is found again.
+//! Writes turns into a store in batches of one transaction each, and only missing ones. So an interrupted import is
+//! resumed by running it again.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -36,16 +36,16 @@ pub(crate) enum OnDifferent {
     Fail,
 }
 
-/// What an import did with the turns it read.
+/// What an import did with its turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     /// Stored under a new key.
     pub(crate) created: u64,
     /// Stored over something different.
     pub(crate) replaced: u64,
-    /// Stored already, and the same.
+    /// Already stored, and equal.
     pub(crate) unchanged: u64,
-    /// Left as stored although it differs.
+    /// Kept although it differs.
     pub(crate) kept: u64,
     /// Entries stored without a vector because the embedder failed.
     pub(crate) without_vector: u64,
@@ -74,7 +74,7 @@ struct Batch {
 pub(crate) struct Store<'a> {
     backend: &'a dyn Backend,
     max_value_bytes: usize,
-    /// Whether the store can check a precondition; without it another writer's entry may be overwritten.
+    /// Whether the store can check preconditions; if not, another writer's entry may be overwritten.
     guarded: bool,
     on_different: OnDifferent,
     pending: BTreeMap<Scope, Batch>,
@@ -120,7 +120,7 @@ impl<'a> Store<'a> {
     /// Queues one entry; writes a batch once enough are queued.
     ///
     /// # Errors
-    /// As of writing.
+    /// As for writing.
     pub(crate) async fn push(
         &mut self,
         scope: Scope,
@@ -149,7 +149,7 @@ impl<'a> Store<'a> {
                 self.waiting += 1;
             }
             Slot::Occupied(slot) => {
-                // Twice in one input, as where a resumed session repeats an earlier one.
+                // Twice in one input, as when a resumed session repeats an earlier one.
                 let totals = self.totals.entry(scope.clone()).or_default();
                 if slot.get().entry == entry { totals.unchanged += 1 } else { totals.kept += 1 }
             }
@@ -201,9 +201,9 @@ impl<'a> Store<'a> {
                     self.count(scope, &totals);
                     return Ok(());
                 }
-                // Another writer was between the look and the write.
+                // Another writer came between the read and the write.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempts < ATTEMPTS => attempts += 1,
-                // One entry that this provider cannot take must not keep the others out.
+                // One refused entry must not keep the others out.
                 Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge) => {
                     let index = error.details().get("index").and_then(serde_json::Value::as_u64);
                     let index = index.and_then(|index| usize::try_from(index).ok());
@@ -252,7 +252,7 @@ impl<'a> Store<'a> {
                     return Err(Error::new(
                         ErrorKind::Conflict,
                         format!(
-                            "{}, {}: the key `{}` holds something else; \
+                            "{}, {}: the key `{}` holds a different value; \
                              keep it with --on-different skip or overwrite it with --on-different replace",
                             waiting.file, waiting.place, waiting.entry.key
                         ),

@@ -1,4 +1,4 @@
-//! Which scope a turn goes to, by a template: `user:{conversation}`.
+//! Maps a turn to a scope by a template: `user:{conversation}`.
 
 use memory_core::{Error, Result, Scope, TenantId};
 
@@ -31,7 +31,7 @@ impl ScopeTemplate {
             parts.push(Part::Text(before.to_owned()));
             let unknown = || {
                 Error::invalid(
-                    "the scope template knows {conversation}, {session} and {format}, nothing else in braces",
+                    "the placeholders of a scope template are {conversation}, {session} and {format}",
                 )
             };
             let (name, after) = after.split_once('}').ok_or_else(unknown)?;
@@ -48,14 +48,14 @@ impl ScopeTemplate {
         // The kind must not depend on the input.
         match template.0.first() {
             Some(Part::Text(start)) if start.contains(':') => Ok(template),
-            _ => Err(Error::invalid("the scope template begins with agent:, user: or run:")),
+            _ => Err(Error::invalid("the scope template must begin with agent:, user: or run:")),
         }
     }
 
     /// The scope of a turn.
     ///
     /// # Errors
-    /// `invalid_argument` for a turn without the session that is asked for, or an id it does not fit.
+    /// `invalid_argument` for a turn without a session if the template needs one, or for an invalid id.
     pub(crate) fn scope(&self, tenant: &TenantId, format: Format, turn: &Turn) -> Result<Scope> {
         let mut text = String::new();
         for part in &self.0 {
@@ -74,10 +74,10 @@ impl ScopeTemplate {
         scope_of(&text, tenant)
     }
 
-    /// The scope where nothing is replaced.
+    /// The scope of a template without placeholders.
     ///
     /// # Errors
-    /// `invalid_argument` where something is.
+    /// `invalid_argument` if there are placeholders.
     pub(crate) fn fixed(&self, tenant: &TenantId) -> Result<Scope> {
         match self.0.as_slice() {
             [Part::Text(text)] => scope_of(text, tenant),

@@ -1,4 +1,4 @@
-//! What to paste into a client's configuration.
+//! The configuration to paste into a client.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use super::identity::no_agent;
 use super::options::{Client, ServeArgs};
 use crate::terminal::{Global, sqlite_url};
 
-/// The JSON text that makes `client` start this program with these options. Clients start servers from
-/// folders of their own, so every path in it is absolute.
+/// The JSON text that makes `client` start this program with these options. Clients start servers from other folders,
+/// so every path in it is absolute.
 ///
 /// # Errors
-/// Where the working directory or this program's own path cannot be told, or is not UTF-8.
+/// If the working directory or this program's own path is unknown or not UTF-8.
 pub(super) fn for_client(client: Client, global: &Global, args: &ServeArgs) -> Result<String> {
     let program = std::env::current_exe().map_err(|error| {
-        Error::invalid("the path of this program cannot be told; write the configuration by hand")
+        Error::invalid("the path of this program is unknown; write the configuration by hand")
             .with_source(error)
     })?;
     let program = text(&program)?;
     let arguments = arguments(global, args)?;
     serde_json::to_string_pretty(&document(client, &program, &arguments))
-        .map_err(|error| Error::internal("the configuration could not be written as JSON").with_source(error))
+        .map_err(|error| Error::internal("the configuration cannot be serialized as JSON").with_source(error))
 }
 
 /// How to start the server.
@@ -48,7 +48,7 @@ fn document<'a>(client: Client, program: &'a str, arguments: &'a [String]) -> Do
     BTreeMap::from([(section, BTreeMap::from([("memory", server)]))])
 }
 
-/// The command line that `serve` was given, without what only prints.
+/// The command line of `serve`, without options that only print.
 fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     let mut arguments = vec!["serve".to_owned()];
     let mut option = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
@@ -64,7 +64,7 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     for credential in args.credentials.as_given() {
         option("credential", absolute_credential(credential)?);
     }
-    // Found from this folder, it would not be found from the client's.
+    // The client's folder may not have the configuration that was found from this one.
     let config = Config::discover(global.config.as_deref())?;
     if let Some(config) = &config {
         option("config", text(&absolute(config.origin())?)?);
@@ -91,7 +91,7 @@ fn arguments(global: &Global, args: &ServeArgs) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// A relative file of SQLite by its absolute path; any other URL as it is.
+/// Makes the path of a SQLite URL absolute; other URLs stay.
 fn absolute_url(url: &str) -> Result<String> {
     let parsed = BackendUrl::parse(url)?;
     let path = match parsed.scheme() {
@@ -105,7 +105,7 @@ fn absolute_url(url: &str) -> Result<String> {
     Ok(sqlite_url(&absolute(path.as_ref())?)? + &options)
 }
 
-/// A local model by its absolute folder; a name as it is.
+/// Makes the folder of a local model absolute; a name stays.
 fn absolute_embedder(embedder: &str) -> Result<String> {
     match embedder.strip_prefix("static:") {
         Some(folder) => Ok(format!("static:{}", text(&absolute(folder.as_ref())?)?)),
@@ -113,7 +113,7 @@ fn absolute_embedder(embedder: &str) -> Result<String> {
     }
 }
 
-/// A key's file by its absolute path; a variable as it is.
+/// Makes the path of a key's file absolute; a variable stays.
 fn absolute_credential(credential: &str) -> Result<String> {
     match credential.split_once("=file:") {
         Some((name, path)) => Ok(format!("{name}=file:{}", text(&absolute(path.as_ref())?)?)),
@@ -123,12 +123,12 @@ fn absolute_credential(credential: &str) -> Result<String> {
 
 fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf> {
     std::path::absolute(path).map_err(|error| {
-        Error::invalid("the working directory cannot be told; give absolute paths").with_source(error)
+        Error::invalid("the working directory is unknown; give absolute paths").with_source(error)
     })
 }
 
 fn text(path: &std::path::Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
-        .ok_or_else(|| Error::invalid("a path is not UTF-8, which JSON cannot hold; use one that is"))
+        .ok_or_else(|| Error::invalid("a path is not UTF-8, which JSON cannot hold; use one that is UTF-8"))
 }

@@ -1,4 +1,4 @@
-//! Garbage collection beside a connection: one sweep at a time, none at the end.
+//! Garbage collection while a connection is served: one sweep at a time, none at shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Schedule {
     pub(super) interval: Duration,
 }
 
-/// Sweeps under way or to come.
+/// The background task that sweeps.
 #[derive(Debug)]
 pub(super) struct Sweeps {
     control: GcControl,
@@ -29,7 +29,7 @@ pub(super) struct Sweeps {
 }
 
 impl Sweeps {
-    /// Begins; the first sweep is an interval away.
+    /// Starts the task; the first sweep comes after one interval.
     pub(super) fn begin(memory: Memory, schedule: Schedule, auditor: Option<Arc<Auditor>>) -> Self {
         let control = GcControl::default().with_auditor(auditor);
         let own = control.clone();
@@ -39,7 +39,7 @@ impl Sweeps {
                 match sweep(&memory, &schedule.options, &SystemClock, &own).await {
                     Ok(report) if report.stopped => return,
                     Ok(_) => {}
-                    Err(error) => note(&format!("memory: garbage collection is put off: {error}")),
+                    Err(error) => note(&format!("memory: garbage collection is postponed: {error}")),
                 }
             }
         });
@@ -49,7 +49,7 @@ impl Sweeps {
     /// Stops the sweeps: one in progress ends after its current scope.
     pub(super) async fn end(mut self) {
         self.control.stop();
-        // One that sleeps has nothing to end.
+        // A sleeping task can end at once.
         tokio::select! {
             _ = &mut self.task => {}
             () = tokio::time::sleep(if self.control.is_busy() { PATIENCE } else { Duration::ZERO }) => {}

@@ -1,4 +1,4 @@
-//! The one tool, as an MCP server offers it.
+//! The MCP server with its one tool.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::wire::transport::Share;
 /// What a client may show its model besides the tool's description.
 const INSTRUCTIONS: &str = "Long-term memory. Before answering about people, preferences, decisions or earlier work, \
     `search` it. Store what will matter later with `set`, one fact a key.";
-/// The same for stores with facts and no entries.
+/// The same for stores that keep facts instead of entries.
 const INSTRUCTIONS_FOR_FACTS: &str = "Long-term memory. Before answering about people, preferences, decisions or \
     earlier work, `recall` it. Hand over with `add` what was said that will matter later.";
 
@@ -81,12 +81,12 @@ impl rmcp::ServerHandler for MemoryServer {
     ) -> Result<CallToolResponse, ErrorData> {
         if request.name != TOOL_NAME {
             return Err(ErrorData::invalid_params(
-                format!("there is no tool of that name; there is one, `{TOOL_NAME}`"),
+                format!("there is no such tool; the only one is `{TOOL_NAME}`"),
                 None,
             ));
         }
         let Some(Arguments(arguments)) = context.extensions.get::<Arguments>().cloned() else {
-            return Err(ErrorData::internal_error("the call came without its arguments", None));
+            return Err(ErrorData::internal_error("the call has no arguments", None));
         };
         let tool = match self.sessions.tool_for(&context.meta) {
             Ok(tool) => tool,
@@ -97,8 +97,8 @@ impl rmcp::ServerHandler for MemoryServer {
             _ => None,
         };
         let share = context.extensions.get::<Share>().cloned();
-        // A task of its own: dropping the set ends it at its next point of suspension, where a write
-        // has happened as a whole or not at all.
+        // In a separate task: dropping the set cancels it at its next await, where a write is either complete or not
+        // begun.
         let mut running = JoinSet::new();
         running.spawn(async move {
             let result = tool.try_call(&arguments).await;
@@ -117,9 +117,8 @@ impl rmcp::ServerHandler for MemoryServer {
         match result {
             Some(Ok(result)) => Ok(answered(result)),
             Some(Err(_)) => {
-                Ok(answered(Err(Error::internal("the operation ended by a bug; please report it"))))
+                Ok(answered(Err(Error::internal("the operation failed because of a bug; please report it"))))
             }
-            // Nobody waits for this answer.
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }
@@ -131,13 +130,13 @@ impl rmcp::ServerHandler for MemoryServer {
     ) -> Result<CustomResult, ErrorData> {
         Err(ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
-            "this server has no such method, or not with such parameters",
+            "this server has no such method, or not with these parameters",
             None,
         ))
     }
 }
 
-/// The tool's answer, or its refusal for the model to read.
+/// The tool's answer, or its error for the model to read.
 fn answered(result: memory_core::Result<String>) -> CallToolResponse {
     match result {
         Ok(answer) => CallToolResult::success(vec![ContentBlock::text(answer)]).into(),

@@ -1,5 +1,4 @@
-//! Who is served, on which store, by which rules: from the command line and `memory.toml`, never from
-//! the client.
+//! The identity, store and rules to serve, from the command line and `memory.toml`, never from the client.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,15 +29,14 @@ pub(super) struct Served {
     pub(super) gc: Option<Schedule>,
 }
 
-/// Reads the configuration, decides, and opens the store.
+/// Reads the configuration and opens the store.
 ///
 /// # Errors
-/// As of `memory.toml`; `invalid_argument` for a malformed id or where no agent is named; as the store
-/// fails to open.
+/// As for `memory.toml`; `invalid_argument` for a malformed id or without an agent; as opening the store.
 pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Served> {
     let global = context.global();
     if global.run.is_some() || global.scope.is_some() {
-        return Err(Error::invalid("a connection is a run of its own; leave out --run and --scope"));
+        return Err(Error::invalid("each connection is its own run; leave out --run and --scope"));
     }
     let config = Config::discover(global.config.as_deref())?;
     let default = config.as_ref().map(|config| &config.file().default);
@@ -83,7 +81,7 @@ pub(super) async fn resolve(context: &Context, args: &ServeArgs) -> Result<Serve
             };
             (memory, policy, config.auditor(Arc::new(SystemClock))?)
         }
-        // Without a configuration the command line is the operator's word: it named these identities.
+        // Without a configuration the operator's command line grants access to the identities it names.
         None => {
             let named = || {
                 let mut kinds = BTreeSet::from([ScopeKind::Agent, ScopeKind::Run]);
@@ -117,7 +115,7 @@ async fn schedule(
     }
     if !memory.capabilities().eviction || !memory.capabilities().tenants {
         warnings.push(format!(
-            "[gc] is set, but provider `{}` lets go of no scopes; nothing is collected",
+            "[gc] is set, but provider `{}` cannot drop scopes; nothing is collected",
             memory.name()
         ));
         return Ok(None);
@@ -127,7 +125,7 @@ async fn schedule(
         Some(_) => {
             let mut global = context.global().clone();
             if context.explicit_url().is_none() && context.explicit_backend().is_none() {
-                // The agent's own, which need not be the default.
+                // The agent's own backend, which may differ from the default.
                 global.backend = config.agent(agent).ok().map(|binding| binding.backend);
             }
             Settings::resolve(&global)?.ledger(memory).await?
@@ -138,7 +136,7 @@ async fn schedule(
     Ok(Some(Schedule { options, interval: section.interval() }))
 }
 
-/// The configuration's policy, narrowed to fewer kinds of scope.
+/// The configured policy, restricted to the chosen kinds of scope.
 fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
     let mut policy = policy.clone();
     policy.memory_scopes = policy.memory_scopes.intersection(kinds).copied().collect();
@@ -146,7 +144,7 @@ fn narrowed(policy: &Policy, kinds: &BTreeSet<ScopeKind>) -> Policy {
     policy
 }
 
-/// The error if nothing names an agent.
+/// The error if no agent is named.
 pub(super) fn no_agent() -> Error {
     Error::invalid(
         "no agent is named; give --agent ID, as in --agent claude, or `agent` under [default] of memory.toml",

@@ -1,7 +1,6 @@
 //! `memory serve`: the Memory tool for any MCP client, over standard input and output.
 //!
-//! Standard output carries messages of the protocol alone; what is said to a person goes to standard
-//! error. `docs/mcp.md` is the page for users.
+//! Standard output carries protocol messages only; text for a person goes to standard error. Users read `docs/mcp.md`.
 
 mod client_config;
 mod gc;
@@ -63,7 +62,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     let listening = tokio::spawn(listen(stopping));
     let outcome = match MemoryServer::new(Arc::clone(&sessions)).serve(lines).await {
         Ok(service) => {
-            // How the loop of the service ended does not matter: the connection is over.
+            // It does not matter how the service loop ended: the connection is over.
             let _ = service.waiting().await;
             None
         }
@@ -82,14 +81,14 @@ pub(crate) async fn run(context: &Context, args: ServeArgs, out: &mut Out) -> Re
     ended?;
     let exit = if interrupted { Exit::Interrupted } else { Exit::Ok };
     if !written {
-        // A write to a client that does not read holds standard output, and an orderly end would wait for it.
+        // A pending write to a client that does not read blocks a normal exit.
         std::process::exit(i32::from(exit.code()));
     }
     Ok(exit)
 }
 
-/// The first signal asks for an orderly end, the second one ends the process at once. What was
-/// acknowledged is stored either way.
+/// The first signal requests a clean shutdown, the second ends the process at once. Acknowledged writes are stored
+/// either way.
 async fn listen(stopping: watch::Sender<bool>) {
     signal().await;
     stopping.send_replace(true);
@@ -104,9 +103,11 @@ fn explain(error: &ServerInitializeError) -> Option<&'static str> {
     match error {
         ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled => None,
         ServerInitializeError::InitializeFailed(_) => {
-            Some("the client asked for a revision of the protocol that is not served")
+            Some("the client asked for an unsupported protocol version")
         }
-        ServerInitializeError::TransportError { .. } => Some("the client went away before it began"),
-        _ => Some("the client's first message was no request; the connection is closed"),
+        ServerInitializeError::TransportError { .. } => {
+            Some("the client disconnected before its first message")
+        }
+        _ => Some("the client's first message was not a request; the connection is closed"),
     }
 }

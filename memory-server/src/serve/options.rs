@@ -5,7 +5,7 @@ use memory_core::ScopeKind;
 
 use crate::terminal::CredentialArgs;
 
-/// Clients whose format is known.
+/// Clients whose configuration format is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Client {
     /// `.mcp.json` in a project

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// The interval between two notifications.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long the first notification may delay the call.
+/// Longest delay that the first notification may add to the call.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// Operations that may take long: they handle many entries, or call a model or a remote service.
@@ -30,8 +30,8 @@ pub(super) fn long_operation(arguments: &str) -> Option<&'static str> {
     LONG.iter().find(|op| **op == call.op).copied()
 }
 
-/// Notifications of a running call: seconds since its start, which grow, without a total, since an
-/// operation is one transaction that has no parts to count.
+/// Notifications of a running call: seconds since its start. There is no total, since an operation is one transaction
+/// without countable parts.
 pub(super) struct Beats {
     end: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -55,7 +55,7 @@ impl Beats {
         Self { end, task }
     }
 
-    /// No notification follows the answer.
+    /// Stops, so that no notification follows the answer.
     pub(super) async fn stop(self) {
         let _ = self.end.send(());
         let _ = tokio::time::timeout(FIRST, self.task).await;
@@ -66,7 +66,7 @@ async fn beat(peer: &Peer<RoleServer>, token: &ProgressToken, op: &str, begun: I
     let seconds = begun.elapsed().as_secs_f64();
     let sign =
         ProgressNotificationParam::new(token.clone(), seconds).with_message(format!("{op}: {seconds:.0} s"));
-    // A client that is gone needs no sign.
+    // The client may be gone.
     let _ = peer.notify_progress(sign).await;
 }
 

@@ -1,5 +1,5 @@
-//! Who acts in a connection. A connection is a run; with `--trust-meta` a host may name the user and the
-//! run of each call, and no more than that.
+//! The identities of a connection. A connection is a run; with `--trust-meta` a host may name the user and run of each
+//! call, and nothing else.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,14 +29,14 @@ pub(super) struct Identity {
     pub(super) user: Option<ScopeId>,
     pub(super) policy: Policy,
     pub(super) trust_meta: bool,
-    /// What its runs bring along to a service.
+    /// API keys that its runs pass to a service.
     pub(super) credentials: CredentialArgs,
 }
 
-/// User and run that a host named.
+/// The user and run named by a host.
 type Named = (Option<ScopeId>, Option<ScopeId>);
 
-/// The tools of a connection: its own, and those of the runs that a trusted host named.
+/// The tools of a connection: the default one, and those of runs that a trusted host named.
 #[derive(Debug)]
 pub(super) struct Sessions {
     memory: Memory,
@@ -48,10 +48,10 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Begins the connection's run.
+    /// Starts the connection's run.
     ///
     /// # Errors
-    /// As of [`MemoryTool::new`].
+    /// As for [`MemoryTool::new`].
     pub(super) fn begin(
         memory: Memory,
         identity: Identity,
@@ -100,10 +100,10 @@ impl Sessions {
         }
     }
 
-    /// Ends every run of the connection: what is kept for a run only is purged.
+    /// Ends every run of the connection and purges what was kept for the run only.
     ///
     /// # Errors
-    /// The first that failed; the others were tried.
+    /// The first error; the other runs are still tried.
     pub(super) async fn end(&self, patience: Duration) -> Result<()> {
         let mut runs = vec![self.run.clone()];
         {
@@ -123,7 +123,7 @@ impl Sessions {
         tokio::time::timeout(patience, end_all).await.unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Timeout,
-                "the run was not purged in time; its entries stay, and nobody can name them",
+                "the run was not purged in time; its entries stay stored but are unreachable",
             ))
         })
     }

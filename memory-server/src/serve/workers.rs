@@ -1,4 +1,4 @@
-//! SQL in worker processes, if the configuration asks for them: this program again, as `memory sql-worker`.
+//! SQL in worker processes, if configured: this program again, as `memory sql-worker`.
 
 use std::ffi::OsString;
 
@@ -32,8 +32,8 @@ pub(crate) async fn run(context: &Context, args: &SqlWorkerArgs) -> Result<Exit,
 /// The memory to serve: with its SQL in worker processes if `[sql] workers` says so.
 ///
 /// # Errors
-/// `invalid_argument` for a store in memory, which no other process could open; `unavailable` where this program
-/// cannot be found again.
+/// `invalid_argument` for a store in memory, which no other process can open; `unavailable` if this program's own file
+/// is not found.
 pub(super) fn with_workers(
     memory: Memory,
     config: &Config,
@@ -54,7 +54,7 @@ pub(super) fn with_workers(
         ));
     }
     let program = std::env::current_exe().map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "this program's own file cannot be found").with_source(error)
+        Error::new(ErrorKind::Unavailable, "the file of this program was not found").with_source(error)
     })?;
     let mut arguments: Vec<OsString> = vec!["sql-worker".into(), "--config".into(), config.origin().into()];
     if let Some(bytes) = sql.worker_memory_bytes {

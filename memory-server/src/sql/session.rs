@@ -37,7 +37,7 @@ impl<'a> Session<'a> {
     pub(super) fn new(opened: &'a Opened, limits: Limits) -> Result<Self> {
         let scope = opened.scope();
         let fresh = ScopeId::new(format!("sql-{:032x}", OpenContext::default().ids.fresh()))?;
-        // A run's scope belongs to the run whose tree it is of.
+        // A run's scope belongs to that run.
         let own = if scope.kind == ScopeKind::Run { scope.id.clone() } else { fresh };
         let mut run = RunContext::new(scope.tenant.clone(), ScopeId::new("operator")?, own);
         if scope.kind == ScopeKind::User {
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
         memory.sql().ok_or_else(|| Error::unsupported(operation, memory.name()))
     }
 
-    /// Runs a statement. The facet itself decides whether it only reads.
+    /// Runs a statement. The facet decides whether it only reads.
     ///
     /// # Errors
     /// As [`SqlFacet::query`] and [`SqlFacet::exec`].
@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
         options
     }
 
-    /// Drops a lost transaction; the person at the shell decides what to do.
+    /// Forgets a lost transaction; the user decides what to do.
     fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::TransactionLost) {
             self.transaction = None;
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
     /// Commits or rolls back the innermost level; returns the resulting state.
     ///
     /// # Errors
-    /// `transaction_lost` where none is open; as [`SqlFacet::commit`] and [`SqlFacet::rollback`].
+    /// `transaction_lost` if none is open; as [`SqlFacet::commit`] and [`SqlFacet::rollback`].
     pub(super) async fn end(&mut self, commit: bool) -> Result<TxState> {
         let Some(tx) = self.transaction.as_ref().map(|state| state.tx.clone()) else {
             return Err(Error::new(ErrorKind::TransactionLost, "no transaction is open; .begin opens one")
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         self.facet("describe_tables")?.describe_tables(&self.run, self.scope()).await
     }
 
-    /// Rolls back what is open and ends the run; returns whether anything was open.
+    /// Rolls back and ends the run; returns whether a transaction was open.
     pub(super) async fn close(&mut self) -> bool {
         let open = self.transaction.is_some();
         while self.transaction.is_some() {

@@ -45,7 +45,7 @@ pub(super) async fn one(
 pub(super) async fn run(session: &mut Session<'_>, out: &mut Out) -> std::result::Result<Exit, Failure> {
     let person = io::stdin().is_terminal() && !out.is_json();
     if person {
-        note(&format!("the SQL database of {}; .help lists what there is besides SQL", session.scope()));
+        note(&format!("the SQL database of {}; .help lists the commands besides SQL", session.scope()));
     }
     let mut splitter = Splitter::default();
     let failure = loop {
@@ -155,7 +155,7 @@ async fn dot(session: &mut Session<'_>, command: &str, out: &mut Out) -> std::re
         }
         _ => {
             return Err(Failure::invalid(format!(
-                "there is no `.{name}`; .help lists what there is: .tables .schema .usage .begin .commit .rollback .quit"
+                "there is no `.{name}`; the commands are .tables .schema .usage .begin .commit .rollback .quit"
             )));
         }
     }
@@ -204,8 +204,8 @@ fn tables(tables: &[TableInfo], out: &mut Out) -> std::result::Result<(), Failur
     out.table(["NAME", "KIND", "COLUMNS"], &rows)
 }
 
-/// How the scope's own tables, views, indexes and triggers were made; what the engine keeps for a virtual table is
-/// left out.
+/// The SQL of the scope's own tables, views, indexes and triggers, without an engine's internal tables of a virtual
+/// table.
 async fn schema(
     session: &mut Session<'_>,
     name: Option<&str>,
@@ -220,7 +220,7 @@ async fn schema(
                  AND (?1 IS NULL OR lower(name) = lower(?1) OR lower(tbl_name) = lower(?1)) ORDER BY rowid";
     let wanted = name.map_or(SqlValue::Null, |name| SqlValue::Text(name.trim_matches('"').to_owned()));
     let Answer::Rows(rows) = session.statement(asked, &[wanted]).await? else {
-        return Err(Error::internal("a question was answered as a command").into());
+        return Err(Error::internal("a query was answered as a command").into());
     };
     let mut made = Vec::new();
     for row in &rows.rows {

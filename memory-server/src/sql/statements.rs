@@ -1,11 +1,11 @@
-//! Cuts a stream of lines into statements.
+//! Splits a stream of lines into statements.
 
 use memory_core::{Error, Result};
 
-/// Most text without an end of statement, in bytes.
+/// Longest unfinished statement, in bytes.
 const MAX_WAITING: usize = 16 << 20;
 
-/// The kind of statement so far. A trigger contains statements of its own and ends with `; END ;`.
+/// The kind of the current statement. A trigger contains statements and ends with `; END ;`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -50,27 +50,27 @@ impl State {
     }
 }
 
-/// Takes lines and gives statements, each without its `;`.
+/// Takes lines and returns statements, each without its `;`.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     text: String,
-    /// What has been scanned.
+    /// How much is scanned.
     at: usize,
-    /// Inside of what ends with this; where to look for it from.
+    /// The closing delimiter of the current quote or comment, and where to look for it from.
     within: Option<(&'static str, usize)>,
     state: State,
 }
 
 impl Splitter {
-    /// Whether anything but space waits for the end of its statement.
+    /// Whether an unfinished statement is buffered.
     pub(super) fn is_waiting(&self) -> bool {
         !self.text.trim().is_empty()
     }
 
-    /// Takes a line and gives the statements that it completes.
+    /// Adds a line and returns the statements it completes.
     ///
     /// # Errors
-    /// `too_large` where a statement does not end.
+    /// `too_large` if a statement does not end.
     pub(super) fn push(&mut self, line: &str) -> Result<Vec<String>> {
         if self.text.len() + line.len() > MAX_WAITING {
             let bytes = self.text.len() + line.len();
@@ -83,13 +83,13 @@ impl Splitter {
         Ok(complete)
     }
 
-    /// What is left at the end of the input: a last statement without its `;`.
+    /// A last statement without its `;`.
     pub(super) fn finish(self) -> Option<String> {
         let last = self.text.trim();
         (!last.is_empty()).then(|| last.to_owned())
     }
 
-    /// Looks at one token; false where more text is needed.
+    /// Scans one token; false if more text is needed.
     fn step(&mut self, complete: &mut Vec<String>) -> bool {
         if let Some((closing, from)) = self.within {
             match self.text.get(from..).and_then(|rest| rest.find(closing)) {
@@ -98,7 +98,7 @@ impl Splitter {
                     self.within = None;
                 }
                 None => {
-                    // A closing of two characters may be cut between them.
+                    // A closing delimiter of two characters may be split between reads.
                     let mut from = self.text.len().saturating_sub(closing.len() - 1).max(from);
                     while !self.text.is_char_boundary(from) {
                         from -= 1;

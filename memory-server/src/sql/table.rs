@@ -62,7 +62,7 @@ fn cell(value: &SqlValue) -> String {
     }
 }
 
-/// As SQL writes it: a whole real has a point.
+/// A real as SQL writes it: with a point even if whole.
 fn real(value: f64) -> String {
     if value.is_finite() {
         format!("{value:?}")

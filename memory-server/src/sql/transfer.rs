@@ -109,7 +109,7 @@ pub(super) async fn drop_database(opened: &Opened, out: &mut Out) -> std::result
     if out.is_json() {
         out.document(&Report { dropped })?;
     } else if dropped {
-        out.line(format!("the SQL database of {} is gone", opened.scope()))?;
+        out.line(format!("the SQL database of {} was deleted", opened.scope()))?;
     } else {
         out.line(format!("{} had no SQL database", opened.scope()))?;
     }
@@ -138,12 +138,13 @@ impl Stream for Lines {
                 Some(Ok(line))
             }
             Ok(read) if u64::try_from(read).is_ok_and(|read| read == MAX_LINE) => {
-                Some(Err(Error::invalid("a line of the dump is too long; it is no dump")))
+                Some(Err(Error::invalid("a line is too long for a dump; this is not one")))
             }
             Ok(_) => Some(Ok(line)),
-            Err(error) => Some(Err(
-                Error::new(ErrorKind::Unavailable, "the dump cannot be read further").with_source(error)
-            )),
+            Err(error) => {
+                Some(Err(Error::new(ErrorKind::Unavailable, "the rest of the dump cannot be read")
+                    .with_source(error)))
+            }
         };
         self.ended = !matches!(item, Some(Ok(_)));
         Poll::Ready(item)

@@ -42,7 +42,7 @@ impl Context {
         &self.global
     }
 
-    /// What opens backends other than the settings' own, with the embedder that the command line names.
+    /// The registry for backends other than the chosen one, with the embedder of the command line.
     ///
     /// # Errors
     /// As [`settings::registry`](super::settings::registry).
@@ -101,12 +101,12 @@ impl Opened {
     /// The key/value facet.
     ///
     /// # Errors
-    /// `capability_unsupported` where the store has none.
+    /// `capability_unsupported` if the store has none.
     pub(crate) fn backend(&self, operation: &str) -> Result<&dyn Backend> {
         self.memory.backend().ok_or_else(|| match self.memory.layer() {
             Some(_) => self.unsupported(
                 operation,
-                "it keeps facts and no entries: use `memory add`, `recall`, `facts` and `forget`, or name another store",
+                "it keeps facts, not entries: use `memory add`, `recall`, `facts` and `forget`, or name another store",
             ),
             None => Error::unsupported(operation, self.memory.name()),
         })
@@ -115,12 +115,12 @@ impl Opened {
     /// The conversational facet.
     ///
     /// # Errors
-    /// `capability_unsupported` where the store has none.
+    /// `capability_unsupported` if the store has none.
     pub(crate) fn layer(&self, operation: &str) -> Result<&dyn MemoryLayer> {
         self.memory.layer().ok_or_else(|| {
             self.unsupported(
                 operation,
-                "it keeps entries and no facts: use `memory set`, `search`, `list` and `delete`, or name a store with facts, \
+                "it keeps entries, not facts: use `memory set`, `search`, `list` and `delete`, or name a store with facts, \
                  as --backend NAME or --url 'mem0+https://…'",
             )
         })
@@ -137,7 +137,7 @@ impl Opened {
         .with_detail("provider", name)
     }
 
-    /// The run context of the person at the terminal, for the chosen scope.
+    /// The run context of the terminal user, for the chosen scope.
     ///
     /// # Errors
     /// As [`CredentialArgs::give`].

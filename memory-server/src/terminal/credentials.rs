@@ -17,15 +17,15 @@ pub(crate) struct CredentialArgs {
 }
 
 impl CredentialArgs {
-    /// As they were given, for a command line that says the same.
+    /// As given, to repeat in another command line.
     pub(crate) fn as_given(&self) -> &[String] {
         &self.credential
     }
 
-    /// Reads the keys and hands them to the run. They never come from a model, and no output has them.
+    /// Reads the keys and hands them to the run. They never come from a model and are never printed.
     ///
     /// # Errors
-    /// `invalid_argument` for what is no reference; as [`SecretSource::load`].
+    /// `invalid_argument` if it is not a reference; as [`SecretSource::load`].
     pub(crate) fn give(&self, run: &mut RunContext) -> Result<()> {
         if self.credential.len() > MAX {
             return Err(Error::too_large("--credential", self.credential.len(), MAX, "credentials"));
@@ -40,11 +40,11 @@ impl CredentialArgs {
     }
 }
 
-/// What is given is not quoted: it may be a key in the wrong place.
+/// The argument is not quoted: it may be a key by mistake.
 fn reference(given: &str) -> Result<(String, SecretSource)> {
     let wrong = || {
         Error::invalid(
-            "--credential names where a key is and is never the key: NAME=env:VARIABLE or NAME=file:PATH",
+            "--credential takes a reference to a key, never the key: NAME=env:VARIABLE or NAME=file:PATH",
         )
     };
     let (name, place) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;

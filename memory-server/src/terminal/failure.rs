@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Exit {
     /// Done.
     Ok,
-    /// The answer is no: nothing under that key, or a check failed.
+    /// Negative result: nothing under that key, or a check failed.
     No,
     /// The command line is wrong.
     Usage,
@@ -119,7 +119,7 @@ impl Failure {
         Self::Error(Error::invalid(message))
     }
 
-    /// A failure to write the caller's file: the system's errors are about the file, any other is a refusal.
+    /// A failure to write the user's file: I/O errors are about the file, others are refusals.
     pub(crate) fn unwritten(path: &std::path::Path, error: Error) -> Self {
         match std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>()) {
             Some(cause) if error.kind() == ErrorKind::Unavailable => {
@@ -179,7 +179,7 @@ impl std::fmt::Display for Failure {
         match self {
             Self::Error(error) => {
                 write!(f, "{error}")?;
-                // The cause is shown where it says more.
+                // The cause is shown if it adds anything.
                 let mut source = std::error::Error::source(error);
                 while let Some(cause) = source {
                     let cause_text = cause.to_string();

@@ -6,7 +6,7 @@ use memory_core::Error;
 
 use super::failure::Failure;
 
-/// Most that is read from a file or standard input, whatever the store takes.
+/// Read limit for a file or standard input, whatever the store accepts.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Reads text whole, up to a limit.

@@ -24,7 +24,7 @@ pub(crate) fn start() -> Result<(), String> {
     };
     let lines =
         tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
-    // Who has set one up before wants that one.
+    // An earlier subscriber, if any, stays.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     Ok(())
 }

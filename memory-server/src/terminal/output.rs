@@ -74,7 +74,7 @@ impl Out {
         self.writer.write_all(bytes).map_err(Failure::Output)
     }
 
-    /// The writer, for modules that print by themselves.
+    /// The writer, for modules that print directly.
     pub fn writer(&mut self) -> &mut (dyn Write + Send) {
         &mut *self.writer
     }
@@ -110,7 +110,7 @@ impl Out {
         if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Writes a line whose parts were made printable before they were made bold.
+    /// Writes a line whose parts are already safe for a terminal.
     pub fn styled(&mut self, text: &str) -> Result<(), Failure> {
         self.bytes(text.as_bytes())?;
         self.bytes(b"\n")
@@ -140,7 +140,7 @@ fn width(text: &str) -> usize {
 pub(crate) fn printable<'a>(text: &'a str, allowed: &str) -> Cow<'a, str> {
     let acts = |character: char| {
         (character.is_control() && !allowed.contains(character))
-            // Overrides of the direction of writing make text read as what it is not.
+            // Bidirectional overrides make text read as something else.
             || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(acts) {

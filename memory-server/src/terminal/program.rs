@@ -32,7 +32,7 @@ pub fn run(
                 && !json
             {
                 note(&format!(
-                    "{program}: the store could not be reached, so its fallback `{who}` answered: what is there may differ"
+                    "{program}: the store could not be reached, so its fallback `{who}` answered: its contents may differ"
                 ));
             }
             result
@@ -51,7 +51,7 @@ pub fn run(
         Ok(exit) => exit,
         Err(failure) if failure.is_broken_pipe() => Exit::Ok,
         Err(failure) => {
-            // What was printed before the failure is still wanted; a second failure adds nothing.
+            // What was printed before the failure is still useful; a second failure adds nothing.
             let _ = out.flush();
             note(&if json { failure.to_json() } else { format!("{program}: {failure}") });
             failure.exit()
@@ -59,7 +59,7 @@ pub fn run(
     }
 }
 
-/// Prints what the parser has to say. Help and version go to standard output and are not failures.
+/// Prints the parser's output. Help and version go to standard output and are not failures.
 #[must_use]
 pub fn end_of_parsing(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
@@ -75,7 +75,7 @@ pub fn end_of_parsing(error: &clap::Error) -> Exit {
     }
 }
 
-/// Says in one line that the command line is wrong.
+/// Prints one line about a wrong command line.
 #[must_use]
 pub fn misuse(why: &str) -> Exit {
     let why = why.strip_prefix("error: ").unwrap_or(why);

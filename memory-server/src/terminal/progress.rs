@@ -25,7 +25,7 @@ impl Progress {
         let terminal = io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            // Without a length there is no share to draw.
+            // Without a length there is no fraction to draw.
             set_style(&bar, "{spinner} {wide_msg}");
             bar
         });
@@ -68,7 +68,6 @@ impl Progress {
     }
 }
 
-/// The templates are constants, so that none fails to parse.
 fn set_style(bar: &ProgressBar, template: &str) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
@@ -117,8 +116,8 @@ impl Stop {
     /// Grace period for a command to stop by itself.
     const GRACE: Duration = Duration::from_secs(5);
 
-    /// Listens from now on. The first signal requests a stop; a second one, or the end of the grace period, ends the
-    /// process. What was acknowledged is stored by then.
+    /// Starts listening. The first signal requests a stop; a second one, or the end of the grace period, ends the
+    /// process. Acknowledged writes are stored by then.
     pub fn listen() -> Self {
         let stop = Self::default();
         let asked = stop.clone();
@@ -139,7 +138,7 @@ impl Stop {
     }
 }
 
-/// Until SIGINT or SIGTERM comes.
+/// Resolves on SIGINT or SIGTERM.
 pub(crate) async fn signal() {
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

@@ -45,8 +45,7 @@ pub(crate) fn ttl(text: &str) -> Result<Ttl> {
     Ok(ttl)
 }
 
-/// `NAME=VALUE`: `true`, `false` and numbers are such, `"…"` is text by its JSON form, anything else
-/// is text as it stands.
+/// `NAME=VALUE`: `true`, `false` and numbers keep their type, `"…"` is a JSON string, anything else is text as given.
 ///
 /// # Errors
 /// `invalid_argument` without `=` or a name.
@@ -54,7 +53,7 @@ pub(crate) fn member(text: &str) -> Result<(String, Scalar)> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| Error::invalid("metadata is given as NAME=VALUE"))?;
+        .ok_or_else(|| Error::invalid("metadata has the form NAME=VALUE"))?;
     let scalar = match serde_json::from_str::<Scalar>(value) {
         Ok(scalar) => scalar,
         Err(_) => value.into(),
@@ -62,7 +61,7 @@ pub(crate) fn member(text: &str) -> Result<(String, Scalar)> {
     Ok((name.to_owned(), scalar))
 }
 
-/// Metadata of its members.
+/// Builds metadata from its members.
 ///
 /// # Errors
 /// As [`Metadata::check`], or for a name given twice.
@@ -96,7 +95,7 @@ pub(crate) fn json(text: String) -> Result<Json> {
 pub(crate) fn weight(text: &str) -> Result<(String, f64)> {
     text.rsplit_once('=')
         .and_then(|(label, weight)| Some((label.to_owned(), weight.parse().ok()?)))
-        .ok_or_else(|| Error::invalid("a source's weight is given as LABEL=NUMBER"))
+        .ok_or_else(|| Error::invalid("a source weight has the form LABEL=NUMBER"))
 }
 
 /// A filter, as JSON.

@@ -1,4 +1,4 @@
-//! The command `memory`, as its users run it: tests start the real binary in a folder of its own.
+//! The command `memory` as users run it: tests start the real binary in an empty folder.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "tests stop at what they did not expect"
+    reason = "tests panic on anything unexpected"
 )]
 
 mod cli;

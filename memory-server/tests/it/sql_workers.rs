@@ -1,4 +1,4 @@
-//! SQL in worker processes: the same answers, and what a process that ends costs.
+//! SQL in worker processes: the same answers, and the effects of a process that ends.
 
 use std::path::Path;
 use std::time::Duration;
@@ -91,7 +91,7 @@ async fn values_pass_between_the_processes_without_loss() {
 }
 
 #[tokio::test]
-async fn each_scope_has_a_database_of_its_own_and_all_are_listed() {
+async fn each_scope_has_its_own_database_and_all_are_listed() {
     let place = place().await;
     for name in ["ada", "bob", "cai", "dee"] {
         exec(&place.memory, &scope(name), "CREATE TABLE t AS SELECT 1 AS x", None).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_transaction_ends_with_its_process_and_says_so() {
     exec(&place.memory, &here, "INSERT INTO t VALUES (1)", Some(&tx)).await.unwrap();
     assert!(kill_workers(place.folder.path()) >= 1);
     let lost = loop {
-        // The end of the process may be heard a moment later than the call is made.
+        // The end of the process may be noticed after the call is made.
         match exec(&place.memory, &here, "INSERT INTO t VALUES (2)", Some(&tx)).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {}
             other => break other.unwrap_err(),
@@ -135,7 +135,7 @@ async fn a_transaction_ends_with_its_process_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_call_whose_caller_goes_away_ends_and_its_scope_serves_on() {
+async fn a_cancelled_call_ends_and_its_scope_keeps_serving() {
     let place = place().await;
     let here = scope("ada");
     exec(&place.memory, &here, "CREATE TABLE t(a)", None).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_dump_of_one_scope_restores_into_another() {
     exec(&place.memory, &from, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", None).await.unwrap();
     let fill = "INSERT INTO t SELECT value, printf('%.*c', 300, 'x') FROM json_each('[1,2,3,4,5,6,7,8,9]'), \
                 (SELECT 1 UNION ALL SELECT 2) ON CONFLICT DO NOTHING";
-    // The conflict clause after a join needs a WHERE, or the parser takes ON for the join's.
+    // After a join the conflict clause needs a WHERE, or ON is parsed as part of the join.
     let fill = fill.replace(" ON CONFLICT", " WHERE true ON CONFLICT");
     exec(&place.memory, &from, &fill, None).await.unwrap();
     let dump = sql(&place.memory).dump(&from).await.unwrap();

@@ -42,7 +42,7 @@ pub(crate) async fn get(context: &Context, args: &GetArgs, out: &mut Out) -> Res
         let text: String = entry.value.deserialize().map_err(|_| {
             Failure::from(memory_core::Error::new(
                 memory_core::ErrorKind::WrongType,
-                format!("the value is a JSON {} and no text; leave out --text", entry.value.kind()),
+                format!("the value is a JSON {}, not a text; leave out --text", entry.value.kind()),
             ))
         })?;
         out.raw_line(&text)?;
@@ -100,7 +100,6 @@ pub(crate) async fn list(context: &Context, args: ListArgs, out: &mut Out) -> Re
         } else {
             shown::table(out, &page.entries)?;
         }
-        // Whoever reads a long list sees each page as it comes.
         out.flush()?;
         cursor = page.next;
         if cursor.is_none() {

@@ -49,8 +49,8 @@ pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) ->
         if args.dry_run || step.remaining == 0 {
             break;
         }
-        // Texts that the model refuses stay, and come first in every step: one that is full of them hides what
-        // is behind, and one that is not has seen all there is.
+        // Texts that the model refuses come first again in every step. A step full of them makes no progress and hides
+        // what is behind it; any other step has seen everything.
         if step.remaining >= before {
             let full = step.failed >= u64::try_from(options.limit).unwrap_or(u64::MAX);
             if !full || options.limit >= MAX_STEP {
@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &Context, args: &ReembedArgs, out: &mut Out) ->
         out.line(format!("{} entries of {} embedded", report.embedded, opened.scope()))?;
         if report.remaining > 0 {
             out.line(format!(
-                "{} have no vector of this model yet; {} texts were refused by it",
+                "{} have no vector of this model yet; it refused {} texts",
                 report.remaining, report.failed
             ))?;
         }

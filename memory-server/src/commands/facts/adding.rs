@@ -80,7 +80,7 @@ struct WaitArgs {
 
 /// The status of an `add`, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct StatusDocument<'a> {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     ids: Option<&'a [FactId]>,
@@ -110,19 +110,19 @@ pub(crate) async fn add(context: &Context, args: AddArgs, out: &mut Out) -> Resu
         }
         AddStatus::Pending(None) => {
             if out.is_json() {
-                out.document(&Told { status: "pending", ids: None, event: None, reason: None })?;
+                out.document(&StatusDocument { status: "pending", ids: None, event: None, reason: None })?;
             } else {
-                out.line("accepted, and nothing will tell when it is done: look with `memory facts`")?;
+                out.line("accepted; this store does not report completion: check with `memory facts`")?;
             }
             Ok(if args.wait.wait.is_some() { Exit::No } else { Exit::Ok })
         }
-        // A status of a newer contract is not known to be done.
+        // A status from a newer version of the contract may not mean done.
         _ => {
             if out.is_json() {
-                out.document(&Told { status: "unknown", ids: None, event: None, reason: None })?;
+                out.document(&StatusDocument { status: "unknown", ids: None, event: None, reason: None })?;
             } else {
                 out.line(
-                    "unknown: it may or may not be stored; look with `memory facts` before adding it again",
+                    "unknown: it may or may not be stored; check with `memory facts` before adding it again",
                 )?;
             }
             Ok(Exit::Unavailable)
@@ -140,7 +140,7 @@ pub(crate) async fn event(context: &Context, args: EventArgs, out: &mut Out) -> 
         return Err(Error::unsupported("event", opened.memory.name()).into());
     }
     let run = opened.run(&args.credentials)?;
-    // Asked once at least, whatever the patience: the first answer says whether there is such an event.
+    // Ask at least once, whatever the time limit: the first answer says whether the event exists.
     let mut status = layer.event(&run, opened.scope(), &event).await?;
     if status == EventStatus::Pending && args.wait.wait.is_some() {
         status = follow(layer, &run, opened.scope(), &event, args.wait.wait, context.is_quiet()).await?;
@@ -195,7 +195,7 @@ async fn follow(
         match tokio::time::timeout_at(end, layer.event(run, scope, event)).await {
             Ok(Ok(EventStatus::Pending)) => {}
             Ok(Ok(status)) => break status,
-            // It was taken; that it cannot be asked about just now does not change that.
+            // The event exists; a failed status query does not change that.
             Ok(Err(error)) if error.retry().is_retryable() => {}
             Ok(Err(error)) => {
                 progress.finish();
@@ -223,10 +223,10 @@ fn tell(
     event: Option<&EventId>,
     names_facts: bool,
 ) -> Result<Exit, Failure> {
-    let plain = |status| Told { status, ids: None, event, reason: None };
+    let plain = |status| StatusDocument { status, ids: None, event, reason: None };
     let (told, exit) = match status {
-        EventStatus::Done(ids) => (Told { ids: Some(ids), ..plain("done") }, Exit::Ok),
-        EventStatus::Failed(reason) => (Told { reason: Some(reason), ..plain("failed") }, Exit::No),
+        EventStatus::Done(ids) => (StatusDocument { ids: Some(ids), ..plain("done") }, Exit::Ok),
+        EventStatus::Failed(reason) => (StatusDocument { reason: Some(reason), ..plain("failed") }, Exit::No),
         _ => (plain("pending"), Exit::No),
     };
     if out.is_json() {
@@ -235,9 +235,9 @@ fn tell(
     }
     match status {
         EventStatus::Done(_) if !names_facts => {
-            out.line("done; which facts came of it is not told: look with `memory facts`")?;
+            out.line("done; this store does not say which facts it stored: check with `memory facts`")?;
         }
-        EventStatus::Done(ids) if ids.is_empty() => out.line("done: there was nothing new to keep")?,
+        EventStatus::Done(ids) if ids.is_empty() => out.line("done: nothing new to store")?,
         EventStatus::Done(ids) => {
             for id in ids {
                 out.line(format!("stored: {id}"))?;
@@ -245,8 +245,8 @@ fn tell(
         }
         EventStatus::Failed(reason) => out.line(format!("failed: {reason}"))?,
         _ => {
-            let event = event.map_or_else(String::new, |event| format!(": memory event {event} --wait 60"));
-            out.line(format!("pending; ask what became of it{event}"))?;
+            let event = event.map_or_else(String::new, |event| format!(" `memory event {event} --wait 60`"));
+            out.line(format!("pending; check it with{event}"))?;
         }
     }
     Ok(exit)

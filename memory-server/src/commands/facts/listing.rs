@@ -51,7 +51,7 @@ pub(crate) async fn recall(context: &Context, args: RecallArgs, out: &mut Out) -
         let kind = match fact.score_kind {
             ScoreKind::Cosine => "cosine",
             ScoreKind::Similarity => "similarity",
-            ScoreKind::Rank => "rank: orders this answer alone",
+            ScoreKind::Rank => "rank: orders only this answer",
             _ => "no score",
         };
         out.line(format!("       {}  ({kind})", fact.id))?;
@@ -95,7 +95,6 @@ pub(crate) async fn facts(context: &Context, args: FactsArgs, out: &mut Out) -> 
         } else {
             table(out, &page.facts)?;
         }
-        // Whoever reads a long list sees each page as it comes.
         out.flush()?;
         match page.next {
             Some(next) if args.all => query.cursor = Some(next),

@@ -60,7 +60,7 @@ pub(crate) async fn run(context: &Context, args: &ExportArgs, out: &mut Out) -> 
     .await?;
     progress.finish();
     let Some(records) = written else {
-        // What is written of it goes away.
+        // Dropping the file removes what was written.
         return Ok(Exit::Interrupted);
     };
     file.finish().map_err(refused)?;

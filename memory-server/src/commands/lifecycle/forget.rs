@@ -70,12 +70,12 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
     if args.all || !args.ids.is_empty() {
         return facts(context, args, out).await;
     }
-    // Before the store is opened: what is to go must be said.
+    // Before opening the store, since the target may be missing.
     let settings = context.settings()?;
     let target = if args.resume { None } else { Some(target(&settings, &args)?) };
     if !(args.yes || args.dry_run || args.resume) {
         return Err(Failure::invalid(
-            "what is forgotten cannot be brought back: see what there is with --dry-run, then give --yes",
+            "this cannot be undone: check what would be forgotten with --dry-run, then give --yes",
         ));
     }
     let memory = if args.resume {
@@ -108,7 +108,7 @@ pub(crate) async fn run(context: &Context, args: ForgetArgs, out: &mut Out) -> R
         tell(report, out)?;
     }
     if reports.is_empty() && !out.is_json() {
-        out.line("nothing was begun that has not ended")?;
+        out.line("no `forget` was interrupted")?;
     }
     let complete = reports.iter().all(|report| report.dry_run || report.is_complete());
     Ok(if complete { Exit::Ok } else { Exit::Partial })
@@ -124,13 +124,13 @@ fn target(settings: &crate::terminal::Settings, args: &ForgetArgs) -> Result<Era
         });
     }
     if args.key.is_some() {
-        return Err(Failure::invalid("say whose key it is: --agent, --user, --run or --scope"));
+        return Err(Failure::invalid("name the scope of the key: --agent, --user, --run or --scope"));
     }
     if settings.tenant_origin == Origin::CommandLine && is_typed("--tenant") {
         return Ok(EraseTarget::Tenant(settings.tenant.clone()));
     }
     Err(Failure::invalid(
-        "say what is to be forgotten: --user ID, --agent ID, --run ID or --scope KIND:ID, with --key KEY for one entry, \
+        "name what to forget: --user ID, --agent ID, --run ID or --scope KIND:ID, plus --key KEY for one entry, \
          or --tenant ID alone for all of a tenant",
     ))
 }
@@ -141,7 +141,7 @@ fn tell(report: &ForgetReport, out: &mut Out) -> Result<(), Failure> {
     }
     out.line(format!(
         "{} {} ({}): {} entries, {} scopes, {} SQL databases",
-        if report.dry_run { "there is, of the" } else { "forgotten: the" },
+        if report.dry_run { "found, of the" } else { "forgotten: the" },
         report.target,
         report.digest,
         report.entries,
@@ -184,13 +184,13 @@ async fn facts(context: &Context, args: ForgetArgs, out: &mut Out) -> Result<Exi
             None => out.line("forgotten")?,
         }
         for id in &outcome.not_found {
-            out.line(format!("was not there: {id}"))?;
+            out.line(format!("not found: {id}"))?;
         }
         for remains in &outcome.remains {
             out.line(format!("remains: {remains}"))?;
         }
     }
-    // As `delete` ends where nothing was there.
+    // Ends like `delete` of a missing key.
     let nothing = outcome.forgotten == Some(0) && !outcome.not_found.is_empty();
     Ok(if nothing { Exit::No } else { Exit::Ok })
 }

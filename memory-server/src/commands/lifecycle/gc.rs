@@ -18,8 +18,8 @@ const NAMED: usize = 20;
 /// Options of `gc`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Without --idle and --max-bytes the policy is [gc] of memory.toml; without that no scope goes, \
-                        and only room is given back."
+    after_help = "Without --idle and --max-bytes the policy is [gc] of memory.toml; without either no scope is dropped, \
+                        and only free space is reclaimed."
 )]
 pub(crate) struct GcArgs {
     /// Drop scopes that were not used for this long, such as 30d
@@ -77,13 +77,13 @@ pub(crate) async fn run(context: &Context, args: GcArgs, out: &mut Out) -> Resul
 
 /// Shows progress, and stops between two scopes when interrupted.
 fn control(context: &Context) -> GcControl {
-    // Ends the process where the work does not end soon.
+    // Ends the process if the work does not stop soon.
     let _ = Stop::listen();
     let shown = Mutex::new(Progress::new(context.is_quiet()));
     let control = GcControl::default().with_progress(move |progress| {
         shown.lock().unwrap_or_else(PoisonError::into_inner).update(progress.scopes, || {
             format!(
-                "{} scopes looked at, {} gone with {}",
+                "{} scopes checked, {} dropped with {}",
                 progress.scopes,
                 progress.evicted,
                 bytes(progress.evicted_bytes)
@@ -99,7 +99,7 @@ fn control(context: &Context) -> GcControl {
 }
 
 fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
-    let would = if report.dry_run { "would go" } else { "gone" };
+    let would = if report.dry_run { "would be dropped" } else { "dropped" };
     out.line(format!(
         "{} of {} scopes {would}, {} of {}",
         report.evicted,
@@ -108,11 +108,11 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
         bytes(report.bytes)
     ))?;
     if !is_on {
-        note("no policy lets any scope go; name --idle or --max-bytes, or set [gc] in memory.toml");
+        note("no policy drops scopes; give --idle or --max-bytes, or set [gc] in memory.toml");
     }
     if report.within_slack > 0 {
         note(&format!(
-            "{} scopes were used so lately that the store does not know it well enough; they go later",
+            "{} scopes were used too recently for the store's precision; a later run drops them",
             report.within_slack
         ));
     }
@@ -135,29 +135,22 @@ fn tell(out: &mut Out, report: &GcReport, is_on: bool) -> Result<(), Failure> {
     }
     tell_of_those(
         out,
-        "stay, since they were used meanwhile or are in use",
+        "kept, since they are in use or were used meanwhile",
         report.kept,
         &report.kept_scopes,
     )?;
     let doubtful = report.failed_scopes.iter().any(|failed| {
         failed.snapshot.is_some() || failed.why == memory_core::ErrorKind::OutcomeUnknown.code()
     });
-    let failed = if doubtful {
-        "failed; they stay, but for those that may be gone"
-    } else {
-        "stay, since something failed"
-    };
+    let failed = if doubtful { "failed; they were kept, except where noted" } else { "kept after a failure" };
     tell_of_those(out, failed, report.failed, &report.failed_scopes)?;
     if report.over > 0 {
-        out.line(format!(
-            "{} more than --max-bytes: what holds them was used too lately",
-            bytes(report.over)
-        ))?;
+        out.line(format!("{} over --max-bytes, in scopes that were used too recently", bytes(report.over)))?;
     }
     if let Some(reclaimed) = report.reclaimed {
         out.line(format!(
-            "given back: {} expired entries, {} vectors without an entry, {} evictions or ends of runs that were cut \
-             short, {} fences of ended runs; the database is {} smaller",
+            "reclaimed: {} expired entries, {} vectors without an entry, {} interrupted evictions or run purges, \
+             {} fences of ended runs; the database is {} smaller",
             reclaimed.expired,
             reclaimed.vectors,
             reclaimed.unfinished,
@@ -176,7 +169,7 @@ fn tell_of_those(out: &mut Out, what: &str, count: u64, first: &[NotEvicted]) ->
             let last = stays
                 .snapshot
                 .as_ref()
-                .map(|path| format!("; it may be gone, and its last snapshot is kept: {}", path.display()));
+                .map(|path| format!("; it may have been dropped; its last snapshot is {}", path.display()));
             out.line(format!("  {}: {why}{}", stays.scope, last.unwrap_or_default()))?;
         }
         more(count);

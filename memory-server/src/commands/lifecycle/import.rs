@@ -248,7 +248,7 @@ impl Import<'_> {
             OnDifferent::Replace => OnExisting::Replace,
             OnDifferent::Fail => OnExisting::Fail,
         });
-        // A file of records does not say when it was written.
+        // An export does not say when it was written, so tombstones are compared with each record's own time.
         let judged = self.opened.memory.capabilities().erase;
         let options = if judged { options.with_taken(Taken::Undated) } else { options };
         let outcome = import::store_records(backend, scope, records, options).await.map_err(|error| {
@@ -271,7 +271,7 @@ impl Import<'_> {
             &Totals {
                 created: outcome.created,
                 replaced: outcome.replaced,
-                // Counted already, but for one that came twice.
+                // Already counted, except for a key that occurs twice.
                 unchanged: if replaces { outcome.skipped } else { 0 },
                 kept: if replaces { 0 } else { outcome.skipped },
                 // Records bring their vectors along; nothing is embedded.
@@ -349,18 +349,18 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
         out.line(format!("{} had expired and were left out", report.expired))?;
     }
     if report.forgotten > 0 {
-        out.line(format!("{} say what was forgotten since, and were left out", report.forgotten))?;
+        out.line(format!("{} were forgotten after their last update and were left out", report.forgotten))?;
     }
     if let Some(why) = &report.embedder_failure {
         out.line(format!(
-            "{} are stored and have no vector ({why}); `memory reembed` gives them theirs",
+            "{} were stored without a vector ({why}); `memory reembed` computes them",
             totals.without_vector
         ))?;
     }
     if totals.kept > 0 {
         out.line(
-            "kept: the key holds something else already; --on-different replace overwrites it, \
-             --conversation NAME tells two files apart",
+            "kept: the key already holds a different value; --on-different replace overwrites it, \
+             --conversation NAME keeps two files apart",
         )?;
     }
     Ok(())

@@ -197,7 +197,6 @@ pub(crate) async fn describe(context: &Context, out: &mut Out) -> Result<Exit, F
     let Description { provider, url, health, embedding_model, capabilities } = description;
     out.line(format!("provider  {provider}"))?;
     out.line(format!("url       {url}"))?;
-    // The words of these are those of the JSON form.
     let word = |value: serde_json::Result<serde_json::Value>| match value {
         Ok(serde_json::Value::String(word)) => word,
         Ok(other) => other.to_string(),

@@ -21,7 +21,7 @@ use crate::terminal::{
 /// Scopes of a kind that the text report names.
 const NAMED: usize = 20;
 /// How the report describes scopes that were not touched.
-const KEPT: &str = "hold something else and are kept";
+const KEPT: &str = "differ and were kept";
 
 /// What to do with a scope whose contents differ.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -101,7 +101,7 @@ fn limits(settings: &Settings) -> (Option<TenantId>, Option<Scope>) {
 /// Shows progress, and stops when interrupted.
 fn control(context: &Context, words: &'static str) -> Control {
     let control = Control::default();
-    // Ends the process where the work does not end soon.
+    // Ends the process if the work does not stop soon.
     let _ = Stop::listen();
     let asked = control.clone();
     tokio::spawn(async move {
@@ -191,7 +191,7 @@ pub(crate) async fn snapshot(
         name_lost(out, &report.not_carried)?;
     }
     if settings.scope_is_chosen() && report.scopes + report.skipped == 0 {
-        note(&format!("{} holds nothing, and so does the snapshot", settings.scope));
+        note(&format!("{} is empty, and so is the snapshot", settings.scope));
         return Ok(Exit::No);
     }
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
@@ -208,7 +208,7 @@ pub(crate) async fn restore(
     let found = std::fs::metadata(&args.file).map_err(failed)?;
     if !found.is_file() {
         return Err(Failure::invalid(
-            "a restore reads its file more than once, so it must be one: no pipe, no folder",
+            "restore reads its file more than once, so it must be a regular file, not a pipe or a folder",
         ));
     }
     let file = BufReader::with_capacity(1 << 16, File::open(&args.file).map_err(failed)?);
@@ -228,7 +228,7 @@ pub(crate) async fn restore(
         out.line(format!(
             "{} scopes of the snapshot{}",
             report.scopes,
-            if report.dry_run { "; nothing was written, it would be:" } else { ":" }
+            if report.dry_run { "; nothing was written. A restore would do this:" } else { ":" }
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
         name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
@@ -249,7 +249,7 @@ pub(crate) async fn migrate(
 ) -> std::result::Result<Exit, Failure> {
     if is_typed("--url") || is_typed("--backend") {
         return Err(Failure::invalid(
-            "a move names its two stores as FROM and TO; leave --url and --backend out",
+            "migrate takes its two stores as FROM and TO; leave --url and --backend out",
         ));
     }
     let side = |side: &'static str| move |error: Error| of_side(side, error);
@@ -274,17 +274,14 @@ pub(crate) async fn migrate(
         out.line(format!(
             "{} scopes of the source{}",
             report.scopes,
-            if report.dry_run { "; nothing was written, it would be:" } else { ":" }
+            if report.dry_run { "; nothing was written. A migration would do this:" } else { ":" }
         ))?;
         name_facets(out, &report.entries, &report.databases)?;
         if !report.dry_run {
-            out.line(format!(
-                "{} facets of scopes copied and found the same on both sides",
-                report.verified
-            ))?;
+            out.line(format!("{} facets of scopes copied and verified", report.verified))?;
         }
         name_forgotten(out, 0, report.forgotten_records)?;
-        name_notes(out, "different after the copy", report.mismatched, &report.mismatched_scopes)?;
+        name_notes(out, "differ after the copy", report.mismatched, &report.mismatched_scopes)?;
         name_extra(out, &report)?;
         name_conflicts(out, report.conflicts, &report.conflicting_scopes)?;
         name_scopes(out, KEPT, report.kept, &report.kept_scopes)?;
@@ -294,7 +291,7 @@ pub(crate) async fn migrate(
     Ok(if report.is_complete() { Exit::Ok } else { Exit::Partial })
 }
 
-/// A store by URL, or by its name in memory.toml. The environment's store plays no part.
+/// A store by URL, or by its name in memory.toml; the environment is ignored.
 fn store(context: &Context, named: &str) -> Result<Settings> {
     let mut global = context.global().clone();
     (global.url, global.backend) = match named.contains(':') {
@@ -304,7 +301,7 @@ fn store(context: &Context, named: &str) -> Result<Settings> {
     Settings::resolve(&global)
 }
 
-/// Adds to an error which of the two stores it is about.
+/// Says in the error which of the two stores it is about.
 fn of_side(side: &str, error: Error) -> Error {
     let told = Error::new(error.kind(), format!("the {side}: {}", error.message())).with_retry(error.retry());
     error
@@ -341,7 +338,7 @@ fn name_forgotten(out: &mut Out, scopes: u64, records: u64) -> std::result::Resu
 }
 
 fn name_conflicts(out: &mut Out, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
-    name_scopes(out, "hold something else", count, first)
+    name_scopes(out, "differ", count, first)
 }
 
 fn name_scopes(out: &mut Out, what: &str, count: u64, first: &[Scope]) -> std::result::Result<(), Failure> {
@@ -358,9 +355,9 @@ fn name_scopes(out: &mut Out, what: &str, count: u64, first: &[Scope]) -> std::r
 fn name_extra(out: &mut Out, report: &MigrateReport) -> std::result::Result<(), Failure> {
     let what = match (report.only_in_target, report.deleted_extra) {
         (None | Some(0), _) => return Ok(()),
-        (Some(_), 0) => "in the target alone; --delete-extra removes them",
-        _ if report.dry_run => "in the target alone, would be removed",
-        _ => "in the target alone, and removed",
+        (Some(_), 0) => "only in the target; --delete-extra removes them",
+        _ if report.dry_run => "only in the target, would be removed",
+        _ => "only in the target, removed",
     };
     name_scopes(out, what, report.only_in_target.unwrap_or_default(), &report.only_in_target_scopes)
 }

@@ -93,7 +93,7 @@ struct ContentArgs {
 }
 
 impl ContentArgs {
-    /// `definition`, changed.
+    /// `definition` with these changes.
     fn over(&self, definition: &Definition) -> Definition {
         let mut changed = definition.clone();
         if let Some(url) = &self.at {
@@ -109,7 +109,7 @@ impl ContentArgs {
     }
 }
 
-/// The configuration, the tenant, and what opens both.
+/// The configuration and the tenant.
 struct Desk {
     config: Config,
     tenant: TenantId,
@@ -121,7 +121,7 @@ impl Desk {
         let config = Config::discover(global.config.as_deref())?.ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
-                "there is no memory.toml, which says what definitions may reach; `memory config init` writes one",
+                "there is no memory.toml, which lists what definitions may reach; `memory config init` writes one",
             )
         })?;
         let tenant = match (&global.tenant, &config.file().default.tenant) {
@@ -143,10 +143,9 @@ pub(crate) async fn run(context: &Context, args: &BackendArgs, out: &mut Out) ->
     let tenant = &desk.tenant;
     match &args.action {
         Action::Create { name, content } => {
-            let url = content
-                .at
-                .as_ref()
-                .ok_or_else(|| Failure::invalid("a definition says where the backend is; give its URL"))?;
+            let url = content.at.as_ref().ok_or_else(|| {
+                Failure::invalid("a definition needs the backend's URL; give it after the name")
+            })?;
             let definition = content.over(&Definition::new(url));
             desk.config.check_definition(name, &definition)?;
             show(&desk.store()?.create(tenant, name, &definition)?, out)
@@ -181,7 +180,7 @@ fn check_successor(desk: &Desk, which: &DefinitionRef, successor: &str) -> Resul
     }
     let next = DefinitionRef::parse(successor)?;
     if next.name == which.name && (which.version.is_none() || next.version.is_none() || next == *which) {
-        return Err(Error::invalid("a definition cannot be its own successor; name another"));
+        return Err(Error::invalid("a definition cannot be its own successor; name a different one"));
     }
     desk.store()?.resolve(&desk.tenant, &next).map(drop)
 }
@@ -217,7 +216,7 @@ fn show(stored: &StoredDefinition, out: &mut Out) -> Result<Exit, Failure> {
 #[derive(Serialize)]
 struct Listed {
     tenant: TenantId,
-    /// Those of memory.toml, by name, without what their URLs carry.
+    /// Backends of memory.toml by name, their URLs without secrets.
     configured: std::collections::BTreeMap<String, String>,
     defined: Vec<StoredDefinition>,
 }
@@ -258,7 +257,6 @@ struct Tested {
     backend: String,
     provider: String,
     health: Health,
-    /// What was read, and the outcome.
     probe: Probe,
     capabilities: Capabilities,
 }
@@ -338,7 +336,7 @@ async fn probe(memory: &Memory, tenant: &TenantId) -> Result<Probe> {
 
 async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::Timeout, format!("there was no answer in {} s", PATIENCE.as_secs())))
+        Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", PATIENCE.as_secs())))
     })
 }
 
@@ -346,7 +344,9 @@ fn journal(desk: &Desk, name: &str, forget: bool, out: &mut Out) -> Result<Exit,
     use memory::fallback::{forget_set_aside, journal_counts, journal_entries};
 
     let file = desk.config.fallback_journal(name)?.ok_or_else(|| {
-        Failure::invalid(format!("[backends.{name}] journals no writes; set `fallback_writes = \"journal\"`"))
+        Failure::invalid(format!(
+            "[backends.{name}] does not journal writes; set `fallback_writes = \"journal\"`"
+        ))
     })?;
     #[derive(Serialize, Default)]
     struct Shown {
@@ -368,7 +368,7 @@ fn journal(desk: &Desk, name: &str, forget: bool, out: &mut Out) -> Result<Exit,
     }
     let counts = shown.counts;
     out.line(format!(
-        "{} writes wait in {} scopes, {} set aside, {}",
+        "{} writes queued in {} scopes, {} set aside, {}",
         counts.waiting,
         counts.scopes,
         counts.set_aside,

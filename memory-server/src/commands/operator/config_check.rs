@@ -51,7 +51,7 @@ struct Checked {
     file: String,
     status: Status,
     findings: Vec<Finding>,
-    /// By backend: what roles of scopes can read of each other on its server, past the validator.
+    /// By backend: what scope roles on its server can read of each other despite the validator.
     exposures: BTreeMap<String, Vec<memory::postgres::Exposure>>,
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn run(
                 "memory.toml",
                 "configuration",
                 Status::Ok,
-                "every key is known, every name is there",
+                "every key is known and every name is defined",
             );
         }
         for warning in config.warnings() {
@@ -104,7 +104,7 @@ pub(super) async fn run(
         for name in config.embedders() {
             let place = format!("[embedders.{name}]");
             match config.open_embedder(&registry, name) {
-                Ok(_) => checked.note(&place, "embedder", Status::Ok, "its model or its key is there"),
+                Ok(_) => checked.note(&place, "embedder", Status::Ok, "its model or key was found"),
                 Err(error) => checked.note(&place, "embedder", Status::Problem, error.message()),
             }
         }
@@ -163,7 +163,7 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
         Err(error) => return checked.note(place, "url", Status::Problem, error.message()),
     };
     for (name, value) in parameters {
-        // What a pattern names depends on the tenant.
+        // A pattern depends on the tenant.
         if value.contains('{') {
             continue;
         }
@@ -180,9 +180,9 @@ fn references(place: &str, url: &BackendUrl, config: &Config, checked: &mut Chec
             .is_some_and(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
             || file.is_some_and(|file| config.base_dir().unwrap_or_default().join(file).is_file());
         if there {
-            checked.note(place, "reference", Status::Ok, format!("what `{name}` names is there"));
+            checked.note(place, "reference", Status::Ok, format!("the target of `{name}` exists"));
         } else {
-            let message = format!("what `{name}` names is not there, or empty; set it, or name another");
+            let message = format!("the target of `{name}` is missing or empty; set it, or name another");
             checked.note(place, "reference", Status::Problem, message);
         }
     }
@@ -197,8 +197,7 @@ async fn reach(
     timeout: Duration,
     checked: &mut Checked,
 ) {
-    let late =
-        || Error::new(ErrorKind::Timeout, format!("there is no answer within {} s", timeout.as_secs()));
+    let late = || Error::new(ErrorKind::Timeout, format!("no answer within {} s", timeout.as_secs()));
     match url.scheme() {
         "sqlite" => sqlite(place, url, config, checked),
         "postgres" | "postgresql" => {
@@ -243,7 +242,7 @@ async fn reach(
             place,
             "server",
             Status::Warning,
-            format!("what opening `{scheme}` does is not known here, so it was not opened"),
+            format!("not opened, since opening `{scheme}` may write"),
         ),
     }
 }
@@ -252,7 +251,7 @@ async fn reach(
 fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked) {
     let path = match url.decoded_path() {
         Ok(path) if path == ":memory:" => {
-            return checked.note(place, "file", Status::Ok, "it is in memory, and gone with the process");
+            return checked.note(place, "file", Status::Ok, "in memory, lost with the process");
         }
         Ok(path) => config.base_dir().unwrap_or_default().join(path.strip_prefix("//").unwrap_or(&path)),
         Err(error) => return checked.note(place, "file", Status::Problem, error.message()),
@@ -260,7 +259,7 @@ fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked)
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     if !folder.is_dir() {
-        let message = format!("the folder {} is not there; make it", folder.display());
+        let message = format!("the folder {} does not exist; create it", folder.display());
         return checked.note(place, "file", Status::Problem, message);
     }
     let mut header = Vec::new();
@@ -272,10 +271,10 @@ fn sqlite(place: &str, url: &BackendUrl, config: &Config, checked: &mut Checked)
             place,
             "file",
             Status::Problem,
-            format!("{} is no SQLite database; name another", path.display()),
+            format!("{} is not a SQLite database; name another file", path.display()),
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            checked.note(place, "file", Status::Ok, format!("{} will be made", path.display()));
+            checked.note(place, "file", Status::Ok, format!("{} will be created", path.display()));
         }
         Err(error) => checked.note(
             place,

@@ -75,7 +75,7 @@ struct Status {
 pub(crate) async fn run(context: &Context, args: &DriftArgs, out: &mut Out) -> Result<Exit, Failure> {
     let action = match &args.action {
         Action::Scope(action) => action,
-        // The store is not opened: that would be refused.
+        // Does not open the store: opening would be refused.
         Action::Repair { dry_run, keep_vectors } => {
             let options = RepairOptions::default().with_dry_run(*dry_run).with_keep_vectors(*keep_vectors);
             return repair(context, options, out).await;
@@ -104,7 +104,7 @@ async fn repair(context: &Context, options: RepairOptions, out: &mut Out) -> Res
     let work = move || memory::sqlite::repair(&url, &open, options);
     let repaired = tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| Error::internal("the repair stopped by a bug").with_source(error))??;
+        .map_err(|error| Error::internal("the repair stopped because of a bug").with_source(error))??;
     if out.is_json() {
         out.document(&Report { repaired: &repaired, dry_run: options.dry_run })?;
         return Ok(Exit::Ok);
@@ -116,18 +116,18 @@ async fn repair(context: &Context, options: RepairOptions, out: &mut Out) -> Res
 fn tell(repaired: &Repaired, dry_run: bool, out: &mut Out) -> Result<(), Failure> {
     if repaired.is_clean() {
         return out.line(format!(
-            "nothing is wrong: the triggers are as they were made, and the counters of {} scopes are right",
+            "nothing to repair: the triggers are intact, and the counters of {} scopes are right",
             repaired.scopes
         ));
     }
     if dry_run {
-        out.line("nothing was written; without --dry-run this is done:")?;
+        out.line("nothing was written; without --dry-run the repair does this:")?;
     }
     for object in &repaired.removed {
         out.line(format!("removed    {} {}: {}", object.kind, object.name, object.sql))?;
     }
     for title in &repaired.made {
-        out.line(format!("made anew  {title}"))?;
+        out.line(format!("recreated  {title}"))?;
     }
     if let Some(format) = repaired.updated_from {
         out.line(format!("updated    from format {format}"))?;
@@ -138,14 +138,14 @@ fn tell(repaired: &Repaired, dry_run: bool, out: &mut Out) -> Result<(), Failure
     ))?;
     if repaired.changed > 0 {
         out.line(format!(
-            "changed    {} scopes: their tokens moved, and {} entries have new versions, so that what was read before is read \
-             again before it is written over",
+            "changed    {} scopes: their tokens changed, and {} entries have new versions, so that values read before must be read \
+             again before they are overwritten",
             repaired.changed, repaired.entries
         ))?;
     }
     if repaired.vectors > 0 {
         out.line(format!(
-            "forgot     {} vectors that may be of what entries said before; `memory reembed` makes them anew, scope by scope",
+            "removed    {} vectors that may be outdated; `memory reembed` computes them again, one scope at a time",
             repaired.vectors
         ))?;
     }
@@ -157,7 +157,7 @@ fn backups(opened: &Opened) -> Result<Arc<Backups>, Error> {
     let folder = opened.memory.drift_backups().ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,
-            "the store has no folder for backups of scopes; those of a SQLite file are beside it",
+            "the store has no folder for scope backups; a SQLite file has one beside it",
         )
         .with_retry(Retry::Never)
     })?;
@@ -208,13 +208,13 @@ async fn status(opened: &Opened, backend: &dyn Backend, out: &mut Out) -> Result
 
 /// A backup of this scope. The backup of another scope is refused.
 async fn load(opened: &Opened, path: &std::path::Path) -> Result<Backup, Failure> {
-    // One that cannot be read says nothing of the scope.
+    // An unreadable backup does not say which scope it is of.
     let failed = |error| Failure::File(format!("{} cannot be read", path.display()), error);
     std::fs::metadata(path).map_err(failed)?;
     let backup = Backup::load(path).await?;
     if backup.scope != *opened.scope() {
         return Err(Failure::invalid(format!(
-            "the backup is of {}, and the scope is {}; name that one with --tenant, --agent, --user or --run",
+            "the backup is of {}, but the scope is {}; name the backup's scope with --tenant, --agent, --user or --run",
             backup.scope,
             opened.scope()
         )));
@@ -234,7 +234,7 @@ async fn diff(
             let newest = backups(opened)?.list(opened.scope())?.into_iter().next();
             newest.map(|info| info.path).ok_or_else(|| {
                 Error::invalid(
-                    "the scope has no backup to compare with: no write to it was refused for drift; name a file",
+                    "the scope has no backup to compare with: no write to it was refused because of drift; name a file",
                 )
             })?
         }
@@ -271,7 +271,7 @@ async fn ack(
     if state.token != token {
         return Err(Error::new(
             ErrorKind::Conflict,
-            "the scope is not in the state of that token any more; look again with `drift status` and `drift diff`",
+            "the scope has changed since that token; check again with `drift status` and `drift diff`",
         )
         .with_detail("actual", state.token.to_string())
         .into());
@@ -281,7 +281,7 @@ async fn ack(
         out.document(&Acknowledged { acknowledged: token })?;
     } else {
         out.line(format!(
-            "{} is taken as it is; writes that were refused pass when they are sent again",
+            "{} is accepted as it is; refused writes succeed when they are sent again",
             opened.scope()
         ))?;
     }
@@ -310,7 +310,7 @@ async fn restore(
         Ok(backups) => {
             let now = memory::system::SystemClock.now();
             let saved = Arc::clone(&backups).save(backend, opened.scope(), None, None, now).await?.path;
-            // Nobody waits for it to be cleared.
+            // No writer is waiting for this backup to be resolved.
             backups.resolve(&saved);
             Some(saved)
         }
@@ -323,13 +323,13 @@ async fn restore(
     }
     let Restored { imported, deleted, .. } = restored;
     out.line(format!(
-        "{} holds what the backup holds: {} entries made again, {} put back, {deleted} deleted",
+        "{} is restored from the backup: {} entries recreated, {} restored, {deleted} deleted",
         opened.scope(),
         imported.created,
         imported.replaced
     ))?;
     if let Some(saved) = saved {
-        out.line(format!("what it held before is in {}", saved.display()))?;
+        out.line(format!("its previous contents are in {}", saved.display()))?;
     }
     Ok(Exit::Ok)
 }

@@ -63,18 +63,16 @@ pub(crate) async fn run(context: &Context, args: &PostgresArgs, out: &mut Out) -
                     provisioned.schema
                 ))?;
                 if provisioned.repaired {
-                    out.line(
-                        "the triggers of the drift guard were made anew; every scope counts as changed",
-                    )?;
+                    out.line("the drift guard's triggers were recreated; every scope counts as changed")?;
                 }
                 if let Some(role) = provisioned.role {
-                    out.line(format!("{role} may use them"))?;
+                    out.line(format!("{role} has the rights to use them"))?;
                 }
                 if provisioned.sql {
                     out.line("the database for agents' SQL is set up")?;
                 }
                 if let Some(roles) = rekeyed {
-                    out.line(format!("{roles} roles have the passwords of the key that is configured now"))?;
+                    out.line(format!("the passwords of {roles} roles were set from the configured key"))?;
                 }
             }
             Ok(Exit::Ok)
@@ -130,7 +128,7 @@ fn config(context: &Context) -> Result<PostgresConfig, Failure> {
     let (url, base_dir) = context.settings()?.backend_url()?;
     if !matches!(url.scheme(), "postgres" | "postgresql") {
         return Err(Error::invalid(
-            "the store is no PostgreSQL database; give --url postgres://user@host/database, or name one in memory.toml",
+            "the store is not a PostgreSQL database; give --url postgres://user@host/database, or name one in memory.toml",
         )
         .into());
     }

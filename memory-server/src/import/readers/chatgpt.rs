@@ -1,5 +1,5 @@
-//! `conversations.json` of a ChatGPT data export: an array of conversations, each a tree of messages
-//! of which the branch that ends in `current_node` was last on the screen.
+//! `conversations.json` of a ChatGPT data export: an array of conversations, each a tree of messages. The branch that
+//! ends in `current_node` was last on the screen.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -103,7 +103,7 @@ fn branch(conversation: &Conversation<'_>) -> Result<Vec<String>, String> {
     }
     let current = match conversation.current_node.as_deref() {
         Some(id) if nodes.contains_key(id) => Some(id),
-        // Old exports name no current node: then the newest branch is the last child each time.
+        // Old exports name no current node; the newest branch is then the last child at each level.
         _ => newest_leaf(&nodes),
     };
     let mut path = Vec::new();
@@ -111,7 +111,7 @@ fn branch(conversation: &Conversation<'_>) -> Result<Vec<String>, String> {
     let mut next = current;
     while let Some((id, node)) = next.and_then(|id| nodes.get_key_value(id)) {
         if !seen.insert(*id) {
-            return Err("its messages form a circle".to_owned());
+            return Err("its messages form a cycle".to_owned());
         }
         path.push((*id).to_owned());
         next = node.parent.as_deref();
@@ -184,8 +184,8 @@ fn turn(
     })))
 }
 
-/// Text of both sides; a call of a tool in brief. Reasoning, tool output and context that the user
-/// did not type in this conversation are no turns.
+/// Text of both sides, and tool calls in brief. Reasoning, tool output and context that the user did not type in this
+/// conversation are not turns.
 fn said(message: &Message<'_>) -> Result<String, String> {
     let content = &message.content;
     let recipient = message.recipient.as_deref().unwrap_or("all");

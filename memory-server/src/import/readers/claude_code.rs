@@ -1,6 +1,6 @@
-//! Session files of Claude Code: JSON Lines of `user` and `assistant` messages among bookkeeping. The
-//! format is internal to that program and changes between its releases, so unknown kinds of line are
-//! skipped, and only a line that is not a JSON object is broken.
+//! Session files of Claude Code: JSON Lines of `user` and `assistant` messages among bookkeeping. The format is
+//! internal to that program and changes between releases, so unknown kinds of line are skipped; only a line that is not
+//! a JSON object is broken.
 
 use std::io::{self, BufRead};
 
@@ -38,10 +38,10 @@ struct Record<'a> {
     git_branch: Option<String>,
     #[serde(default)]
     is_sidechain: bool,
-    /// Text that the program inserted.
+    /// Inserted by the program.
     #[serde(default)]
     is_meta: bool,
-    /// A summary of turns that are in the file themselves.
+    /// A summary of turns that are in the file too.
     #[serde(default)]
     is_compact_summary: bool,
     #[serde(default, borrow)]
@@ -133,7 +133,7 @@ fn turn(kind: String, record: Record<'_>, number: u64, name: &str) -> Result<Ite
     })))
 }
 
-/// What a person typed: a slash command as its name and arguments; `None` for text of the program.
+/// What a person typed, with a slash command as its name and arguments; `None` for text of the program.
 fn without_markup(said: &str) -> Option<String> {
     if said.is_empty() || said.starts_with("<local-command-") {
         return None;

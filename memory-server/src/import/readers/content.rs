@@ -1,4 +1,4 @@
-//! The text of a message, in any of the usual shapes: a string, or a list of blocks.
+//! The text of a message in the usual shapes: a string, or a list of blocks.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,11 +19,11 @@ struct Block<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// The text of a message's content: a string itself, of a list its text blocks separated by line
-/// breaks and its tool calls in brief; empty if there is no text.
+/// The text of a message's content: the string itself, or a list's text blocks separated by line breaks, with tool
+/// calls in brief; empty if there is no text.
 ///
 /// # Errors
-/// A string that is not Unicode, or nesting beyond what the parser follows.
+/// A string that is not Unicode, or nesting too deep for the parser.
 pub(crate) fn said(raw: &RawValue) -> serde_json::Result<String> {
     let text = raw.get();
     if text.starts_with('"') {

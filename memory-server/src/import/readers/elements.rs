@@ -1,5 +1,5 @@
-//! The elements of one large JSON array, one at a time: of a file of hundreds of megabytes only the
-//! element at hand is in memory.
+//! Streams the elements of one large JSON array: of a file of hundreds of megabytes only the current element is in
+//! memory.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
@@ -25,8 +25,8 @@ enum State {
     Done,
 }
 
-/// Splits a JSON array into its elements by brackets and strings alone, counting from 1. What the
-/// elements hold is parsed later, so one broken element does not affect the others.
+/// Splits a JSON array into its elements by brackets and strings alone, counting from 1. The elements are parsed later,
+/// so a broken one does not affect the others.
 struct Elements<R> {
     reader: R,
     buffer: Vec<u8>,
@@ -40,7 +40,7 @@ impl<R: BufRead> Elements<R> {
         Self { reader, buffer: Vec::new(), number: 0, state: State::Start, max_bytes: MAX_ELEMENT_BYTES }
     }
 
-    /// The next element with its number; a file that is a single object is its own only element.
+    /// The next element with its number; a file that is a single object counts as one element.
     fn next_element(&mut self) -> io::Result<Option<(u64, Element<'_>)>> {
         loop {
             let Some(byte) = self.peek()? else {
@@ -103,8 +103,8 @@ impl<R: BufRead> Elements<R> {
         Ok(())
     }
 
-    /// Reads up to the comma or bracket that ends the element, which stays unread; `alone`, up to the
-    /// bracket that closes it.
+    /// Reads up to the comma or bracket that ends the element, which stays unread; with `alone`, up to the closing
+    /// bracket.
     fn element(&mut self, alone: bool) -> io::Result<(u64, Element<'_>)> {
         self.number += 1;
         self.buffer.clear();
@@ -149,7 +149,7 @@ impl<R: BufRead> Elements<R> {
             let room = self.max_bytes.saturating_sub(self.buffer.len());
             self.buffer.extend_from_slice(part.get(..room).unwrap_or(part));
             length += taken;
-            // A stray closing brace ends an element but must not be met again for ever.
+            // A stray closing brace ends an element, but must be consumed to avoid an endless loop.
             let stray = done && !alone && available.get(taken) == Some(&b'}');
             self.reader.consume(taken + usize::from(stray));
             if done {
@@ -175,7 +175,7 @@ impl<R: BufRead> Elements<R> {
     }
 }
 
-/// A reader of an array each of whose elements holds many turns; one element is in memory at a time.
+/// A reader of an array whose elements each hold many turns; one element is in memory at a time.
 pub(super) struct Unfolded<R> {
     elements: Elements<R>,
     ready: VecDeque<Item>,
@@ -184,7 +184,7 @@ pub(super) struct Unfolded<R> {
     unfold: Unfold,
 }
 
-/// The items of an element, which has this number; or why it cannot be read.
+/// Parses an element with this number into items; or says why it cannot be read.
 type Unfold = fn(&str, u64) -> Result<Vec<Item>, String>;
 
 impl<R: BufRead> Unfolded<R> {

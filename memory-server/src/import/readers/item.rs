@@ -1,5 +1,3 @@
-//! Readers and what they return.
-
 use std::io::BufRead;
 
 use super::turn::{Place, Turn};
@@ -23,10 +21,10 @@ pub(crate) trait Reader: Send {
 /// Bytes to read.
 pub(crate) type Bytes<'a> = Box<dyn BufRead + Send + 'a>;
 
-/// Longest parser message, in characters: it may quote the input.
+/// Longest parser message in characters, as it may quote the input.
 const MAX_COMPLAINT: usize = 200;
 
-/// A parser's message without its line number, which would be relative to the line.
+/// A parser's message without its line number, which would be relative to the element.
 pub(crate) fn json_complaint(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);

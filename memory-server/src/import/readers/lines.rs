@@ -4,8 +4,8 @@ use std::io::{self, BufRead};
 
 /// Longest line of a conversation that is read, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
-/// Longest line of an export that is read, in bytes. A record may hold the largest value that a store takes (64 MiB), as a
-/// string in which each byte may be two, and its text and vectors.
+/// Longest line of an export that is read, in bytes. A record may hold the largest value (64 MiB) as a string in which
+/// escaping doubles each byte, plus its text and vectors.
 pub(crate) const MAX_RECORD_BYTES: usize = 160 << 20;
 
 /// One line, without its line break.
@@ -57,7 +57,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some((self.number, line)))
     }
 
-    /// Fills the buffer with the next line, or with as much of it as the limit allows; its length.
+    /// Fills the buffer with the next line, up to the limit; returns its length.
     fn fill(&mut self) -> io::Result<Option<usize>> {
         self.buffer.clear();
         let mut length = 0;

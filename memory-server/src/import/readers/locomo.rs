@@ -67,7 +67,7 @@ fn read_dialogue(text: &str, _: u64) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// The session's date; `None` where the dialogue gives none.
+/// The session's date, if the dialogue gives one.
 fn date(dialogue: &Dialogue<'_>, session: i64) -> Result<Option<Timestamp>, String> {
     let Some(raw) = dialogue.conversation.get(&format!("session_{session}_date_time")) else {
         return Ok(None);

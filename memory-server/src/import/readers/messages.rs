@@ -1,4 +1,4 @@
-//! Messages, one per line: `{"role": "user", "content": "…"}` and its many variants.
+//! One message per line: `{"role": "user", "content": "…"}` and its many variants.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
@@ -40,7 +40,7 @@ struct Message<'a> {
     messages: Option<Vec<&'a RawValue>>,
 }
 
-/// Keeps `null` apart from an absent member.
+/// Distinguishes `null` from an absent member.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -90,7 +90,7 @@ fn read_line(text: &str, number: u64, conversation: &str) -> Result<Vec<Item>, S
     let Some(messages) = message.messages.take() else {
         return Ok(vec![turn(&message, Place::Line(number), conversation, None, vec![line])?]);
     };
-    // Without a session of its own each such line is one.
+    // Without a session each such line is its own.
     let session = session(&message)?.unwrap_or_else(|| line.clone().into());
     let items = messages.iter().zip(1_u32..).map(|(raw, index)| {
         let place = Place::Part(format!("line {number}, message {index}"));

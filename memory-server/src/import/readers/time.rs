@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 use memory_core::{Error, Result, Timestamp};
 use serde_json::value::RawValue;
 
-/// Seconds up to here, milliseconds beyond: the year 5138 in seconds, 1973 in milliseconds.
+/// Larger numbers are milliseconds. The limit is the year 5138 in seconds, 1973 in milliseconds.
 const MOST_SECONDS: f64 = 1e11;
 
 /// The instant of a time in a transcript: RFC 3339 text, text without an offset (read as UTC),
@@ -49,7 +49,7 @@ pub(crate) fn seconds(seconds: f64) -> Result<Timestamp> {
 /// # Errors
 /// `invalid_argument` for anything else.
 pub(crate) fn locomo(text: &str) -> Result<Timestamp> {
-    let broken = || Error::invalid("the date of the session is not of the form `1:56 pm on 8 May, 2023`");
+    let broken = || Error::invalid("the date of the session does not have the form `1:56 pm on 8 May, 2023`");
     DateTime::strptime("%I:%M %p on %d %B, %Y", text.trim()).map_err(|_| broken()).and_then(utc)
 }
 

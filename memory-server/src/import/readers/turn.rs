@@ -49,7 +49,7 @@ pub(crate) struct Turn {
     pub(crate) labels: Vec<(&'static str, Scalar)>,
 }
 
-/// The stored value; the order of members is part of it, since what is stored is compared as text.
+/// The stored value. The order of members matters, since stored values are compared as text.
 #[derive(Serialize)]
 struct Value<'a> {
     speaker: &'a str,
@@ -78,7 +78,7 @@ impl Turn {
     /// The entry of this turn under a format's name.
     ///
     /// # Errors
-    /// `invalid_argument` or `too_large` where a part of it breaks the limits of an entry.
+    /// `invalid_argument` or `too_large` if a part breaks the limits of an entry.
     pub(crate) fn into_entry(self, format: &str) -> Result<NewEntry> {
         let mut key = format.to_owned();
         let session = self.session_name();
@@ -112,7 +112,7 @@ impl Turn {
             metadata.insert("time", time.to_string());
         }
         for (name, value) in self.labels {
-            // A label is a convenience; one that is too long to filter by is left out, not fatal.
+            // A label too long to filter by is left out; it is only a convenience.
             if !matches!(&value, Scalar::Text(text) if text.len() > MAX_METADATA_STRING_BYTES) {
                 metadata.insert(name, value);
             }
@@ -137,8 +137,7 @@ fn search_text(speaker: &str, text: &str) -> String {
     said
 }
 
-/// Appends a part of a key, with `/` and control characters percent-encoded, so that the
-/// parts of a key can be told apart again.
+/// Appends a part of a key, with `/` and control characters percent-encoded, so that parts stay separable.
 fn push_component(key: &mut String, part: &str) {
     use std::fmt::Write as _;
     for character in part.chars() {

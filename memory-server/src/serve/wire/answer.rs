@@ -1,14 +1,14 @@
-//! From a message of the service to its line. What the tool answered is JSON already: it stands in the
-//! line as it is, as structured content and as text, and is never parsed on the way.
+//! Serializes a message to its line. The tool's answer is JSON already, so it is copied unparsed into the line, both as
+//! structured content and as text.
 
 use std::io;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 
-/// The line of a message, with its end.
+/// The line of a message, with its line end.
 ///
 /// # Errors
-/// Where a message has no JSON form.
+/// If a message cannot be serialized.
 pub(crate) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     let mut line = match message {
         JsonRpcMessage::Response(response) => match &response.result {
@@ -28,7 +28,7 @@ pub(crate) fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A result whose only text, a JSON object, is its structured content too.
+/// A result whose only text, a JSON object, is also its structured content.
 fn answered(line: &mut Vec<u8>, result: &CallToolResult) -> io::Result<()> {
     serde_json::to_writer(&mut *line, result)?;
     let (None, [ContentBlock::Text(text)]) = (&result.structured_content, result.content.as_slice()) else {
@@ -38,7 +38,7 @@ fn answered(line: &mut Vec<u8>, result: &CallToolResult) -> io::Result<()> {
         return Err(io::Error::other("the tool's answer is not a JSON object"));
     }
     line.extend_from_slice(br#","structuredContent":"#);
-    // A stored value keeps the white space it was written with; in strings a line end is an escape.
+    // A stored value keeps its white space; inside strings line ends are escaped.
     line.extend(text.text.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
     line.push(b'}');
     Ok(())

@@ -1,5 +1,5 @@
-//! From a line to a message. The arguments of a call stay the text they came as: a parsed map would
-//! lose spelling, order and digits, and could not hold a value as deep as memory holds.
+//! Parses a line into a message. The arguments of a call stay text: a parsed map would lose spelling, order and digits,
+//! and cannot nest as deep as stored values.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use serde_json::value::RawValue;
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 
-/// Most bytes of a message besides the arguments of a call. Those parts become parsed maps, many times
-/// as large as their text.
+/// Most bytes of a message besides the arguments of a call. Those parts become parsed maps, many times larger than
+/// their text.
 pub(in crate::serve) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
 /// The arguments of a call, as they came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arguments(pub(crate) Arc<str>);
 
-/// What a line holds.
+/// The contents of a line.
 #[derive(Debug)]
 pub(crate) enum Frame {
     /// A message for the service.
@@ -43,12 +43,12 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// `null` is an id here, if a wrong one, and not the absence of one.
+/// Distinguishes a `null` id, which is invalid, from an absent one.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The parameters of `tools/call` that are read; what a client may add besides is not.
+/// The parameters of `tools/call` that are used; others are ignored.
 #[derive(Deserialize, Serialize)]
 struct CallParams<'a> {
     #[serde(borrow)]
@@ -76,9 +76,9 @@ pub(crate) fn read(line: &[u8]) -> Frame {
     let Ok(text) = std::str::from_utf8(line) else {
         return refused(PARSE_ERROR, "the message is not UTF-8; send JSON as UTF-8", None);
     };
-    // A struct would be read from an array, too.
+    // serde would also read a struct from an array.
     if text.trim_start().starts_with('[') {
-        return refused(INVALID_REQUEST, "the protocol has no batches; send one message a line", None);
+        return refused(INVALID_REQUEST, "batches are not supported; send one message a line", None);
     }
     let envelope: Envelope<'_> = match serde_json::from_str(text) {
         Ok(envelope) => envelope,
@@ -99,13 +99,13 @@ pub(crate) fn read(line: &[u8]) -> Frame {
     }
     match serde_json::from_str(text) {
         Ok(message) => Frame::Message(Box::new(message)),
-        // Nobody waits for an answer to a notification.
+        // Notifications get no answer.
         Err(_) if envelope.id.is_none() && envelope.method.is_some() => Frame::Empty,
         Err(_) => refused(INVALID_REQUEST, "the line is not a JSON-RPC 2.0 message", id),
     }
 }
 
-/// A call, its arguments carried beside it.
+/// Builds a call whose arguments travel outside the parsed message.
 fn call(id: &RawValue, params: &RawValue) -> Frame {
     const CODE: i32 = -32602;
     let params = params.get();

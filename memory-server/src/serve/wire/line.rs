@@ -1,4 +1,4 @@
-//! Lines of bounded length from a byte stream. One that is too long is passed over without being kept.
+//! Reads lines of bounded length from a byte stream. Longer ones are skipped without being kept.
 
 use std::io::{self, BufRead};
 
@@ -11,11 +11,11 @@ pub(crate) enum Line {
     Whole,
     /// A line over the limit was skipped; the text of its `id`, if it had one.
     TooLong(Option<String>),
-    /// The stream ended. A last line without an end is not delivered: it may have been cut.
+    /// The stream ended. A last line without a line end is dropped: it may be cut off.
     End,
 }
 
-/// Reads the next line into `buffer`, which never holds more than `limit` bytes and a line end.
+/// Reads the next line into `buffer`, which never holds more than `limit` bytes plus a line end.
 ///
 /// # Errors
 /// As the stream fails.

@@ -1,4 +1,4 @@
-//! Messages of the protocol, a line each.
+//! The messages of the protocol, one per line.
 
 pub(crate) mod answer;
 pub(crate) mod frame;

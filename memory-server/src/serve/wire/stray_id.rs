@@ -1,15 +1,15 @@
-//! The `id` of a JSON object that is too long to keep, so that its sender can be answered.
+//! Finds the `id` in a JSON object too long to keep, so that its sender gets an answer.
 
 /// Longest `id` that is read, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// Reads an object byte by byte and keeps the member `id` of its outermost level, nothing else.
+/// Scans an object byte by byte and keeps only the member `id` of the outermost level.
 #[derive(Debug, Default)]
 pub(super) struct StrayId {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// At the outermost level: what is being read.
+    /// What is being read at the outermost level.
     at: At,
     /// The name or the value being read, up to [`MAX_ID_BYTES`].
     text: Vec<u8>,
@@ -33,7 +33,7 @@ impl StrayId {
         }
     }
 
-    /// The id as JSON, where there was a string or an integer.
+    /// The id as JSON, if it is a string or an integer.
     pub(super) fn found(self) -> Option<String> {
         self.found
     }
@@ -57,7 +57,7 @@ impl StrayId {
             }
             b'{' | b'[' => {
                 self.depth += 1;
-                // An id is no object or array.
+                // An object or array is not an id.
                 self.overflowed |= outermost;
             }
             b'}' | b']' => {
@@ -102,7 +102,7 @@ impl StrayId {
             return;
         }
         let Ok(text) = std::str::from_utf8(&self.text) else { return };
-        // As a service would read it: an escape of half a character is no text.
+        // Checked as the service would: half of a surrogate pair is not text.
         let is_id = serde_json::from_str::<String>(text).is_ok() || serde_json::from_str::<i64>(text).is_ok();
         if is_id {
             self.found = Some(text.to_owned());

@@ -1,9 +1,8 @@
-//! MCP over standard input and output: one message a line, each of bounded length, and no more of them
-//! at a time than the budget allows.
+//! MCP over standard input and output: one message per line, of bounded length, and only as many at a time as the
+//! budget allows.
 //!
-//! Two threads do the reading and the writing, so that neither a client that is silent nor one that
-//! does not read holds the runtime. When the input ends, or a stop is asked for, what is in flight is
-//! answered first, within [`GRACE`].
+//! Two threads read and write, so that neither a silent client nor one that does not read blocks the runtime. When the
+//! input ends or a stop is requested, requests in flight are answered first, within [`GRACE`].
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -30,7 +29,7 @@ pub(in crate::serve) const GRACE: Duration = Duration::from_secs(5);
 pub(in crate::serve) const FLUSH: Duration = Duration::from_secs(1);
 /// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
-/// The least share of the budget that a request takes; it limits how many run at a time.
+/// A request's minimum share of the budget; it limits how many run at a time.
 const LEAST_UNITS: u32 = 1 << 10;
 /// The budget: 64 short requests, or 64 MiB of long ones.
 const LEAST_BUDGET: u32 = 64 * LEAST_UNITS;
@@ -53,12 +52,12 @@ enum Outgoing {
     End,
 }
 
-/// Says when the output is written, as far as it can be.
+/// Resolves once the output is written.
 #[derive(Debug)]
 pub(in crate::serve) struct Written(oneshot::Receiver<()>);
 
 impl Written {
-    /// Waits for the last line; whether it was written, or nobody is there to read it, within `patience`.
+    /// Waits up to `patience` for the last line to be written; false if it was not.
     pub(in crate::serve) async fn wait(self, patience: Duration) -> bool {
         tokio::time::timeout(patience, self.0).await.is_ok()
     }
@@ -71,19 +70,19 @@ pub(in crate::serve) struct Lines {
     stop: watch::Receiver<bool>,
     budget: Arc<Semaphore>,
     units: u32,
-    /// Requests whose answers are still to come.
+    /// Shares of requests that are not answered yet.
     shares: HashMap<RequestId, Share>,
-    /// Whether a session was requested; notifications before that are dropped.
+    /// Whether a session was requested; earlier notifications are dropped.
     opened: bool,
-    /// When waiting for the requests in flight ends.
+    /// When to stop waiting for requests in flight.
     deadline: Option<Instant>,
 }
 
 impl Lines {
-    /// Starts both threads. `line_limit` is in bytes; `stopping` is told when the output is closed.
+    /// Starts both threads. `line_limit` is in bytes; `stopping` is set when the output is closed.
     ///
     /// # Errors
-    /// Where a thread cannot be started.
+    /// If a thread cannot be started.
     pub(in crate::serve) fn start(
         input: impl BufRead + Send + 'static,
         output: impl Write + Send + 'static,
@@ -107,7 +106,7 @@ impl Lines {
         std::thread::Builder::new().name("mcp-input".to_owned()).spawn(move || reader.run(input))?;
         std::thread::Builder::new().name("mcp-output".to_owned()).spawn(move || {
             write_lines(output, from_service);
-            // Whoever cannot be answered is gone.
+            // A client that cannot be written to is gone.
             stopping.send_replace(true);
             drop(all_written);
         })?;
@@ -124,7 +123,7 @@ impl Lines {
         Ok((lines, Written(written)))
     }
 
-    /// Notes what a message means for the budget; `None` where the service must not see it.
+    /// Accounts for a message in the budget; `None` if the service must not see it.
     fn admit(&mut self, mut incoming: Incoming) -> Option<ClientJsonRpcMessage> {
         match &mut incoming.message {
             JsonRpcMessage::Request(request) => {
@@ -140,14 +139,14 @@ impl Lines {
                     self.shares.remove(id);
                 }
             }
-            // This server asks its client nothing, so it awaits no responses either.
+            // This server sends no requests, so it expects no responses.
             _ => return None,
         }
         Some(incoming.message)
     }
 }
 
-/// Whether a request begins a session: by the handshake, or by metadata of its own.
+/// Whether a request starts a session: by the handshake, or by its own metadata.
 fn opens(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
@@ -192,7 +191,7 @@ impl Transport<RoleServer> for Lines {
                 }
             }
         }
-        // What was read and not begun is dropped here, with its share.
+        // Drops requests that were read but not started, with their shares.
         self.incoming.close();
         while self.incoming.try_recv().is_ok() {}
         if let Some(deadline) = self.deadline {
@@ -203,7 +202,7 @@ impl Transport<RoleServer> for Lines {
 
     async fn close(&mut self) -> io::Result<()> {
         if let Some(outgoing) = self.outgoing.take() {
-            // The requests had their grace; what waits behind a client that does not read will not be written.
+            // Requests had their grace period; lines queued behind a client that does not read are lost.
             let _ = tokio::time::timeout(FLUSH, outgoing.send(Outgoing::End)).await;
         }
         Ok(())
@@ -211,7 +210,7 @@ impl Transport<RoleServer> for Lines {
 }
 
 impl Drop for Lines {
-    /// A reader that waits for its client holds a sender, too, so the writer is told.
+    /// A blocked reader holds a sender too, so the writer needs an explicit end.
     fn drop(&mut self) {
         if let Some(outgoing) = self.outgoing.take() {
             let _ = outgoing.try_send(Outgoing::End);
@@ -246,7 +245,7 @@ impl Reader {
         loop {
             let refusal = match next_line(&mut input, &mut buffer, self.line_limit) {
                 Ok(Line::Whole) => {
-                    // Before the message becomes anything larger; the next line waits in the pipe.
+                    // Takes the share before parsing, which needs more memory; the next line waits in the pipe.
                     let Some(share) = self.share(buffer.len()) else { return };
                     match frame::read(&buffer) {
                         Frame::Empty => continue,

@@ -11,10 +11,10 @@ use super::resolved::Settings;
 use super::store::{Store, create_private_folder, data_folder};
 
 impl Settings {
-    /// The ledger of the store's snapshots: beside a database file, else in the data folder; `None`: there is none.
+    /// The ledger of the store's snapshots: beside a database file, else in the data folder, if there is one.
     ///
     /// # Errors
-    /// As [`shown_url`](Self::shown_url), and as the store says which one it is.
+    /// As [`shown_url`](Self::shown_url), or as reading the store's id fails.
     pub(crate) async fn ledger(&self, memory: &Memory) -> Result<Option<Ledger>> {
         if let Some(beside) = self.beside_file()? {
             return Ok(beside.ledger);
@@ -26,7 +26,7 @@ impl Settings {
         Ok(Some(Ledger::at(file.with_extension("jsonl"))))
     }
 
-    /// The files beside the store's file (none for a store in memory); `None`: the store is not a file.
+    /// The files beside the store's file (none for a store in memory); `None` if the store is not a file.
     pub(super) fn beside_file(&self) -> Result<Option<Places>> {
         let Ok((url, base)) = self.backend_url() else { return Ok(None) };
         if url.scheme() != "sqlite" {
@@ -36,7 +36,7 @@ impl Settings {
         Ok(Some(file.map(|file| Places::beside(&file)).unwrap_or_default()))
     }
 
-    /// How a command writes a file: it overwrites one only if told to, and never the store's own files.
+    /// How a command writes a file: it overwrites one only on request, and never the store's own files.
     ///
     /// # Errors
     /// As [`shown_url`](Self::shown_url).
@@ -53,8 +53,8 @@ impl Settings {
         Ok(FileOptions::default().with_overwrite(overwrite).with_own(own))
     }
 
-    /// The place in the data folder, which need not be there yet, for what belongs to a store that is no file; `None`:
-    /// there is no data folder.
+    /// The folder in the data folder for a store that is not a file; it may not exist yet. `None` without a data
+    /// folder.
     ///
     /// # Errors
     /// As [`store_key`](Self::store_key).
@@ -63,8 +63,8 @@ impl Settings {
         Ok(Some(folder.join("memory").join(kind).join(self.store_key(memory).await?)))
     }
 
-    /// What a store that is no file is known by, however its URL is spelled: the id that its database was given when it was
-    /// made. Where a store has none, by what its URL says of which store it is.
+    /// The identity of a store that is not a file, however its URL is spelled: the id its database got when it was
+    /// created, else the identifying parts of its URL.
     ///
     /// # Errors
     /// As [`Backend::drift_state`](memory_core::Backend::drift_state).
@@ -83,7 +83,7 @@ impl Settings {
         Ok(named.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The journal of `forget`; `None`: there is none.
+    /// The journal of `forget`, if there is one.
     pub(super) async fn intents(&self, memory: &Memory) -> Result<Option<PathBuf>> {
         match self.beside_file()? {
             Some(beside) => Ok(beside.intents),
@@ -121,7 +121,7 @@ impl Settings {
                 memory::sqlite::file(url, base)?.map(|file| Places::beside(&file)).unwrap_or_default();
             return Ok((places.drift_backups.into_iter().collect(), places.ledger));
         }
-        // One that is away is named by the erasing itself.
+        // The erasure itself reports a fallback that is unavailable.
         let opened = config.open_backend_for(&self.registry()?, &self.tenant, fallback).await;
         let Ok(memory) = opened else { return Ok((Vec::new(), None)) };
         let backups = self.drift_folders(&memory, Some(fallback)).await?;
@@ -136,7 +136,7 @@ impl Settings {
     /// Every place that may hold copies of the store's data, and the auditor that records a `forget`.
     ///
     /// # Errors
-    /// As [`ledger`](Self::ledger), and as the audit file cannot be opened.
+    /// As [`ledger`](Self::ledger), or if the audit file cannot be opened.
     pub(crate) async fn places(&self, memory: &Memory) -> Result<Places> {
         let mut places = match self.beside_file()? {
             Some(beside) => beside,

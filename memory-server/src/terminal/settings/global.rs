@@ -68,13 +68,12 @@ pub(super) fn named(text: Option<&str>) -> Option<&str> {
 }
 
 impl Global {
-    /// The embedder that was named.
     pub(super) fn embedder(&self) -> Option<&str> {
         named(self.embedder.as_deref())
     }
 }
 
-/// Whether an option was typed, not taken from the environment.
+/// Whether an option was typed rather than taken from the environment.
 pub(crate) fn is_typed(option: &str) -> bool {
     std::env::args_os().any(|argument| {
         argument
@@ -103,7 +102,7 @@ pub(crate) fn registry(global: &Global, config: impl FnOnce() -> Result<Option<C
         None => config()?
             .ok_or_else(|| {
                 Error::invalid(
-                    "there is no memory.toml that could name an embedder; give --embedder static:FOLDER, or write [embedders.NAME] (docs/embedders.md)",
+                    "there is no memory.toml to define that embedder; give --embedder static:FOLDER, or write [embedders.NAME] (docs/embedders.md)",
                 )
             })?
             .open_embedder(&registry, chosen)?,

@@ -1,4 +1,4 @@
-//! Which store, tenant and scope a command works on, and where each setting came from.
+//! The store, tenant and scope a command works on, and the origin of each setting.
 
 mod beside;
 mod global;

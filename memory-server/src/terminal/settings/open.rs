@@ -14,16 +14,16 @@ impl Settings {
     /// Opens the store, and warns if an interrupted `forget` may have left data in it.
     ///
     /// # Errors
-    /// As the registry, the embedder and the backend fail.
+    /// As the registry, the embedder and the backend.
     pub(crate) async fn open(&self) -> Result<Memory> {
         let memory = self.open_to_resume().await?;
-        // A store that cannot be asked who it is may be answered for by its fallback all the same.
+        // If the store is unreachable, its id is unknown, but its fallback may still answer.
         if let Ok(Some(folder)) = self.intents(&memory).await
             && memory::forget::unfinished(&folder) > 0
         {
             note(
-                "memory: a `memory forget` of this store was begun and has not ended, so what it names may still be read; \
-                 unless it is running now, end it with `memory forget --resume` on the same store",
+                "memory: a `memory forget` of this store was interrupted or is still running, so its data may still be readable; \
+                 if it is not running, complete it with `memory forget --resume` on the same store",
             );
         }
         Ok(memory)
@@ -56,7 +56,7 @@ impl Settings {
             Some(file) => Err(Error::new(
                 ErrorKind::NotFound,
                 format!(
-                    "there is no store: {} is not there; check the URL, or write something to it first",
+                    "there is no store: {} does not exist; check the URL, or write something to it first",
                     file.display()
                 ),
             )
@@ -64,7 +64,7 @@ impl Settings {
         }
     }
 
-    /// Opens the store for a dry run: for a missing file, an empty store in memory.
+    /// Opens the store for a dry run; a missing file is replaced by an empty store in memory.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -93,7 +93,7 @@ impl Settings {
             (Store::Named(name), Some(config)) => {
                 config.open_backend_for(&registry, &self.tenant, name).await
             }
-            (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
+            (Store::Named(name), None) => Err(Error::internal(format!("no configuration defines `{name}`"))),
             (Store::Url(url), _) => registry.open(url).await,
             (Store::DataFile(file), _) => {
                 if let Some(folder) = file.parent() {
@@ -104,7 +104,7 @@ impl Settings {
         }
     }
 
-    /// The same, without opening a store that is a file.
+    /// As [`ledger`](Self::ledger), without opening a store that is a file.
     ///
     /// # Errors
     /// As [`ledger`](Self::ledger) and [`open`](Self::open).

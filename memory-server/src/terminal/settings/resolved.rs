@@ -1,4 +1,4 @@
-//! What the options, the environment and `memory.toml` come to.
+//! The settings resolved from options, environment and `memory.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +38,8 @@ impl Settings {
     /// Reads the configuration and decides; opens nothing.
     ///
     /// # Errors
-    /// As of `memory.toml`; `invalid_argument` for a malformed id or scope, or where no store is named
-    /// and there is no data folder.
+    /// As for `memory.toml`; `invalid_argument` for a malformed id or scope, or if no store is named and there is no
+    /// data folder.
     pub(crate) fn resolve(global: &Global) -> Result<Self> {
         let config = Config::discover(global.config.as_deref())?;
         let default = config.as_ref().map(|config| &config.file().default);
@@ -69,8 +69,7 @@ impl Settings {
         self.scope_origin == Origin::CommandLine
     }
 
-    /// What opens backends, with the embedder that the command line or the environment names, reaching what they and
-    /// `memory.toml` list.
+    /// The registry, with the embedder and hosts from options, environment and `memory.toml`.
     ///
     /// # Errors
     /// As [`registry`].
@@ -98,10 +97,10 @@ impl Settings {
         Ok(BareStore { url, base_dir, registry })
     }
 
-    /// The name of the store's embedder, and where it was set; `None`: its entries get no vectors.
+    /// The name of the store's embedder and its origin; `None` if its entries get no vectors.
     ///
     /// # Errors
-    /// `not_found` where the store is a name that `memory.toml` lacks.
+    /// `not_found` if `memory.toml` does not define the store's name.
     pub(crate) fn shown_embedder(&self) -> Result<Option<(String, Origin)>> {
         if let Some(chosen) = self.global.embedder() {
             return Ok(Some((chosen.to_owned(), Origin::CommandLine)));
@@ -114,7 +113,7 @@ impl Settings {
         })
     }
 
-    /// The store's URL, and the folder that its relative paths start from.
+    /// The store's URL, and the folder its relative paths are resolved against.
     ///
     /// # Errors
     /// As [`shown_url`](Self::shown_url).
@@ -125,7 +124,7 @@ impl Settings {
                 let base = config.origin().parent().filter(|folder| !folder.as_os_str().is_empty());
                 Ok((config.backend_url(name)?.clone(), base.map(Path::to_path_buf)))
             }
-            (Store::Named(name), None) => Err(Error::internal(format!("no configuration holds `{name}`"))),
+            (Store::Named(name), None) => Err(Error::internal(format!("no configuration defines `{name}`"))),
             (Store::DataFile(file), _) => Ok((BackendUrl::parse(&sqlite_url(file)?)?, None)),
         }
     }
@@ -165,7 +164,7 @@ fn named_scope(global: &Global, tenant: &TenantId) -> Result<Option<Scope>> {
 pub(crate) fn scope_of(text: &str, tenant: &TenantId) -> Result<Scope> {
     let (kind, id) = text
         .split_once(':')
-        .ok_or_else(|| Error::invalid("a scope is given as agent:ID, user:ID or run:ID"))?;
+        .ok_or_else(|| Error::invalid("a scope has the form agent:ID, user:ID or run:ID"))?;
     Ok(Scope::new(tenant.clone(), kind.parse()?, ScopeId::new(id)?))
 }
 

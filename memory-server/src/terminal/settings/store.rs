@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::global::{Global, named};
 
-/// Where a setting came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
@@ -42,7 +41,7 @@ pub(super) enum Store {
 /// The store that the command line names, else `memory.toml`, else a file in the data folder.
 ///
 /// # Errors
-/// `invalid_argument` where two are named, or none and there is no data folder.
+/// `invalid_argument` if two are named, or none and there is no data folder.
 pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, Origin)> {
     let (url, backend) = (named(global.url.as_deref()), named(global.backend.as_deref()));
     match (url, backend, config) {
@@ -70,14 +69,12 @@ pub(super) fn store(global: &Global, config: Option<&Config>) -> Result<(Store, 
         && config.backends().next().is_some()
     {
         return Err(Error::invalid(format!(
-            "{} names several backends and no default; set `backend` under [default], or give --url",
+            "{} defines several backends but no default; set `backend` under [default], or give --url",
             config.origin().display()
         )));
     }
     let folder = data_folder().ok_or_else(|| {
-        Error::invalid(
-            "there is no home folder to keep a database in; give --url, as in --url sqlite:memory.db",
-        )
+        Error::invalid("there is no home folder for a database; give --url, as in --url sqlite:memory.db")
     })?;
     Ok((Store::DataFile(folder.join("memory").join("memory.db")), Origin::Default))
 }
@@ -89,7 +86,7 @@ pub(super) fn data_folder() -> Option<PathBuf> {
     path("XDG_DATA_HOME").or_else(|| path("HOME").map(|home| home.join(".local").join("share")))
 }
 
-/// Creates a folder that only its owner may enter, with its missing parents.
+/// Creates a folder that only its owner may enter, and its missing parents.
 pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -101,7 +98,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     builder.create(folder).map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
-            format!("the folder {} cannot be made: {error}; make it, or give --url", folder.display()),
+            format!("the folder {} cannot be created: {error}; create it, or give --url", folder.display()),
         )
         .with_retry(Retry::Never)
         .with_source(error)
@@ -114,9 +111,9 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
 /// `invalid_argument` for a path that is not UTF-8.
 pub fn sqlite_url(file: &Path) -> Result<String> {
     use std::fmt::Write as _;
-    let text = file.to_str().ok_or_else(|| {
-        Error::invalid("the path of the database is not UTF-8; name one that is, with --url")
-    })?;
+    let text = file
+        .to_str()
+        .ok_or_else(|| Error::invalid("the path of the database is not UTF-8; give another with --url"))?;
     let mut url = "sqlite:".to_owned();
     for character in text.chars() {
         if matches!(character, '%' | '?' | '#') || character.is_control() {

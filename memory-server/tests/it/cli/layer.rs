@@ -1,11 +1,11 @@
-//! `add`, `recall`, `facts`, `event` and `forget`, over services that answer as the real ones do.
+//! `add`, `recall`, `facts`, `event` and `forget`, over fakes of the services.
 
 use serde_json::{Value, json};
 
 use crate::support::service::Service;
 use crate::support::user::{Ran, User};
 
-/// A user whose `memory.toml` names this service as `name`, and a file that is the default.
+/// A user whose `memory.toml` names this service as `name`, with a file as the default backend.
 fn user_of(service: &Service, name: &str, parameters: &str) -> User {
     let user = User::new();
     user.file("keys/mem0", memory_fakes::mem0::KEY);
@@ -62,7 +62,7 @@ fn what_is_printed_is_for_people() {
     let run = |arguments: &[&str]| user.ok(&[&["--backend", "mem0"], arguments].concat());
     let added = run(&["add", "I live in Lisbon", "--metadata", "day=3"]);
     let id = added.trim().strip_prefix("stored: ").unwrap();
-    assert_eq!(run(&["add", "I live in Lisbon"]), "done: there was nothing new to keep\n");
+    assert_eq!(run(&["add", "I live in Lisbon"]), "done: nothing new to store\n");
     let found = run(&["recall", "Lisbon"]);
     assert!(found.contains("Lisbon") && found.contains(id) && found.contains("rank"), "{found}");
     assert_eq!(run(&["recall", "zebra", "--user", "nobody"]), "nothing found\n");
@@ -115,7 +115,7 @@ fn each_scope_has_its_own_facts() {
 }
 
 #[test]
-fn a_conversation_is_added_from_a_file_or_standard_input_word_for_word_if_asked() {
+fn a_conversation_is_added_from_a_file_or_standard_input_verbatim_on_request() {
     let service = Service::mem0();
     let user = user_of(&service, "mem0", MEM0);
     let said = r#"[{"role":"user","content":"I moved to Porto.","at":"2026-01-31T09:30:00Z"},
@@ -146,7 +146,7 @@ fn a_conversation_is_added_from_a_file_or_standard_input_word_for_word_if_asked(
 }
 
 #[test]
-fn the_platform_s_pending_work_is_asked_about_and_waited_for() {
+fn pending_work_of_the_platform_is_polled_and_awaited() {
     let service = Service::mem0_platform();
     let user = user_of(&service, "mem0", PLATFORM);
     let run = |arguments: &[&str]| user.json(&[&["--backend", "mem0"], arguments].concat());
@@ -177,13 +177,13 @@ fn the_platform_s_pending_work_is_asked_about_and_waited_for() {
 }
 
 #[test]
-fn mem9_learns_and_recalls_and_says_what_it_cannot_tell() {
+fn mem9_learns_and_recalls_and_says_what_it_cannot_report() {
     let service = Service::mem9();
     let user = user_of(&service, "mem9", MEM9);
     let run = |arguments: &[&str]| user.json(&[&["--backend", "mem9"], arguments].concat());
     assert_eq!(run(&["add", "I live in Lisbon. I love green tea."]), json!({"status": "done", "ids": []}));
     let text = user.ok(&["--backend", "mem9", "add", "I own a boat."]);
-    assert!(text.contains("not told") && text.contains("memory facts"), "{text}");
+    assert!(text.contains("does not say") && text.contains("memory facts"), "{text}");
     let found = run(&["recall", "green tea"]);
     assert_eq!(
         (memories(&found), &found["facts"][0]["score_kind"]),
@@ -199,7 +199,7 @@ fn mem9_learns_and_recalls_and_says_what_it_cannot_tell() {
     assert_eq!(late.json(&["--backend", "mem9", "add", "I live in Porto."]), json!({"status": "pending"}));
     let in_vain = late.run(&["--backend", "mem9", "add", "I live in Faro.", "--wait", "5"]);
     assert_eq!(in_vain.code, Some(1), "{in_vain:?}");
-    assert!(in_vain.stdout.contains("nothing will tell"), "{in_vain:?}");
+    assert!(in_vain.stdout.contains("does not report completion"), "{in_vain:?}");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn mem9_is_a_preview_and_must_be_asked_for() {
 }
 
 #[test]
-fn a_command_of_the_other_kind_of_store_is_refused_with_what_to_use() {
+fn a_command_for_the_other_kind_of_store_is_refused_with_an_alternative() {
     let service = Service::mem0();
     let user = user_of(&service, "mem0", MEM0);
     for arguments in
@@ -287,7 +287,7 @@ fn a_command_of_the_other_kind_of_store_is_refused_with_what_to_use() {
 }
 
 #[test]
-fn a_store_is_named_once_and_by_a_name_there_is() {
+fn a_store_is_named_once_and_by_a_known_name() {
     let service = Service::mem0();
     let user = user_of(&service, "mem0", MEM0);
     user.refused(&["--backend", "mem0", "--url", "sqlite::memory:", "facts"], 3, "invalid_argument");
@@ -300,7 +300,7 @@ fn a_store_is_named_once_and_by_a_name_there_is() {
 }
 
 #[test]
-fn a_service_that_is_gone_is_unavailable_and_one_with_another_key_says_so() {
+fn an_unreachable_service_is_unavailable_and_a_wrong_key_is_reported() {
     let service = Service::mem0();
     let user = user_of(&service, "mem0", &format!("{MEM0}&timeout_ms=2000&add_timeout_ms=2000"));
     let described = user.json(&["--backend", "mem0", "describe"]);

@@ -2,7 +2,7 @@
 
 use crate::support::user::User;
 
-/// Each command that writes a file, without its name.
+/// Each command that writes a file, without the file's name.
 const WRITERS: [&[&str]; 3] = [&["export", "--out"], &["sql", "--dump"], &["snapshot"]];
 
 fn with<'a>(writer: &[&'a str], name: &'a str) -> Vec<&'a str> {
@@ -18,7 +18,7 @@ fn filled() -> User {
 }
 
 #[test]
-fn a_file_that_is_there_is_replaced_only_where_that_is_said() {
+fn an_existing_file_is_replaced_only_on_request() {
     let user = filled();
     for writer in WRITERS {
         user.file("kept", "precious");
@@ -33,7 +33,7 @@ fn a_file_that_is_there_is_replaced_only_where_that_is_said() {
 
 #[test]
 #[cfg(unix)]
-fn what_is_no_file_is_never_replaced() {
+fn only_regular_files_are_ever_replaced() {
     let user = filled();
     user.file("target", "precious");
     std::os::unix::fs::symlink("target", user.home().join("link")).unwrap();
@@ -77,7 +77,7 @@ fn the_stores_own_files_are_never_replaced() {
 }
 
 #[test]
-fn what_a_killed_export_left_goes_with_the_next_one() {
+fn leftovers_of_a_killed_export_are_removed_by_the_next_one() {
     let user = filled();
     let left = user.file(".out.0123456789abcdef0123456789abcdef.part", "half");
     user.ok(&["export", "--out", "out", "--url", "sqlite:a.db"]);

@@ -33,7 +33,7 @@ fn every_shell_gets_its_completions() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_command_without_a_word() {
+fn a_closed_pipe_ends_the_command_silently() {
     let user = User::new();
     let chat: String =
         (0..5_000).map(|n| format!("{{\"role\":\"user\",\"content\":\"turn {n}\"}}\n")).collect();
@@ -50,7 +50,7 @@ fn a_reader_that_goes_away_ends_the_command_without_a_word() {
 }
 
 #[test]
-fn what_is_piped_has_neither_colour_nor_progress() {
+fn piped_output_has_neither_colour_nor_progress() {
     let user = User::new();
     user.file("chat.jsonl", "{\"role\":\"user\",\"content\":\"\\u001b[31mred\"}");
     let ran = user.run(&["import", "chat.jsonl"]);

@@ -3,7 +3,7 @@
 use crate::support::user::User;
 
 #[test]
-fn a_wrong_command_line_is_usage() {
+fn a_wrong_command_line_exits_with_usage() {
     let user = User::new();
     for wrong in [&[][..], &["frobnicate"], &["get"], &["get", "a", "b"], &["set", "k", "1", "--ttl", "soon"]]
     {

@@ -54,7 +54,7 @@ fn hits_are_narrowed_by_prefix_filter_and_threshold() {
 }
 
 #[test]
-fn the_order_follows_what_is_weighed_and_is_explained() {
+fn the_order_follows_the_weights_and_is_explained() {
     let user = fed();
     let ordered = user.json(&["search", "tea", "--source-weight", "tool=5", "--explain"]);
     assert_eq!(keys(&ordered), ["coffee", "tea"]);

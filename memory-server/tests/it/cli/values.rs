@@ -13,7 +13,7 @@ fn a_value_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn text_is_json_only_where_it_is_said_to_be_text() {
+fn plain_text_needs_the_text_option() {
     let user = User::new();
     let error = user.refused(&["set", "k", "hello"], 3, "invalid_argument");
     assert!(error["message"].as_str().unwrap().contains("--text"), "{error}");
@@ -76,7 +76,7 @@ fn everything_known_about_an_entry_is_shown() {
 }
 
 #[test]
-fn what_is_not_there_is_no_and_not_an_error() {
+fn a_missing_key_exits_with_no_and_is_not_an_error() {
     let user = User::new();
     let missing = user.run(&["get", "k"]);
     assert_eq!((missing.code, missing.stdout.as_str()), (Some(1), ""));
@@ -91,7 +91,7 @@ fn what_is_not_there_is_no_and_not_an_error() {
 }
 
 #[test]
-fn a_precondition_that_fails_is_a_conflict_with_the_version_stored() {
+fn a_failed_precondition_is_a_conflict_with_the_stored_version() {
     let user = User::new();
     let first = user.json(&["set", "k", "1", "--if-absent"])["version"].clone();
     let error = user.refused(&["set", "k", "2", "--if-absent"], 4, "conflict");
@@ -100,14 +100,14 @@ fn a_precondition_that_fails_is_a_conflict_with_the_version_stored() {
     user.refused(&["set", "k", "3", "--if-version", &first.to_string()], 4, "conflict");
     user.refused(&["delete", "k", "--if-version", &first.to_string()], 4, "conflict");
     assert_eq!(user.ok(&["get", "k"]), "2\n");
-    // A retry of what is stored already succeeds without writing.
+    // A retry of a write that already happened succeeds without writing.
     let again = user.json(&["set", "k", "2", "--if-version", &first.to_string()]);
     assert_eq!(again["written"], false);
     assert_eq!(user.run(&["set", "k", "2", "--if-absent", "--if-version", "1"]).code, Some(2));
 }
 
 #[test]
-fn counting_adds_subtracts_and_refuses_what_is_no_integer() {
+fn incr_adds_subtracts_and_refuses_non_integers() {
     let user = User::new();
     assert_eq!(user.ok(&["incr", "n"]), "1\n");
     assert_eq!(user.ok(&["incr", "n", "41"]), "42\n");
@@ -142,7 +142,7 @@ fn a_value_is_changed_in_part() {
 }
 
 #[test]
-fn scopes_and_tenants_hold_entries_of_their_own() {
+fn scopes_and_tenants_have_separate_entries() {
     let user = User::new();
     for (scope, value) in [
         (&["--user", "ada"][..], "1"),

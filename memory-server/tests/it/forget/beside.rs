@@ -1,4 +1,4 @@
-//! Audit files by their owners and names, the fallback of a pair, definitions, and a forget that has not ended.
+//! Audit files by owner and name, a fallback, definitions, and an unfinished forget.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ async fn a_prefix_that_begins_with_a_forgotten_key_is_redacted_and_others_stay()
 }
 
 #[tokio::test]
-async fn what_may_be_a_rotated_audit_file_by_its_name_is_named_and_not_touched() {
+async fn a_possibly_rotated_audit_file_is_reported_and_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -61,7 +61,7 @@ async fn a_redacted_audit_file_keeps_its_owner_and_group() {
     let home = folder.path();
     seed(home, &url(home)).await;
     let audit = home.join("audit.jsonl");
-    // Whoever may not give files away has none of another's, and keeps their own.
+    // A user who may not give files away keeps their own.
     let _ = chown(&audit, Some(4_711), Some(4_712));
     let before = fs::metadata(&audit).unwrap();
     let (code, report) = forget(home);
@@ -85,7 +85,7 @@ async fn snapshots_of_a_fallback_are_reached() {
 }
 
 #[tokio::test]
-async fn the_file_of_definitions_is_named_where_a_tenant_is_forgotten() {
+async fn forgetting_a_tenant_reports_the_file_of_definitions() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -108,7 +108,7 @@ async fn commands_say_that_a_forget_has_not_ended() {
         String::from_utf8_lossy(&ran.stderr).contains("memory forget --resume")
     };
     assert!(!warned(home, &["stats"]));
-    // As one that was killed leaves it.
+    // As a killed one leaves it.
     let target = serde_json::json!({"target": memory::EraseTarget::Scope(target()), "policy": {"snapshots": "rewrite", "audit": "keep"}});
     fs::create_dir(home.join("store.db.forget")).unwrap();
     fs::write(home.join("store.db.forget/a.json"), target.to_string()).unwrap();

@@ -1,4 +1,4 @@
-//! Snapshots whose lines in the ledger do not say all, and files that are not there.
+//! Snapshots that the ledger describes incompletely, and missing files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn ledger(home: &Path) -> PathBuf {
     home.join("store.db.snapshots")
 }
 
-/// Adds a line as a snapshot does before its file gets its name.
+/// Appends a line, as a snapshot does before its file gets its name.
 fn note(home: &Path, lines: usize, path: &str, limits: Value) {
     let path = home.canonicalize().unwrap().join(path);
     let mut line = json!({"created_at": "2026-01-01T00:00:00Z", "path": path, "sha256": "ab", "bytes": 1});
@@ -50,18 +50,18 @@ async fn a_snapshot_is_found_however_many_were_noted_after_it() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_was_to_be_replaced_by_one_of_others_is_found() {
+async fn a_snapshot_whose_replacement_was_killed_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
-    // Killed between its line and its name.
+    // Killed between writing its line and renaming its file.
     note(home, 1, "all.snapshot", json!({"tenant": "other"}));
     let (code, report) = forget(home);
     assert_eq!((code, holding(home, SECRET)), (Some(0), Vec::new()), "{report}");
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_not_there_any_more_costs_nothing_but_one_whose_folder_is_away_does() {
+async fn a_deleted_snapshot_is_ignored_but_one_in_a_missing_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -75,17 +75,16 @@ async fn a_snapshot_that_is_not_there_any_more_costs_nothing_but_one_whose_folde
     assert_eq!(steps_of(&report, "deleted.snapshot")[0]["outcome"], "nothing", "{report}");
     let away = &steps_of(&report, "away.snapshot")[0];
     assert_eq!(away["outcome"], "out_of_reach");
-    assert!(away["reason"].as_str().unwrap().contains("attach the disk"), "{away}");
+    assert!(away["reason"].as_str().unwrap().contains("attach its disk"), "{away}");
     let noted = fs::read_to_string(ledger(home)).unwrap();
     assert!(!noted.contains("deleted.snapshot") && noted.contains("away.snapshot"), "{noted}");
-    // It is back.
     fs::rename(home.join("in a drawer"), home.join("disk")).unwrap();
     let (code, report) = forget(home);
     assert_eq!((code, holding(home, SECRET)), (Some(0), Vec::new()), "{report}");
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_being_written_is_out_of_reach_and_stays_noted() {
+async fn a_snapshot_being_written_is_out_of_reach_and_stays_in_the_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -97,7 +96,7 @@ async fn a_snapshot_that_is_being_written_is_out_of_reach_and_stays_noted() {
     let (code, report) = forget(home);
     assert_eq!((code, &steps_of(&report, "next.snapshot")[0]["outcome"]), (Some(7), &json!("out_of_reach")));
     assert!(fs::read_to_string(ledger(home)).unwrap().contains("next.snapshot"));
-    // It died, and nothing of it is there.
+    // The writer dies and leaves no file.
     drop(writer);
     let (code, report) = forget(home);
     assert_eq!((code, holding(home, SECRET)), (Some(0), Vec::new()), "{report}");
@@ -105,12 +104,12 @@ async fn a_snapshot_that_is_being_written_is_out_of_reach_and_stays_noted() {
 }
 
 #[tokio::test]
-async fn what_a_killed_sweep_left_of_a_last_snapshot_goes_too() {
+async fn a_last_snapshot_of_a_killed_sweep_is_removed_too() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
     fs::create_dir(home.join("last")).unwrap();
-    // The first scope of a sweep is noted before a byte of it is written.
+    // The first scope of a sweep is in the ledger before its file is written.
     let named = "user-0123456789abcdef-17.snapshot";
     note(home, 1, &format!("last/{named}"), json!({"tenant": "other", "sha256": "", "bytes": 0}));
     let part = home.join("last").join(format!(".user-fedcba9876543210-17.snapshot.{:032x}.part", 9));

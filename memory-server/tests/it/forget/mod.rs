@@ -1,4 +1,4 @@
-//! What is forgotten is in no file beside the store, and comes back from no copy.
+//! Forgotten data is in no file beside the store, and no copy restores it.
 
 mod beside;
 mod ledger;

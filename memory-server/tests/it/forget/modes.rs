@@ -1,4 +1,4 @@
-//! No file that the store makes is more readable than the store.
+//! No file written by the store is more readable than the store.
 
 #![cfg(unix)]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::seed::files;
 
-/// Files and folders that others than their owner may read, write or enter.
+/// Files and folders that anyone but the owner may read, write or enter.
 fn open_to_others(home: &std::path::Path) -> Vec<String> {
     fn walk(folder: &std::path::Path, found: &mut Vec<String>) {
         for item in std::fs::read_dir(folder).unwrap() {
@@ -26,7 +26,7 @@ fn open_to_others(home: &std::path::Path) -> Vec<String> {
     found
 }
 
-/// As the command is run in a shell with this mask.
+/// Runs the command in a shell with this umask.
 fn masked(home: &std::path::Path, mask: &str, line: &str) {
     let script = format!("umask {mask}; exec \"$0\" {line}");
     let output = Command::new("sh")
@@ -43,7 +43,7 @@ fn masked(home: &std::path::Path, mask: &str, line: &str) {
 }
 
 #[tokio::test]
-async fn whatever_the_umask_nobody_else_may_read_what_is_written() {
+async fn written_files_are_private_whatever_the_umask() {
     for mask in ["000", "022"] {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();

@@ -1,4 +1,4 @@
-//! Every place, one by one.
+//! Every place, one at a time.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ pub(crate) async fn held_all(home: &Path) -> Vec<Held> {
 }
 
 #[tokio::test]
-async fn an_older_snapshot_does_not_bring_it_back() {
+async fn an_older_snapshot_does_not_restore_a_forgotten_scope() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seeded(home).await;
@@ -96,7 +96,7 @@ async fn an_older_snapshot_does_not_bring_it_back() {
     assert_eq!(held(home, &target()).await.0.entries, 0);
     assert_eq!(held(home, &target()).await.1, None);
 
-    // A snapshot taken after carries the tombstone into a store that never heard of it.
+    // A snapshot taken afterwards carries the tombstone into a store without it.
     ok(home, &["snapshot", "after", "-q"]);
     let elsewhere = ["--url", "sqlite:elsewhere.db", "-q"];
     ok(home, &[&["restore", "after"][..], &elsewhere].concat());
@@ -112,7 +112,7 @@ async fn an_older_snapshot_does_not_bring_it_back() {
 }
 
 #[tokio::test]
-async fn a_forgotten_key_goes_alone_and_restoring_again_changes_nothing() {
+async fn forgetting_a_key_leaves_the_rest_and_restoring_again_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seeded(home).await;
@@ -130,7 +130,7 @@ async fn a_forgotten_key_goes_alone_and_restoring_again_changes_nothing() {
     let backup = Backup::load(&backups[0]).await.unwrap();
     let holds = |name: &str| backup.records.iter().any(|record| record.entry.key.as_str() == name);
     assert!(backup.records.len() == 299 && holds("kept-8") && !holds("kept-7"), "the rest is kept");
-    // The rewritten snapshot and the one that was hidden say the same now.
+    // The rewritten snapshot and the hidden one now have the same contents.
     for file in ["all.snapshot", "hidden"] {
         let report: serde_json::Value =
             serde_json::from_str(&ok(home, &["restore", file, "--json", "-q"])).unwrap();
@@ -151,7 +151,7 @@ async fn a_forgotten_tenant_is_in_no_file() {
     let report = says(&output);
     assert_eq!(output.status.code(), Some(0), "{report}");
     assert_eq!(report["scopes"], 3, "{report}");
-    // The configuration, the audit's own format and the other tenant's data say neither.
+    // The configuration, the audit format and the other tenant's data contain neither word.
     assert_eq!(holding(home, SECRET), Vec::<String>::new());
     assert_eq!(holding(home, &format!("\"{TENANT}\"")), Vec::<String>::new());
     assert!(!home.join("all.snapshot").exists());
@@ -160,7 +160,7 @@ async fn a_forgotten_tenant_is_in_no_file() {
 }
 
 #[tokio::test]
-async fn what_is_out_of_reach_is_told_and_costs_the_exit_code() {
+async fn unreachable_copies_are_reported_and_set_the_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seeded(home).await;
@@ -184,7 +184,7 @@ async fn what_is_out_of_reach_is_told_and_costs_the_exit_code() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_in_use_forgets_for_its_users_too() {
+async fn a_store_in_use_forgets_for_its_users_too() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seeded(home).await;

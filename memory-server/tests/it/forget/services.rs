@@ -1,4 +1,4 @@
-//! Facts that a service keeps.
+//! Facts kept by a service.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn step(report: &str) -> Value {
 }
 
 #[test]
-fn facts_of_a_forgotten_scope_are_gone_at_the_service() {
+fn facts_of_a_forgotten_scope_are_deleted_at_the_service() {
     let service = Service::mem0();
     let home = home(&service);
     let home = home.path();

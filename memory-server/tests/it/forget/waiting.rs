@@ -1,4 +1,4 @@
-//! Writes that wait for a store that was away, and the fallback that took them.
+//! Writes queued while the store was unavailable, and the fallback that took them.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::places::{held, held_all, url};
 use crate::support::program::ok;
 use crate::support::seed::*;
 
-/// Files in which something waits, or waited.
+/// Files that hold or held queued writes.
 const WITH_JOURNAL: [&str; 2] = ["main.fallback.db", "spare.db"];
 
 fn seeded(text: &str, home: &Path) {
@@ -20,7 +20,7 @@ fn seeded(text: &str, home: &Path) {
 }
 
 #[tokio::test]
-async fn what_waits_of_a_forgotten_scope_is_in_no_file_and_never_written() {
+async fn queued_writes_of_a_forgotten_scope_are_in_no_file_and_never_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -44,7 +44,7 @@ async fn what_waits_of_a_forgotten_scope_is_in_no_file_and_never_written() {
 }
 
 #[tokio::test]
-async fn what_waits_of_a_forgotten_tenant_is_in_no_file() {
+async fn queued_writes_of_a_forgotten_tenant_are_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -59,7 +59,7 @@ async fn what_waits_of_a_forgotten_tenant_is_in_no_file() {
 }
 
 #[tokio::test]
-async fn of_a_write_of_two_keys_the_one_that_is_not_forgotten_waits_on() {
+async fn a_queued_write_of_two_keys_keeps_the_one_not_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     seed(home, &url(home)).await;
@@ -76,7 +76,7 @@ async fn of_a_write_of_two_keys_the_one_that_is_not_forgotten_waits_on() {
     assert_eq!(value(home, &target(), &format!("{SECRET}-2")).await, format!("\"{SECRET} waits\""));
 }
 
-/// Looking at how the pair is writes what waits.
+/// Checking the pair's health replays the queue.
 async fn replayed(home: &Path) {
     let pair = Config::load(home.join("memory.toml")).unwrap().open_backend("main").await.unwrap();
     pair.health().await.unwrap();

@@ -1,5 +1,5 @@
-//! A forget that is killed at any moment leaves nothing that can be seen half, is completed by forgetting again, and no
-//! older snapshot takes it back.
+//! A forget killed at any moment leaves no half state, is completed by forgetting again, and no older snapshot undoes
+//! it.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +12,6 @@ use crate::support::program::{ends, killed, moment, ok, rounds};
 use crate::support::seed::{SECRET, TENANT, files, holding, others, seed, target};
 use crate::support::store::{Held, Kind, ONE, Store};
 
-/// What is forgotten.
 #[derive(Clone, Copy)]
 enum What {
     Scope,
@@ -27,13 +26,13 @@ impl What {
         }
     }
 
-    /// The scopes that go, and those that stay.
+    /// The scopes to forget, and those to keep.
     fn scopes(self) -> (Vec<Scope>, Vec<Scope>) {
         let all = [vec![target()], others()].concat();
         all.into_iter().partition(|scope| self.erased().has_scope(scope))
     }
 
-    /// Texts that are then nowhere.
+    /// Texts that must then be in no file.
     fn texts(self) -> &'static [&'static str] {
         match self {
             Self::Scope => &[SECRET],
@@ -64,7 +63,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Whether a forget was noted and has not ended.
+/// Whether an unfinished forget is recorded.
 fn is_noted(home: &Path) -> bool {
     let is_note = |path: &Path| {
         let folder = path.parent().and_then(Path::extension);
@@ -74,7 +73,7 @@ fn is_noted(home: &Path) -> bool {
     files(home).iter().any(|path| is_note(path))
 }
 
-/// Nothing of a scope is gone without a tombstone; behind one are no entries, and a database that is whole or gone.
+/// Nothing of a scope is gone without a tombstone; with one there are no entries, and the database is whole or gone.
 fn whole(found: &[Held], before: &[Held], is_buried: bool, round: u64) {
     for (found, before) in found.iter().zip(before) {
         if is_buried {
@@ -86,7 +85,8 @@ fn whole(found: &[Held], before: &[Held], is_buried: bool, round: u64) {
     }
 }
 
-/// Paths in the ledger are absolute, and folders are named by the database's id: each round takes the place of the one before.
+/// Paths in the ledger are absolute, and folders are named by the database's id, so each round reuses the folder of the
+/// one before.
 async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     let (template, home) = (folder.join("template"), folder.join("home"));
     std::fs::create_dir(&home).unwrap();
@@ -95,7 +95,7 @@ async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     let known_by = store.id().await;
     let (gone, kept) = what.scopes();
     let (before, kept_before) = (store.held(&gone).await, store.held(&kept).await);
-    // A copy that no ledger knows.
+    // A copy that is in no ledger.
     let hidden = folder.join("hidden");
     std::fs::copy(home.join("all.snapshot"), &hidden).unwrap();
     let restore = ["restore", hidden.to_str().unwrap(), "-q"];
@@ -104,7 +104,7 @@ async fn forgets(kind: &Kind, folder: &Path, what: What, rounds: u64) {
     let id = target().id;
     let named: &[&str] = if matches!(what, What::Scope) { &["--user", id.as_str()] } else { &[] };
     let forget = [&["forget", "--yes", "--audit", "redact", "-q", "--tenant", TENANT], named].concat();
-    // What a server keeps for a while costs the code.
+    // On a server the log is out of reach, which changes the exit code.
     let code = if store.is_remote() { 7 } else { 0 };
     let started = Instant::now();
     ends(&home, &forget, code);

@@ -1,5 +1,5 @@
-//! Garbage collection that is killed at any moment leaves whole scopes and no others, for whoever opens the store next and
-//! for whoever has it open, and is completed by running it again.
+//! Garbage collection killed at any moment leaves only whole scopes, for later and for present users of the store, and
+//! is completed by running it again.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use crate::support::store::{Held, Kind, ONE, Store, held};
 
 const SCOPES: usize = 16;
 const ENTRIES: usize = 60;
-/// So little slack that what was written is idle at once.
+/// So little slack that a written scope is idle at once.
 const NO_SLACK: &str = "use_granularity_ms=1";
 const SLACK: Duration = Duration::from_millis(50);
 
-/// Some have entries alone, some a database alone; every fifth is a run's.
+/// Some have only entries, some only a database; every fifth belongs to a run.
 fn scopes() -> Vec<Scope> {
     let tenant = |at: usize| ["a", "b"][at % 2];
     (0..SCOPES)
@@ -39,7 +39,7 @@ async fn statement(memory: &Memory, scope: &Scope, sql: &str) {
     facet.exec(&by(scope), scope, sql, &[], StatementOptions::default()).await.unwrap();
 }
 
-/// A new store with everything in it, and the URL by which it is opened.
+/// A new filled store, and its URL.
 async fn filled(kind: &Kind, home: &std::path::Path) -> (Store, String) {
     let mut store = kind.fresh(home).await;
     store.url.push(if store.url.contains('?') { '&' } else { '?' });
@@ -77,7 +77,7 @@ fn is_gone(held: &Held) -> bool {
     held.0.entries == 0 && held.1.is_none()
 }
 
-/// Each scope is as it was, or gone in both facets. How many are there.
+/// Each scope is unchanged, or gone in both facets. Returns how many are left.
 fn whole(found: &[Held], wanted: &[Held], round: u64, who: &str) -> usize {
     let mut there = 0;
     for (at, (found, wanted)) in found.iter().zip(wanted).enumerate() {
@@ -109,7 +109,7 @@ async fn is_killed(kind: &Kind, usual: u64) {
     let (mut random, mut cut, mut partly) = (Random::new(4), 0, 0);
     for round in 0..rounds(usual) {
         let (store, url) = filled(kind, home).await;
-        // One who has the store open all the while, and has used it.
+        // A user who has the store open the whole time.
         let witness = store.open().await;
         let wanted = all_held(&witness).await;
         std::thread::sleep(SLACK);
@@ -123,7 +123,7 @@ async fn is_killed(kind: &Kind, usual: u64) {
         let found = all_held(&memory).await;
         assert_eq!(whole(&found, &wanted, round, "who opens it"), seen, "round {round}");
         partly += u64::from(seen > 0 && seen < SCOPES);
-        // A scope that is gone begins anew, whatever was left of it.
+        // A dropped scope starts empty, whatever was left of it.
         if let Some(at) = found.iter().position(is_gone) {
             let scope = &scopes()[at];
             memory.backend().unwrap().put(scope, &Key::new("new").unwrap(), Json::null()).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_killed_collection_leaves_whole_scopes_and_goes_on_when_run_again() {
 }
 
 #[tokio::test]
-async fn the_same_on_a_server() {
+async fn on_postgresql_a_killed_collection_leaves_whole_scopes() {
     let keys = tempfile::tempdir().unwrap();
     let Some(kind) = Kind::postgres(keys.path()) else { return };
     is_killed(&kind, 3).await;

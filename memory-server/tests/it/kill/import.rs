@@ -1,4 +1,4 @@
-//! An import that is killed at any moment is resumed by running it again.
+//! An import killed at any moment is resumed by running it again.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -27,14 +27,14 @@ fn chat(home: &Path) {
 }
 
 #[test]
-fn a_killed_import_is_resumed_and_ends_whole() {
+fn a_killed_import_is_resumed_and_completed() {
     let rounds = rounds(6);
     let mut killed_in_the_middle = 0;
     for round in 0..rounds {
         let home = tempfile::tempdir().unwrap();
         chat(home.path());
         let mut child = command(home.path(), &["import", "chat.jsonl"]).spawn().unwrap();
-        // Moments spread over a run of any speed: from at once to after a second.
+        // Delays from zero to a second, whatever the run's speed.
         std::thread::sleep(Duration::from_millis(20 + round * 7_919 % 1_000));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -52,9 +52,9 @@ fn a_killed_import_is_resumed_and_ends_whole() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_import_ends_cleanly_and_goes_on_when_run_again() {
+fn an_interrupted_import_ends_cleanly_and_resumes_when_run_again() {
     let home = tempfile::tempdir().unwrap();
-    // A pipe that stays open: the import is in the middle until it is told to stop.
+    // The pipe stays open, so the import runs until it is interrupted.
     let mut child =
         command(home.path(), &["import", "-", "--format", "jsonl", "--conversation", "chat", "--json"])
             .stdin(Stdio::piped())
@@ -63,7 +63,7 @@ fn an_interrupted_import_ends_cleanly_and_goes_on_when_run_again() {
     let mut pipe = child.stdin.take().unwrap();
     let line = |n: u64| format!("{{\"role\":\"user\",\"content\":\"turn {n} of a long talk about tea\"}}\n");
     let feeding = std::thread::spawn(move || {
-        // Until the other side goes away.
+        // Until the import closes the pipe.
         for n in 0.. {
             if pipe.write_all(line(n).as_bytes()).is_err() {
                 return n;
@@ -71,7 +71,7 @@ fn an_interrupted_import_ends_cleanly_and_goes_on_when_run_again() {
         }
         0
     });
-    // The process is told once it has begun to store.
+    // Interrupt it once it has begun to store.
     while document(home.path(), &["stats"])["entries"] == 0 {}
     let told = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(told.success());

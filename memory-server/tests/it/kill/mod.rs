@@ -1,4 +1,4 @@
-//! A command that is killed at any moment leaves nothing half done, and is completed by running it again.
+//! A command killed at any moment leaves nothing half done, and is completed by running it again.
 
 mod forget;
 mod gc;

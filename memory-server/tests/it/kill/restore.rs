@@ -1,4 +1,4 @@
-//! Putting a backup of drift back, killed at any moment, leaves the scope as it was or as the backup has it.
+//! Restoring a drift backup, killed at any moment, leaves the scope either as it was or as in the backup.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -92,7 +92,7 @@ fn a_killed_restore_leaves_the_scope_as_it_was_or_as_the_backup_has_it() {
         }
         child.wait().unwrap();
         if round == 0 {
-            // The first is let be, to know how long one takes here.
+            // The first one runs to its end, to measure the time.
             lasts = began.elapsed();
         }
         let after = runtime.block_on(async { held(&open(home.path()).await).await });

@@ -1,5 +1,5 @@
-//! A snapshot, a restore or a move that is killed at any moment leaves whole scopes and no others, its source as it was,
-//! and is completed by running it again.
+//! A snapshot, restore or migration killed at any moment leaves only whole scopes and an unchanged source, and is
+//! completed by running it again.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use crate::support::program::{killed, moment, ok};
 use crate::support::store::{Held, Kind, ONE, Store};
 
 const SCOPES: usize = 6;
-/// More than a store takes in one step.
+/// More than a store imports in one step.
 const ENTRIES: usize = 400;
 
-/// Killing takes longer where a server must be asked.
+/// Fewer rounds on a server, where each takes longer.
 fn rounds(kind: &Kind) -> u64 {
     crate::support::program::rounds(if matches!(kind, Kind::Sqlite) { 8 } else { 3 })
 }
@@ -48,7 +48,7 @@ async fn held(store: &Store) -> Vec<Held> {
     store.held(&scopes()).await
 }
 
-/// Each facet of each scope is there as it should be, or not at all. How many are there.
+/// Each facet of each scope is complete or absent. Returns how many are complete.
 fn whole(found: &[Held], wanted: &[Held], round: u64) -> usize {
     let mut there = 0;
     for (at, (found, wanted)) in found.iter().zip(wanted).enumerate() {
@@ -110,7 +110,7 @@ async fn restores(home: &Path, kind: &Kind) {
     println!("{cut} of {rounds} restores were killed in the middle, {partly} with some scopes restored");
 }
 
-/// Each facet is what it was or what the snapshot has.
+/// Each facet is as before or as in the snapshot.
 async fn replacements(home: &Path, kind: &Kind) {
     let (from, to) = (kind.fresh(home).await, kind.fresh(home).await);
     fill(&from).await;
@@ -125,7 +125,7 @@ async fn replacements(home: &Path, kind: &Kind) {
         cut += u64::from(killed(home, &arguments, moment(&mut random, whole_run)));
         let mut new = 0;
         for (at, found) in held(&to).await.iter().enumerate() {
-            // What was there has lower versions than what takes its place in that store.
+            // The old contents have lower versions than their replacement in the same store.
             let entries_are_new = found.0.same_content(&wanted[at].0);
             assert!(
                 entries_are_new || found.0 == before[at].0,
@@ -194,19 +194,19 @@ async fn a_killed_snapshot_leaves_no_half_file_and_is_written_by_running_it_agai
 }
 
 #[tokio::test]
-async fn a_killed_restore_leaves_whole_scopes_and_goes_on_when_run_again() {
+async fn a_killed_restore_leaves_whole_scopes_and_resumes_when_run_again() {
     let home = tempfile::tempdir().unwrap();
     restores(home.path(), &Kind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn a_killed_restore_that_replaces_leaves_what_was_there_or_what_comes() {
+async fn a_killed_replacing_restore_leaves_old_or_new_contents() {
     let home = tempfile::tempdir().unwrap();
     replacements(home.path(), &Kind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn a_killed_move_leaves_whole_scopes_and_its_source_and_goes_on_when_run_again() {
+async fn a_killed_move_leaves_whole_scopes_and_its_source_and_resumes_when_run_again() {
     let home = tempfile::tempdir().unwrap();
     moves(home.path(), &Kind::Sqlite).await;
 }
@@ -219,21 +219,21 @@ async fn on_postgresql_a_killed_snapshot_leaves_no_half_file_and_is_written_by_r
 }
 
 #[tokio::test]
-async fn on_postgresql_a_killed_restore_leaves_whole_scopes_and_goes_on_when_run_again() {
+async fn on_postgresql_a_killed_restore_leaves_whole_scopes_and_resumes_when_run_again() {
     let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
     let Some(kind) = Kind::postgres(home.path()) else { return };
     restores(home.path(), &kind).await;
 }
 
 #[tokio::test]
-async fn on_postgresql_a_killed_restore_that_replaces_leaves_what_was_there_or_what_comes() {
+async fn on_postgresql_a_killed_replacing_restore_leaves_old_or_new_contents() {
     let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
     let Some(kind) = Kind::postgres(home.path()) else { return };
     replacements(home.path(), &kind).await;
 }
 
 #[tokio::test]
-async fn on_postgresql_a_killed_move_leaves_whole_scopes_and_its_source_and_goes_on_when_run_again() {
+async fn on_postgresql_a_killed_move_leaves_whole_scopes_and_its_source_and_resumes_when_run_again() {
     let (home, _one) = (tempfile::tempdir().unwrap(), ONE.lock().await);
     let Some(kind) = Kind::postgres(home.path()) else { return };
     moves(home.path(), &kind).await;

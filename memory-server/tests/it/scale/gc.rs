@@ -1,4 +1,4 @@
-//! Garbage collection over very many scopes takes no more memory than over few. Prints what it costs.
+//! Garbage collection over many scopes takes no more memory than over few. Prints the costs.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use crate::support::many::{TENANTS, count, filled};
 use crate::support::program::measured;
 use crate::support::store::{Kind, ONE};
 
-/// How much more many scopes may take than one: pages of listings, caches, the names of those that a report tells.
+/// The extra memory allowed for many scopes: pages of listings, caches, names in a report.
 const MORE_KIB: u64 = 32 << 10;
 
-/// A dry run by both rules, a sweep by size that takes half, one by idle time that takes the rest: what each took.
+/// A dry run by both rules, a sweep by size of one half, one by idle time of the rest: peak memory of each.
 async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     let home = tempfile::tempdir().unwrap();
     let mut store = kind.fresh(home.path()).await;
@@ -57,7 +57,7 @@ async fn costs(kind: &Kind, count: usize) -> [u64; 3] {
     [of_dry, of_size, of_idle]
 }
 
-async fn takes_little(kind: &Kind, usual: usize) {
+async fn assert_bounded(kind: &Kind, usual: usize) {
     let _one = ONE.lock().await;
     let count = count("MEMORY_GC_SCOPES", usual);
     let (one, many) = (costs(kind, 1).await, costs(kind, count).await);
@@ -67,13 +67,13 @@ async fn takes_little(kind: &Kind, usual: usize) {
 }
 
 #[tokio::test]
-async fn thousands_of_scopes_are_swept_in_little_memory() {
-    takes_little(&Kind::Sqlite, 2_000).await;
+async fn sweeping_thousands_of_scopes_takes_little_memory() {
+    assert_bounded(&Kind::Sqlite, 2_000).await;
 }
 
 #[tokio::test]
-async fn hundreds_are_on_a_server() {
+async fn sweeping_hundreds_of_scopes_on_postgresql_takes_little_memory() {
     let keys = tempfile::tempdir().unwrap();
     let Some(kind) = Kind::postgres(keys.path()) else { return };
-    takes_little(&kind, 300).await;
+    assert_bounded(&kind, 300).await;
 }

@@ -1,5 +1,5 @@
-//! Listings, snapshots, restores and moves of large stores take no more memory than those of small ones. Prints what they
-//! cost.
+//! Listings, snapshots, restores and migrations of large stores take no more memory than those of small ones. Prints
+//! the costs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::support::many::{TENANTS, count, filled};
 use crate::support::program::measured;
 use crate::support::store::{Kind, ONE, Store};
 
-/// How much more a large store may take than a small one: what a provider reads ahead, its caches, and a step of an import.
+/// The extra memory allowed for a large store: read-ahead, caches, and one import step.
 const MORE_KIB: u64 = 64 << 10;
 
-/// Every command over a store: what each took at its peak.
+/// Peak memory of each command over a store.
 async fn costs(kind: &Kind, home: &Path, from: &Store, what: &str) -> [u64; 4] {
     let (restored, moved) = (kind.fresh(home).await, kind.fresh(home).await);
     let (mut listing, mut of_listing) = (Duration::ZERO, 0);
@@ -55,7 +55,7 @@ async fn of_one_scope(kind: &Kind, home: &Path) -> [u64; 4] {
     costs(kind, home, &store, "one scope of three entries").await
 }
 
-/// A store whose one scope is large.
+/// A store with one large scope.
 async fn of_a_large_scope(kind: &Kind, home: &Path, usual: usize) -> [u64; 4] {
     let batches = count("MEMORY_SNAPSHOT_BATCHES", usual);
     let store = kind.fresh(home).await;
@@ -90,7 +90,7 @@ async fn a_large_store_passes_through_little_memory() {
 }
 
 #[tokio::test]
-async fn so_does_one_on_a_server() {
+async fn a_large_store_on_postgresql_passes_through_little_memory() {
     let _one = ONE.lock().await;
     let home = tempfile::tempdir().unwrap();
     let Some(kind) = Kind::postgres(home.path()) else { return };

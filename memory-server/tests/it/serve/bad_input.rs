@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::serve::client::Place;
 
-/// Rules with the least that one call may send, so that a test need not send more.
+/// Rules with the smallest input limit, so that a test can stay small.
 const SMALL: &str = "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\n\
     memory_scopes = [\"agent\"]\n[limits]\nmax_input_bytes = 16384\n";
 
 #[test]
-fn what_is_not_a_message_is_answered_and_the_session_goes_on() {
+fn invalid_messages_are_answered_and_the_session_goes_on() {
     let place = Place::new();
     let mut client = place.connect();
     for (line, code) in [
@@ -32,7 +32,7 @@ fn what_is_not_a_message_is_answered_and_the_session_goes_on() {
     }
     client.write_line(r#"{"id":8}"#);
     assert_eq!(client.answer(8)["error"]["code"], -32600, "by its id, where it has one");
-    // Nothing to say about these.
+    // These need no answer.
     client.write(b"\n \r\n");
     client.write_line(r#"{"jsonrpc":"2.0","id":99,"result":{}}"#);
     client.write_line(r#"{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}"#);
@@ -43,7 +43,7 @@ fn what_is_not_a_message_is_answered_and_the_session_goes_on() {
 }
 
 #[test]
-fn arguments_of_a_wrong_shape_are_refused_where_they_are_wrong() {
+fn arguments_of_a_wrong_shape_are_refused_with_their_place() {
     let place = Place::new();
     let mut client = place.connect();
     for arguments in [json!([]), json!("text"), json!(7), json!(null), json!({"op": 7}), json!({"op": "get"})]
@@ -69,7 +69,7 @@ fn arguments_of_a_wrong_shape_are_refused_where_they_are_wrong() {
 }
 
 #[test]
-fn nesting_without_end_is_refused_and_harms_nobody() {
+fn endless_nesting_is_refused_without_harm() {
     let place = Place::new();
     let mut client = place.connect();
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
@@ -90,11 +90,11 @@ fn a_message_over_the_limit_is_refused_by_its_id_and_not_kept() {
     let place = Place::new();
     place.write("memory.toml", SMALL);
     let mut client = place.connect_with(&[]);
-    // Over the policy's bytes, within the line's: the model is told.
+    // Over the policy's limit but within the line's: the tool refuses.
     let error = client.refused(json!({"op": "set", "key": "k", "value": "x".repeat(20_000)}));
     assert_eq!((&error["code"], &error["details"]["limit"]), (&json!("too_large"), &json!(16_384)));
     let before = client.peak_memory();
-    // Over the line's: the client is told, by the id that stands at the end.
+    // Over the line's limit: the protocol refuses, by the id at the end of the line.
     for megabytes in [2, 40] {
         client.write(br#"{"method":"tools/call","params":{"name":"memory","arguments":{"op":"set","key":"k","value":""#);
         let block = vec![b'x'; 1 << 20];
@@ -129,7 +129,7 @@ fn metadata_that_would_fill_memory_is_refused() {
 }
 
 #[test]
-fn more_calls_than_may_run_at_a_time_wait_their_turn() {
+fn calls_over_the_budget_wait_their_turn() {
     let place = Place::new();
     let mut client = place.connect();
     let ids: Vec<u64> =
@@ -144,7 +144,7 @@ fn more_calls_than_may_run_at_a_time_wait_their_turn() {
 }
 
 #[test]
-fn an_id_in_use_is_taken_again_without_harm() {
+fn reusing_an_id_in_use_does_no_harm() {
     let place = Place::new();
     let mut client = place.connect();
     for n in 0..200 {
@@ -152,11 +152,11 @@ fn an_id_in_use_is_taken_again_without_harm() {
             r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"memory","arguments":{{"op":"set","key":"k{n}","value":{n}}}}}}}"#
         ));
     }
-    // Whoever takes an id again while it is in use gives up the call that had it.
+    // Reusing an id that is in use cancels its first call.
     let answer = client.answer(1);
     let given_up = answer["error"]["message"] == "the call was cancelled";
     assert!(answer["result"]["isError"] == false || given_up, "{answer}");
-    // The budget came back.
+    // The budget was released.
     for _ in 0..100 {
         client.ok(json!({"op": "incr", "key": "after"}));
     }
@@ -164,7 +164,7 @@ fn an_id_in_use_is_taken_again_without_harm() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_waited_for_and_then_left() {
+fn a_client_that_reads_nothing_is_waited_for_and_then_dropped() {
     let place = Place::new();
     let mut process = place
         .command(&["serve", "--url", "sqlite:memory.db", "--agent", "claude"])
@@ -189,7 +189,7 @@ fn a_client_that_reads_nothing_is_waited_for_and_then_left() {
         }
         5_000
     });
-    // The server stops reading when its budget is out, so the writer is held up; then the client is gone.
+    // The server stops reading when its budget is used up, which blocks the writer; then the client disconnects.
     drop(stdout);
     let written = writer.join().unwrap();
     assert!(written < 5_000, "the server took everything");

@@ -1,4 +1,4 @@
-//! The other end of the connection.
+//! A client for the tests.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::user::command;
 
-/// How long anything may take before a test gives up.
+/// Time limit for anything in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a database, which several connections may use one after the other.
@@ -25,7 +25,7 @@ pub(crate) struct Client {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Option<std::thread::JoinHandle<String>>,
-    /// Lines that were read while waiting for another.
+    /// Messages that were read while waiting for another.
     put_aside: VecDeque<Value>,
     next_id: u64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Client {
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) stderr: String,
-    /// What had not been read yet.
+    /// Unread messages.
     pub(crate) rest: Vec<Value>,
 }
 
@@ -56,12 +56,12 @@ impl Place {
         std::fs::write(self.path().join(name), content).unwrap();
     }
 
-    /// The command `memory` in this folder, with no environment of the machine's.
+    /// The command `memory` in this folder, without the machine's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         command(self.path(), arguments)
     }
 
-    /// Starts a server with these options; nothing is said yet.
+    /// Starts a server with these options and sends nothing.
     pub(crate) fn start(&self, options: &[&str]) -> Client {
         let mut process = self
             .command(&[&["serve"], options].concat())
@@ -132,7 +132,7 @@ impl Client {
         self.write_line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
-    /// Sends a request and does not wait; its id.
+    /// Sends a request without waiting; returns its id.
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -140,7 +140,7 @@ impl Client {
         id
     }
 
-    /// Sends a call of the tool and does not wait; its id.
+    /// Sends a tool call without waiting; returns its id.
     pub(crate) fn send_call(&mut self, arguments: Value) -> u64 {
         self.send("tools/call", json!({"name": "memory", "arguments": arguments}))
     }
@@ -150,7 +150,7 @@ impl Client {
         self.answer(id)
     }
 
-    /// Calls the tool; the result.
+    /// Calls the tool and returns the result.
     pub(crate) fn call(&mut self, arguments: Value) -> Value {
         let id = self.send_call(arguments);
         let answer = self.answer(id);
@@ -158,14 +158,14 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Calls the tool, which must not refuse; its answer.
+    /// Calls the tool, which must succeed, and returns its answer.
     pub(crate) fn ok(&mut self, arguments: Value) -> Value {
         let result = self.call(arguments);
         assert_eq!(result["isError"], false, "{result}");
         result["structuredContent"].clone()
     }
 
-    /// Calls the tool, which must refuse; the error.
+    /// Calls the tool, which must refuse, and returns the error.
     pub(crate) fn refused(&mut self, arguments: Value) -> Value {
         let result = self.call(arguments);
         assert_eq!(result["isError"], true, "{result}");
@@ -174,13 +174,13 @@ impl Client {
         text["error"].clone()
     }
 
-    /// Waits for the answer to a request; other messages are put aside.
+    /// Waits for the answer to a request; keeps other messages for later.
     pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
         self.wait_for(|message| message["id"] == id && message["method"].is_null())
     }
 
-    /// Waits for a message that fits; others are put aside.
+    /// Waits for a matching message; keeps others for later.
     pub(crate) fn wait_for(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.put_aside.iter().position(&fits) {
             return self.put_aside.remove(at).unwrap();
@@ -194,7 +194,7 @@ impl Client {
         }
     }
 
-    /// The next message of the server's, whatever it is, before those put aside are looked at.
+    /// The server's next message, before any that were kept for later.
     pub(crate) fn read_message(&mut self) -> Value {
         let line = self.read_line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// What came besides the answers that were waited for.
+    /// Messages besides the awaited answers.
     pub(crate) fn others(&self) -> impl Iterator<Item = &Value> {
         self.put_aside.iter()
     }
@@ -225,14 +225,14 @@ impl Client {
         assert!(sent.unwrap().success());
     }
 
-    /// The most memory that the server had so far, in bytes; `None` where the system does not say.
+    /// The server's peak memory in bytes; `None` if the system does not report it.
     pub(crate) fn peak_memory(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1_024)
     }
 
-    /// Ends the server as a crash would.
+    /// Kills the server, like a crash.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What clients are told to start, and that it starts.
+//! The printed client configuration, and whether it starts a server.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::serve::client::Place;
 
-/// The entry of this server in a client's configuration, wherever the client keeps it.
+/// This server's entry in a client's configuration.
 fn entry(configuration: &Value) -> &Value {
     let section = configuration.get("mcpServers").or_else(|| configuration.get("servers"));
     &section.unwrap_or_else(|| panic!("{configuration}"))["memory"]
@@ -38,7 +38,7 @@ fn a_printed_configuration_starts_a_server_from_any_folder() {
         let words = arguments(entry);
         assert!(!words.iter().any(|word| word.contains("print-config")), "{words:?}");
         assert!(words.contains(&"--trust-meta".to_owned()), "{words:?}");
-        // What is printed works, in a folder that is not this one.
+        // The printed configuration works from another folder.
         let elsewhere = Place::new();
         let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
         let mut session = elsewhere.connect_with(&words);
@@ -48,7 +48,7 @@ fn a_printed_configuration_starts_a_server_from_any_folder() {
 }
 
 #[test]
-fn a_configuration_that_was_found_in_the_folder_is_named_in_what_is_printed() {
+fn a_configuration_found_in_the_folder_is_named_in_the_printed_one() {
     let place = Place::new();
     place.write(
         "memory.toml",

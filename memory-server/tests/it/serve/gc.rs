@@ -1,4 +1,4 @@
-//! Garbage collection beside a connection.
+//! Garbage collection while a connection is served.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::serve::client::{PATIENCE, Place};
 const STORE: &str = "sqlite:memory.db?use_granularity_ms=1";
 
 #[test]
-fn idle_scopes_go_while_a_connection_lives_and_the_end_does_not_wait_for_the_next_sweep() {
+fn idle_scopes_are_dropped_during_a_connection_and_shutdown_does_not_wait_for_a_sweep() {
     let place = Place::new();
     let set = place.command(&["set", "k", "1", "--user", "gone", "--url", STORE]).output().unwrap();
     assert!(set.status.success(), "{set:?}");

@@ -1,4 +1,4 @@
-//! Who may do what: from the operator, never from the client.
+//! Identities and rules come from the operator, never from the client.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn a_scope_that_is_not_allowed_is_refused_with_its_code() {
 }
 
 #[test]
-fn the_command_line_names_the_agent_whose_rules_hold() {
+fn the_command_line_selects_the_agent_and_its_rules() {
     let place = Place::new();
     place.write("memory.toml", RULES);
     let mut client = place.connect_with(&["--agent", "other", "--user", "bob"]);
@@ -75,7 +75,7 @@ fn a_server_for_nobody_does_not_start() {
 }
 
 #[test]
-fn a_policy_that_denies_everything_is_said_at_start() {
+fn a_policy_that_denies_everything_is_reported_at_start() {
     let place = Place::new();
     place
         .write("memory.toml", "[backends.main]\nurl = \"sqlite:memory.db\"\n[default]\nagent = \"claude\"\n");
@@ -86,7 +86,7 @@ fn a_policy_that_denies_everything_is_said_at_start() {
 }
 
 #[test]
-fn tenants_agents_and_users_have_memories_of_their_own() {
+fn tenants_agents_and_users_have_separate_memories() {
     let place = Place::new();
     let options = |tenant, agent, user| {
         ["--url", "sqlite:memory.db", "--tenant", tenant, "--agent", agent, "--user", user]
@@ -110,7 +110,7 @@ fn tenants_agents_and_users_have_memories_of_their_own() {
     }
 }
 
-/// Calls with metadata of the client's.
+/// Calls with metadata from the client.
 fn call(client: &mut crate::serve::client::Client, meta: &Value, arguments: Value) -> Value {
     let params = json!({"name": "memory", "arguments": arguments, "_meta": meta});
     client.request("tools/call", params)["result"]["structuredContent"].clone()
@@ -156,7 +156,7 @@ fn a_trusted_host_names_user_and_run_and_nothing_else() {
 }
 
 #[test]
-fn runs_without_end_are_refused() {
+fn more_than_256_runs_are_refused() {
     let place = Place::new();
     let mut client = place.connect_with(&["--url", "sqlite:memory.db", "--agent", "claude", "--trust-meta"]);
     let mut codes = Vec::new();

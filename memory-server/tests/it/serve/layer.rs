@@ -1,4 +1,4 @@
-//! Facts over MCP, from services that answer as the real ones do.
+//! Facts over MCP, from fakes of the services.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn memories(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_client_is_shown_what_mem0_serves_and_no_more() {
+fn a_client_sees_only_what_mem0_serves() {
     let service = Service::mem0();
     let place = place_of(&service, "mem0", "api_key=file:keys/mem0");
     let mut client = place.start(&[]);
@@ -82,7 +82,7 @@ fn facts_are_added_recalled_listed_and_forgotten_over_mem0() {
 }
 
 #[test]
-fn pending_work_of_the_platform_is_asked_about() {
+fn pending_work_of_the_platform_can_be_queried() {
     let service = Service::mem0_platform();
     let place = place_of(&service, "mem0", "flavour=platform&api_key=file:keys/mem0");
     let mut client = place.connect_with(&[]);
@@ -99,7 +99,7 @@ fn pending_work_of_the_platform_is_asked_about() {
 }
 
 #[test]
-fn mem9_is_served_without_what_it_would_drop() {
+fn mem9_is_served_without_operations_it_would_ignore() {
     let service = Service::mem9();
     let place = place_of(&service, "mem9", "preview=true&tenancy=shared_key&api_key=file:keys/mem9");
     let mut client = place.connect_with(&[]);
@@ -123,7 +123,7 @@ fn mem9_is_served_without_what_it_would_drop() {
 }
 
 #[test]
-fn what_a_run_learned_for_itself_is_forgotten_when_the_connection_ends() {
+fn a_runs_own_facts_are_forgotten_when_the_connection_ends() {
     for (service, name, parameters) in [
         (Service::mem0(), "mem0", "api_key=file:keys/mem0"),
         (Service::mem9(), "mem9", "preview=true&tenancy=shared_key&api_key=file:keys/mem9"),
@@ -191,7 +191,7 @@ fn scopes_that_are_not_allowed_are_denied_before_anything_is_sent() {
 }
 
 #[test]
-fn a_printed_configuration_names_the_backend_and_its_key_s_place() {
+fn a_printed_configuration_names_the_backend_and_the_reference_to_its_key() {
     let service = Service::mem0();
     let place = place_of(&service, "mem0", "run_credential=mem0");
     let printed = place

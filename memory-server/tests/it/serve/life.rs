@@ -1,4 +1,4 @@
-//! How a connection lives and ends, and what is left of it.
+//! How a connection lives and ends, and what it leaves.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn the_runs_own_scope_ends_with_the_connection() {
 }
 
 #[test]
-fn runs_that_a_host_named_end_too() {
+fn runs_named_by_a_host_end_too() {
     let place = Place::new();
     let mut client = place.connect_with(&["--url", "sqlite:memory.db", "--agent", "claude", "--trust-meta"]);
     let set = json!({"op": "set", "scope": "run", "key": "k", "value": 1});
@@ -52,7 +52,7 @@ fn runs_that_a_host_named_end_too() {
 }
 
 #[test]
-fn what_was_asked_before_the_input_ended_is_answered() {
+fn requests_before_the_end_of_input_are_answered() {
     let place = Place::new();
     let mut client = place.connect();
     let ids: Vec<u64> =
@@ -71,7 +71,7 @@ fn what_was_asked_before_the_input_ended_is_answered() {
 }
 
 #[test]
-fn a_message_cut_off_by_the_end_of_the_input_is_not_acted_on() {
+fn a_message_cut_off_by_the_end_of_input_is_ignored() {
     let place = Place::new();
     let mut client = place.connect();
     client.write(br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"memory","arguments":{"op":"set","key":"k","value":1}}}"#);
@@ -81,7 +81,7 @@ fn a_message_cut_off_by_the_end_of_the_input_is_not_acted_on() {
 }
 
 #[test]
-fn an_input_that_ends_at_once_is_no_failure() {
+fn an_empty_input_is_not_a_failure() {
     let place = Place::new();
     let ended = place.start(&["--url", "sqlite:memory.db", "--agent", "claude"]).close();
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
@@ -89,7 +89,7 @@ fn an_input_that_ends_at_once_is_no_failure() {
 
 #[test]
 #[cfg(unix)]
-fn a_signal_ends_the_connection_in_order() {
+fn a_signal_ends_the_connection_cleanly() {
     for signal in ["TERM", "INT"] {
         let place = Place::new();
         let mut client = place.connect();
@@ -121,7 +121,7 @@ fn a_signal_ends_the_server_of_a_client_that_reads_nothing() {
     writeln!(stdin, "{handshake}").unwrap();
     let mut first = [0; 1];
     stdout.read_exact(&mut first).unwrap();
-    // Fewer calls than the pipe holds, with more answers than it holds.
+    // The requests fit into the pipe, their answers do not.
     for id in 1..200 {
         let arguments = json!({"op": "describe"});
         let params = json!({"name": "memory", "arguments": arguments});
@@ -134,7 +134,7 @@ fn a_signal_ends_the_server_of_a_client_that_reads_nothing() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_crash() {
+fn acknowledged_writes_survive_a_crash() {
     let place = Place::new();
     let mut client = place.connect();
     for n in 0..50 {
@@ -149,7 +149,7 @@ fn what_was_acknowledged_survives_a_crash() {
 }
 
 #[test]
-fn a_client_that_vanishes_in_mid_call_leaves_nothing_half_done() {
+fn a_client_that_disconnects_in_mid_call_leaves_nothing_half_done() {
     let place = Place::new();
     let mut client = place.connect();
     let items: Vec<Value> =
@@ -169,7 +169,7 @@ fn locked(place: &Place) -> Connection {
 }
 
 #[test]
-fn a_cancelled_call_is_not_answered_and_holds_up_nobody() {
+fn a_cancelled_call_is_not_answered_and_blocks_nothing() {
     let place = Place::new();
     let mut client = place.connect();
     client.ok(json!({"op": "set", "key": "before", "value": 1}));
@@ -185,7 +185,7 @@ fn a_cancelled_call_is_not_answered_and_holds_up_nobody() {
 }
 
 #[test]
-fn slow_calls_are_overtaken_by_the_ones_behind_them() {
+fn slow_calls_do_not_block_later_ones() {
     let place = Place::new();
     let mut client = place.connect();
     client.ok(json!({"op": "set", "key": "k", "value": 1}));
@@ -204,7 +204,7 @@ fn slow_calls_are_overtaken_by_the_ones_behind_them() {
 }
 
 #[test]
-fn a_long_call_gives_signs_of_life_until_its_answer() {
+fn a_long_call_sends_progress_until_its_answer() {
     let place = Place::new();
     let mut client = place.connect();
     client.ok(json!({"op": "set", "key": "k", "value": 1}));
@@ -229,7 +229,7 @@ fn a_long_call_gives_signs_of_life_until_its_answer() {
 }
 
 #[test]
-fn every_operation_is_recorded_where_the_operator_asks_for_it() {
+fn every_operation_is_audited_if_configured() {
     let place = Place::new();
     place.write(
         "memory.toml",

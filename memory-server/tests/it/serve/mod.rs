@@ -1,4 +1,4 @@
-//! `memory serve`, as a client meets it: each test starts the real binary and speaks with it line by line.
+//! `memory serve` as a client sees it: each test starts the real binary and talks to it line by line.
 
 mod audit;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! The protocol: sessions of every revision, the one tool, methods that are not there.
+//! The protocol: sessions of every version, the one tool, unknown methods.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn options() -> [&'static str; 6] {
 }
 
 #[test]
-fn every_revision_with_a_handshake_is_spoken_and_another_gets_the_newest() {
+fn every_version_with_a_handshake_is_served_and_an_unknown_one_gets_the_newest() {
     for (asked, spoken) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -73,7 +73,7 @@ fn the_tool_says_what_it_takes_and_stays_small() {
         assert!(ops.contains(&json!(op)), "{op}: {ops:?}");
         assert!(tool["description"].as_str().unwrap().contains(&format!("- {op}(")), "{op}");
     }
-    // What is not served or not allowed is not offered.
+    // Operations that are unsupported or denied are not offered.
     assert!(!ops.contains(&json!("sql_exec")), "{ops:?}");
     // A model reads this with every message; docs/mcp.md states bytes and tokens.
     let bytes = tool.to_string().len();
@@ -107,7 +107,7 @@ fn unknown_tools_and_methods_are_errors_of_the_protocol() {
 }
 
 #[test]
-fn an_unknown_operation_is_told_to_the_model() {
+fn an_unknown_operation_is_reported_to_the_model() {
     let place = Place::new();
     let mut client = place.connect();
     let error = client.refused(json!({"op": "gte", "key": "k"}));
@@ -140,7 +140,7 @@ fn an_id_may_be_a_string_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn progress_is_told_to_who_asked_before_the_answer_and_to_nobody_else() {
+fn progress_is_sent_before_the_answer_and_only_on_request() {
     let place = Place::new();
     let mut client = place.connect();
     let items: Vec<Value> = (0..200).map(|n| json!({"key": format!("k{n}"), "value": n})).collect();
@@ -161,7 +161,7 @@ fn progress_is_told_to_who_asked_before_the_answer_and_to_nobody_else() {
         .collect();
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
 
-    // What is done at once needs no sign of life.
+    // A fast call sends no progress.
     let before = client.others().count();
     let params =
         json!({"name": "memory", "arguments": {"op": "get", "key": "k1"}, "_meta": {"progressToken": 2}});

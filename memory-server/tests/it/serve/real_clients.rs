@@ -1,4 +1,5 @@
-//! Clients that people use. `cargo xtask test` sets them up and names them in variables; a run without them says so.
+//! Real clients. `cargo xtask test` installs them and sets these variables; without them the tests are skipped with a
+//! note.
 
 use std::process::{Command, Stdio};
 
@@ -15,7 +16,7 @@ const MODEL: &str = "MEMORY_TEST_MODEL";
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/serve/clients.py");
 
-/// What a variable names; where it is not set, says that the test is left out.
+/// The value of a variable; without it prints that the test is skipped.
 fn given(variable: &str) -> Option<String> {
     let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
     if value.is_none() {

@@ -1,4 +1,4 @@
-//! What goes in comes out, as text.
+//! Values come back exactly as text.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn digits_order_and_spelling_survive_in_both_directions() {
 }
 
 #[test]
-fn a_value_of_the_greatest_depth_survives() {
+fn a_value_of_maximal_depth_survives() {
     let place = Place::new();
     let mut client = place.connect();
     let value = format!("{}{}", "[".repeat(128), "]".repeat(128));

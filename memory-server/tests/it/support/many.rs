@@ -5,10 +5,10 @@ use memory::{BulkOptions, Json, Key, Memory, NewEntry, RunContext, Scope, ScopeI
 
 use crate::support::store::Store;
 
-/// Whose scopes they are, in turn.
+/// The tenants of the scopes, in turn.
 pub(crate) const TENANTS: [&str; 3] = ["a", "b", "c"];
 
-/// Fills a store with so many scopes of three entries, every tenth with a database too.
+/// Fills a store with `count` scopes of three entries, every tenth with a database.
 pub(crate) async fn filled(store: &Store, count: usize) -> Memory {
     let memory = store.open().await;
     for at in 0..count {
@@ -27,7 +27,7 @@ pub(crate) async fn filled(store: &Store, count: usize) -> Memory {
     memory
 }
 
-/// How many scopes a test is about: as many as the environment says, or this many.
+/// The number of scopes in a test: from the environment, or `usual`.
 pub(crate) fn count(variable: &str, usual: usize) -> usize {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

@@ -1,4 +1,4 @@
-//! What tests share: the command and its stores.
+//! Shared parts of the tests: the command and its stores.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod many;

@@ -1,4 +1,4 @@
-//! The command, in a home of its own.
+//! Runs the command in a given home.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -12,7 +12,7 @@ pub(crate) fn run(home: &Path, arguments: &[&str]) -> Output {
     command(home, arguments).output().unwrap()
 }
 
-/// Runs what is to end with this code; what it printed.
+/// Runs a command that must end with this code; returns its output.
 pub(crate) fn ends(home: &Path, arguments: &[&str], code: i32) -> String {
     let output = run(home, arguments);
     assert_eq!(
@@ -29,7 +29,7 @@ pub(crate) fn ok(home: &Path, arguments: &[&str]) -> String {
     ends(home, arguments, 0)
 }
 
-/// Runs a command and kills it after this long; whether it was still running.
+/// Runs a command and kills it after `after`; returns whether it was still running.
 pub(crate) fn killed(home: &Path, arguments: &[&str], after: Duration) -> bool {
     let mut child = command(home, arguments).spawn().unwrap();
     std::thread::sleep(after);
@@ -39,17 +39,17 @@ pub(crate) fn killed(home: &Path, arguments: &[&str], after: Duration) -> bool {
     running
 }
 
-/// Moments spread over a whole run.
+/// Random delays spread over a whole run.
 pub(crate) fn moment(random: &mut Random, whole_run: Duration) -> Duration {
     Duration::from_micros(random.below(u64::try_from(whole_run.as_micros()).unwrap() * 11 / 10))
 }
 
-/// How often a test kills: as often as `MEMORY_KILL_ROUNDS` says, or this often.
+/// The number of kills in a test: `MEMORY_KILL_ROUNDS`, or `usual`.
 pub(crate) fn rounds(usual: u64) -> u64 {
     std::env::var("MEMORY_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
 }
 
-/// Runs the command to its end; how long it took, and the most memory it held, in KiB.
+/// Runs the command to its end; returns its duration and peak memory in KiB.
 #[cfg(target_os = "linux")]
 pub(crate) fn measured(home: &Path, arguments: &[&str]) -> (Duration, u64) {
     let started = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! A store of which every place that can hold a copy holds one.
+//! A store with a copy in every place that can hold one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use memory::{
 
 use crate::support::program::ok;
 
-/// In everything that is to go, and in nothing else.
+/// A word in everything to be forgotten, and nowhere else.
 pub(crate) const SECRET: &str = "xylograph";
-/// In everything of the tenant, and in nothing else.
+/// A word in everything of the tenant, and nowhere else.
 pub(crate) const TENANT: &str = "lithographers";
 
 pub(crate) fn target() -> Scope {
@@ -55,7 +55,7 @@ fn audited(user: &str, key: &str) -> String {
     )
 }
 
-/// Entries, SQL, backups of drift, snapshots of everything and of the scope alone, one that was not finished, audit files;
+/// Entries, SQL, drift backups, snapshots of everything and of the scope alone, an unfinished snapshot, audit files,
 /// and the `memory.toml` that names the store.
 pub(crate) async fn seed(home: &Path, url: &str) {
     let memory = memory::open(url).await.unwrap();
@@ -91,13 +91,13 @@ fn config(url: &str, of_main: &str) -> String {
     )
 }
 
-/// Has writes of the target, and of others, wait in the journal of a fallback: the store is away while they are made.
+/// Queues writes of the target and of others in a fallback's journal, while the store is unavailable.
 pub(crate) async fn journal(home: &Path, url: &str) {
     let fallback = "fallback = \"spare\"\nfallback_writes = \"journal\"";
     let spare = format!("[backends.spare]\nurl = \"sqlite:{}\"\n", home.join("spare.db").display());
     std::fs::write(home.join("memory.toml"), config(url, fallback) + &spare).unwrap();
     let config = memory::Config::load(home.join("memory.toml")).unwrap();
-    // The journal wants to have seen the store.
+    // The journal needs to have reached the store once.
     config.open_backend("main").await.unwrap();
     let mut registry = Registry::empty();
     registry.register("sqlite", Arc::new(SpareAlone)).unwrap();
@@ -111,7 +111,7 @@ pub(crate) async fn journal(home: &Path, url: &str) {
     }
 }
 
-/// Opens the spare, and no other store.
+/// Opens only the spare store.
 #[derive(Debug)]
 struct SpareAlone;
 
@@ -140,7 +140,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The files that hold the text, in their bytes or names.
+/// The files that contain the text, in bytes or name.
 pub(crate) fn holding(folder: &Path, text: &str) -> Vec<String> {
     let holds = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap();

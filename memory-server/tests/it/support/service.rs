@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use memory_fakes::http::Server;
 use memory_fakes::{Answer, ParsedRequest, mem0, mem9, serve};
 
-/// A service on a port of this machine, for as long as the test.
+/// A service on a local port for the duration of the test.
 pub(crate) struct Service {
     server: Server,
     _runtime: tokio::runtime::Runtime,
@@ -40,13 +40,13 @@ impl Service {
         self.server.address.to_string()
     }
 
-    /// What it was asked, a line each: method and target.
+    /// Its requests, one per line: method and target.
     pub(crate) fn asked(&self) -> Vec<String> {
         let line = |head: &str| head.lines().next().unwrap().rsplit_once(' ').unwrap().0.to_owned();
         self.server.requests().iter().map(|request| line(&request.head)).collect()
     }
 
-    /// Everything that was sent to it, with headers and bodies.
+    /// Everything sent to it, with headers and bodies.
     pub(crate) fn heard(&self) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         self.server

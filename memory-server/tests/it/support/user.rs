@@ -1,4 +1,4 @@
-//! Running the binary and looking at what it did.
+//! Runs the binary and examines the result.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub(crate) struct User {
     home: tempfile::TempDir,
 }
 
-/// The program under test in this home, with none of the machine's own settings.
+/// The binary in this home, without the machine's settings.
 pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(crate::PROGRAM);
     command.args(arguments).current_dir(home).env("HOME", home);
@@ -24,7 +24,7 @@ pub(crate) fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What one run did.
+/// The result of one run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -57,7 +57,7 @@ impl User {
         finish(self.command(arguments).spawn().unwrap())
     }
 
-    /// Runs with this on standard input.
+    /// Runs with this standard input.
     pub(crate) fn run_with(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();
@@ -68,21 +68,21 @@ impl User {
         ran
     }
 
-    /// Runs what must succeed; its standard output.
+    /// Runs a command that must succeed; returns its standard output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         ran.stdout
     }
 
-    /// Runs with `--json` what must succeed; the document.
+    /// Runs a command with `--json` that must succeed; returns the document.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let ran = self.run(&[arguments, &["--json"]].concat());
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         ran.document()
     }
 
-    /// Runs what must end with this code and an error of this kind; the error.
+    /// Runs a command that must end with this code and an error of this kind; returns the error.
     pub(crate) fn refused(&self, arguments: &[&str], code: i32, kind: &str) -> Value {
         let ran = self.run(&[arguments, &["--json"]].concat());
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");

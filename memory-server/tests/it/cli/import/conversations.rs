@@ -1,4 +1,4 @@
-//! Each format through the binary, told from its beginning.
+//! Each format through the binary, detected from its beginning.
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn claude_code_sessions_are_read_by_what_was_said() {
 }
 
 #[test]
-fn a_chatgpt_export_is_read_along_the_branch_on_the_screen() {
+fn a_chatgpt_export_yields_the_branch_last_shown() {
     let user = User::new();
     let node = |id: &str, parent: Option<&str>, role: &str, text: &str| {
         json!({"id": id, "parent": parent, "children": [], "message": {"id": id, "author": {"role": role},

@@ -36,7 +36,7 @@ fn a_turn_keeps_who_when_and_what_and_is_found() {
 }
 
 #[test]
-fn importing_again_changes_nothing_and_a_file_that_grew_adds_the_rest() {
+fn importing_again_changes_nothing_and_a_grown_file_adds_the_rest() {
     let user = User::new();
     user.file("chat.jsonl", CHAT);
     user.json(&["import", "chat.jsonl"]);
@@ -48,7 +48,7 @@ fn importing_again_changes_nothing_and_a_file_that_grew_adds_the_rest() {
 }
 
 #[test]
-fn what_differs_is_kept_unless_told_otherwise() {
+fn differing_values_are_kept_by_default() {
     let user = User::new();
     user.file("chat.jsonl", CHAT);
     user.json(&["import", "chat.jsonl"]);
@@ -110,7 +110,7 @@ fn input_comes_from_standard_input_and_from_folders() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_or_told_is_refused() {
+fn a_file_that_cannot_be_read_or_detected_is_refused() {
     let user = User::new();
     user.refused(&["import", "absent.jsonl"], 74, "not_found");
     user.file("empty.jsonl", "");
@@ -124,7 +124,7 @@ fn a_file_that_cannot_be_read_or_told_is_refused() {
     user.refused(&["import", "bare"], 3, "invalid_argument");
     user.file("chat.jsonl", CHAT);
     user.refused(&["import", "chat.jsonl", "--scope-template", "user:{who}"], 3, "invalid_argument");
-    // Of several files, one that cannot be told does not keep the others out.
+    // Of several files, an undetected one does not stop the others.
     let ran = user.run(&["import", "notes.txt", "chat.jsonl", "--json"]);
     assert_eq!((ran.code, counts(&ran.document())), (Some(7), [2, 0, 0, 0]));
 }

@@ -87,12 +87,12 @@ fn a_definition_is_tested_and_agents_are_bound_to_it() {
     user.json(&["backend", "retire", "notes", "--successor", "main"]);
     let error = user.refused(&["get", "k"], 1, "not_found");
     assert_eq!(error["details"]["successor"], "main");
-    // Another tenant has none of that name.
+    // Another tenant has no such definition.
     user.refused(&["get", "k", "--tenant", "umbrella"], 1, "not_found");
 }
 
 #[test]
-fn without_the_operators_word_nothing_can_be_defined() {
+fn without_the_operators_permission_nothing_can_be_defined() {
     let user = User::new();
     user.refused(&["backend", "list"], 1, "not_found");
     user.file("memory.toml", "[backends.main]\nurl = \"sqlite:main.db\"\n");
@@ -103,7 +103,7 @@ fn without_the_operators_word_nothing_can_be_defined() {
     assert!(!user.home().join("notes.db").exists());
 }
 
-/// A primary that cannot be reached: nothing listens there.
+/// A primary that cannot be reached: nothing listens on its port.
 fn outage(user: &User, writes: &str) {
     user.file(
         "memory.toml",
@@ -257,7 +257,7 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
 }
 
 #[test]
-fn config_check_tells_what_stays_visible_on_postgresql() {
+fn config_check_reports_what_stays_visible_on_postgresql() {
     let Ok(url) = std::env::var("MEMORY_TEST_POSTGRES_URL") else {
         println!("skipped: MEMORY_TEST_POSTGRES_URL names no server (cargo xtask postgres)");
         return;

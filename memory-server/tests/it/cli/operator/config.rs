@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::user::User;
 
 #[test]
-fn every_setting_says_where_it_came_from() {
+fn every_setting_shows_its_origin() {
     let user = User::new();
     let shown = user.json(&["config"]);
     assert_eq!(shown["file"], json!(null));
@@ -60,7 +60,7 @@ fn a_configuration_that_is_wrong_or_absent_is_refused() {
 }
 
 #[test]
-fn a_written_configuration_works_and_is_never_overwritten() {
+fn config_init_writes_a_working_file_and_never_overwrites() {
     let user = User::new();
     assert_eq!(user.json(&["config", "init"]), json!({"file": "memory.toml"}));
     user.ok(&["set", "k", "1"]);
@@ -72,7 +72,7 @@ fn a_written_configuration_works_and_is_never_overwritten() {
 }
 
 #[test]
-fn the_embedder_says_where_it_came_from_and_a_folder_without_a_model_is_refused() {
+fn the_embedder_shows_its_origin_and_a_folder_without_a_model_is_refused() {
     let user = User::new();
     assert_eq!(user.json(&["config"])["embedder"], json!(null));
     assert!(user.ok(&["config"]).contains("search is by words"));
@@ -99,7 +99,7 @@ fn the_embedder_says_where_it_came_from_and_a_folder_without_a_model_is_refused(
 }
 
 #[test]
-fn with_a_model_what_is_stored_is_found_by_meaning() {
+fn with_a_model_entries_are_found_by_meaning() {
     let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
         println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
         return;
@@ -126,7 +126,7 @@ fn with_a_model_what_is_stored_is_found_by_meaning() {
 }
 
 #[test]
-fn entries_from_before_the_embedder_get_their_vectors_in_steps() {
+fn reembed_adds_missing_vectors_in_steps() {
     let Some(model) = std::env::var_os("MEMORY_TEST_MODEL") else {
         println!("skipped: MEMORY_TEST_MODEL names no folder with a static model (cargo xtask model)");
         return;

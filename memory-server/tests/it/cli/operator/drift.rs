@@ -7,7 +7,7 @@ use memory::{Backend as _, DriftPolicy, ErrorKind, Json, Key, Scope, SetOptions}
 
 use crate::support::user::User;
 
-/// A run that has read `k`; its next write is refused once somebody else has written.
+/// A run that has read `k`; its next write is refused once someone else has written.
 struct Run {
     memory: memory::Memory,
     session: DriftSession,
@@ -52,7 +52,7 @@ impl Run {
 }
 
 #[test]
-fn a_drift_is_looked_at_acknowledged_and_put_back() {
+fn drift_is_shown_acknowledged_and_restored() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let user = User::new();
     let url = format!("sqlite:{}", user.home().join("m.db").display());
@@ -67,7 +67,7 @@ fn a_drift_is_looked_at_acknowledged_and_put_back() {
     let before = json(&["drift", "status"]);
     assert_eq!(before["policies"], serde_json::json!(["row", "strict"]));
     assert_eq!(before["backups"], serde_json::json!([]));
-    // Neither is the answer that something differs, which is exit code 1.
+    // Exit code 1 means that something differs.
     let words = on(&["drift", "diff"]);
     user.refused(&words.iter().map(String::as_str).collect::<Vec<_>>(), 3, "invalid_argument");
     let words = on(&["drift", "restore", "absent.json"]);
@@ -84,7 +84,7 @@ fn a_drift_is_looked_at_acknowledged_and_put_back() {
     let file = backup["path"].as_str().unwrap();
     assert_eq!(json(&["drift", "diff"])["changed"], serde_json::json!([]));
 
-    // A token that is old is refused, and so is what is none.
+    // An old token and an invalid one are refused.
     let old = before["token"].as_str().unwrap();
     let words = on(&["drift", "ack", old]);
     user.refused(&words.iter().map(String::as_str).collect::<Vec<_>>(), 4, "conflict");
@@ -105,7 +105,7 @@ fn a_drift_is_looked_at_acknowledged_and_put_back() {
     assert_eq!((&restored["created"], &restored["replaced"]), (&1.into(), &1.into()));
     let saved = restored["saved"].as_str().unwrap();
     assert_eq!(json(&["get", "k"])["value"], 2);
-    // What was there before is not lost either.
+    // The contents before the restore are backed up too.
     json(&["drift", "restore", saved]);
     assert_eq!(json(&["get", "k"])["value"], 3);
 
@@ -134,7 +134,7 @@ fn a_file_whose_triggers_were_dropped_is_refused_and_repaired() {
     };
     json(&["set", "k", "1"]);
     let before = json(&["drift", "status"]);
-    assert!(text(&["drift", "repair"]).starts_with("nothing is wrong"));
+    assert!(text(&["drift", "repair"]).starts_with("nothing to repair"));
     let conn = rusqlite::Connection::open(&file).unwrap();
     conn.execute_batch("DROP TRIGGER entry_updated; UPDATE entry SET value = '2'").unwrap();
     drop(conn);
@@ -144,7 +144,7 @@ fn a_file_whose_triggers_were_dropped_is_refused_and_repaired() {
 
     let told = text(&["drift", "repair", "--dry-run"]);
     assert!(
-        told.contains("nothing was written") && told.contains("made anew  trigger entry_updated"),
+        told.contains("nothing was written") && told.contains("recreated  trigger entry_updated"),
         "{told}"
     );
     let report = json(&["drift", "repair", "--keep-vectors"]);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::user::User;
 
-/// So little slack that what an earlier process wrote is idle.
+/// So little slack that writes of an earlier process count as idle.
 const STORE: &str = "sqlite:memory.db?use_granularity_ms=1";
 
 /// Two scopes of one tenant, one of them with a SQL database too, and one of another.
@@ -18,7 +18,7 @@ fn filled() -> User {
 }
 
 #[test]
-fn a_dry_run_says_what_would_go_and_a_sweep_does_it() {
+fn a_dry_run_lists_what_a_sweep_drops() {
     let user = filled();
     let gc = ["gc", "--idle", "1ms", "--url", STORE];
     let dry = user.json(&[&gc[..], &["--dry-run"]].concat());
@@ -30,7 +30,7 @@ fn a_dry_run_says_what_would_go_and_a_sweep_does_it() {
         "looking is no use"
     );
     let text = user.ok(&[&gc[..], &["--dry-run"]].concat());
-    assert!(text.contains("3 of 3 scopes would go") && text.contains("LAST USED"), "{text}");
+    assert!(text.contains("3 of 3 scopes would be dropped") && text.contains("LAST USED"), "{text}");
     let done = user.json(&gc);
     assert_eq!((&done["evicted"], &done["failed"]), (&json!(3), &json!(0)));
     assert!(done["reclaimed"].is_object(), "{done}");
@@ -39,7 +39,7 @@ fn a_dry_run_says_what_would_go_and_a_sweep_does_it() {
 }
 
 #[test]
-fn without_a_rule_nothing_goes_and_a_tenant_limits_the_sweep() {
+fn without_a_policy_nothing_is_dropped_and_a_tenant_limits_the_sweep() {
     let user = filled();
     let ran = user.run(&["gc", "--url", STORE]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -50,7 +50,7 @@ fn without_a_rule_nothing_goes_and_a_tenant_limits_the_sweep() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_by_the_exit_code() {
+fn exceeding_the_limit_sets_the_exit_code() {
     let user = filled();
     let kept = user.run(&["gc", "--max-bytes", "0", "--min-idle", "1d", "--url", STORE, "--json"]);
     assert_eq!(kept.code, Some(7), "{kept:?}");
@@ -64,7 +64,7 @@ fn what_does_not_fit_is_told_by_the_exit_code() {
 }
 
 #[test]
-fn the_last_snapshot_restores_what_went_and_the_audit_has_it() {
+fn the_last_snapshot_restores_a_dropped_scope_and_is_in_the_audit() {
     let user = filled();
     user.file(
         "memory.toml",
@@ -94,7 +94,7 @@ fn the_last_snapshot_restores_what_went_and_the_audit_has_it() {
 }
 
 #[test]
-fn a_scope_on_the_command_line_is_refused_and_nothing_goes() {
+fn a_scope_on_the_command_line_is_refused_and_nothing_is_dropped() {
     let user = filled();
     for named in [&["--user", "ada"][..], &["--agent", "planner"], &["--run", "r"], &["--scope", "user:ada"]]
     {

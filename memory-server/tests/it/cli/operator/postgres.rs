@@ -1,4 +1,4 @@
-//! `postgres`: setting databases up, and what the doctor says of them.
+//! `postgres`: setting up databases, and the doctor's findings.
 
 use memory_core::Scope;
 use memory_fakes::postgres::{Database, SERVER, apart};
@@ -49,7 +49,7 @@ fn an_empty_database_is_a_problem_until_it_is_provisioned() {
     assert_eq!((&done["schema"], &done["sql"]), (&Value::from("memory"), &Value::from(false)), "{done}");
     let again = user.ok(&["postgres", "provision", "--apply", "--url", &url]);
     assert!(again.contains("the tables in schema memory are up to date"), "{again}");
-    // The server of the tests does not sync, which the doctor calls a problem.
+    // The test server does not sync, which the doctor reports as a problem.
     let after = user.run(&doctor).document();
     assert_eq!((status_of(&after, "rights"), status_of(&after, "version")), ("ok", "ok"), "{after}");
     let table = user.run(&["postgres", "doctor", "--url", &url]).stdout;
@@ -57,7 +57,7 @@ fn an_empty_database_is_a_problem_until_it_is_provisioned() {
 
     user.ok(&["set", "greeting", "\"hello\"", "--url", &url]);
     assert_eq!(user.ok(&["get", "greeting", "--url", &url]).trim(), "\"hello\"");
-    // Backups of what drifted lie in the data folder, which is not made before there is one.
+    // Drift backups are in the data folder, which is not created before the first backup.
     let drift = user.json(&["drift", "status", "--url", &url]);
     let folder = std::path::Path::new(drift["folder"].as_str().unwrap_or_else(|| panic!("{drift}")));
     assert!(folder.parent().unwrap().ends_with("memory/drift") && !folder.exists(), "{drift}");
@@ -82,7 +82,7 @@ fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
     }
     assert_eq!(report["exposures"], Value::Array(Vec::new()), "{report}");
 
-    // A tenant of this test's own: roles are the whole server's.
+    // A tenant for this test only: roles are shared by the whole server.
     let tenant = format!("cli-{}", std::process::id());
     let sql =
         |statement: &str| user.ok(&["sql", statement, "--tenant", &tenant, "--agent", "a", "--url", &url]);
@@ -101,7 +101,7 @@ fn the_database_of_agents_is_set_up_looked_at_and_rekeyed() {
     apart(|| async { agents.client().await.batch_execute(&drop).await.unwrap() });
 }
 
-/// What lies in the data folder belongs to a database, whatever its URL is called.
+/// Files in the data folder belong to a database, whatever its URL looks like.
 #[test]
 fn databases_of_one_server_share_no_folder_and_spellings_of_one_do() {
     let Some([one, other]) = databases() else { return };
@@ -113,7 +113,7 @@ fn databases_of_one_server_share_no_folder_and_spellings_of_one_do() {
     }
     user.ok(&["snapshot", "prod.snapshot", "--url", &prod]);
     let whole = std::fs::read(user.home().join("prod.snapshot")).unwrap();
-    // The server's log is out of reach, which is exit code 7.
+    // The server's log is out of reach, hence exit code 7.
     let forgotten = user.run(&["forget", "--user", "ada", "--yes", "--json", "--url", &staging]);
     assert!(forgotten.code == Some(7) && !forgotten.stdout.contains("prod.snapshot"), "{forgotten:?}");
     assert_eq!(std::fs::read(user.home().join("prod.snapshot")).unwrap(), whole);

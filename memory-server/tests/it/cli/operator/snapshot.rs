@@ -46,7 +46,7 @@ fn a_snapshot_is_one_private_file_that_restores_elsewhere() {
 }
 
 #[test]
-fn a_file_that_is_there_is_kept_unless_it_is_to_be_replaced() {
+fn an_existing_file_is_kept_unless_overwrite_is_given() {
     let user = filled();
     user.ok(&["snapshot", "today"]);
     let before = std::fs::read(user.home().join("today")).unwrap();
@@ -62,7 +62,7 @@ fn a_file_that_is_there_is_kept_unless_it_is_to_be_replaced() {
 }
 
 #[test]
-fn scopes_over_the_cap_are_named_and_the_exit_code_tells() {
+fn scopes_over_the_cap_are_listed_and_set_the_exit_code() {
     let user = filled();
     user.ok(&["set", "long", &format!("{:?}", "x".repeat(5_000)), "--user", "big"]);
     let ran = user.run(&["snapshot", "today", "--max-scope-bytes", "3000", "--json"]);
@@ -88,7 +88,7 @@ fn a_tenant_or_a_scope_alone_is_written_and_restored() {
 }
 
 #[test]
-fn what_is_different_is_refused_kept_or_replaced() {
+fn differing_scopes_are_refused_kept_or_replaced() {
     let user = filled();
     user.ok(&["snapshot", "today"]);
     user.ok(&["set", "tea", "\"green\""]);
@@ -134,7 +134,7 @@ fn a_store_moves_to_another_and_is_compared() {
     user.ok(&["set", "tea", "1", "--url", OTHER]);
     user.refused(&["migrate", &default, OTHER], 4, "conflict");
     user.refused(&["migrate", &default, OTHER, "--url", OTHER], 3, "invalid_argument");
-    // What the environment names is neither of the two.
+    // The store named by the environment is ignored.
     let mut command = user.command(&["migrate", &default, OTHER, "--on-existing", "replace"]);
     let moved = command.env("MEMORY_URL", "sqlite:third.db").output().unwrap();
     assert!(moved.status.success(), "{moved:?}");
@@ -142,7 +142,7 @@ fn a_store_moves_to_another_and_is_compared() {
 }
 
 #[test]
-fn what_the_target_alone_holds_is_named_and_removed_where_that_is_asked_for() {
+fn scopes_only_in_the_target_are_listed_and_removed_on_request() {
     let user = filled();
     let default = format!("sqlite:{}", user.home().join(".local/share/memory/memory.db").display());
     user.ok(&["migrate", &default, OTHER]);
@@ -161,7 +161,7 @@ fn what_the_target_alone_holds_is_named_and_removed_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_store_that_is_only_read_is_not_made_and_a_dry_run_makes_no_target() {
+fn a_source_is_never_created_and_a_dry_run_creates_no_target() {
     let user = filled();
     let default = format!("sqlite:{}", user.home().join(".local/share/memory/memory.db").display());
     let missing = ["--url", "sqlite:missing.db"];
@@ -184,14 +184,14 @@ fn a_store_that_is_only_read_is_not_made_and_a_dry_run_makes_no_target() {
 }
 
 #[test]
-fn a_snapshot_of_a_scope_without_anything_says_so() {
+fn a_snapshot_of_an_empty_scope_says_so() {
     let user = filled();
     let ran = user.run(&["snapshot", "nothing", "--user", "absent"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("default/user/absent holds nothing"), "{ran:?}");
+    assert!(ran.stderr.contains("default/user/absent is empty"), "{ran:?}");
 }
 
-/// A ledger that cannot be written is not the snapshot's file.
+/// The error names the ledger, not the snapshot.
 #[test]
 fn the_file_that_cannot_be_written_is_named() {
     let user = filled();
