@@ -1,13 +1,13 @@
-//! Valid values made from bytes, for what a change of a text's bytes would seldom reach.
+//! Generates valid values from bytes, for what mutations of text would rarely reach.
 
-/// Bytes that decide what is made; zeros once they have run out.
+/// Bytes that drive the generator; zeros once they have run out.
 #[derive(Clone, Debug)]
 pub struct Choices<'a> {
     bytes: std::slice::Iter<'a, u8>,
 }
 
 impl<'a> Choices<'a> {
-    /// The choices in an input that is not meant as text.
+    /// The choices in an input that is not text.
     #[must_use]
     pub fn of(data: &'a [u8]) -> Option<Self> {
         match data.split_first() {
@@ -26,7 +26,7 @@ impl<'a> Choices<'a> {
         usize::from(self.byte() % n)
     }
 
-    /// One of these.
+    /// One of the items.
     pub fn one_of<T: Copy, const N: usize>(&mut self, all: [T; N]) -> T {
         all[usize::from(self.byte()) % N]
     }
@@ -87,7 +87,7 @@ const SCALARS: [&str; 24] = [
     r#""{[,:]}""#,
     r#""Ann moved to Lisbon""#,
 ];
-/// Far beyond what may be accepted.
+/// Far beyond the accepted depth.
 const DEEPEST: usize = 140;
 
 fn space(choices: &mut Choices<'_>, out: &mut String) {
@@ -101,7 +101,7 @@ fn value(choices: &mut Choices<'_>, out: &mut String, depth: usize) {
         4 | 5 => object(choices, out, depth),
         6 => array(choices, out, depth),
         _ => {
-            // A tower, which single steps would hardly build.
+            // Deep nesting, which single steps would rarely build.
             let height = choices.below(135).min(DEEPEST - depth);
             let (open, close) = choices.one_of([("[", "]"), (r#"{"a":"#, "}"), ("[0,", "]"), ("[", ",0]")]);
             out.push_str(&open.repeat(height));

@@ -1,9 +1,9 @@
-//! Fuzz targets: each a plain function over bytes, called by libFuzzer on nightly Rust and by `tests/replay.rs` on stable
-//! Rust over the seeds and small changes of them.
+//! Fuzz targets: each a plain function over bytes, called by libFuzzer on nightly Rust and by `tests/replay.rs` on
+//! stable Rust, with the seeds and mutations of them.
 //!
-//! A target panics when a promise is broken. It reads its input as text where people would write text, so that a seed
-//! can be read and written by hand; an input that starts with a byte from 0x80 to 0xBF, which no text does, drives a
-//! [generator](generate) instead.
+//! A target panics on a broken promise. Where people write text it reads text, so that seeds can be read and written by
+//! hand; an input that starts with a byte from 0x80 to 0xBF, which text never does, drives a [generator](generate)
+//! instead.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -23,7 +23,7 @@ pub mod support;
 pub struct Target {
     /// Its name: the binary libFuzzer runs, and the folder of its seeds.
     pub name: &'static str,
-    /// Tries one input; panics where a promise is broken.
+    /// Tries one input; panics on a broken promise.
     pub run: fn(&[u8]),
 }
 
@@ -39,7 +39,7 @@ macro_rules! targets {
 targets! {
     /// The contracts' own parsers and pure functions.
     contracts: analyzer cursor filter ids_times json lexical_index reduce sql_value;
-    /// What people, models and services hand to the product.
+    /// Input from people, models and services.
     product: audit config embed_reply import mcp records snapshot tool url;
     /// Agents' SQL.
     statements: sql_sandbox validator_postgres validator_sqlite;

@@ -1,11 +1,11 @@
-//! Small changes of an input, the same for the same number: what a stable toolchain can do without libFuzzer.
+//! Deterministic mutations of an input, for a toolchain without libFuzzer.
 
-/// A sequence of numbers that looks random (SplitMix64) and is the same every time.
+/// A deterministic sequence of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The sequence of this number.
+    /// The sequence for this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// What parsers often stumble over.
+/// Common stumbling blocks of parsers.
 const TOKENS: &[&[u8]] = &[
     b"\0",
     b"\"",
@@ -64,7 +64,7 @@ const TOKENS: &[&[u8]] = &[
     b"1970-01-01T00:00:00Z",
 ];
 
-/// `seed` with one to eight changes, some of them pieces of the other seeds.
+/// `seed` with one to eight changes, some of them parts of other seeds.
 #[must_use]
 pub fn mutated(seed: &[u8], others: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {
     let mut data = seed.to_vec();

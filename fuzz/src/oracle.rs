@@ -1,17 +1,17 @@
-//! JSON read in the most obvious way, to compare with.
+//! A simple JSON reader to compare with.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Whether the text follows the grammar of JSON, whatever its depth and whatever its escapes name.
+/// Whether the text is valid JSON, whatever its depth and its escapes.
 #[must_use]
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// How many containers of a valid text are open at once at most.
+/// The maximal depth of a valid text.
 #[must_use]
 pub fn depth(text: &str) -> usize {
     let (mut open, mut deepest) = (0_usize, 0);
@@ -32,7 +32,7 @@ pub fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Whether a valid text has a surrogate escape without its partner.
+/// Whether a valid text has an unpaired surrogate escape.
 #[must_use]
 pub fn has_lone_surrogate(text: &str) -> bool {
     let mut expects_low = false;
@@ -56,7 +56,7 @@ pub fn has_lone_surrogate(text: &str) -> bool {
     expects_low
 }
 
-/// The members of an object in order, duplicates included: decoded name and the value's text.
+/// The members of an object in order, including duplicates: decoded name and the value's text.
 ///
 /// # Panics
 /// If the text is not a JSON object.

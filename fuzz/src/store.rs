@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 use memory_conformance::{Reference, TestClock};
 use memory_core::{Backend, Checked, Provider};
 
-/// The reference provider behind `Checked`, and the clock it lives by.
+/// The reference provider behind `Checked`, with its clock.
 #[must_use]
 pub fn reference() -> (Checked<Reference>, Arc<TestClock>) {
     let clock = Arc::new(TestClock::new());
@@ -20,7 +20,7 @@ pub fn reference() -> (Checked<Reference>, Arc<TestClock>) {
 /// The key/value facet.
 ///
 /// # Panics
-/// Where there is none.
+/// If there is none.
 pub fn kv<P: Provider>(provider: &P) -> &dyn Backend {
     provider.backend().expect("a key/value facet")
 }

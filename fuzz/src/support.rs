@@ -1,8 +1,8 @@
-//! What several targets need.
+//! Shared by several targets.
 
 use std::time::{Duration, Instant};
 
-/// How long half a megabyte may take. It takes milliseconds; work that grows with the square of the input takes minutes.
+/// Time limit for half a megabyte. It takes milliseconds; quadratic work takes minutes.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The input as text.
@@ -18,21 +18,20 @@ pub fn hash(data: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// True for one input in `n`, always the same ones: for checks too slow to make every time.
+/// True for one input in `n`, always the same ones: for slow checks.
 #[must_use]
 pub fn one_in(n: u64, data: &[u8]) -> bool {
     (hash(data) >> 7).is_multiple_of(n)
 }
 
-/// The text over and over, with `between` in between, until it is half a megabyte.
+/// The text repeated with `between` in between, up to half a megabyte.
 #[must_use]
 pub fn repeated(text: &str, between: &str) -> String {
     let times = (512_usize << 10).checked_div(text.len() + between.len());
     vec![text; times.unwrap_or(1).max(1)].join(between)
 }
 
-/// Runs work on a large input and panics if it takes so long that it cannot be linear. A real hang is libFuzzer's to
-/// notice.
+/// Runs work on a large input and panics if it takes too long to be linear. libFuzzer detects real hangs.
 pub fn quickly<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let result = work();

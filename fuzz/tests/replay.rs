@@ -1,6 +1,6 @@
-//! The targets on stable Rust: every seed, and small changes of the seeds, the same ones each time.
+//! The targets on stable Rust: every seed, and deterministic mutations of the seeds.
 //!
-//! `MEMORY_FUZZ_CHANGES` says how many changes of seeds each target tries (default 4,000, in at most 20 seconds).
+//! `MEMORY_FUZZ_CHANGES` is the number of mutations that each target tries (default 4,000, in at most 20 seconds).
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -18,7 +18,7 @@ use std::{env, fs};
 use memory_fuzz::mutate::{Numbers, mutated};
 use memory_fuzz::{TARGETS, Target};
 
-/// A slow machine tries fewer changes and takes no longer.
+/// A slow machine tries fewer mutations instead of taking longer.
 const BUDGET: Duration = Duration::from_secs(20);
 
 fn seeds(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
@@ -31,7 +31,7 @@ fn seeds(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), fs::read(file).expect("a seed"))).collect()
 }
 
-/// Runs one input; on a panic leaves it in a file and says how to run it again.
+/// Runs one input; on a panic saves it to a file and prints how to run it again.
 fn run(target: &Target, what: &str, input: &[u8]) {
     let Err(panicked) = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))) else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts").join(target.name);
@@ -72,7 +72,7 @@ macro_rules! replays {
 
 replays! { analyzer audit config cursor embed_reply filter ids_times import json lexical_index mcp records reduce snapshot sql_sandbox sql_value tool url validator_postgres validator_sqlite }
 
-/// A target that is nowhere run would look tested.
+/// A target that never runs would look tested.
 #[test]
 fn every_target_is_replayed_and_has_a_binary() {
     let known: BTreeSet<&str> = TARGETS.iter().map(|target| target.name).collect();

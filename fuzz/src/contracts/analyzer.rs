@@ -1,4 +1,4 @@
-//! Text to tokens: bounded, linear, the same wherever the text stands.
+//! Text to tokens: bounded, linear, independent of the context.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     let half = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let (before, after) = text.split_at(half);
     stands_alone(before, after);
-    // Text of ASCII alone takes a road of its own, which must lead to the same place.
+    // ASCII text has a separate code path, which must give the same result.
     stands_alone(text, "é");
     used_again(before, text, &all);
     counted(text, &all);
@@ -36,7 +36,7 @@ fn bounded(tokens: &[String]) {
     }
 }
 
-/// What a line break parts does not touch.
+/// Tokens do not cross a line break.
 fn stands_alone(before: &str, after: &str) {
     let mut parts = tokens(before);
     parts.extend(tokens(after));

@@ -1,6 +1,6 @@
-//! Cursors: whatever the text, never a panic, and never a position in a listing it was not made for.
+//! Cursors: no text panics, or is a position in a listing it was not made for.
 //!
-//! Lines: tenant, id, prefix, key; all that follows is a cursor from outside.
+//! Lines: tenant, id, prefix, key; the rest is a cursor from outside.
 
 use memory_core::{Cursor, Key, Scope, ScopeId, ScopeKind, TenantId};
 
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A text nobody here made is refused, or is to the letter one that this listing makes.
+/// A foreign text is refused, or equals a cursor that this listing makes.
 fn foreign(cursor: &Cursor, scope: &Scope, prefix: &str) {
     if let Ok(key) = cursor.key(scope, prefix) {
         assert_eq!(Cursor::after_key(scope, prefix, &key), *cursor);
@@ -59,7 +59,7 @@ fn scopes(scope: &Scope) {
     }
 }
 
-/// The kind's name may be a piece of the tenant's or of the id.
+/// The kind's name may be part of the tenant or the id.
 fn kinds_in_names(scope: &Scope) {
     let Scope { tenant, kind, id } = scope;
     let parts = (format!("{kind}{id}"), format!("{tenant}{kind}"));
@@ -97,7 +97,7 @@ fn others(scope: &Scope) -> Vec<Scope> {
     others
 }
 
-/// A cursor with a piece of it replaced does not become one of another scope's.
+/// A cursor with a changed part does not become another scope's.
 fn tampered(cursor: &Cursor, piece: &str, home: &Scope) {
     let text = cursor.as_str();
     for at in [0, 1, 8, 11, text.len() / 2] {

@@ -1,4 +1,4 @@
-//! Filters: from JSON and back, checked, and true to the laws of logic.
+//! Filters: JSON round trip, validation, and the laws of logic.
 
 use memory_core::limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES};
 use memory_core::{Entry, Filter, Json, Key, Metadata, Source, Timestamp};
@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Levels and nodes, members of `in` included.
+/// Depth and number of nodes, including members of `in`.
 fn size(filter: &Filter) -> (usize, usize) {
     match filter {
         Filter::And(all) | Filter::Or(all) => {

@@ -1,4 +1,4 @@
-//! Names and times: exactly what the rules allow, and the same again after a trip through JSON.
+//! Names and times: exactly what the rules allow, with a JSON round trip.
 
 use std::fmt::{Debug, Display};
 use std::time::Duration;
@@ -69,7 +69,7 @@ where
             survives(&name);
             assert_eq!(name.into(), text);
         }
-        // A refusal may be shown to someone else: it does not repeat what was refused.
+        // An error may be shown to someone else, so it does not repeat the input.
         Err(error) => assert!(text.len() < 24 || !error.to_string().contains(text)),
     }
 }

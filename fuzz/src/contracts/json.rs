@@ -1,4 +1,4 @@
-//! `Json` against serde_json, and every reading of it.
+//! `Json` compared with serde_json, in every way of reading it.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ fn tree(json: &Json) {
         JsonKind::Object => Value::is_object,
     };
     assert!(tree.as_ref().is_ok_and(kind) || tree.is_err());
-    // serde_json reads an object with one of its private names as something else, and stops at 127 levels.
+    // serde_json gives objects with its private names another meaning, and stops at 127 levels.
     let marked = tree.as_ref().is_ok_and(|tree| tree.to_string().contains("$serde_json::private"));
     if marked || oracle::depth(json.as_str()) >= MAX_DEPTH {
         return;
@@ -86,7 +86,7 @@ fn tree(json: &Json) {
     match (tree, serde_json::from_str::<Value>(json.as_str())) {
         (Ok(ours), Ok(theirs)) => assert_eq!(ours, theirs),
         (Err(_), Err(_)) => {}
-        // A number no `f64` holds may be what stops us, and a private name what stops them.
+        // We may refuse a number that no `f64` holds; serde_json may refuse a private name.
         (ours, theirs) => {
             assert!(json.as_str().contains("private"), "{ours:?}, but serde_json: {theirs:?}");
         }
@@ -143,7 +143,7 @@ fn search_text(json: &Json) {
     assert_eq!(json.search_text(whole.len()), whole);
 }
 
-/// The same at length: in itself, as elements, as members of one name and of many.
+/// The same with large input: nested, as elements, as members with one name and with many.
 fn large(text: &str) {
     let members: Vec<String> = (0..2_000).map(|n| format!("\"{}\":{text}", n * 7 % 2_000)).collect();
     let shapes = [

@@ -1,4 +1,4 @@
-//! The index of a scope against reading every document.
+//! The index of a scope, compared with a scan of every document.
 //!
 //! A line is an operation: `+KEY TEXT` inserts, `@KEY MILLIS TEXT` inserts what expires, `~KEY MILLIS` changes when
 //! (`~KEY` alone: never), `-KEY` removes, `!MILLIS` expires, `*KEY N` inserts and removes N times, `#` compacts, `0`
@@ -14,7 +14,7 @@ const MAX_CHURN: usize = 600;
 #[derive(Default)]
 struct Pair {
     index: LexicalIndex<char>,
-    /// Text and expiry of what is live.
+    /// Text and expiry of live documents.
     documents: BTreeMap<char, (String, Option<i64>)>,
 }
 
@@ -103,7 +103,7 @@ impl Pair {
         let documents = || self.documents.iter().map(|(key, (text, _))| (*key, text));
         let odd = |key: &char| u32::from(*key) % 2 == 1;
         let hits = self.index.search(query, |_| true, limit);
-        // To the last bit: a score must not depend on which of the two computed it.
+        // Exactly equal: a score must not depend on which of the two computed it.
         assert_eq!(hits, rank(query, documents(), |_| true, limit));
         assert_eq!(self.index.search(query, odd, limit), rank(query, documents(), odd, limit));
         assert!(hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));

@@ -1,4 +1,4 @@
-//! Reducers against the most obvious way of reducing: whole lists of members and elements, compared by their text.
+//! Reducers, compared with a simple implementation over whole lists of members and elements.
 //!
 //! Text form: `merge`, `append` or `bounded N` on the first line, the current value on the second (empty: none), the
 //! reducer's value on the third.
@@ -114,7 +114,7 @@ struct Member<'a> {
 }
 
 enum Node<'a> {
-    /// This text, to the byte.
+    /// Exactly this text.
     Text(&'a str),
     Merged(Vec<Member<'a>>),
 }
@@ -201,7 +201,7 @@ fn deepest(members: &[Member<'_>]) -> usize {
     depths.max().unwrap_or(0)
 }
 
-/// The same reducer on many members and many elements.
+/// The same reducer on many members and elements.
 fn large(reducer: &Reducer) {
     let (Reducer::Merge(json) | Reducer::AppendDedupe(json) | Reducer::BoundedList { item: json, .. }) = reducer
     else {

@@ -1,4 +1,4 @@
-//! Values of the SQL facet: what goes in as JSON comes out as the same value.
+//! Values of the SQL facet: the JSON round trip keeps the value.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use memory_core::sql::SqlValue;
 
 use crate::generate::Choices;
 
-/// Tries one value, given as JSON or made of the bytes.
+/// Tries one value, given as JSON or generated from the bytes.
 pub fn run(data: &[u8]) {
     if Choices::of(data).is_some() {
         return made_of(&data[1..]);
@@ -53,7 +53,7 @@ fn faithful(json: &Json, value: &SqlValue) {
         SqlValue::Text(value) => {
             assert_eq!(serde_json::from_str::<String>(text).ok().as_ref(), Some(value));
         }
-        // The inner value, to the byte.
+        // The inner value, byte for byte.
         SqlValue::Json(value) => assert!(text.contains(value.as_str())),
         _ => assert_eq!(json.kind(), JsonKind::Object),
     }

@@ -1,7 +1,7 @@
-//! Redaction: whatever stands around a token, in whatever spelling, the token is in no record.
+//! Redaction: a token is in no record, whatever surrounds it and however it is spelled.
 //!
-//! Lines: what stands before the token, what stands behind it, the name of its member, and which characters of the token
-//! are escaped (a bit each, in hex).
+//! Lines: what precedes the token, what follows it, the name of its member, and which characters of the token are
+//! escaped (one bit each, in hex).
 
 use memory::audit::{REDACTED, Redactor};
 use serde_json::Value;
@@ -12,7 +12,7 @@ thread_local! {
     static REDACTOR: Redactor = Redactor::default();
 }
 
-/// Tries one input as a call, and as what surrounds a token.
+/// Tries one input as a call, and as the surroundings of a token.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     REDACTOR.with(|redactor| {
@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
         let mut line = || lines.next().unwrap_or_default();
         let (before, after, name, escaped) = (line(), line(), line(), line());
         let escaped = u64::from_str_radix(&escaped, 16).unwrap_or(0);
-        // A letter or digit right before it makes it a part of another word.
+        // A letter or digit directly before it makes it part of another word.
         let value = format!("{before} {TOKEN} {after}");
         hidden(&redactor.text(&value));
         let string = format!("\"{}\"", escape(&value, before.len() + 1, escaped));
@@ -45,7 +45,7 @@ fn hidden(kept: &str) {
     assert!(!kept.contains(&TOKEN[4..24]) || !kept.contains(REDACTED), "{kept}");
 }
 
-/// JSON's escapes where they are due, and those of the token's characters that `which` names.
+/// Escapes as JSON requires, and those of the token's characters selected by `which`.
 fn escape(text: &str, start: usize, which: u64) -> String {
     text.char_indices()
         .map(|(at, c)| {

@@ -1,10 +1,10 @@
-//! `memory.toml`: read or refused with the place, no value repeated, no agent beyond the limits.
+//! `memory.toml`: read, or refused with the place; no value is repeated, no agent exceeds its limits.
 
 use memory::{Config, Policy};
 
 const SECRET: &str = "hunter2";
 
-/// Where a value stands in the file.
+/// The place of a value in the file.
 const PLACES: &[&str] = &[
     "[backends.a]\nurl = ",
     "[backends.a]\nurl = \"sqlite:a\"\n[default]\nbackend = ",
@@ -21,7 +21,7 @@ const PLACES: &[&str] = &[
     "[sql]\nenabled = ",
 ];
 
-/// Tries one file, and its first line as a value of every kind in every place.
+/// Tries one file, and its first line as every kind of value in every place.
 pub fn run(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     if let Ok(config) = Config::parse(text, "memory.toml") {
@@ -68,7 +68,7 @@ fn silent(text: &str) {
     }
 }
 
-/// A value that is not quoted as it should be.
+/// A wrongly quoted value.
 fn bare(line: &str) -> String {
     format!("{}{SECRET}", line.replace(SECRET, ""))
 }

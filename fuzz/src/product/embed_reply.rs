@@ -1,6 +1,6 @@
-//! Replies of embedding services: vectors as they should be or a typed refusal, whatever the service sends.
+//! Replies of embedding services: valid vectors or a typed error, whatever the service sends.
 //!
-//! The first line is how many texts were asked for; the rest is the reply.
+//! The first line is the number of requested texts; the rest is the reply.
 
 use memory_core::embed::check_embeddings;
 use memory_core::{EmbeddingModel, ErrorKind};

@@ -1,4 +1,4 @@
-//! Importers: any file, in every format, is read to its end; what they make of it can be stored.
+//! Importers: any file, in every format, is read to its end, and the results can be stored.
 
 use memory_core::{ErrorKind, Result, Scope};
 use memory_server::fuzzing::{self, Imported};
@@ -6,9 +6,9 @@ use memory_server::fuzzing::{self, Imported};
 use crate::store::{kv, reference, wait};
 use crate::support::{one_in, quickly, repeated};
 
-/// Longest complaint about one broken place: it may quote what it met, within reason.
+/// Longest message about one broken place; it may quote the input.
 const MAX_COMPLAINT: usize = 1_500;
-/// Storing more of the turns of one file says nothing new.
+/// Storing more turns of one file gains nothing.
 const STORED: usize = 100;
 
 /// Tries one file.
@@ -59,7 +59,7 @@ fn records(data: &[u8]) {
     }
 }
 
-/// The same file over and over, as lines and as elements.
+/// The same file many times, as lines and as elements.
 fn large(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for file in [repeated(&text, "\n"), format!("[{}]", repeated(&text, ",")), repeated(&text, "")] {

@@ -1,5 +1,5 @@
-//! What an MCP client sends: every line is a message, is answered or is nothing, whatever the reads are and however long it
-//! is; arguments and answers go through as text.
+//! Input from an MCP client: every line is a message, gets an answer or is ignored, however the reads are split;
+//! arguments and answers pass through as text.
 
 use memory_server::fuzzing::{McpLine, mcp_answer, mcp_lines};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::support::one_in;
 
-/// Tries the input as a stream of lines, its lines as lines that are too long, and the whole as an answer.
+/// Tries the input as a stream of lines, its lines as lines over the limit, and the whole as an answer.
 pub fn run(data: &[u8]) {
     let lines = mcp_lines(data, usize::MAX, 8 << 10).expect("memory can be read");
     let texts: Vec<&[u8]> =
@@ -32,10 +32,10 @@ pub fn run(data: &[u8]) {
         assert_eq!(
             mcp_lines(data, usize::MAX, 3).expect("memory can be read"),
             lines,
-            "whatever the reads are"
+            "however the reads are split"
         );
     }
-    // Every line that is not empty is too long; the id that was found in passing is the one that a parser finds.
+    // Every non-empty line is too long; the id found while skipping must be the one a parser finds.
     for (line, text) in mcp_lines(data, 0, 7).expect("memory can be read").iter().zip(&texts) {
         if let McpLine::TooLong(answer) = line {
             let answered = refusal(answer);
@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
                 && names_once(text)
             {
                 let id = object.get("id").filter(|id| id.is_string() || id.is_i64());
-                // One that is written with escapes, or is long, may be passed over.
+                // An id with escapes, or a long one, may be missed.
                 assert!(
                     answered.is_null() || Some(&answered) == id,
                     "{answer}: {:?}",
@@ -62,13 +62,13 @@ pub fn run(data: &[u8]) {
             assert_eq!(message["result"]["structuredContent"], value);
             assert_eq!(message["result"]["content"][0]["text"], text);
         } else {
-            // An object of the deepest level a parser takes is deeper in the message.
+            // An object at the parser's depth limit is deeper inside the message.
             assert!(text.matches(['{', '[']).count() >= 120, "{text}");
         }
     }
 }
 
-/// An answer to what is no message: one line, an error, and the id it is for.
+/// The answer to an invalid message: one line, an error, with the message's id.
 fn refusal(answer: &str) -> Value {
     assert!(!answer.contains('\n') && answer.len() < 1_000, "{answer}");
     let mut message: Value = serde_json::from_str(answer).expect("an answer is JSON");
@@ -77,7 +77,7 @@ fn refusal(answer: &str) -> Value {
     message["id"].take()
 }
 
-/// Whether `id` stands once in the text: a parser takes the last of several, and escapes spell it in other ways.
+/// Whether `id` occurs once in the text: a parser takes the last of several, and escapes spell it differently.
 fn names_once(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.matches("\"id\"").count() <= 1 && !text.contains('\\')

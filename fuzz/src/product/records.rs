@@ -1,4 +1,4 @@
-//! The lines of an export, from anybody: what is taken comes out again as it went in.
+//! The lines of a foreign export: accepted records come out unchanged.
 
 use memory_conformance::stream;
 use memory_core::json::Json;
@@ -10,7 +10,7 @@ use memory_conformance::Reference;
 
 use crate::store::{kv, reference, wait};
 
-/// Beyond these a longer input says nothing new.
+/// Longer inputs gain nothing.
 const MAX_RECORDS: usize = 64;
 
 /// Tries one file, header or not.
@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lines = text.lines().take(MAX_RECORDS);
     let records: Vec<Record> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
-    // JSON has no infinity; a vector with one is refused.
+    // JSON has no infinity, so a vector with one is refused.
     let finite = |record: &&Record| record.vectors.iter().flat_map(|v| &v.vector).all(|x| x.is_finite());
     for record in records.iter().filter(finite) {
         let text = serde_json::to_string(record).expect("writes");
@@ -55,7 +55,7 @@ fn kept(records: &[Record]) {
             assert!(matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::TooLarge), "{error}");
             let index = error.details().get("index").and_then(serde_json::Value::as_u64).expect("a position");
             assert!(usize::try_from(index).is_ok_and(|index| index < records.len()));
-            // What stands before it is stored.
+            // The records before it are stored.
             let before = &records[..usize::try_from(index).expect("a position")];
             assert!(before.iter().all(|record| record.entry.expires_at.is_some() || holds(&stored, record)));
         }
@@ -67,7 +67,7 @@ fn kept(records: &[Record]) {
         assert!(record.entry.metadata.check().is_ok());
     }
 
-    // Once more changes nothing, and elsewhere it is the same.
+    // Importing again changes nothing, and another scope gets the same.
     let replacing = ImportOptions::default().with_on_existing(OnExisting::Replace);
     let again = import(&store, "first", stored.clone(), replacing).expect("its own export");
     assert_eq!(usize::try_from(again.skipped), Ok(stored.len()), "{again:?}");
@@ -76,7 +76,7 @@ fn kept(records: &[Record]) {
     assert_eq!(export(&store, "second"), stored);
     assert_eq!(export(&store, "first"), stored);
 
-    // No version, however high, wedges the key.
+    // No version, however high, blocks the key.
     for record in &stored {
         let key = &record.entry.key;
         let set = wait(kv(&store).set(&scope("first"), key, Json::null(), SetOptions::default())).expect("a write");
@@ -84,7 +84,7 @@ fn kept(records: &[Record]) {
     }
 }
 
-/// EXP-9: a record as it was, but for a version beyond 2^62.
+/// EXP-9: the record unchanged, except for a version beyond 2^62.
 fn comes_back(record: &Record, stored: &Record) -> bool {
     let mut expected = record.clone();
     expected.entry.version = expected.entry.version.min(1 << 62);

@@ -1,4 +1,4 @@
-//! Snapshots: what is none is refused before anything is written, and what is taken is what the file says.
+//! Snapshots: an invalid one is refused before anything is written, and a valid one is restored as it is.
 
 use std::io::Cursor;
 
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::store::{kv, reference, wait};
 
-/// Tries one file, as it is and with digests made right, so that what is behind them is tried too.
+/// Tries one file unchanged, and with correct digests, so that the code behind that check is reached.
 pub fn run(data: &[u8]) {
     tried(data);
     if let Some(sealed) = sealed(data) {
@@ -25,12 +25,12 @@ fn tried(data: &[u8]) {
     match checked {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-            let restored = restored.expect_err("what is no snapshot is not restored");
+            let restored = restored.expect_err("an invalid snapshot is not restored");
             assert_eq!(restored.kind(), ErrorKind::Corrupt, "{restored}");
-            assert!(is_empty(&store), "nothing of it is there");
+            assert!(is_empty(&store), "nothing was restored");
         }
         Ok(progress) => {
-            let report = restored.expect("what is a snapshot is restored into an empty store");
+            let report = restored.expect("a valid snapshot is restored into an empty store");
             assert_eq!(report.scopes, progress.scopes);
             again(&store);
         }
@@ -43,13 +43,13 @@ fn is_empty(store: &Checked<memory_conformance::Reference>) -> bool {
     })
 }
 
-/// What was restored is written again, is a snapshot, and restoring it changes nothing.
+/// A new snapshot of the restored store is valid, and restoring it changes nothing.
 fn again(store: &Checked<memory_conformance::Reference>) {
     let mut file = Vec::new();
     let written = wait(write(store, &mut file, &SnapshotOptions::default(), &Control::default()));
     assert!(written.expect("a snapshot").is_complete());
-    check(Cursor::new(&file), &Control::default()).expect("what was written is a snapshot");
-    // The store lives by a clock of its own: what it holds is alive, whatever this host's says.
+    check(Cursor::new(&file), &Control::default()).expect("a written snapshot is valid");
+    // The store has its own clock: its contents are alive, whatever this host's clock says.
     let options = RestoreOptions::default().with_now(Some(memory_core::Timestamp::EPOCH));
     let report = wait(restore(store, Cursor::new(file), &options, &Control::default()));
     assert_eq!(report.expect("a restore").records, 0);
@@ -59,7 +59,7 @@ fn hex(bytes: &[u8]) -> Value {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }
 
-/// The same lines with counts and digests that fit them; `None`: it is no text.
+/// The same lines with matching counts and digests; `None` if it is not text.
 fn sealed(data: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(data).ok()?;
     let (mut file, mut scope, mut records, mut content, mut dump) =

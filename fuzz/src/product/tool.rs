@@ -1,4 +1,4 @@
-//! The Memory tool: whatever comes in, one JSON object comes out, and nothing outside the agent's scopes is touched.
+//! The Memory tool: any input gives one JSON object, and nothing outside the agent's scopes is touched.
 //!
 //! A line is a call; `!MILLIS` lets time pass.
 
@@ -48,7 +48,7 @@ struct Room {
     tool: MemoryTool,
     clock: Arc<TestClock>,
     others: Vec<Scope>,
-    /// What the other scopes hold; libFuzzer would find out a text that is always the same.
+    /// The contents of other scopes; libFuzzer would discover a constant text.
     untold: String,
 }
 
@@ -105,7 +105,7 @@ impl Room {
         assert!(error.get("retryable").is_some_and(Value::is_boolean));
     }
 
-    /// After a set that was answered without an error.
+    /// After a set that succeeded.
     fn set_is_what_get_gets(&self, input: &[u8]) {
         let text = std::str::from_utf8(input).expect("UTF-8, since there is no error");
         let (Some(r#""set""#), Some(key), Some(value)) =
@@ -157,7 +157,7 @@ fn backend(memory: &Memory) -> &dyn Backend {
     memory.backend().expect("a key/value facet")
 }
 
-/// A call of some operation with fields it knows, mostly of the right type.
+/// A call of some operation with its own fields, mostly of the right type.
 fn generated(choices: &mut Choices<'_>) -> String {
     let op = ToolOp::ALL[choices.below(u8::try_from(ToolOp::ALL.len()).expect("few"))];
     let schema = op_schema(op);

@@ -1,6 +1,6 @@
-//! URLs of backends: any text is read or refused, and what it carries is never shown.
+//! URLs of backends: any text is read or refused, and secrets are never shown.
 //!
-//! Lines: scheme, user, host, path, parameter, and what stands before and after the secret.
+//! Lines: scheme, user, host, path, parameter, and what precedes and follows the secret.
 
 use memory::BackendUrl;
 
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     ] {
         hidden(&url);
     }
-    // A value ends where the next parameter begins, and a path behind a host where the parameters do.
+    // A value ends at the next parameter, and a path after a host at the first.
     if !secret.contains(['&', '?', '#']) && !parameter.contains(['&', '#']) {
         hidden(&format!("{scheme}:{path}?{parameter}={secret}"));
         hidden(&format!("{scheme}://{user}@{host}?x={secret}&{parameter}"));

@@ -1,9 +1,9 @@
-//! The validator and the engine agree: what the validator accepts, the engine's authorizer does not deny, and neither
-//! does it leave a trace outside the agent's tables, open a transaction, or take long.
+//! The validator and the engine agree: the engine's authorizer denies no statement that the validator accepts, nor does
+//! such a statement leave a trace outside the agent's tables, open a transaction, or take long.
 //!
-//! The names of tables that virtual tables are made of are known to the engine alone; a denial that names one is no finding.
-//! Nor is one of a table that the statement does not name: `ANALYZE` reads every table, and one of these has a name that no
-//! agent can give.
+//! Only the engine knows the shadow tables of virtual tables, so a denial that names one is not a finding. Nor is one
+//! of a table that the statement does not name: `ANALYZE` reads every table, and one of these has a name that no agent
+//! can give.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -32,10 +32,10 @@ const SCRIPT: &str = "
     INSERT INTO _mem_meta VALUES ('quota', '1');
 ";
 
-/// Longest statement that is tried: more would be the same again, slower.
+/// Longest statement that is tried: longer ones are only slower.
 const MOST: usize = 20_000;
 const TIMEOUT: Duration = Duration::from_millis(200);
-/// What one statement may take in all, on a machine with other work.
+/// Time limit for one statement, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 thread_local! {
@@ -77,7 +77,7 @@ fn try_one(sql: &str, mode: Mode) {
     });
 }
 
-/// Whether this may be a table that a virtual table is made of.
+/// Whether this may be a shadow table of a virtual table.
 fn names_a_part(construct: &str) -> bool {
     const PARTS: [&str; 8] =
         ["_data", "_idx", "_content", "_docsize", "_config", "_node", "_rowid", "_parent"];
@@ -104,7 +104,7 @@ const LITERALS: [&str; 14] = [
     "1", "0", "-5", "1.5e3", "'s'", "''", "'it''s'", "x'00'", "NULL", "TRUE", "?", "?2", "CURRENT_TIMESTAMP", "0x1F",
 ];
 
-/// A statement by something like SQLite's grammar, its names good and bad.
+/// A statement from roughly SQLite's grammar, with good and bad names.
 fn statement(c: &mut Choices<'_>) -> String {
     let mut s = match c.below(12) {
         0 => "EXPLAIN ".to_owned(),

@@ -1,7 +1,7 @@
-//! PostgreSQL statements: any text is decided about, whatever grammar reads it, and the decision does not depend on what
-//! stands in literals, comments or white space.
+//! PostgreSQL statements: any text gets a decision from every grammar, and the decision does not depend on the contents
+//! of literals, comments or white space.
 //!
-//! The first byte chooses the mode where it is `!`: a query instead of a statement that may write.
+//! A leading `!` selects the mode: a query instead of a statement that may write.
 
 use memory_validator::{Dialect, Grammar, Mode, Policy, Stage, Stages, Validator, Verdict};
 
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
         policy.grammar = Grammar::Portable;
         let verdict = Validator::check(sql, dialect, mode, &policy);
         told(sql, mode, &verdict);
-        // Each stage by itself may only accept more.
+        // Each stage alone accepts at least as much.
         let walk = Stages { gate: false, grammar: true, walk: true };
         if let Verdict::Accepted(whole) = &verdict {
             match Validator::check_stages(sql, dialect, mode, &policy, walk) {
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A refusal says where and why, and a query that is accepted only reads.
+/// A refusal has a place and a reason, and an accepted query only reads.
 fn told(sql: &str, mode: Mode, verdict: &Verdict) {
     match verdict {
         Verdict::Accepted(accepted) => {
@@ -46,7 +46,7 @@ fn told(sql: &str, mode: Mode, verdict: &Verdict) {
     }
 }
 
-/// White space and a comment around a statement change nothing.
+/// White space and comments around a statement change nothing.
 fn spaced(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) {
     let wider = format!(" /* DROP TABLE x; ' */\n{sql}\n-- ; DELETE FROM y '\n");
     if wider.len() > policy.limits.bytes {

@@ -1,7 +1,7 @@
-//! SQLite statements, by the engine's own grammar: any text is decided about, alike each time, and the decision does not
-//! depend on what stands in literals, comments or white space.
+//! SQLite statements, by the engine's own grammar: any text gets a decision, always the same, which does not depend on
+//! the contents of literals, comments or white space.
 //!
-//! The first byte chooses the mode where it is `!`: a query instead of a statement that may write.
+//! A leading `!` selects the mode: a query instead of a statement that may write.
 
 use memory_validator::{Access, Accepted, Dialect, Mode, Policy, Stages, Validator, Verdict, lab};
 
@@ -40,7 +40,7 @@ fn decide(sql: &str, mode: Mode, policy: &Policy) -> Verdict {
     Validator::check_here(sql, Dialect::Sqlite, mode, policy)
 }
 
-/// A query only reads, and nothing of the engine's or the runtime's is touched that is not on the lists.
+/// A query only reads, and no internal object is touched that is not on the lists.
 fn sound(sql: &str, mode: Mode, policy: &Policy, accepted: &Accepted) {
     assert!(mode == Mode::Exec || accepted.kind.reads_only(), "{sql} is a query: {accepted:?}");
     for relation in &accepted.relations {
@@ -54,7 +54,7 @@ fn sound(sql: &str, mode: Mode, policy: &Policy, accepted: &Accepted) {
     }
 }
 
-/// What all stages accept, some of them accept.
+/// A subset of the stages accepts what all of them accept.
 fn parts(sql: &str, mode: Mode, policy: &Policy, accepted: &Accepted) {
     let tree = Stages { gate: false, grammar: true, walk: true };
     assert_eq!(lab::check_here(sql, Dialect::Sqlite, mode, policy, tree), Verdict::Accepted(accepted.clone()), "{sql}");
@@ -67,7 +67,7 @@ fn spaced(sql: &str) -> String {
     format!(" /* DROP TABLE x; ' */\n{sql}\n-- ; DELETE FROM y '\n")
 }
 
-/// Bare words in upper case, a comment after each token. The arguments of virtual tables are taken as they are spelled.
+/// Bare words in upper case, with a comment after each token. Arguments of virtual tables keep their spelling.
 fn respelled(sql: &str) -> String {
     if makes_virtual(sql) {
         return sql.to_owned();
@@ -81,7 +81,7 @@ fn respelled(sql: &str) -> String {
     text
 }
 
-/// Other contents in the literals that follow an operator, and are therefore values.
+/// Other contents in the literals after an operator, which are values.
 fn revalued(sql: &str) -> String {
     if makes_virtual(sql) {
         return sql.to_owned();
