@@ -1,5 +1,5 @@
-//! Clients of the Model Context Protocol that `memory serve` is tested with, at pinned versions, under the target folder.
-//! Nothing is installed anywhere else, and what is there is used again.
+//! MCP clients that `memory serve` is tested with, at pinned versions, under the target folder only. Existing
+//! installations are reused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn inspector(workspace: &Workspace) -> Result<PathBuf> {
     Ok(folder.join("node_modules").join(name).join("cli/build/cli.js"))
 }
 
-/// A folder that was filled to its end once; what was left half done is done anew.
+/// Fills a folder once; an incomplete one is filled again.
 fn whole(workspace: &Workspace, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let folder = workspace.target.join("clients").join(name);
     let mark = folder.join("complete");

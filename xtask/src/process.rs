@@ -1,25 +1,25 @@
-//! Running other programs: inherit their output, or capture it.
+//! Runs other programs with inherited or captured output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Print the command line and run it with this process's own output; a non-zero exit is an error.
+/// Prints the command line and runs it with inherited output; a non-zero exit is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("$ {}", line(command));
     let status = command.status().map_err(|e| format!("cannot start `{}`: {e}", line(command)))?;
     if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", line(command)).into()) }
 }
 
-/// Which stream of a child [`watch`] reads. The other is inherited.
+/// The stream of a child that [`watch`] reads. The other is inherited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// Like [`run`], but every line of one stream is also handed to `seen` as it passes through.
+/// Like [`run`], but every line of one stream is also passed to `seen`.
 pub(crate) fn watch(command: &mut Command, stream: Stream, mut seen: impl FnMut(&str)) -> Result<()> {
     sift(command, stream, |line| {
         seen(line);
@@ -27,7 +27,7 @@ pub(crate) fn watch(command: &mut Command, stream: Stream, mut seen: impl FnMut(
     })
 }
 
-/// Like [`watch`], but a line passes through only where `seen` answers true.
+/// Like [`watch`], but prints only lines for which `seen` returns true.
 pub(crate) fn sift(command: &mut Command, stream: Stream, mut seen: impl FnMut(&str) -> bool) -> Result<()> {
     println!("$ {}", line(command));
     match stream {
@@ -54,7 +54,7 @@ pub(crate) fn sift(command: &mut Command, stream: Stream, mut seen: impl FnMut(&
     if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", line(command)).into()) }
 }
 
-/// Run quietly and return what it wrote to its standard output; on failure the error carries its standard error.
+/// Runs quietly and returns standard output; on failure the error carries standard error.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -68,7 +68,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     }
 }
 
-/// Whether there is such a program.
+/// Whether the program exists.
 pub(crate) fn starts(program: &str) -> bool {
     // CC may carry arguments (`ccache gcc`).
     let mut words = program.split_whitespace();
@@ -91,7 +91,7 @@ fn line(command: &Command) -> String {
         }
     }
     let program = command.get_program().to_string_lossy();
-    // Cargo hands its own full path to what it runs; the reader knows it as `cargo`.
+    // Cargo passes its full path to what it runs; readers know it as `cargo`.
     let name = std::path::Path::new(program.as_ref()).file_name().unwrap_or_default();
     words.push(name.to_string_lossy().into_owned());
     words.extend(command.get_args().map(|arg| quoted(&arg.to_string_lossy())));

@@ -1,8 +1,8 @@
-//! `cargo xtask soak`: tests that are short in `cargo test` and can be run for an hour here.
+//! `cargo xtask soak`: runs tests that are short in `cargo test` for an hour.
 //!
-//! They are found by name. A test binary, or a module of `tests/it`, that is called `kill` or `kill_*` kills a process as
-//! often as `MEMORY_KILL_ROUNDS` says; one called `soak` or `soak_*` goes on for `MEMORY_SOAK_MINUTES`. Without the
-//! variable each uses a default fit for an ordinary test run. The fuzz targets take part too, each for one share.
+//! They are found by name. A test binary, or a module of `tests/it`, called `kill` or `kill_*` kills a process
+//! `MEMORY_KILL_ROUNDS` times; one called `soak` or `soak_*` runs for `MEMORY_SOAK_MINUTES`. Without the variable each
+//! uses a default for ordinary test runs. Each fuzz target takes one share too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ struct Long<'w> {
     package: &'w str,
     /// The test binary.
     test: &'w str,
-    /// Its module; `None`: all of the binary.
+    /// Its module; `None`: the whole binary.
     module: Option<String>,
     kind: Kind,
 }
@@ -71,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
                 cargo.args(["--", "--nocapture"]);
                 cargo.args(long.module.as_ref().map(|module| format!("{module}::")));
                 cargo.env("MEMORY_KILL_ROUNDS", args.kill.to_string());
-                // Whole minutes, at least one: what is left of a share is not worth a unit of its own.
+                // Whole minutes, at least one: no smaller unit is worth the trouble.
                 cargo.env("MEMORY_SOAK_MINUTES", (share.as_secs() / 60).max(1).to_string());
                 process::run(bed.apply(&mut cargo))?;
                 runs += 1;
@@ -114,7 +114,7 @@ fn found<'w>(workspace: &'w Workspace, only: Option<&str>) -> Result<Vec<Long<'w
     Ok(tests)
 }
 
-/// The path of the module in this file of `tests/it`, as far as the first name that says what kind it is.
+/// The path of the module in this file of `tests/it`, up to the first name that gives its kind.
 fn module(file: &Path) -> Option<(String, Kind)> {
     let mut names = Vec::new();
     for part in file {

@@ -1,14 +1,14 @@
-//! Named steps that run one after another, each timed, all reported at the end.
+//! Named steps that run in sequence, each timed, all reported at the end.
 
 use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// What a step that did not fail has to say.
+/// The result of a step that did not fail.
 #[derive(Debug)]
 pub(crate) enum Done {
     Passed,
-    /// Passed, and something to know about it.
+    /// Passed, with a note.
     Noted(String),
     /// Not run, and why.
     Skipped(String),
@@ -21,8 +21,7 @@ struct Record {
     outcome: std::result::Result<Done, String>,
 }
 
-/// Runs steps and remembers how each went. A failing step does not stop the later ones: one run shows everything that
-/// is wrong.
+/// Runs steps and records the results. A failing step does not stop later ones: one run shows everything that is wrong.
 #[derive(Debug)]
 pub(crate) struct Steps {
     title: &'static str,
@@ -50,7 +49,7 @@ impl Steps {
         self.records.push(Record { name, took, outcome });
     }
 
-    /// Print one line a step, and fail if any step did.
+    /// Prints one line per step, and fails if any step did.
     pub(crate) fn finish(self) -> Result<()> {
         println!("\n== {}: summary", self.title);
         let width = self.records.iter().map(|r| r.name.len()).max().unwrap_or(0);

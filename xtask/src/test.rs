@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what a change must pass.
+//! `cargo xtask test`: the tests that a change must pass.
 
 use crate::Result;
 use crate::libclang::Libclang;
@@ -33,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let mut cargo = workspace.cargo();
         cargo.args(["test", "--workspace", "--no-run"]);
         std::thread::scope(|scope| {
-            // Waits for downloads while the compiler has the processors.
+            // Downloads run while the compiler uses the processors.
             let prepared = scope.spawn(|| TestBed::prepare(workspace));
             let compiled = process::run(&mut cargo);
             bed = Some(prepared.join().map_err(|_| "setting up panicked")?);
@@ -78,7 +78,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for name in &tally.names_failed {
         println!("  failed: {name}");
     }
-    // Alone on its line, for programs that read how a test run closed.
+    // On a separate line, for programs that read the result.
     println!("\ntests: {}", tally.line());
     outcome?;
     if tally.passed == 0 { Err("no test ran".into()) } else { Ok(()) }
@@ -91,7 +91,7 @@ fn cargo_test(workspace: &Workspace, bed: &TestBed, tally: &mut Tally, what: &[&
     Ok(Done::Passed)
 }
 
-/// Counts read from what the test runners print.
+/// Counts from the output of the test runners.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: u64,
@@ -101,7 +101,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Read one line of libtest's, libtest-mimic's or nextest's output; any other line changes nothing.
+    /// Reads one line of libtest, libtest-mimic or nextest; ignores any other.
     fn read(&mut self, line: &str) {
         let line = line.trim();
         if let Some(counts) = line.strip_prefix("test result: ") {

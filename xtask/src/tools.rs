@@ -1,4 +1,4 @@
-//! Cargo subcommands that are built at a pinned version into the target folder, the first time they are needed.
+//! Cargo subcommands built at a pinned version in the target folder, when first needed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
-/// The program `name` of this version: the one on the path if it is that version, else one kept in `target/tools`.
+/// The program `name` of this version: from the path if it matches, else from `target/tools`.
 pub(crate) fn pinned(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
     let tools = workspace.target.join("tools");
     let kept = tools.join("bin").join(name).with_extension(std::env::consts::EXE_EXTENSION);
@@ -16,7 +16,7 @@ pub(crate) fn pinned(workspace: &Workspace, name: &str, version: &str) -> Result
     }
     println!("building {name} {version} into {}", tools.display());
     let mut install = workspace.cargo();
-    // Unoptimised: it runs for seconds, and optimising it takes minutes.
+    // Unoptimised: it runs for seconds, and optimising takes minutes.
     install.env("CARGO_PROFILE_DEV_DEBUG", "false");
     install.args(["install", name, "--locked", "--debug", "--version", version, "--root"]);
     process::run(install.arg(&tools))?;

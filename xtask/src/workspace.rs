@@ -1,4 +1,4 @@
-//! What `cargo metadata` says of this workspace.
+//! The workspace according to `cargo metadata`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{Result, process};
 
-/// The workspace: where it is and what its members are.
+/// The workspace's location and members.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     #[serde(rename = "workspace_root")]
@@ -42,7 +42,7 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// `None` for a normal dependency, else `dev` or `build`.
     pub(crate) kind: Option<String>,
-    /// Set for a dependency on a folder, as between members.
+    /// Set for a path dependency, as between members.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -64,13 +64,13 @@ impl Workspace {
         self.members.iter().find(|member| member.name == name)
     }
 
-    /// Files that are, or are about to be, under version control, relative to the root.
+    /// Files that are, or will be, under version control, relative to the root.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>> {
         let mut git = Command::new("git");
         git.current_dir(&self.root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
         let listed = process::capture(&mut git)?;
         let files = listed.split_terminator('\0').map(PathBuf::from);
-        // A file deleted from the folder but not yet from the index is listed too.
+        // A file deleted from the folder but not from the index is listed too.
         let mut files: Vec<PathBuf> = files.filter(|file| self.root.join(file).is_file()).collect();
         files.sort();
         files.dedup();
@@ -87,7 +87,7 @@ impl Member {
         self.targets.iter().any(|target| target.is("lib"))
     }
 
-    /// The files that its library and its programs begin with.
+    /// The root files of its library and programs.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         let built = self.targets.iter().filter(|target| target.is("lib") || target.is("bin"));
         built.map(|target| target.src_path.as_path())
@@ -105,7 +105,7 @@ impl Target {
     }
 }
 
-/// The cargo that runs this, so that a toolchain chosen on the command line stays chosen.
+/// The cargo that runs this, so that a toolchain from the command line stays selected.
 fn cargo_program() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
 }

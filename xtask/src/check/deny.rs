@@ -15,11 +15,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     process::run(&mut deny)
 }
 
-/// Advisories are asked for, not part of every run: a commit must not fail for what was published after it. Lack of
-/// network never fails it either.
+/// Advisories are checked only on request: a commit must not fail because of something published after it, or without a
+/// network.
 pub(crate) fn advisories(workspace: &Workspace, wanted: bool) -> Result<Done> {
     if !wanted {
-        return Ok(Done::Skipped("not asked for (--advisories)".to_owned()));
+        return Ok(Done::Skipped("only on request (--advisories)".to_owned()));
     }
     if !reachable() {
         return Ok(Done::Skipped("the advisory database cannot be reached".to_owned()));
@@ -30,7 +30,7 @@ pub(crate) fn advisories(workspace: &Workspace, wanted: bool) -> Result<Done> {
 
 fn reachable() -> bool {
     let mut git = Command::new("git");
-    // A connection that gives nothing for ten seconds is none; nor may git ask for a password.
+    // A connection without data for ten seconds counts as dead, and git must not ask for a password.
     git.args(["-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10", "ls-remote", ADVISORIES, "HEAD"]);
     git.env("GIT_TERMINAL_PROMPT", "0");
     process::capture(&mut git).is_ok()

@@ -1,4 +1,4 @@
-//! Do the pages exist, and do their links lead somewhere? Only links within the repository are followed.
+//! Checks that the pages exist and that their links within the repository work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::Result;
 use crate::workspace::Workspace;
 
-/// Pages a visitor expects at the root, and the entrances of docs/.
+/// Pages a visitor expects at the root, and the entry pages of docs/.
 const PAGES: &[&str] = &[
     "README.md",
     "CHANGELOG.md",
@@ -24,8 +24,8 @@ pub(crate) fn pages(workspace: &Workspace) -> Result<()> {
     if missing.is_empty() { Ok(()) } else { Err(format!("missing: {}", missing.join(", ")).into()) }
 }
 
-/// Every relative link of a Markdown page leads to a file or folder, its anchor to a heading, and every page that
-/// source or prose names as `docs/….md` exists.
+/// Every relative link of a Markdown page leads to a file or folder, its anchor to a heading, and every page named as
+/// `docs/….md` in source or prose exists.
 pub(crate) fn links(workspace: &Workspace) -> Result<()> {
     let files = workspace.files()?;
     let mut pages = BTreeMap::new();
@@ -90,7 +90,7 @@ fn fault(
     }
 }
 
-/// The path without `.` and `..`, or `None` where it climbs above the root.
+/// The path without `.` and `..`, or `None` if it leaves the root.
 fn within(path: &Path) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -123,7 +123,7 @@ fn pages_named(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a Markdown page links to, and the anchors others may link to in it.
+/// The links of a Markdown page, and its anchors.
 #[derive(Debug, Default)]
 struct Page {
     /// Line number and target.
@@ -176,7 +176,7 @@ fn heading(line: &str) -> Option<&str> {
     if (1..=6).contains(&depth) { text.strip_prefix(' ').map(str::trim) } else { None }
 }
 
-/// The anchor a forge makes of a heading: lower case, punctuation dropped, spaces to hyphens.
+/// The anchor that a forge derives from a heading: lower case, punctuation dropped, spaces to hyphens.
 fn slug(heading: &str) -> String {
     heading
         .chars()
@@ -189,7 +189,7 @@ fn slug(heading: &str) -> String {
         .collect()
 }
 
-/// The line with what stands between back-ticks taken out.
+/// The line without code spans.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }

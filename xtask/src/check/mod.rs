@@ -1,4 +1,4 @@
-//! `cargo xtask check`: what a change must look like, beyond passing its tests.
+//! `cargo xtask check`: requirements for a change, besides its tests.
 
 mod deny;
 mod links;
@@ -18,7 +18,7 @@ use crate::{Result, process};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also ask the advisory database about the locked dependencies, where it can be reached.
+    /// Also check the locked dependencies against the advisory database, if it can be reached.
     #[arg(long)]
     advisories: bool,
     /// Only steps whose name contains this.
@@ -88,7 +88,7 @@ fn clippy(workspace: &Workspace, libclang: &Libclang, what: &[String]) -> Result
 
 fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     let mut cargo = workspace.cargo();
-    // Libraries only: the binary `memory` and the library `memory` would write the same pages.
+    // Libraries only: the binary and the library `memory` would write the same pages.
     cargo.args(["doc", "--no-deps", "--lib"]).args(libclang.every_feature(workspace));
     libclang.apply(&mut cargo);
     for member in workspace.members.iter().filter(|member| member.has_library()) {
@@ -97,8 +97,8 @@ fn documentation(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The facade's features, which are what an adopter chooses from, are linted one by one; the other members' are compiled
-/// with none and with each alone. All together is what "lints" does.
+/// The facade's features, which adopters choose from, are linted one by one; the other members' are compiled with none
+/// and with each alone. "lints" covers all together.
 fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     let mut failed = Vec::new();
     for member in &workspace.members {
@@ -106,7 +106,7 @@ fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
             if member.name == "memory" { ("clippy", &["--", "-D", "warnings"]) } else { ("check", &[]) };
         for set in feature_sets(member, libclang) {
             let mut cargo = workspace.cargo();
-            // Libraries alone: tests and programs are built with what they ask for.
+            // Libraries only: tests and programs are built with the features they ask for.
             cargo
                 .args([command, "--lib", "--package", &member.name, "--no-default-features"])
                 .args(set)
@@ -119,7 +119,7 @@ fn features(workspace: &Workspace, libclang: &Libclang) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// None, and each alone. One at a time: in a build of the whole workspace another member may turn a missing feature on.
+/// None, and each alone. One member at a time: in a workspace build another member may enable a missing feature.
 fn feature_sets(member: &Member, libclang: &Libclang) -> Vec<Vec<String>> {
     if !member.has_library() || member.features.is_empty() {
         return Vec::new();

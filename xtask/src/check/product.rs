@@ -1,4 +1,4 @@
-//! What ships: the binary `memory`, built by README's first command.
+//! The shipped product: the binary `memory`, built by README's first command.
 
 use std::fs;
 
@@ -8,13 +8,13 @@ use crate::workspace::Workspace;
 use crate::{Result, process};
 
 const PACKAGE: &str = "memory-server";
-/// Bytes that the stripped binary may have.
+/// Size limit of the stripped binary.
 const MAX_BYTES: u64 = 30_000_000;
-/// What is for measuring and for vendors, and never shipped.
+/// Crates for measuring and for vendors, which are never shipped.
 const NOT_SHIPPED: &[&str] = &["memory-conformance", "memory-eval", "memory-lab", "libtest-mimic"];
-/// The feature that takes layers of the sandbox away.
+/// The feature that disables layers of the sandbox.
 const LAB: &str = "lab";
-/// Stands in every program that is built with that feature.
+/// Occurs in every program built with that feature.
 const LAB_MARK: &[u8] = b"sandbox layers can be taken away in this build";
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         wrong.push(format!("the binary has {} bytes, more than {MAX_BYTES}", bytes.len()));
     }
     if holds(&bytes, LAB_MARK) {
-        wrong.push("the binary can take layers of the sandbox away".to_owned());
+        wrong.push("the binary can disable layers of the sandbox".to_owned());
     }
     // README's first command.
     let mut demo = std::process::Command::new(&binary);
@@ -40,7 +40,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// What the package depends on that must not ship, and whether a dependency has the feature `lab`.
+/// Forbidden dependencies of the package, and whether one has the feature `lab`.
 fn dependencies(workspace: &Workspace) -> Result<Vec<String>> {
     let mut tree = workspace.cargo();
     tree.args(["tree", "--package", PACKAGE, "--edges", "normal", "--target", "all"]);
@@ -74,7 +74,7 @@ fn build(workspace: &Workspace) -> Result<std::path::PathBuf> {
     let built = printed.lines().filter_map(|line| serde_json::from_str::<Built>(line).ok());
     let binary =
         built.filter(|message| message.reason == "compiler-artifact").find_map(|message| message.executable);
-    binary.ok_or_else(|| "cargo names no binary that it built".into())
+    binary.ok_or_else(|| "cargo reported no binary".into())
 }
 
 fn holds(bytes: &[u8], wanted: &[u8]) -> bool {

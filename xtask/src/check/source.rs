@@ -1,6 +1,7 @@
-//! The modules of a crate as its source says them: what each defines, imports and names. Read by `syn`, nothing is built.
+//! The modules of a crate from its source: what each defines, imports and names. Parsed by `syn`, without a build.
 //!
-//! Test code is left out. Names that a macro makes are unknown; a path to one counts as a path to the module it goes through.
+//! Test code is left out. Names made by macros are unknown; a path to one counts as a path to the module it goes
+//! through.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,18 +23,18 @@ struct Module {
     defines: BTreeSet<String>,
     imports: BTreeMap<String, Import>,
     globs: Vec<Vec<String>>,
-    /// Paths in code, as they are written.
+    /// Paths in code, as written.
     paths: Vec<Vec<String>>,
 }
 
 #[derive(Clone, Debug)]
 struct Import {
     path: Vec<String>,
-    /// Only handed on: the module itself may never use it.
+    /// Only re-exported: the module itself may never use it.
     is_reexport: bool,
 }
 
-/// A crate's modules by their path from its root.
+/// A crate's modules by path from its root.
 #[derive(Debug)]
 pub(crate) struct Crate {
     /// Relative to the workspace.
@@ -41,7 +42,7 @@ pub(crate) struct Crate {
     modules: BTreeMap<Vec<String>, Module>,
 }
 
-/// That one file names what another defines.
+/// One file names what another defines.
 pub(crate) type Uses = BTreeMap<(usize, usize), BTreeSet<String>>;
 
 impl Crate {
@@ -68,7 +69,7 @@ impl Crate {
         Ok(())
     }
 
-    /// Notes the items of a module; returns the modules that have files of their own.
+    /// Records the items of a module; returns the modules with files of their own.
     fn read_items(
         &mut self,
         file: usize,
@@ -103,7 +104,7 @@ impl Crate {
         below
     }
 
-    /// Which file names what of which other, but for what lies around it.
+    /// Which file names what of which other, ignoring enclosing modules.
     pub(crate) fn uses(&self) -> Uses {
         let mut uses = Uses::new();
         for (path, module) in &self.modules {
@@ -119,8 +120,8 @@ impl Crate {
         uses
     }
 
-    /// Whether a file holds a module that `path` lies in. A module stands on what the one around it defines, as that one stands
-    /// on its parts: the two are one thing, laid out in files.
+    /// Whether a file holds a module that encloses `path`. A module and the one around it depend on each other by
+    /// nature: they are one thing split into files.
     fn is_above(&self, file: usize, path: &[String]) -> bool {
         (0..path.len()).any(|depth| {
             let above = path.get(..depth).and_then(|above| self.modules.get(above));
@@ -128,7 +129,7 @@ impl Crate {
         })
     }
 
-    /// The file that defines what a path names; `None` for what is not of this crate, or a module as such.
+    /// The file that defines what a path names; `None` for other crates, or for a module as such.
     fn file_of(&self, from: &[String], named: &[String], hops: usize) -> Option<usize> {
         if hops > MAX_HOPS {
             return None;
@@ -174,7 +175,7 @@ impl Crate {
             .globs
             .iter()
             .find_map(|glob| self.through_glob(at, glob, rest, hops))
-            // What a macro of the module makes.
+            // Made by a macro of the module.
             .or(Some(module.file))
     }
 
@@ -253,7 +254,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         visit::visit_path(self, path);
     }
 
-    // `pub(in crate::there)` uses nothing of it.
+    // `pub(in crate::there)` is not a use.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_item(&mut self, item: &'ast Item) {

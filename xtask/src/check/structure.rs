@@ -1,5 +1,4 @@
-//! How the source is laid out: no circle of modules, no file or folder that outgrew itself, no door to an unchecked
-//! provider.
+//! The layout of the source: no circular modules, no oversized file or folder, no access to an unchecked provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,13 +12,13 @@ use crate::workspace::Workspace;
 
 /// Lines a file may have.
 const MAX_LINES: usize = 600;
-/// Source files that may lie beside each other in a folder, its `mod.rs` or `lib.rs` aside.
+/// Source files allowed in one folder, besides its `mod.rs` or `lib.rs`.
 const MAX_FILES: usize = 15;
-/// Crates whose providers the facade hands out behind `Checked` alone.
+/// Crates whose providers the facade returns only behind `Checked`.
 const BACKENDS: &[&str] = &["memory-sqlite", "memory-postgres", "memory-mem0", "memory-mem9"];
 const FACADE: &str = "memory";
 
-/// No module of a crate uses one that uses it back, directly or through others.
+/// No module of a crate depends on itself, directly or through others.
 pub(crate) fn circles(workspace: &Workspace) -> Result<()> {
     let mut wrong = Vec::new();
     for member in &workspace.members {
@@ -47,7 +46,7 @@ fn described(source: &Crate, uses: &Uses, circle: &BTreeSet<usize>) -> String {
     text
 }
 
-/// The sets of files that reach each other, of two or more.
+/// Sets of two or more files that reach each other.
 fn loops(count: usize, uses: &Uses) -> Vec<BTreeSet<usize>> {
     let mut next: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (from, to) in uses.keys() {
@@ -78,7 +77,7 @@ fn loops(count: usize, uses: &Uses) -> Vec<BTreeSet<usize>> {
     found
 }
 
-/// No file and no folder holds more than a reader takes in.
+/// No file or folder is larger than a reader can take in.
 pub(crate) fn sizes(workspace: &Workspace) -> Result<()> {
     let mut wrong = Vec::new();
     let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -101,7 +100,7 @@ pub(crate) fn sizes(workspace: &Workspace) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// The facade's public functions and exports name no provider of a backend: what is opened is always checked.
+/// The facade's public functions and exports name no backend's provider: opened providers are always checked.
 pub(crate) fn doors(workspace: &Workspace) -> Result<()> {
     let mut raw = BTreeSet::new();
     for backend in BACKENDS {
@@ -143,7 +142,7 @@ fn provider(item: &Item) -> Option<String> {
     }
 }
 
-/// The names in what public functions return, and in public exports.
+/// The names in the return types of public functions, and in public exports.
 fn public(item: &Item, handed: &mut Vec<Vec<String>>) {
     let is_public = |vis: &Visibility| matches!(vis, Visibility::Public(_));
     let words = |tokens: proc_macro2::TokenStream| -> Vec<String> {

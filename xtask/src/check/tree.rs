@@ -1,11 +1,11 @@
-//! What each crate may pull in: proofs with `cargo tree`, and the order of the workspace's own crates.
+//! What each crate may depend on: checked with `cargo tree`, and the layers of the workspace's crates.
 
 use std::collections::BTreeSet;
 
 use crate::workspace::Workspace;
 use crate::{Result, process};
 
-/// One feature set of one package, and what its normal dependencies must and must not contain.
+/// One feature set of one package, with its required and forbidden normal dependencies.
 struct Rule {
     package: &'static str,
     arguments: &'static [&'static str],
@@ -191,8 +191,8 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// The workspace's crates from the ground up. A crate may depend on those of lower floors only, so two backends never
-/// know each other.
+/// The workspace's crates by layer, lowest first. A crate may depend only on lower layers, so two backends never depend
+/// on each other.
 const FLOORS: &[&[&str]] = &[
     &["memory-core", "memory-validator"],
     &["memory-http", "memory-sql"],
@@ -204,7 +204,7 @@ const FLOORS: &[&[&str]] = &[
     &["xtask"],
 ];
 
-/// Show with `cargo tree` that each feature set pulls in what it needs and nothing it must not.
+/// Checks with `cargo tree` that each feature set has its required dependencies and no forbidden ones.
 pub(crate) fn feature_sets(workspace: &Workspace) -> Result<()> {
     let mut wrong = Vec::new();
     for rule in RULES {
@@ -241,7 +241,7 @@ pub(crate) fn floors(workspace: &Workspace) -> Result<()> {
             wrong.push(format!("{}: has no floor in xtask/src/tree.rs", member.name));
             continue;
         };
-        // Tests may look up: a backend's tests run the conformance suite.
+        // Tests may point up: a backend's tests run the conformance suite.
         let ours =
             member.dependencies.iter().filter(|d| d.path.is_some() && d.kind.as_deref() != Some("dev"));
         for dependency in ours {

@@ -1,4 +1,4 @@
-//! What must not be committed: paths that exist on one machine, and hosts a registry client is configured with.
+//! Text that must not be committed: paths of one machine, and hosts from a registry client's configuration.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Result;
 use crate::workspace::Workspace;
 
-/// Text that ties a file to one machine or one network. Written in halves, so that this file passes its own check.
+/// Text that ties a file to one machine or network. Split, so that this file passes its own check.
 const BANNED: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -16,7 +16,7 @@ const BANNED: &[&str] = &[
     concat!("registry.", "npmjs"),
 ];
 
-/// Folders of people: the name of one follows.
+/// Home folders: a user name follows.
 const HOMES: &[&str] = &[concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
@@ -31,7 +31,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// Source, build files and prose; not data, which may quote anybody's paths.
+/// Source, build files and prose; not data, which may quote any path.
 fn is_written_by_hand(file: &Path) -> bool {
     const KINDS: &[&str] = &["rs", "toml", "md", "sh", "py", "sql", "yml", "yaml"];
     let kind = file.extension().and_then(OsStr::to_str);
@@ -43,7 +43,7 @@ fn banned(line: &str) -> Option<&'static str> {
         .iter()
         .find(|word| {
             let starts = line.match_indices(**word).map(|(at, _)| at);
-            // `docs/wo…` and `frame/ro…` are relative paths: a path of one machine starts at its slash.
+            // `docs/wo…` and `frame/ro…` are relative paths: a machine's path starts with a slash.
             starts.into_iter().any(|at| !word.starts_with('/') || starts_a_path(line, at))
         })
         .or_else(|| {

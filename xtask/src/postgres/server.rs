@@ -1,5 +1,4 @@
-//! One server: its data in a folder of its own, kept by a process that outlives this one for as long as it takes to clean
-//! up.
+//! One server with its own data folder, kept by a process that outlives this one long enough to clean up.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -9,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::{Result, process};
 
-/// As whom servers run: PostgreSQL refuses to run as root.
+/// The user that runs the server: PostgreSQL refuses to run as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum User {
-    /// As whoever runs this command.
+    /// The current user.
     Same,
-    /// Root runs this command: as the user who owns nothing.
+    /// `nobody`, if the current user is root.
     Nobody,
 }
 
@@ -51,7 +50,7 @@ impl User {
         Ok(())
     }
 
-    /// Whether the user can run the programs where they are: a clone may be in a folder that is private to root.
+    /// Whether the user can run the programs in place: a clone may be in a folder private to root.
     fn reaches(self, programs: &Path) -> bool {
         process::capture(self.run(Command::new(programs.join("initdb")).arg("--version"))).is_ok()
     }
@@ -71,12 +70,12 @@ pub(super) struct Server {
     pub(super) programs: PathBuf,
     port: u16,
     keeper: Child,
-    /// The keeper reads its other end. It ends when this process does, however that ends.
+    /// The keeper reads the other end, and ends when this process does.
     life: Option<ChildStdin>,
 }
 
-/// Runs the server, stops it once its standard input ends, and takes the folder away. In a process group of its own, so
-/// that an interrupt from the keyboard does not reach it before it has done so.
+/// Runs the server, stops it once its standard input ends, and removes the folder. In a separate process group, so that
+/// Ctrl-C does not kill it before it has cleaned up.
 const KEEPER: &str = r#"
 folder=$1
 shift
@@ -92,7 +91,7 @@ rm -rf "$folder"
 "#;
 
 impl Server {
-    /// Make a cluster and start it on a free port of the loopback interface.
+    /// Creates a cluster and starts it on a free loopback port.
     pub(super) fn start(programs: &Path, keeping: &Keeping) -> Result<Self> {
         let mut tries = 0;
         loop {
@@ -101,10 +100,10 @@ impl Server {
                 Ok(server) => return Ok(server),
                 Err(error) => error.to_string(),
             };
-            // Its keeper does so too, where it came that far.
+            // The keeper does this too, if it got that far.
             let _ = fs::remove_dir_all(&folder);
             tries += 1;
-            // Between finding a free port and taking it someone else may.
+            // Another process may take the free port first.
             if tries == 5 || !refusal.contains("could not bind") {
                 return Err(refusal.into());
             }
@@ -177,7 +176,7 @@ impl Server {
         }
     }
 
-    /// Of its superuser.
+    /// The superuser's URL.
     pub(super) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
@@ -190,8 +189,7 @@ impl Drop for Server {
     }
 }
 
-/// A folder under the system's temporary one, for this user alone. Not under the target folder, which may be private to
-/// root.
+/// A private folder under the system's temporary folder. Not under the target folder, which may be private to root.
 fn private_folder(user: User) -> Result<PathBuf> {
     let temporary = std::env::temp_dir();
     for number in 0..1_000 {
@@ -208,12 +206,12 @@ fn private_folder(user: User) -> Result<PathBuf> {
     Err("no free name for a temporary folder".into())
 }
 
-/// The programs where the user can run them: where they are, or copied into the server's folder.
+/// The programs where the user can run them: in place, or copied into the server's folder.
 fn reachable(programs: &Path, folder: &Path, user: User) -> Result<PathBuf> {
     if user.reaches(programs) {
         return Ok(programs.to_owned());
     }
-    // `…/PACKAGE/pginstall/bin` finds its libraries in `…/PACKAGE.libs` and its files beside itself.
+    // `…/PACKAGE/pginstall/bin` finds its libraries in `…/PACKAGE.libs`, and its files next to itself.
     let package = programs.ancestors().nth(3).ok_or("the programs have no folder to copy")?;
     let copy = folder.join("programs");
     println!(
@@ -243,7 +241,7 @@ fn copy_folder(from: &Path, to: &Path, user: User) -> Result<()> {
         if entry.file_type()?.is_dir() {
             copy_folder(&entry.path(), &copy, user)?;
         } else {
-            // With its permissions; a link is copied as what it leads to.
+            // Keeps permissions; a link is copied as its target.
             fs::copy(entry.path(), &copy)?;
             #[cfg(unix)]
             if user == User::Nobody {
@@ -254,7 +252,7 @@ fn copy_folder(from: &Path, to: &Path, user: User) -> Result<()> {
     Ok(())
 }
 
-/// One whose order of texts is not that of their bytes, where the system has it: what sorts by bytes must say so.
+/// A locale that does not sort by bytes, if available: code that sorts by bytes must say so.
 fn locale() -> &'static str {
     let known = process::capture(Command::new("locale").arg("-a")).unwrap_or_default();
     let has = |name: &str| known.lines().any(|line| line.eq_ignore_ascii_case(name));
