@@ -33,7 +33,7 @@ pub fn locked() -> Error {
 /// A statement that writes was sent as a query.
 #[must_use]
 pub fn writes() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the statement writes, and a query only reads; use sql_exec for it")
+    Error::new(ErrorKind::ReadOnly, "the statement writes, and a query may only read; use sql_exec for it")
         .with_detail("layer", "readonly")
 }
 

@@ -21,7 +21,7 @@ const OPTIONS: &[&str] = &[
     "insttoken",
 ];
 
-/// Refuses arguments of a module.
+/// Refuses disallowed arguments of a module.
 pub(crate) fn check(
     stage: Stage,
     position: Position,
@@ -47,7 +47,7 @@ pub(crate) fn check(
         };
         match option.as_str() {
             "tokenize" => {
-                // A tokenizer's name is its own first argument; porter is given the one it works on.
+                // The tokenizer is the first argument; porter takes the one it wraps.
                 let mut words = value.split_ascii_whitespace().map(|word| name(word).into_owned());
                 let mut first = words.next().unwrap_or_default();
                 if first == "porter" {
@@ -55,14 +55,14 @@ pub(crate) fn check(
                 }
                 if !TOKENIZERS.contains(&first.as_str()) {
                     return refused(
-                        "there is no such tokenizer",
+                        "no such tokenizer",
                         "use unicode61, ascii, trigram, or porter with one of them",
                     );
                 }
             }
             "content" => {
                 let table = value.as_str();
-                // FTS5 takes a dot as part of the name; who writes one means a schema.
+                // FTS5 accepts a dot as part of the name; the author means a schema.
                 if table.split('.').any(|part| policy.is_reserved(part)) {
                     return Err(reserved(stage, position, table));
                 }

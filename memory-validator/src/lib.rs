@@ -1,11 +1,11 @@
 //! Decides which SQL an agent may run.
 //!
-//! The agent writes SQL by right; what is decided here is whether a statement stays inside the scope it was given.
-//! Everything is refused that the [`Policy`] does not allow by name. Three stages look at the text, each of them
-//! able to refuse by itself: a *gate* before any parser (sizes, depths, tokens as the engine sees them, names), a
-//! *grammar* (the engine's own where it can be had), and a *walk* over the tree that knows every kind of node.
+//! Agents may write SQL; the question is whether a statement stays inside its scope. Everything that the [`Policy`]
+//! does not allow by name is refused. Three stages examine the text, and each can refuse it alone: a *gate* before any
+//! parser (sizes, depths, tokens as the engine sees them, names), a *grammar* (the engine's own if available), and a
+//! *walk* over the tree that knows every kind of node.
 //!
-//! The verdict is about the text as it was given: run that text, never one rendered from a tree.
+//! The verdict is about the original text: run that text, never one rendered from a tree.
 //!
 //! ```
 //! use memory_validator::{Dialect, Mode, Policy, Validator, Verdict};
@@ -41,19 +41,19 @@ pub use stages::Stages;
 pub use validator::{SHORT_STACK_BYTES, STACK_BYTES, Validator};
 pub use verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind, Verdict};
 
-/// The tokens as the gate cuts them, for tests and fuzz targets.
+/// The gate's tokens, for tests and fuzz targets.
 #[doc(hidden)]
 pub mod lab {
     use crate::gate::{self, token::Kind};
     use crate::validator::here;
     use crate::{Dialect, Limits, Mode, Policy, Stages, Verdict};
 
-    /// Decides with some stages on the caller's own stack.
+    /// Runs chosen stages on the caller's stack.
     pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
         here(sql, dialect, mode, policy, stages)
     }
 
-    /// Begin, end and kind (`word`, `quoted`, `text`, `operator`, `other`) of each token; none where a cap is passed.
+    /// Start, end and kind (`word`, `quoted`, `text`, `operator`, `other`) of each token; empty if a cap is exceeded.
     #[must_use]
     pub fn tokens(sql: &str, dialect: Dialect) -> Vec<(usize, usize, &'static str)> {
         let Ok(lexed) = gate::lex(sql, dialect, &Limits::default()) else { return Vec::new() };

@@ -1,11 +1,11 @@
-//! Statements without what they say about data, for logs.
+//! Statements without data, for logs.
 
 use crate::gate;
 use crate::gate::token::Kind;
 use crate::policy::{Dialect, Limits};
 
 /// The text with `mark` in place of every literal (text, bytes, numbers) and without comments. Names, keywords and
-/// places for arguments stay. A text that is over the default caps, so that nobody cut it, is `mark` alone.
+/// parameters stay. A text over the default caps, which is not tokenized, becomes just `mark`.
 ///
 /// ```
 /// use memory_validator::{Dialect, without_literals};

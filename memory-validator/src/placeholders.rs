@@ -1,4 +1,4 @@
-//! Where a statement takes its arguments.
+//! The parameters of a statement.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use crate::gate::token::{Kind, Lexed, Role, Token};
 use crate::policy::{Dialect, Limits};
 use crate::verdict::{Position, Refusal};
 
-/// A place that an argument is put into.
+/// A parameter in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placeholder {
-    /// The bytes of the text that it takes.
+    /// Its bytes in the text.
     pub span: Range<usize>,
-    /// Which argument, from 1.
+    /// The number of its argument, from 1.
     pub number: usize,
 }
 
-/// The places of arguments in a text, in their order: `?`, `?2` and `$2` on SQLite, `$2` and `?` on PostgreSQL. Those
-/// in literals and comments are none.
+/// The parameters of a text in order: `?`, `?2` and `$2` on SQLite, `$2` and `?` on PostgreSQL. Those in literals and
+/// comments do not count.
 ///
 /// # Behavior
 /// - A `?` without a number takes the argument after the highest one so far.
@@ -27,7 +27,7 @@ pub struct Placeholder {
 ///   other signs: `a=?`, `'%'||?||'%'`. `?|`, `?&` and `@?` are always operators. Where both are wanted, `$1` leaves no doubt.
 ///
 /// # Errors
-/// A text that passes a cap.
+/// A text over a cap.
 pub fn placeholders(sql: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<Placeholder>, Refusal> {
     let lexed = gate::lex(sql, dialect, limits)?;
     let mut found = Vec::new();

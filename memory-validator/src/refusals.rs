@@ -1,23 +1,21 @@
-//! The refusals that more than one stage makes of a SQLite statement, so that each says the same.
+//! Refusals of SQLite statements that several stages share.
 
 use crate::gate::token::Lexed;
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Position, Refusal, Stage, StatementKind};
 
-/// A kind of statement that is not allowed, by the word it begins with.
+/// A forbidden kind of statement, by its first word.
 pub(crate) fn kind(stage: Stage, position: Position, word: &str) -> Refusal {
     let word: String = word.chars().take(32).collect();
     let (why, instead) = match word.to_ascii_uppercase().as_str() {
-        "ATTACH" | "DETACH" => {
-            ("a scope has one database", "shared data is already there to be read, where any is")
-        }
+        "ATTACH" | "DETACH" => ("a scope has one database", "shared data, if any, can already be read"),
         "PRAGMA" => (
-            "settings are the runtime's",
+            "the runtime manages settings",
             "describe the tables, or read `pragma_table_info('name')` as a table",
         ),
-        "VACUUM" => ("the file is the runtime's", "delete what is not needed: its room is used again"),
+        "VACUUM" => ("the runtime manages the file", "delete what is not needed: its space is reused"),
         "BEGIN" | "COMMIT" | "END" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "START" | "ABORT" => (
-            "transactions are begun and ended by operations of their own",
+            "transactions have separate operations",
             "use begin (`sql_begin`), commit and rollback, and pass the transaction to each statement",
         ),
         _ => (
@@ -31,26 +29,26 @@ pub(crate) fn kind(stage: Stage, position: Position, word: &str) -> Refusal {
 /// A temporary object.
 pub(crate) fn temp(stage: Stage, position: Position, construct: &str) -> Refusal {
     Refusal::new(stage, "temp", position, construct)
-        .because("temporary objects are not kept between two statements")
+        .because("temporary objects do not survive a statement")
         .instead("name the rows with `WITH`, or make an ordinary table and drop it")
 }
 
-/// `EXPLAIN` of what is not a query.
+/// `EXPLAIN` of anything but a query.
 fn explain(stage: Stage, position: Position) -> Refusal {
     Refusal::new(stage, "explain", position, "EXPLAIN")
-        .because("only queries are explained")
+        .because("only queries can be explained")
         .instead("explain the SELECT that finds the same rows")
 }
 
 /// A write where only reading is allowed.
 fn write(stage: Stage, position: Position, kind: StatementKind) -> Refusal {
     Refusal::new(stage, "read_only", position, kind.name().to_ascii_uppercase().replace('_', " "))
-        .because("a query only reads")
+        .because("a query may only read")
         .instead("use exec (`sql_exec`) for statements that write")
         .writing()
 }
 
-/// Refuses a kind that is not allowed, or not in this mode.
+/// Refuses a kind that is not allowed at all, or not in this mode.
 pub(crate) fn statement(
     stage: Stage,
     lexed: &Lexed<'_>,
@@ -81,7 +79,7 @@ pub(crate) fn function(stage: Stage, position: Position, name: &str) -> Refusal 
     let instead = match name {
         "generate_series" => "use `WITH RECURSIVE`",
         "regexp" => "use LIKE, GLOB, or a full-text table and MATCH",
-        "load_extension" => "what the engine offers is loaded already",
+        "load_extension" => "the available extensions are already loaded",
         "readfile" | "writefile" | "edit" | "system" | "shell" => "pass contents as arguments",
         _ => "use another function, or compute it outside",
     };
@@ -102,18 +100,18 @@ pub(crate) fn table_function(stage: Stage, position: Position, name: &str) -> Re
         .instead(instead)
 }
 
-/// A relation that is the engine's or the runtime's.
+/// A relation of the engine or the runtime.
 pub(crate) fn relation(stage: Stage, position: Position, name: &str) -> Refusal {
     Refusal::new(stage, "relation", position, short(name))
-        .because("relations of this name are the engine's or the runtime's")
+        .because("relations with this name belong to the engine or the runtime")
         .instead("read `sqlite_schema`, `memory_entries` or tables of your own")
 }
 
-/// A name under which nothing can be made or written.
+/// A name that cannot be created or written.
 pub(crate) fn reserved(stage: Stage, position: Position, name: &str) -> Refusal {
     Refusal::new(stage, "reserved", position, short(name))
-        .because("nothing can be made, changed or written under this name")
-        .instead("choose a name of your own")
+        .because("nothing can be created, changed or written under this name")
+        .instead("choose another name")
 }
 
 /// A schema that is not allowed.
@@ -122,14 +120,14 @@ pub(crate) fn schema(stage: Stage, position: Position, name: &str) -> Refusal {
         return temp(stage, position, "temp");
     }
     Refusal::new(stage, "schema", position, short(name))
-        .because("there is no schema of this name to use")
+        .because("no schema of this name is available")
         .instead("leave the schema out, or write `main`")
 }
 
-/// A write to a schema that is only read.
+/// A write to a read-only schema.
 pub(crate) fn read_only_schema(stage: Stage, position: Position, name: &str) -> Refusal {
     Refusal::new(stage, "schema_read_only", position, short(name))
-        .because("this schema can only be read")
+        .because("this schema is read-only")
         .instead("write to a table of your own")
 }
 
@@ -140,14 +138,14 @@ pub(crate) fn rollback(stage: Stage, position: Position) -> Refusal {
         .instead("use ABORT, FAIL, IGNORE or REPLACE")
 }
 
-/// A module of virtual tables that is not allowed.
+/// A forbidden module of virtual tables.
 pub(crate) fn module(stage: Stage, position: Position, name: &str) -> Refusal {
     Refusal::new(stage, "module", position, short(name))
-        .because("virtual tables of this module are not allowed")
+        .because("virtual tables with this module are not allowed")
         .instead("use fts5 for text, rtree for ranges, or an ordinary table")
 }
 
-/// A name that is short enough for a message.
+/// A name shortened for a message.
 pub(crate) fn short(name: &str) -> String {
     name.chars().take(64).collect()
 }

@@ -1,6 +1,6 @@
 //! Which stages decide.
 
-/// Which stages may refuse: all of them, unless a test tries one alone.
+/// The stages that may refuse: all of them, unless a test tries one alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stages {
     /// The gate refuses.

@@ -23,31 +23,31 @@ const SHORT_TOKENS: usize = 48;
 pub struct Validator;
 
 impl Validator {
-    /// Decides about a text, on a thread of its own with a large stack.
+    /// Decides about a text, on a separate thread with a large stack.
     pub fn check(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Verdict {
         Self::check_stages(sql, dialect, mode, policy, Stages::ALL)
     }
 
-    /// Decides about a text on the caller's own stack, of which [`STACK_BYTES`] must be free: for callers that decide
+    /// Decides about a text on the caller's stack, of which [`STACK_BYTES`] must be free: for callers that decide
     /// often and keep such a thread.
     pub fn check_here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Verdict {
         here(sql, dialect, mode, policy, Stages::ALL)
     }
 
-    /// Decides about a short text on the caller's own stack, of which [`SHORT_STACK_BYTES`] must be free; `None`: it has
-    /// more than 512 bytes or 48 tokens, so that reading it may take more. The verdict is that of [`Validator::check`].
+    /// Decides about a short text on the caller's stack, of which [`SHORT_STACK_BYTES`] must be free; `None` if it has
+    /// more than 512 bytes or 48 tokens, and so may need more. The verdict is that of [`Validator::check`].
     pub fn check_short(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy) -> Option<Verdict> {
         if sql.len() > SHORT_BYTES {
             return None;
         }
         let mut limits = policy.limits.clone();
         limits.tokens = limits.tokens.min(SHORT_TOKENS);
-        // The text is cut without recursion.
+        // Tokenizing does not recurse.
         gate::lex(sql, dialect, &limits).ok()?;
         Some(here(sql, dialect, mode, policy, Stages::ALL))
     }
 
-    /// Decides with some stages alone, to see what each one stops. The caps hold always: without them no parser is
+    /// Decides with some of the stages, to see what each one stops. The caps always apply: without them no parser is
     /// safe.
     #[doc(hidden)]
     pub fn check_stages(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
@@ -64,14 +64,14 @@ impl Validator {
             Some(Err(refusal)) => Verdict::Refused(refusal),
             None => Verdict::Refused(
                 Refusal::new(Stage::Grammar, "thread", Position::of(sql, 0), "statement")
-                    .because("no thread could be started to read it")
+                    .because("no thread could be started to check it")
                     .instead("try again"),
             ),
         }
     }
 }
 
-/// Decides with some stages on the caller's own stack.
+/// Decides with some stages on the caller's stack.
 pub(crate) fn here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Verdict {
     match guarded(sql, dialect, mode, policy, stages) {
         Ok(accepted) => Verdict::Accepted(accepted),
@@ -81,7 +81,7 @@ pub(crate) fn here(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, sta
 
 type Decision = Result<Accepted, Refusal>;
 
-/// A parser that panics has read nothing: its text is refused.
+/// If a parser panics, the text is refused.
 fn guarded(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stages) -> Decision {
     catch_unwind(AssertUnwindSafe(|| decide(sql, dialect, mode, policy, stages))).unwrap_or_else(|_| {
         Err(Refusal::new(Stage::Grammar, "parser", Position::of(sql, 0), "statement")
@@ -96,7 +96,7 @@ fn decide(sql: &str, dialect: Dialect, mode: Mode, policy: &Policy, stages: Stag
         gate::check(&lexed, mode, policy)?;
     }
     if !(stages.grammar || stages.walk) {
-        // Only a trial of single stages comes here.
+        // Only reached when stages are tried alone.
         return Ok(Accepted::new(StatementKind::Select));
     }
     grammar::judge(&lexed, mode, policy, stages)

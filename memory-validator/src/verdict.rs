@@ -1,4 +1,4 @@
-//! What was decided about a statement.
+//! The decision about a statement.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It may be handed to the engine, as it stands.
+    /// It may be passed to the engine unchanged.
     Accepted(Accepted),
     /// It must not be.
     Refused(Refusal),
 }
 
 impl Verdict {
-    /// The description of what was accepted, or the refusal as an error.
+    /// The description of an accepted statement, or the refusal as an error.
     ///
     /// # Errors
     /// The refusal.
@@ -31,9 +31,9 @@ impl Verdict {
 pub struct Accepted {
     /// Its kind.
     pub kind: StatementKind,
-    /// Whether it returns rows beside doing its work (`RETURNING`).
+    /// Whether it returns rows besides its effect (`RETURNING`).
     pub returning: bool,
-    /// Relations it names, in the order of their first mention, without names of its own common table expressions.
+    /// The relations it names, in order of first mention, without its own common table expressions.
     pub relations: Vec<Relation>,
 }
 
@@ -49,11 +49,11 @@ impl Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Relation {
-    /// The schema, where the statement gives one, as the engine folds it.
+    /// The schema as folded by the engine, if given.
     pub schema: Option<String>,
-    /// The name, as the engine folds it, without quotes.
+    /// The name as folded by the engine, unquoted.
     pub name: String,
-    /// What the statement does with it.
+    /// How the statement uses it.
     pub access: Access,
 }
 
@@ -65,7 +65,7 @@ impl Relation {
     }
 }
 
-/// What a statement does with a relation.
+/// How a statement uses a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Access {
@@ -83,7 +83,7 @@ pub enum Access {
 pub enum StatementKind {
     /// `SELECT`, `VALUES`, `TABLE`, with or without `WITH`.
     Select,
-    /// `EXPLAIN` of what may run by itself.
+    /// `EXPLAIN` of an allowed statement.
     Explain,
     /// `INSERT`, `REPLACE`.
     Insert,
@@ -124,13 +124,13 @@ pub enum StatementKind {
 }
 
 impl StatementKind {
-    /// Whether it only reads: what [`Mode::Query`](crate::Mode::Query) accepts.
+    /// Whether it only reads, as required by [`Mode::Query`](crate::Mode::Query).
     #[must_use]
     pub fn reads_only(self) -> bool {
         matches!(self, Self::Select | Self::Explain)
     }
 
-    /// Whether its purpose is to give room back: what must work at the quota.
+    /// Whether its purpose is to free space, so that it must work at the quota.
     #[must_use]
     pub fn frees(self) -> bool {
         matches!(self, Self::Delete | Self::Drop | Self::Truncate)
@@ -174,15 +174,15 @@ pub struct Refusal {
     pub stage: Stage,
     /// The rule, stable for programs: `function`, `statement_kind`, `too_deep`, …
     pub rule: &'static str,
-    /// The construct, as short as it can be named: `load_extension(`, `ATTACH`, `pragma_database_list`.
+    /// The shortest name of the construct: `load_extension(`, `ATTACH`, `pragma_database_list`.
     pub construct: String,
     /// Where it stands.
     pub position: Position,
-    /// What is wrong, in a sentence's words without an end mark.
+    /// What is wrong, as a sentence without a full stop.
     pub message: String,
-    /// What to do instead; empty where nothing is to be done.
+    /// What to do instead; may be empty.
     pub instead: String,
-    /// Whether it was refused because it writes where only reading is allowed.
+    /// Whether it was refused for writing where only reading is allowed.
     pub writes: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Characters that a reader does not see, or does not see for what they are.
+//! Characters that a reader does not see, or mistakes for others.
 
-/// What a character is called, where it may stand in literals, comments and quoted identifiers alone.
+/// The description of a character that is allowed only in literals, comments and quoted identifiers.
 pub(crate) fn hidden(character: char) -> Option<&'static str> {
     match character {
         '\t' | '\n' | '\r' | '\u{c}' | ' '..='~' => None,
@@ -26,7 +26,7 @@ pub(crate) fn hidden(character: char) -> Option<&'static str> {
         | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}' => Some("an invisible character"),
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => {
-            Some("a character that turns the direction of writing")
+            Some("a character that changes the writing direction")
         }
         '\u{a0}'
         | '\u{1680}'
@@ -35,8 +35,8 @@ pub(crate) fn hidden(character: char) -> Option<&'static str> {
         | '\u{2029}'
         | '\u{202f}'
         | '\u{205f}'
-        | '\u{3000}' => Some("a space that is none to the engine"),
-        '\u{fdd0}'..='\u{fdef}' | '\u{fffe}' | '\u{ffff}' => Some("a code point that is no character"),
+        | '\u{3000}' => Some("a space that the engine does not treat as one"),
+        '\u{fdd0}'..='\u{fdef}' | '\u{fffe}' | '\u{ffff}' => Some("a code point that is not a character"),
         _ => None,
     }
 }

@@ -1,15 +1,14 @@
-//! Caps on the shape of a text, so that no parser recurses, builds or drops what is too deep.
-//! One pass over the tokens; what it keeps grows with the depth, which is capped.
+//! Caps on the shape of a text, so that no parser recurses, builds or drops too deep a tree. One pass over the tokens,
+//! with memory that grows with the capped depth.
 
 use super::token::{Kind, Lexed, Role, Token};
 use crate::policy::Limits;
 use crate::verdict::{Refusal, Stage};
 
-/// Names and texts in a row without anything between: what a type name may consist of. Parsers join such names, so
-/// that the work grows with the square.
+/// Adjacent names and literals, as in a type name. Parsers join such names, with quadratic work.
 const NAMES_IN_A_ROW: usize = 64;
 
-/// The most that parsers and walks have stack for, whatever the policy says.
+/// The most that the stack of parsers and walks allows, whatever the policy says.
 const DEEPEST: usize = 256;
 const LONGEST: usize = 1_000;
 
@@ -21,7 +20,7 @@ struct Level {
     compounds: usize,
 }
 
-/// Refuses what is nested too deep or chained too long.
+/// Refuses what is nested too deeply or chained too long.
 pub(crate) fn check(lexed: &Lexed<'_>, limits: &Limits) -> Result<(), Refusal> {
     let limits =
         &Limits { depth: limits.depth.min(DEEPEST), chain: limits.chain.min(LONGEST), ..limits.clone() };
@@ -36,7 +35,7 @@ pub(crate) fn check(lexed: &Lexed<'_>, limits: &Limits) -> Result<(), Refusal> {
             _ => 0,
         };
         if row > NAMES_IN_A_ROW {
-            return Err(long(lexed, token, "more than 64 names follow each other"));
+            return Err(long(lexed, token, "more than 64 names in a row"));
         }
         match token.kind {
             Kind::Open => open(lexed, token, &mut outer, &mut here, limits, false)?,
@@ -57,11 +56,7 @@ pub(crate) fn check(lexed: &Lexed<'_>, limits: &Limits) -> Result<(), Refusal> {
             _ => {}
         }
         if here.operators > limits.chain {
-            return Err(long(
-                lexed,
-                token,
-                &format!("more than {} operators follow each other", limits.chain),
-            ));
+            return Err(long(lexed, token, &format!("more than {} operators in a row", limits.chain)));
         }
         if here.compounds > limits.chain {
             return Err(long(
@@ -75,7 +70,7 @@ pub(crate) fn check(lexed: &Lexed<'_>, limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a `CASE` may end after this token: not where a value must follow and `END` is therefore a name.
+/// Whether a `CASE` may end after this token: not where a value must follow, so that `END` is a name.
 fn ends_value(before: Option<Token>) -> bool {
     before.is_some_and(|token| match token.kind {
         Kind::Operator | Kind::Open | Kind::Comma | Kind::Dot | Kind::Semicolon => false,
@@ -94,7 +89,7 @@ fn open(
 ) -> Result<(), Refusal> {
     if outer.len() >= limits.depth {
         return Err(Refusal::new(Stage::Gate, "too_deep", lexed.position(token), lexed.construct(token))
-            .because(format!("brackets and `CASE` stand more than {} deep inside each other", limits.depth))
+            .because(format!("brackets and `CASE` are nested more than {} deep", limits.depth))
             .instead("name the inner parts with `WITH` and refer to them"));
     }
     outer.push(*here);
@@ -102,7 +97,7 @@ fn open(
     Ok(())
 }
 
-/// Closes a bracket, and with it every `CASE` that was left open inside.
+/// Closes a bracket, and every `CASE` left open inside it.
 fn close(outer: &mut Vec<Level>, here: &mut Level) {
     while here.case {
         *here = outer.pop().unwrap_or_default();

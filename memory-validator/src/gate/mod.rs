@@ -1,7 +1,7 @@
-//! The gate: what is decided about a text before any parser sees it, from its tokens alone.
+//! The gate: decisions about a text before any parser sees it, from its tokens alone.
 //!
-//! It cuts the text as the engine's own lexer does, caps its shape, and checks what can be told from tokens: the
-//! number of statements, the word a statement begins with, every name before a bracket, every name of a relation.
+//! It tokenizes the text as the engine's own lexer does, caps its shape, and checks the number of statements, the first
+//! word of a statement, every name before a bracket, and every name of a relation.
 //! Linear in the text, without recursion.
 
 pub(crate) mod characters;
@@ -23,10 +23,10 @@ use crate::policy::{Dialect, Limits, Mode, Policy};
 use crate::verdict::{Position, Refusal, Stage};
 use token::{Kind, Lexed, Token};
 
-/// Cuts a text, at most as long as allowed.
+/// Tokenizes a text, up to the allowed length.
 ///
 /// # Errors
-/// A text that no parser may see: it passes a cap.
+/// A text over a cap, which no parser may see.
 pub(crate) fn lex<'a>(sql: &'a str, dialect: Dialect, limits: &Limits) -> Result<Lexed<'a>, Refusal> {
     if sql.len() > limits.bytes || u32::try_from(sql.len()).is_err() {
         return Err(Refusal::new(Stage::Gate, "too_long", Position::of(sql, 0), "statement")
@@ -47,7 +47,7 @@ pub(crate) fn lex<'a>(sql: &'a str, dialect: Dialect, limits: &Limits) -> Result
     Ok(lexed)
 }
 
-/// Refuses what can be told from the tokens.
+/// Refuses what tokens alone reveal.
 pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<(), Refusal> {
     if let Some(fault) = &lexed.fault {
         return Err(fault.clone());
@@ -61,14 +61,14 @@ pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<()
     }
 }
 
-/// The refusal of a text that holds no statement.
+/// The refusal of an empty text.
 pub(crate) fn empty(stage: Stage) -> Refusal {
     Refusal::new(stage, "empty", Position::of("", 0), "statement")
-        .because("the text holds no statement")
+        .because("the text contains no statement")
         .instead("write one statement")
 }
 
-/// The refusal of a text with a second statement, which begins at a token.
+/// The refusal of a text with a second statement, starting at a token.
 pub(crate) fn second(stage: Stage, lexed: &Lexed<'_>, next: Option<Token>) -> Refusal {
     let position = next.map(|token| lexed.position(token)).unwrap_or_default();
     let construct = next.map(|token| lexed.construct(token)).unwrap_or_default();

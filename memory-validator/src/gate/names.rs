@@ -1,8 +1,8 @@
-//! The name that a token spells: without quotes, folded as the engine folds it.
+//! The name that a token spells: unquoted, folded as the engine folds it.
 
 use std::borrow::Cow;
 
-/// SQLite's: the letters of ASCII in lower case, in quotes too.
+/// SQLite: ASCII letters in lower case, even in quotes.
 pub(crate) fn sqlite_name(text: &str) -> Cow<'_, str> {
     let quote = text.as_bytes().first().copied().unwrap_or(0);
     let inner = match quote {
@@ -22,7 +22,7 @@ pub(crate) fn sqlite_name(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// PostgreSQL's: as it stands in quotes, else the letters of ASCII in lower case.
+/// PostgreSQL: unchanged in quotes, else ASCII letters in lower case.
 pub(crate) fn postgres_name(text: &str) -> Cow<'_, str> {
     if text.starts_with('"') {
         let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();

@@ -1,9 +1,8 @@
-//! PostgreSQL's keywords, as far as they shape a statement.
+//! PostgreSQL's keywords that matter for the shape of a statement.
 
 use super::token::Role;
 
-/// Keywords that mean something for the shape, sorted, and those that are never names. Words that are not here may be
-/// names.
+/// Keywords that matter for the shape, and those that are never names, sorted. Other words may be names.
 const WORDS: &[(&str, Role)] = &[
     ("all", Role::Hard),
     ("analyse", Role::Hard),

@@ -1,7 +1,7 @@
-//! PostgreSQL's lexer, rule by rule as `scan.l` of its versions 15 to 18 has them, with `standard_conforming_strings` on.
+//! PostgreSQL's lexer, rule by rule as in `scan.l` of versions 15 to 18, with `standard_conforming_strings` on.
 //!
-//! What two readers could cut differently is refused here: a string continued after its closing quote, a comment glued
-//! to an operator, an identifier spelled in `U&"…"`, a character that cannot be seen.
+//! Text that two readers could tokenize differently is refused: a string continued after its closing quote, a comment
+//! touching an operator, an identifier in `U&"…"`, an invisible character.
 
 use super::characters::hidden;
 use super::postgres_keywords::role;
@@ -22,7 +22,7 @@ pub(crate) fn lex<'a>(sql: &'a str, limits: &Limits) -> Lexed<'a> {
     };
     let mut tokens: Vec<Token> = Vec::with_capacity((sql.len() / 4).min(limits.tokens).saturating_add(1));
     if let Some(at) = sql.find('\0') {
-        // The engine would read no further.
+        // The engine stops reading here.
         lexer.over = Some(lexer.character(at, '\0'));
     }
     while lexer.over.is_none() && lexer.skip_space() {
@@ -35,7 +35,7 @@ pub(crate) fn lex<'a>(sql: &'a str, limits: &Limits) -> Lexed<'a> {
                 "string_continued",
                 start,
                 "'",
-                "a string that goes on after its closing quote is read in more than one way",
+                "a string continued after its closing quote is ambiguous",
                 "write one literal, or join two with ||",
             );
         }
@@ -61,7 +61,7 @@ struct Lexer<'s> {
 }
 
 impl Lexer<'_> {
-    /// The byte at an offset; zero, which no text holds, beyond the end.
+    /// The byte at an offset; beyond the end zero, which no text contains.
     fn byte(&self, at: usize) -> u8 {
         self.bytes.get(at).copied().unwrap_or(0)
     }
@@ -71,7 +71,7 @@ impl Lexer<'_> {
         Refusal::new(Stage::Gate, rule, Position::of(self.sql, at), construct)
     }
 
-    /// Remembers the first fault.
+    /// Keeps the first fault.
     fn blame(&mut self, rule: &'static str, at: usize, construct: &str, why: &str, instead: &str) {
         if self.fault.is_none() {
             self.fault = Some(self.refusal(rule, at, construct).because(why).instead(instead));
@@ -81,11 +81,11 @@ impl Lexer<'_> {
     fn character(&self, at: usize, character: char) -> Refusal {
         let what = hidden(character).unwrap_or("an odd character");
         self.refusal("character", at, &format!("U+{:04X}", u32::from(character)))
-            .because(format!("{what} stands in the text"))
+            .because(format!("the text contains {what}"))
             .instead("leave it out; inside a value pass it as an argument")
     }
 
-    /// What begins here goes on to the end of the text.
+    /// The construct that begins here is not terminated.
     fn unterminated(&mut self, at: usize, what: &str) -> Kind {
         let first: String = self.sql.get(at..).unwrap_or_default().chars().take(1).collect();
         self.blame(
@@ -126,7 +126,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A comment in `/* */`, which nests; false where nothing may follow.
+    /// A `/* */` comment, which nests; false if nothing may follow.
     fn comment(&mut self) -> bool {
         let start = self.at;
         let mut depth = 0_usize;
@@ -137,10 +137,7 @@ impl Lexer<'_> {
                     if depth > self.comment_depth {
                         let over = self
                             .refusal("too_deep", self.at, "/*")
-                            .because(format!(
-                                "comments stand more than {} deep inside each other",
-                                self.comment_depth
-                            ))
+                            .because(format!("comments are nested more than {} deep", self.comment_depth))
                             .instead("leave the comments out");
                         self.over = Some(over);
                         return false;
@@ -179,8 +176,8 @@ impl Lexer<'_> {
                     "unicode_name",
                     start,
                     "U&\"",
-                    "a name spelled in escapes cannot be checked",
-                    "write the name itself, in double quotes where it needs them",
+                    "a name with escapes cannot be checked",
+                    "write the name itself, in double quotes if needed",
                 );
                 self.quoted_name(3)
             }
@@ -203,7 +200,7 @@ impl Lexer<'_> {
                     let fault = self.character(start, found);
                     self.fault.get_or_insert(fault);
                 } else {
-                    self.blame("token", start, &found.to_string(), "no token begins like this", "remove it");
+                    self.blame("token", start, &found.to_string(), "no token starts like this", "remove it");
                 }
                 self.take(1, Kind::Illegal)
             }
@@ -215,7 +212,7 @@ impl Lexer<'_> {
         kind
     }
 
-    /// A literal whose content begins after `prefix` bytes.
+    /// A literal whose content starts after `prefix` bytes.
     fn quoted(&mut self, prefix: usize, escapes: bool, kind: Kind) -> Kind {
         let start = self.at;
         self.at += prefix;
@@ -242,7 +239,7 @@ impl Lexer<'_> {
                             "token",
                             start,
                             "\"\"",
-                            "a name has no characters",
+                            "a name is empty",
                             "use single quotes for an empty string",
                         );
                     }
@@ -273,13 +270,13 @@ impl Lexer<'_> {
                 "token",
                 start,
                 "$",
-                "a dollar sign begins neither an argument nor a quoted text here",
+                "this dollar sign starts neither an argument nor a quoted text",
                 "write $1, $2, … for arguments",
             );
             return self.take(1, Kind::Illegal);
         }
         let (from, tag) = (end + 1, self.sql.get(start..=end).unwrap_or_default());
-        // The engine looks for the tag at each dollar sign.
+        // The engine looks for the tag at every dollar sign.
         match self.sql.get(from..).and_then(|rest| rest.find(tag)) {
             Some(length) => {
                 self.at = from + length + tag.len();
@@ -318,7 +315,7 @@ impl Lexer<'_> {
         self.no_junk(start, Kind::Number)
     }
 
-    /// Digits with single underscores between them (and before the first, where a prefix allows it).
+    /// Digits with single underscores in between (and before the first, if a prefix allows it).
     fn digits(&mut self, is_digit: fn(u8) -> bool, mut underscore: bool) {
         loop {
             if is_digit(self.byte(self.at)) {
@@ -332,7 +329,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A name glued to a number is an error of the engine's, and something else to others.
+    /// A name directly after a number is an error to the engine, and something else to other parsers.
     fn no_junk(&mut self, start: usize, kind: Kind) -> Kind {
         if !is_name_start(self.byte(self.at)) {
             return kind;
@@ -357,7 +354,7 @@ impl Lexer<'_> {
                 "comment_in_operator",
                 start + at,
                 run,
-                "a comment that touches an operator is read in more than one way",
+                "a comment touching an operator is ambiguous",
                 "put a space before the comment",
             );
             run = run.get(..at).unwrap_or_default();
@@ -367,11 +364,11 @@ impl Lexer<'_> {
                 "token",
                 start,
                 "`",
-                "a back quote quotes nothing here",
+                "a back quote is not a quote here",
                 "use double quotes for names",
             );
         }
-        // `a=-1`: a last sign belongs to the operator only beside characters that no standard operator has.
+        // `a=-1`: a trailing sign belongs to the operator only with characters that no standard operator has.
         let odd =
             |byte: u8| matches!(byte, b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%');
         let run = run.as_bytes();
@@ -387,8 +384,8 @@ impl Lexer<'_> {
                 "token",
                 start,
                 "operator",
-                "an operator is longer than any that exists",
-                "write an operator that exists",
+                "this operator is longer than any existing one",
+                "use an existing operator",
             );
         }
         self.take(length.max(1), Kind::Operator)
@@ -486,7 +483,7 @@ mod tests {
     fn names_hold_dollar_signs_and_letters_of_any_script() {
         assert_eq!(tokens("a$b$c"), [(Kind::Word, "a$b$c")]);
         assert_eq!(tokens("straße\"x\"\"y\""), [(Kind::Word, "straße"), (Kind::Quoted, "\"x\"\"y\"")]);
-        // No prefix of a literal, since it is the end of a name.
+        // Not a literal's prefix, but the end of a name.
         assert_eq!(tokens("nameE'a'"), [(Kind::Word, "nameE"), (Kind::Text, "'a'")]);
     }
 

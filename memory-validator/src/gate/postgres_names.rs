@@ -1,5 +1,5 @@
-//! What PostgreSQL's tokens tell before any grammar: how the statement begins, which names it mentions, and which of
-//! them it calls.
+//! What PostgreSQL's tokens reveal before parsing: the statement's kind, the names it mentions, and which of them it
+//! calls.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use crate::policy::postgres::{is_denied_function, is_denied_type};
 use crate::policy::{Mode, Policy};
 use crate::verdict::{Refusal, Stage};
 
-/// Words that a bracket may follow without being called.
+/// Words before a bracket that is not a call.
 static BEFORE_BRACKET: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     words(
         "add all always analyze and any array as asc between both brin btree by cascade case cast check \
@@ -27,7 +27,7 @@ static BEFORE_BRACKET: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     )
 });
 
-/// Words and marks after which a name before a bracket can only be a call.
+/// Words and operators after which a name before a bracket can only be a call.
 static BEFORE_CALL: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     words(
         "select distinct where and or not having by when then else case returning limit offset like ilike \
@@ -89,7 +89,7 @@ impl Gate<'_> {
         })
     }
 
-    /// The key word or name without quotes at a place, in lower case.
+    /// The keyword or unquoted name at a place, in lower case.
     fn word(&self, at: usize) -> Option<String> {
         let token = self.lexed.at(at).filter(|token| token.kind == Kind::Word)?;
         Some(self.lexed.name(token).into_owned())
@@ -105,7 +105,7 @@ impl Gate<'_> {
         Refusal::new(Stage::Gate, rule, position, construct.chars().take(80).collect::<String>())
     }
 
-    /// Says of a refusal that it is one of a write, where only reading is allowed.
+    /// Marks a refusal as that of a write where only reading is allowed.
     fn writes(&self, refusal: Refusal) -> Refusal {
         if self.mode == Mode::Query { refusal.writing() } else { refusal }
     }
@@ -119,14 +119,14 @@ impl Gate<'_> {
         let Some(first) = self.word(at) else {
             return Err(self
                 .refuse("statement_kind", at, self.lexed.at(at).map_or("", |token| self.lexed.text(token)))
-                .because("no statement begins so")
-                .instead("begin with SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER or DROP"));
+                .because("no statement starts like this")
+                .instead("start with SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER or DROP"));
         };
         if !FIRST.contains(first.as_str()) {
             return Err(self
                 .refuse("statement_kind", at, first.to_ascii_uppercase())
                 .because("statements of this kind are not allowed")
-                .instead("use statements that read, write or define your own tables; transactions are begun and ended by the runtime"));
+                .instead("use statements that read, write or define your own tables; the runtime starts and ends transactions"));
         }
         if self.mode == Mode::Query && !FIRST_OF_QUERY.contains(first.as_str()) {
             return Err(self
@@ -144,7 +144,7 @@ impl Gate<'_> {
         }
     }
 
-    /// What is explained must be a query by itself.
+    /// Only a query can be explained.
     fn explained(&self, at: usize) -> Result<(), Refusal> {
         let mut at = at + 1;
         if self.is(at, "(")
@@ -165,7 +165,7 @@ impl Gate<'_> {
         }
         Err(self.writes(
             self.refuse("explain", at, word.to_ascii_uppercase())
-                .because("only queries are explained")
+                .because("only queries can be explained")
                 .instead("explain the SELECT that finds the same rows"),
         ))
     }
@@ -198,7 +198,7 @@ impl Gate<'_> {
         self.word_is(at + 1, &["as"]) && (self.word_is(at + 2, &["enum"]) || self.is(at + 2, "("))
     }
 
-    /// A name that belongs to the engine or the runtime, wherever it stands.
+    /// A name that belongs to the engine or the runtime, anywhere in the statement.
     fn name(&self, at: usize, name: &str) -> Result<(), Refusal> {
         // `xid '1'` is a value of the type.
         if is_denied_type(name) && (name.starts_with("reg") || self.lexed.is(at + 1, Kind::Text)) {
@@ -231,7 +231,7 @@ impl Gate<'_> {
             .instead("use your own tables"))
     }
 
-    /// Words that mean, in one place or another, what no statement may do.
+    /// Words that somewhere in a statement mean something forbidden.
     fn phrase(&self, at: usize, name: &str) -> Result<(), Refusal> {
         if self.word(at).is_none() {
             return Ok(());
@@ -245,7 +245,7 @@ impl Gate<'_> {
             {
                 Err(self
                     .refuse("row_lock", at, "FOR UPDATE")
-                    .because("rows cannot be locked by a query")
+                    .because("a query cannot lock rows")
                     .instead("update them; a transaction of the runtime holds the locks"))
             }
             "into" if !self.writes_into(at) => Err(self.writes(
@@ -256,7 +256,7 @@ impl Gate<'_> {
             "owner" | "row" if self.alters() && next(&[if name == "row" { "level" } else { "to" }]) => {
                 Err(self
                     .refuse("alter", at, name.to_ascii_uppercase())
-                    .because("owners and policies are the runtime's")
+                    .because("the runtime manages owners and policies")
                     .instead("leave them as they are"))
             }
             "temp" | "temporary" if self.defines(at) => Err(self
@@ -277,7 +277,7 @@ impl Gate<'_> {
         self.word_is(0, &["alter"])
     }
 
-    /// Whether TEMP stands where it changes what is created, or what INTO makes.
+    /// Whether TEMP is in a place where it changes what is created.
     fn defines(&self, at: usize) -> bool {
         at > 0 && self.word_is(at - 1, &["create", "replace", "into", "global", "local"])
     }
@@ -309,12 +309,12 @@ impl Gate<'_> {
         ))
     }
 
-    /// A call that names a sequence in a text: it must be one literal, and no schema in it but the agent's.
+    /// A call that names a sequence in a text: it must be one literal without another schema.
     fn sequence(&self, at: usize, name: &str) -> Result<(), Refusal> {
         if self.mode == Mode::Query && name != "currval" {
             return Err(self
                 .refuse("read_only", at, format!("{name}("))
-                .because("a sequence that is moved on is written")
+                .because("advancing a sequence is a write")
                 .instead("execute it instead of querying")
                 .writing());
         }
@@ -335,7 +335,7 @@ impl Gate<'_> {
             .instead("write nextval('its_name')"))
     }
 
-    /// Whether what begins at a token can only be an expression; elsewhere a bracket may open a list of columns.
+    /// Whether a token starts what can only be an expression; elsewhere a bracket may open a list of columns.
     fn is_called(&self, first: usize) -> bool {
         let Some(before) = first.checked_sub(1).and_then(|at| self.lexed.at(at)) else { return true };
         match before.kind {

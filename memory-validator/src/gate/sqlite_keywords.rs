@@ -2,8 +2,8 @@
 
 use super::token::Role;
 
-/// Every keyword, sorted, with what it means for the shape of a statement. Soft are those that SQLite's grammar lets
-/// fall back to an identifier.
+/// Every keyword, sorted, with its role in the shape of a statement. Soft ones fall back to identifiers in SQLite's
+/// grammar.
 const WORDS: &[(&str, Role)] = &[
     ("abort", Role::Soft),
     ("action", Role::Soft),
@@ -157,7 +157,7 @@ const WORDS: &[(&str, Role)] = &[
 /// The longest keyword.
 const LONGEST: usize = 17;
 
-/// Slots of the table below, some for each word so that most words that are no keywords meet an empty one.
+/// Slots of the table below, several per word so that most other words hit an empty one.
 const SLOTS: usize = 1_024;
 /// An empty slot.
 const NONE: u8 = u8::MAX;
@@ -170,7 +170,7 @@ const fn hash(word: &[u8]) -> usize {
     let mut hash = word.len();
     let mut at = 0;
     while at < word.len() {
-        // Within the length, which the loop has checked.
+        // Within the length, which the loop checked.
         #[allow(clippy::indexing_slicing)]
         let byte = word[at];
         hash = hash.wrapping_mul(31).wrapping_add(byte as usize);
@@ -237,7 +237,7 @@ mod tests {
         for (word, _) in WORDS {
             assert!(
                 sqlite3_parser::dialect::keyword_token(word.as_bytes()).is_some(),
-                "{word} is no keyword"
+                "{word} is not a keyword"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! SQLite's lexer, rule by rule as its `tokenize.c` has them.
+//! SQLite's lexer, rule by rule as in its `tokenize.c`.
 
 use super::characters::hidden;
 use super::sqlite_keywords::role;
@@ -7,7 +7,7 @@ use super::too_many_tokens;
 use crate::policy::{Dialect, Limits};
 use crate::verdict::{Position, Refusal, Stage};
 
-/// The mark that SQLite takes for a space where a token could begin.
+/// A character that SQLite takes for a space at the start of a token.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Cuts a text.
@@ -21,7 +21,7 @@ pub(crate) fn lex<'a>(sql: &'a str, limits: &Limits) -> Lexed<'a> {
     };
     let bytes = sql.as_bytes();
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
-        // What follows a NUL is not read by the engine, though it is by a parser.
+        // The engine stops at a NUL, but a parser does not.
         lexed.over = Some(character(sql, at, '\0'));
         return lexed;
     }
@@ -61,7 +61,7 @@ fn push(lexed: &mut Lexed<'_>, kind: Kind, start: usize, end: usize) {
     lexed.tokens.push(Token { kind, role, start: offset(start), end: offset(end) });
 }
 
-/// The kind and the length of what a text begins with; no kind for a space or a comment. The text holds no NUL.
+/// The kind and length of the first token; no kind for a space or comment. The text has no NUL.
 fn next(text: &[u8]) -> (Option<Kind>, usize) {
     let byte = |at: usize| text.get(at).copied().unwrap_or(0);
     match byte(0) {
@@ -99,7 +99,7 @@ fn next(text: &[u8]) -> (Option<Kind>, usize) {
     }
 }
 
-/// The length of `text` up to the first byte from `from` on that does not belong.
+/// The length of `text` up to the first byte, from `from` on, that does not belong.
 fn count(text: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
     let tail = text.get(from..).unwrap_or_default();
     from.min(text.len()) + tail.iter().position(|byte| !belongs(*byte)).unwrap_or(tail.len())
@@ -109,7 +109,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0c | b'\r')
 }
 
-/// What may stand inside an identifier. What may begin one is the same without the digits and `$`.
+/// Characters of an identifier. The first may not be a digit or `$`.
 fn is_id(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
 }
@@ -192,7 +192,7 @@ fn blob(text: &[u8]) -> (Option<Kind>, usize) {
     (Some(Kind::Illegal), (end + 1).min(text.len()))
 }
 
-/// `?`, `?2`, `$2`: arguments by their place.
+/// `?`, `?2`, `$2`: positional arguments.
 fn numbered(text: &[u8]) -> bool {
     match text.split_first() {
         Some((b'?', digits)) => digits.iter().all(u8::is_ascii_digit),
@@ -204,11 +204,11 @@ fn numbered(text: &[u8]) -> bool {
 fn character(sql: &str, at: usize, character: char) -> Refusal {
     let what = hidden(character).unwrap_or("an odd character");
     Refusal::new(Stage::Gate, "character", Position::of(sql, at), format!("U+{:04X}", u32::from(character)))
-        .because(format!("{what} stands in the text"))
+        .because(format!("the text contains {what}"))
         .instead("leave it out; inside a value pass it as an argument")
 }
 
-/// The first character of a token that a reader does not see.
+/// An invisible first character of a token.
 fn odd(sql: &str, start: usize, end: usize) -> Option<Refusal> {
     let text = sql.get(start..end)?;
     let (at, found) = text.char_indices().find(|(_, found)| hidden(*found).is_some())?;
@@ -218,11 +218,11 @@ fn odd(sql: &str, start: usize, end: usize) -> Option<Refusal> {
 fn illegal(sql: &str, start: usize, end: usize) -> Refusal {
     let first = sql.get(start..end).and_then(|text| text.chars().next()).unwrap_or(' ');
     let why = match first {
-        '\'' => "a text literal does not end",
+        '\'' => "a text literal is not closed",
         '"' | '`' | '[' => "a quoted name does not end",
         'x' | 'X' => "a literal of bytes needs pairs of hexadecimal digits",
         '0'..='9' | '.' => "a number runs into letters",
-        _ => "no token begins like this",
+        _ => "no token starts like this",
     };
     Refusal::new(Stage::Gate, "token", Position::of(sql, start), first.to_string())
         .because(why)
@@ -232,6 +232,6 @@ fn illegal(sql: &str, start: usize, end: usize) -> Refusal {
 fn parameter(sql: &str, start: usize, end: usize) -> Refusal {
     let text: String = sql.get(start..end).unwrap_or_default().chars().take(32).collect();
     Refusal::new(Stage::Gate, "parameter", Position::of(sql, start), text)
-        .because("arguments have no names")
+        .because("named arguments are not supported")
         .instead("write `?`, `?1` or `$1`")
 }

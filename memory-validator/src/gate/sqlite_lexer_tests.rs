@@ -1,4 +1,4 @@
-//! SQLite's lexer, held against the scanner of the grammar: one a port of `tokenize.c`, the other a port of the port.
+//! SQLite's lexer, compared with the scanner of the grammar: both derive from `tokenize.c`.
 
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -12,7 +12,7 @@ use super::sqlite_lexer::lex;
 use super::token::{Kind, Lexed};
 use crate::policy::Limits;
 
-/// Where the grammar's scanner cuts, or none where it refuses.
+/// The scanner's tokens, or `None` if it refuses.
 fn scanned(sql: &str) -> Option<Vec<(usize, usize)>> {
     let mut scanner = Scanner::new(Tokenizer::new());
     let mut cuts = Vec::new();
@@ -33,7 +33,7 @@ fn kinds(sql: &str) -> Vec<Kind> {
     lex(sql, &Limits::default()).tokens.iter().map(|token| token.kind).collect()
 }
 
-/// The same cuts, where neither refuses; whether the scanner, which the parser uses, refuses alone.
+/// Compares the tokens if neither refuses; returns whether only the scanner, which the parser uses, refuses.
 fn compare(sql: &str) -> bool {
     let lexed = lex(sql, &Limits::default());
     if lexed.over.is_some() || lexed.fault.is_some() {
@@ -71,7 +71,7 @@ fn both_cut_short_texts_alike() {
         for b in parts {
             for c in parts {
                 for d in ["", "'", "x", "1", "*/", "\n", " a"] {
-                    // A separator of digits that separates none is refused by the engine too, only later.
+                    // A misplaced digit separator is refused by the engine too, only later.
                     let sql = format!("{a}{b}{c}{d}");
                     assert!(!compare(&sql) || sql.contains(['_', '/', '$', ':', '@']), "{sql}");
                 }

@@ -1,20 +1,20 @@
-//! Caps on lists of names: SQLite's grammar in Rust looks for a name twice in a list by comparing each with each.
+//! Caps on lists of names: SQLite's grammar in Rust finds duplicates by comparing every pair.
 
 use super::token::{Kind, Lexed, Token};
 use crate::verdict::{Refusal, Stage};
 
 /// Names in a list. SQLite allows a table 2,000 columns.
 const NAMES: usize = 2_000;
-/// Names in a list times the bytes of the list, which bounds the bytes compared.
+/// Names in a list times bytes of the list, which bounds the bytes compared.
 const WORK: usize = 200_000_000;
 
-/// A run of names with commas between, at one depth.
+/// Names separated by commas, at one depth.
 #[derive(Clone, Copy, Default)]
 struct Run {
     names: usize,
     bytes: usize,
     after_comma: bool,
-    /// In `IN (…)`, where values are listed and never compared with each other.
+    /// Inside `IN (…)`, where values are never compared with each other.
     values: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Every name of a SQLite statement that stands before a bracket or where a relation stands, from the tokens alone.
+//! The names of a SQLite statement that come before a bracket or refer to a relation, from tokens alone.
 
 use super::sqlite_statement::{self, Lead};
 use super::token::{Kind, Lexed, Role, Token};
@@ -7,14 +7,14 @@ use crate::policy::{Mode, Policy};
 use crate::refusals;
 use crate::verdict::{Position, Refusal, Stage};
 
-/// What a name stands for, by its place.
+/// What a name refers to, by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// A relation that is read, or a table function.
     Read,
     /// A table that is written.
     Write,
-    /// Something that is made, changed or dropped.
+    /// Something created, changed or dropped.
     Define,
     /// A table that a foreign key refers to.
     Reference,
@@ -24,7 +24,7 @@ enum Place {
     Other,
 }
 
-/// Whether a level of brackets is inside a `FROM` clause, and whether a relation stands next.
+/// Whether a level of brackets is inside a `FROM` clause, and whether a relation comes next.
 #[derive(Clone, Copy, Default)]
 struct Level {
     from: bool,
@@ -92,7 +92,7 @@ impl Scan<'_, '_> {
         if token.role == Role::Soft && self.lexed.is_word(index, "rollback") && self.ends_transaction(index) {
             return Err(refusals::rollback(Stage::Gate, self.lexed.position(token)));
         }
-        // The last part of a dotted name decides; the parts before it are looked at with it.
+        // The last part of a dotted name decides; the parts before it are checked with it.
         if self.lexed.is(index + 1, Kind::Dot) && self.part(index + 2) {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Whether `ROLLBACK` is what a conflict or `RAISE` does.
+    /// Whether `ROLLBACK` belongs to a conflict clause or `RAISE`.
     fn ends_transaction(&self, index: usize) -> bool {
         let lexed = self.lexed;
         let Some(before) = index.checked_sub(1) else { return false };
@@ -147,7 +147,7 @@ impl Scan<'_, '_> {
         start
     }
 
-    /// Whether a dotted name begins where a relation stands: what is before its first part says so.
+    /// Whether a dotted name refers to a relation, according to what precedes its first part.
     fn starts_item(&self, start: usize, here: &Level) -> bool {
         let Some(before) = start.checked_sub(1) else { return false };
         let lexed = self.lexed;
@@ -204,7 +204,7 @@ impl Scan<'_, '_> {
         Place::Other
     }
 
-    /// Whether a word is among the first of the statement, and so says what is made.
+    /// Whether a word is among the first of the statement and so names what is created.
     fn heads(&self, at: usize) -> bool {
         at <= self.lead.begin + 3
     }
@@ -218,7 +218,7 @@ impl Scan<'_, '_> {
         called: bool,
     ) -> Result<(), Refusal> {
         let name = self.lexed.name(token);
-        // Counting lines takes the whole text: only for a refusal.
+        // Only for a refusal, since counting lines scans the whole text.
         let position = || self.lexed.position(token);
         match place {
             Place::Read | Place::Write | Place::Define => {
@@ -227,7 +227,7 @@ impl Scan<'_, '_> {
                     return Err(refusals::temp(Stage::Gate, position(), "temp"));
                 }
                 if place == Place::Read && called {
-                    // With brackets it is a table function, which is looked at as such.
+                    // With brackets it is a table function, which is checked as such.
                     return Ok(());
                 }
                 if place == Place::Read && !self.policy.may_read(&name) {
@@ -242,7 +242,7 @@ impl Scan<'_, '_> {
                 Err(refusals::relation(Stage::Gate, position(), &name))
             }
             Place::Module => self.module(index, position(), &name),
-            // A reserved name is nothing else than a relation, save as a column of one.
+            // A reserved name can only be a relation, except as a column of one.
             Place::Other if token.kind != Kind::Text && start == index => {
                 let known = self.policy.may_read(&name) || called || self.is_alias(index);
                 let reserved =
@@ -256,7 +256,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Whether a name is given by `AS`.
+    /// Whether `AS` defines the name.
     fn is_alias(&self, index: usize) -> bool {
         index > 0 && self.lexed.is_word(index - 1, "as")
     }
@@ -310,7 +310,7 @@ impl Scan<'_, '_> {
         self.lexed.sql.get(at(from)..at(to)).unwrap_or_default()
     }
 
-    /// A name before a bracket calls a function, unless its place says that something is named there.
+    /// A name before a bracket is a function call, unless its place says that something is being named.
     fn before_bracket(&self, start: usize, index: usize, token: Token, place: Place) -> Result<(), Refusal> {
         let lexed = self.lexed;
         let position = || lexed.position(token);
@@ -327,7 +327,7 @@ impl Scan<'_, '_> {
         }
         let keyword = token.kind == Kind::Word && token.role != Role::None && token.role != Role::End;
         if keyword || self.lead.makes_virtual {
-            // No function has a keyword's name but those on the list.
+            // No function has a keyword's name except those on the list.
             return Ok(());
         }
         let name = lexed.name(token);

@@ -1,4 +1,4 @@
-//! Where a SQLite statement begins and ends, and what it begins with.
+//! Where a SQLite statement starts and ends, and how it starts.
 
 use super::token::{Kind, Lexed};
 use super::{empty, second};
@@ -6,7 +6,7 @@ use crate::policy::{Mode, Policy};
 use crate::refusals;
 use crate::verdict::{Refusal, Stage, StatementKind};
 
-/// What the tokens say of a statement.
+/// What the tokens reveal about a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
     /// The token it begins with, after `EXPLAIN [QUERY PLAN]`.
@@ -37,7 +37,7 @@ pub(crate) fn creates_table(lexed: &Lexed<'_>) -> bool {
             || lexed.is_one_of(at + 1, &["temp", "temporary"]) && lexed.is_word(at + 2, "table"))
 }
 
-/// Finds the statement and refuses it where its first words do.
+/// Finds the statement, and refuses it by its first words.
 pub(crate) fn check(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Result<Lead, Refusal> {
     let start = first(lexed);
     let mut begin = start;
@@ -86,7 +86,7 @@ fn end(lexed: &Lexed<'_>, begin: usize, makes_trigger: bool) -> usize {
         .map_or(lexed.tokens.len(), |at| at + usize::from(makes_trigger))
 }
 
-/// The kind of the statement that begins at a token.
+/// The kind of the statement that starts at a token.
 fn kind(lexed: &Lexed<'_>, begin: usize) -> Result<StatementKind, Refusal> {
     let Some(token) = lexed.at(begin) else { return Err(empty(Stage::Gate)) };
     let refused = || Err(refusals::kind(Stage::Gate, lexed.position(token), &lexed.construct(token)));
@@ -129,7 +129,7 @@ fn created(lexed: &Lexed<'_>, begin: usize) -> Result<StatementKind, Refusal> {
     })
 }
 
-/// After the common table expressions: the first word outside brackets that follows a bracket and begins a statement.
+/// After common table expressions: the first word outside brackets that follows a bracket and starts a statement.
 fn after_with(lexed: &Lexed<'_>, begin: usize) -> Result<StatementKind, Refusal> {
     let mut depth = 0usize;
     for at in begin..lexed.tokens.len() {

@@ -1,4 +1,4 @@
-//! Tokens, as the engine would cut the text.
+//! Tokens as the engine would read them.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::names::{postgres_name, sqlite_name};
 use crate::policy::Dialect;
 use crate::verdict::{Position, Refusal};
 
-/// What a token is to the engine's lexer.
+/// The kind of a token in the engine's lexer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A bare identifier or a keyword.
@@ -33,14 +33,14 @@ pub(crate) enum Kind {
     Dot,
     /// `;`
     Semicolon,
-    /// What the engine refuses to read.
+    /// Something the engine cannot read.
     Illegal,
 }
 
-/// What a bare word means for the shape of a statement. Every other token has [`Role::None`].
+/// The role of a bare word in the shape of a statement. Every other token has [`Role::None`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// No keyword.
+    /// Not a keyword.
     None,
     /// A keyword that may also be a name.
     Soft,
@@ -48,11 +48,11 @@ pub(crate) enum Role {
     Hard,
     /// A keyword that is an operator of expressions: `AND`, `LIKE`, `NOT`.
     Operator,
-    /// The same, where it may also be a name: `LIKE`, `MATCH`.
+    /// The same, if it may also be a name: `LIKE`, `MATCH`.
     SoftOperator,
     /// A keyword that joins queries or tables: `UNION`, `JOIN`.
     Compound,
-    /// A keyword that begins a clause, so that no expression goes on across it: `SELECT`, `WHERE`.
+    /// A keyword that starts a clause and so ends any expression: `SELECT`, `WHERE`.
     Clause,
     /// `CASE`
     Case,
@@ -63,9 +63,9 @@ pub(crate) enum Role {
 /// A token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
-    /// What it means, for a bare word.
+    /// Its role, for a bare word.
     pub(crate) role: Role,
     /// Its first byte.
     pub(crate) start: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Whether it can be a name: a word that is no hard keyword, a quoted identifier.
+    /// Whether it can be a name: a word other than a hard keyword, or a quoted identifier.
     pub(crate) fn may_name(self) -> bool {
         match self.kind {
             Kind::Quoted => true,
@@ -84,18 +84,18 @@ impl Token {
     }
 }
 
-/// A text, cut into tokens. Spaces and comments are left out.
+/// A tokenized text, without spaces and comments.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexed<'a> {
     /// The text.
     pub(crate) sql: &'a str,
-    /// Whose text it is.
+    /// The dialect.
     pub(crate) dialect: Dialect,
     /// Its tokens.
     pub(crate) tokens: Vec<Token>,
-    /// A cap that was passed while cutting: no later stage may see the text, whatever is switched off.
+    /// A cap exceeded while tokenizing: no later stage may see the text, even if stages are switched off.
     pub(crate) over: Option<Refusal>,
-    /// The first thing that the gate refuses about a token or about what stands between two.
+    /// The first thing the gate refuses about a token or between two tokens.
     pub(crate) fault: Option<Refusal>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Lexed<'a> {
         self.sql.get(range).unwrap_or_default()
     }
 
-    /// A token as a refusal names it: short, and never the contents of a value.
+    /// A token as named in a refusal: short, and never the contents of a value.
     pub(crate) fn construct(&self, token: Token) -> String {
         match token.kind {
             Kind::Text | Kind::Blob | Kind::Number | Kind::Illegal => "value".to_owned(),

@@ -1,22 +1,22 @@
-//! A syntax tree of any parser, as a flat list.
+//! A flat list of any parser's syntax tree.
 //!
-//! It is made by the tree's own `Serialize`, which every type of it derives, so no field of any node can be missed, as
-//! one can by a visitor that its author must remember to call. Being flat it is dropped without recursion.
+//! It is built by the tree's own `Serialize`, which every type derives, so that no field can be missed, unlike with a
+//! visitor. Being flat, it is dropped without recursion.
 
 use std::fmt;
 
 use serde::ser::{self, Serialize};
 
-/// A node, and where its subtree ends.
+/// A node and the end of its subtree.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// The field of the struct above it in which it stands; empty elsewhere.
+    /// Its field in the parent struct; empty elsewhere.
     pub(crate) field: &'static str,
-    /// The type's name; empty for what has none: sequences, tuples, plain values.
+    /// The type's name; empty for sequences, tuples and plain values.
     pub(crate) ty: &'static str,
-    /// The variant, where the type is an enumeration.
+    /// The variant, if the type is an enumeration.
     pub(crate) variant: &'static str,
-    /// What it holds itself.
+    /// Its own value.
     pub(crate) value: Value,
     /// The index after its last descendant.
     end: u32,
@@ -33,13 +33,13 @@ pub(crate) enum Value {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A text; of literals it is left out.
+    /// A text; empty for literals.
     Str(Box<str>),
-    /// A place in the text: line and column from 1; zeros for none.
+    /// A place in the text: line and column from 1; zeros if unknown.
     At(u32, u32),
 }
 
-/// The nodes, each before its descendants.
+/// The nodes, parents before children.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Node>,
@@ -77,12 +77,12 @@ impl Tree {
         })
     }
 
-    /// The child that stands in a field.
+    /// The child in a field.
     pub(crate) fn field(&self, at: usize, field: &str) -> Option<usize> {
         self.children(at).find(|child| self.node(*child).field == field)
     }
 
-    /// Whether there is nothing in it: absent, false, zero, an empty text or sequence, or a struct of such.
+    /// Whether it is empty: absent, false, zero, an empty text or sequence, or a struct of such.
     pub(crate) fn is_empty(&self, at: usize) -> bool {
         let node = self.node(at);
         match &node.value {
@@ -97,7 +97,7 @@ impl Tree {
         }
     }
 
-    /// Whether it is a sequence with something in it.
+    /// Whether it is a non-empty sequence.
     fn is_list(&self, at: usize) -> bool {
         let node = self.node(at);
         node.ty.is_empty() && self.end(at) > at + 1
@@ -127,7 +127,7 @@ impl Tree {
     }
 }
 
-/// A tree that cannot be read; none of the parsers' makes one.
+/// A tree that cannot be read; no parser produces one.
 #[derive(Debug)]
 pub(crate) struct Unreadable(String);
 
@@ -161,7 +161,7 @@ impl Builder {
     }
 
     fn close(&mut self, at: usize) {
-        // A text has fewer nodes than four thousand million: it is capped.
+        // The text is capped, so it has fewer than 2^32 nodes.
         let end = u32::try_from(self.tree.nodes.len()).unwrap_or(u32::MAX);
         if let Some(node) = self.tree.nodes.get_mut(at) {
             node.end = end;
@@ -174,25 +174,25 @@ impl Builder {
     }
 }
 
-/// Goes one step down a tree, with more stack where little is left: frames are large where nothing is optimised.
+/// Descends one level of a tree, growing the stack if little is left: frames are large in unoptimised builds.
 pub(crate) fn deep<T>(step: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(256 << 10, 4 << 20, step)
 }
 
-/// What is done with the children of a node.
+/// How to treat the children of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum Children {
     /// They become nodes.
     Kept,
-    /// They are left out: the text of literals, tokens kept for their places.
+    /// Left out: the text of literals, tokens kept only for their places.
     Skipped,
-    /// Of a span its beginning alone.
+    /// Only the start of a span.
     Start,
     /// A place is one node.
     Place,
 }
 
-/// A node whose children are coming.
+/// A node with pending children.
 struct Open<'b> {
     builder: &'b mut Builder,
     at: usize,
@@ -208,7 +208,7 @@ impl<'b> Open<'b> {
             _ => Children::Kept,
         };
         if children == Children::Start {
-            // The place stands for the span.
+            // The place represents the span.
             return Self { at: usize::MAX, builder, children };
         }
         let place = children == Children::Place;
@@ -227,7 +227,7 @@ impl<'b> Open<'b> {
         deep(|| value.serialize(&mut *self.builder))?;
         let nodes = &mut self.builder.tree.nodes;
         if self.children == Children::Kept && !field.is_empty() && nodes.len() == at + 1 {
-            // Most fields of most nodes are empty: they are left out.
+            // Most fields of most nodes are empty, and left out.
             let empty = nodes.last().is_some_and(|node| match &node.value {
                 Value::Nothing => node.ty.is_empty(),
                 Value::Absent | Value::Bool(false) | Value::Int(0) => true,

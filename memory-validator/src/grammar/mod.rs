@@ -1,4 +1,4 @@
-//! The grammars. Each parses the text and hands the tree to the walk that knows it; the tree never leaves.
+//! The grammars. Each parses the text and hands the tree to its walk; the tree never leaves.
 
 pub(crate) mod flat_tree;
 pub(crate) mod location;
@@ -23,8 +23,8 @@ use crate::policy::{Dialect, Mode, Policy};
 use crate::stages::Stages;
 use crate::verdict::{Accepted, Refusal};
 
-/// Parses and walks. With `stages.grammar` off a text that does not parse is refused all the same, since there is
-/// nothing to walk, but as the walk's refusal; with `stages.walk` off a tree is accepted unseen.
+/// Parses and walks. With `stages.grammar` off, text that does not parse is still refused, since there is nothing to
+/// walk, but as a refusal of the walk; with `stages.walk` off, a tree is accepted unseen.
 pub(crate) fn judge(
     lexed: &Lexed<'_>,
     mode: Mode,

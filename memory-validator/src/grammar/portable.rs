@@ -47,7 +47,7 @@ fn read(lexed: &Lexed<'_>, mode: Mode, policy: &Policy, stages: Stages) -> Resul
         .tokenize_with_location()
         .map_err(|error| unread(lexed, position(lexed.sql, error.location)))?;
     if stages.grammar {
-        // What the gate calls a fault this grammar would not see.
+        // Faults found by the gate that this grammar would not notice.
         if let Some(fault) = &lexed.fault {
             return Err(Refusal { stage: Stage::Grammar, ..fault.clone() });
         }
@@ -70,7 +70,7 @@ fn read(lexed: &Lexed<'_>, mode: Mode, policy: &Policy, stages: Stages) -> Resul
     }
 }
 
-/// Where two lexers cut a text in different places, one of them sees names and calls that the other takes for text.
+/// If two lexers disagree on token boundaries, one may read names and calls where the other reads text.
 fn agree(lexed: &Lexed<'_>, tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     let ours = lexed.tokens.iter().filter(|token| {
         matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Text | Kind::Blob | Kind::Open | Kind::Close)
@@ -90,7 +90,7 @@ fn agree(lexed: &Lexed<'_>, tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     }
 }
 
-/// What a token of the portable grammar is, for those whose places must be the same.
+/// The kind of a token of the portable grammar, for kinds whose places must agree.
 fn class(token: &Read) -> Option<Kind> {
     match token {
         Read::Word(word) => Some(if word.quote_style.is_some() { Kind::Quoted } else { Kind::Word }),
@@ -115,7 +115,7 @@ fn class(token: &Read) -> Option<Kind> {
 
 fn differs(lexed: &Lexed<'_>, position: Position) -> Refusal {
     Refusal::new(Stage::Grammar, "ambiguous", position, token_at(lexed, position))
-        .because("this can be read in more than one way")
+        .because("this is ambiguous")
         .instead("write literals and names in their plain forms")
 }
 
@@ -129,15 +129,15 @@ fn failed(lexed: &Lexed<'_>, error: &ParserError) -> Refusal {
     let place = match error {
         ParserError::RecursionLimitExceeded => {
             return Refusal::new(Stage::Grammar, "too_deep", Position::of(lexed.sql, 0), "statement")
-                .because("expressions or queries stand too deep inside each other")
+                .because("expressions or queries are nested too deeply")
                 .instead("name the inner parts with `WITH` and refer to them");
         }
-        // The message may quote the text, literals too; of it only the place is used.
+        // The message may quote the text, including literals; only the place is used.
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => place(message),
     };
     let position = place.map_or_else(|| Position::of(lexed.sql, 0), |place| position(lexed.sql, place));
     Refusal::new(Stage::Grammar, "syntax", position, token_at(lexed, position))
-        .because("the grammar does not know what stands here")
+        .because("the grammar does not recognise this")
         .instead("check the syntax, or write it in a more common way")
 }
 
@@ -150,11 +150,11 @@ fn place(message: &str) -> Option<Location> {
 
 fn unreadable(lexed: &Lexed<'_>, error: &flat_tree::Unreadable) -> Refusal {
     Refusal::new(Stage::Grammar, "parser", Position::of(lexed.sql, 0), "statement")
-        .because(format!("the tree of it cannot be read ({error})"))
+        .because(format!("its syntax tree cannot be read ({error})"))
         .instead("write it in another way")
 }
 
-/// What is named as the construct at a place: a word, or a mark; never a literal.
+/// The construct named at a place: a word or an operator; never a literal.
 fn token_at(lexed: &Lexed<'_>, position: Position) -> String {
     let token =
         lexed.tokens.iter().find(|token| usize::try_from(token.end).is_ok_and(|end| end > position.offset));

@@ -42,21 +42,18 @@ pub(crate) fn judge(
 fn failed(lexed: &Lexed<'_>, error: &pg_query::Error) -> Refusal {
     match error {
         pg_query::Error::Parse(message) => syntax(lexed, message),
-        pg_query::Error::Decode(_) => Refusal::new(
-            Stage::Grammar,
-            "too_deep",
-            Position::of(lexed.sql, 0),
-            "statement",
-        )
-        .because(
-            "its expressions or queries stand too deep inside each other, or too many operators in a row",
-        )
-        .instead("name the inner parts with `WITH`, or put brackets around halves of a long sum"),
+        pg_query::Error::Decode(_) => {
+            Refusal::new(Stage::Grammar, "too_deep", Position::of(lexed.sql, 0), "statement")
+                .because(
+                    "its expressions or queries are nested too deeply, or it has too many operators in a row",
+                )
+                .instead("name the inner parts with `WITH`, or put brackets around halves of a long sum")
+        }
         _ => unreadable(lexed),
     }
 }
 
-/// The message quotes the text; of it only the place is used.
+/// The message quotes the text; only the place is used.
 fn syntax(lexed: &Lexed<'_>, message: &str) -> Refusal {
     let near = message.rsplit_once(" at or near \"").and_then(|(_, near)| near.strip_suffix('"'));
     let mut found = lexed.tokens.iter().filter(|token| Some(lexed.text(**token)) == near);
@@ -74,12 +71,12 @@ fn syntax(lexed: &Lexed<'_>, message: &str) -> Refusal {
     };
     let position = token.map_or_else(|| Position::of(lexed.sql, 0), |token| lexed.position(token));
     Refusal::new(Stage::Grammar, "syntax", position, construct.chars().take(32).collect::<String>())
-        .because("this is not the syntax of PostgreSQL")
-        .instead("check what stands here and before it")
+        .because("this is not valid PostgreSQL syntax")
+        .instead("check the text here and before it")
 }
 
 fn unreadable(lexed: &Lexed<'_>) -> Refusal {
     Refusal::new(Stage::Grammar, "parser", Position::of(lexed.sql, 0), "statement")
-        .because("the tree of it cannot be read")
+        .because("its syntax tree cannot be read")
         .instead("write it in another way")
 }

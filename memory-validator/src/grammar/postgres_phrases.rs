@@ -1,5 +1,5 @@
-//! Phrases of PostgreSQL's that the portable grammar does not know and that decide nothing about what a statement may
-//! reach: read as blank, or as another of the same meaning.
+//! PostgreSQL phrases that the portable grammar does not know and that do not affect what a statement may reach: read
+//! as blank, or as an equivalent.
 //!
 //! Only this grammar ever sees the text with them. Each phrase is known by its whole sequence of bare words and by what
 //! stands before it. A phrase in another place than the engine's makes the rest unreadable to one of the two, and so
@@ -82,10 +82,10 @@ impl Reading<'_, '_> {
 
     fn word(&mut self, at: usize, word: &str) -> usize {
         let defines = self.one_of(0, &["create", "alter"]);
-        // Where a name stands these are names.
+        // In the place of a name these are names.
         let named = self.after_kind(at, &[Kind::Open, Kind::Comma, Kind::Dot]);
         let phrase = match word {
-            // Reserved: no name without quotes, and no part of `FETCH FIRST 3 ROWS ONLY` behind these.
+            // Reserved: neither an unquoted name nor part of `FETCH FIRST 3 ROWS ONLY` after these.
             "as" if self.defines_columns(at) => return self.put(at, 1, "_r"),
             "only"
                 if self
@@ -143,7 +143,7 @@ impl Reading<'_, '_> {
         self.lexed.at(at).is_some_and(|token| matches!(self.lexed.text(token), "|/" | "||/"))
     }
 
-    /// `0x1F`, `0o17`, `0b1`: nothing is decided by how large a number is.
+    /// `0x1F`, `0o17`, `0b1`: no decision depends on the size of a number.
     fn is_of_another_base(&self, at: usize) -> bool {
         self.lexed.at(at).is_some_and(|token| {
             matches!(
@@ -153,8 +153,8 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// `f() AS (a int, b text)`: columns and their types without a name, which a common table expression or a table made
-    /// from a query, `(a) AS (SELECT …)`, is not.
+    /// `f() AS (a int, b text)`: columns and types without a name; not a common table expression or a table made from a
+    /// query, `(a) AS (SELECT …)`.
     fn defines_columns(&self, at: usize) -> bool {
         self.after_kind(at, &[Kind::Close])
             && self.mark(at + 1, "(")

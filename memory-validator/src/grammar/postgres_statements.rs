@@ -1,13 +1,13 @@
-//! Short statements of PostgreSQL's that the portable grammar does not know, read from their tokens.
+//! Short PostgreSQL statements that the portable grammar does not know, parsed from tokens.
 //!
-//! Each is a row of words, names and plain values from its first token to its last; with one token more it is none of these.
+//! Each is a complete sequence of words, names and plain values; any extra token makes it something else.
 
 use crate::gate::token::{Kind, Lexed};
 use crate::policy::{Dialect, Mode, Policy};
 use crate::verdict::{Accepted, Access, Refusal, StatementKind};
 use crate::walk::judge::Judge;
 
-/// Decides about a statement of these; `None` where it is another.
+/// Decides about such a statement; `None` for others.
 pub(super) fn judge(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Option<Result<Accepted, Refusal>> {
     if lexed.dialect != Dialect::Postgres || lexed.fault.is_some() {
         return None;
@@ -30,13 +30,13 @@ pub(super) fn judge(lexed: &Lexed<'_>, mode: Mode, policy: &Policy) -> Option<Re
 
 struct Statement {
     kind: StatementKind,
-    /// Relations and the tokens that they begin with.
+    /// Relations and their first tokens.
     relations: Vec<(Vec<String>, Access, usize)>,
     /// Other names.
     things: Vec<(Vec<String>, usize)>,
 }
 
-/// What is read, and how far.
+/// What was read, and how far.
 struct Cursor<'l, 'a> {
     lexed: &'l Lexed<'a>,
     at: usize,
@@ -204,7 +204,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
         Some(())
     }
 
-    /// What a sequence is made of.
+    /// The options of a sequence.
     fn sequence(&mut self) -> Read {
         while self.at < self.ends {
             if self.word(&["as"]).is_some() {

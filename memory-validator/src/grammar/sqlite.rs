@@ -1,5 +1,5 @@
-//! SQLite's own grammar. Its tree lives in an arena, so that nothing of it is dropped by recursion, and the parser keeps
-//! its stack on the heap.
+//! SQLite's own grammar. Its tree lives in an arena, so that it is not dropped recursively, and the parser's stack is
+//! on the heap.
 
 use std::cell::Cell;
 
@@ -14,14 +14,14 @@ use crate::stages::Stages;
 use crate::verdict::{Accepted, Position, Refusal, Stage, StatementKind};
 use crate::walk;
 
-/// An arena that is kept beyond its statement takes at most this many bytes.
+/// Limit in bytes for an arena that is kept for reuse.
 const KEPT: usize = 1 << 20;
 
 thread_local! {
     static SPARE: Cell<Option<Bump>> = const { Cell::new(None) };
 }
 
-/// The arena of a statement: the thread's spare one, which is not asked of the system again for every statement.
+/// The arena of a statement: the thread's spare one, to avoid an allocation per statement.
 struct Arena(Option<Bump>);
 
 impl Arena {
@@ -47,11 +47,11 @@ pub(crate) fn judge(
     policy: &Policy,
     stages: Stages,
 ) -> Result<Accepted, Refusal> {
-    // What follows the last token is space and comment to the engine, a comment that does not end among it, which the
-    // parser does not know.
+    // After the last token the engine sees only space and comments, including an unclosed comment, which the parser
+    // does not accept.
     let end = lexed.tokens.last().map_or(0, |token| token.end);
     let text = lexed.sql.get(..usize::try_from(end).unwrap_or(0)).unwrap_or_default();
-    // What is refused is told from the text as it was given.
+    // A refusal refers to the original text.
     if let Some(short) = sqlite_insert_rows::with_one_row(lexed, text)
         && let Ok(accepted) = read(lexed, &short, mode, policy, stages)
     {
@@ -82,22 +82,22 @@ fn read(
     if stages.walk {
         walk::sqlite::check(lexed, &command, mode, policy)
     } else {
-        // Only a trial of single stages comes here.
+        // Only reached when stages are tried alone.
         Ok(Accepted::new(walk::sqlite::kind(&command).unwrap_or(StatementKind::Select)))
     }
 }
 
-/// The refusal of what follows the first statement.
+/// The refusal of text after the first statement.
 fn after(lexed: &Lexed<'_>) -> Refusal {
     let semicolon = lexed.tokens.iter().position(|token| token.kind == Kind::Semicolon).unwrap_or(0);
     let next = lexed.tokens.iter().skip(semicolon).find(|token| token.kind != Kind::Semicolon).copied();
     second(Stage::Grammar, lexed, next)
 }
 
-/// The refusal of what the grammar does not read. It names the token where reading stopped, unless that is a value.
+/// The refusal of text that does not parse. It names the token where parsing stopped, unless that is a value.
 fn syntax(lexed: &Lexed<'_>, error: &Error) -> Refusal {
     let (position, why) = match error {
-        Error::ParserError(_, position) => (position, "the grammar of SQLite does not go on here"),
+        Error::ParserError(_, position) => (position, "SQLite's grammar does not continue here"),
         Error::UnrecognizedToken(position)
         | Error::UnterminatedLiteral(position)
         | Error::UnterminatedBracket(position)
@@ -106,8 +106,8 @@ fn syntax(lexed: &Lexed<'_>, error: &Error) -> Refusal {
         | Error::BadNumber(position)
         | Error::ExpectedEqualsSign(position)
         | Error::MalformedBlobLiteral(position)
-        | Error::MalformedHexInteger(position) => (position, "no token of SQLite stands here"),
-        _ => (&None, "the grammar of SQLite does not read it"),
+        | Error::MalformedHexInteger(position) => (position, "this is not a token of SQLite"),
+        _ => (&None, "it does not match SQLite's grammar"),
     };
     let offset = position.as_ref().map_or(0, |at| offset(lexed.sql, at.line, at.column));
     let token =

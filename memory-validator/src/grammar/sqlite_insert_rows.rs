@@ -1,14 +1,14 @@
-//! Rows of literals, of which a grammar need not read every one.
+//! Rows of literals, which the grammar need not parse one by one.
 //!
-//! An INSERT of many rows is mostly rows, and a row of literals and parameters says nothing that its tokens do not say. Where
-//! all rows are such, the grammar is shown the statement with the first of them alone; the engine gets the whole text.
+//! A large INSERT is mostly rows, and the tokens of a row of literals and parameters say everything about it. If all
+//! rows are such, the grammar sees the statement with only the first row; the engine gets the whole text.
 
 use crate::gate::token::{Kind, Lexed, Token};
 
-/// From so many rows on it is worth it.
+/// The number of rows from which this pays off.
 const ROWS: usize = 8;
 
-/// The text with the first of its rows, where it inserts many and each holds literals and parameters alone.
+/// The text with only its first row, if it inserts many rows of literals and parameters.
 pub(super) fn with_one_row(lexed: &Lexed<'_>, text: &str) -> Option<String> {
     if !(lexed.is_word(0, "insert") || lexed.is_word(0, "replace")) {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn with_one_row(lexed: &Lexed<'_>, text: &str) -> Option<String> {
     None
 }
 
-/// Where the row that begins here ends; `None`: no row begins here, or one that holds anything else.
+/// The end of the row that starts here; `None` if it is not a row of literals and parameters.
 fn row(lexed: &Lexed<'_>, tokens: &[Token]) -> Option<usize> {
     if tokens.first()?.kind != Kind::Open {
         return None;

@@ -1,15 +1,15 @@
-//! How high the tree of a text can become, told from its tokens.
+//! The possible height of a text's syntax tree, estimated from its tokens.
 //!
-//! Brackets are capped and so is each chain of operators, but a chain of chains is as high as their sum, and a tree is
-//! made, copied and dropped by recursion, some of it in code that does not watch its stack.
+//! Brackets and chains of operators are capped, but a chain of chains is as high as their sum, and a tree is built,
+//! copied and dropped recursively, partly by code that does not check its stack.
 
 use crate::gate::token::{Kind, Lexed, Role};
 use crate::verdict::{Refusal, Stage};
 
-/// The highest tree that is built. A tree so high is parsed, read and dropped within a few megabytes of stack.
+/// The highest allowed tree, which is parsed, read and dropped within a few megabytes of stack.
 const HIGHEST: usize = 3_000;
 
-/// Operators in a row whose left side the portable grammar copies, so that their work grows with the square.
+/// Operators in a row whose left side the portable grammar copies, with quadratic work.
 const COPYING: usize = 50;
 
 #[derive(Clone, Copy, Default)]
@@ -38,7 +38,7 @@ impl Level {
     }
 }
 
-/// Refuses what would become too high.
+/// Refuses a tree that could become too high.
 pub(crate) fn check(lexed: &Lexed<'_>) -> Result<(), Refusal> {
     let mut outer: Vec<Level> = Vec::new();
     let mut here = Level::default();
@@ -51,7 +51,7 @@ pub(crate) fn check(lexed: &Lexed<'_>) -> Result<(), Refusal> {
             Kind::Close => {
                 let height = here.height();
                 here = outer.pop().unwrap_or_default();
-                // Brackets may follow each other, each around what is before it: `a[1](2)`.
+                // Brackets may follow each other, each applied to what precedes it: `a[1](2)`.
                 here.run += 1;
                 here.inner = here.inner.max(height);
             }
@@ -69,7 +69,7 @@ pub(crate) fn check(lexed: &Lexed<'_>) -> Result<(), Refusal> {
                     here.compounds += 1;
                 }
                 Role::Clause => here.settle(),
-                // A value may open with words: CASE, CAST, INTERVAL.
+                // A value may start with words: CASE, CAST, INTERVAL.
                 Role::Case => here.inner += 1,
                 Role::None | Role::Soft | Role::Hard | Role::End => {}
             },

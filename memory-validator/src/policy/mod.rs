@@ -1,4 +1,4 @@
-//! What is allowed: lists of names and caps. What is on no list is refused.
+//! The policy: allowed names, and caps. Anything not listed is refused.
 
 pub(crate) mod postgres;
 mod sqlite;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::verdict::StatementKind;
 
-/// Whose SQL it is.
+/// The SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -17,7 +17,7 @@ pub enum Dialect {
     Postgres,
 }
 
-/// What the statement is allowed to do.
+/// The allowed effect of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Write and read.
@@ -26,18 +26,18 @@ pub enum Mode {
     Query,
 }
 
-/// Which grammar reads the text.
+/// The grammar that parses the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grammar {
-    /// The engine's own where it was compiled in (features `sqlite-grammar`, `pg-grammar`), else the portable one.
+    /// The engine's own if it was compiled in (features `sqlite-grammar`, `pg-grammar`), else the portable one.
     #[default]
     Engine,
     /// The portable one (sqlparser), which refuses some legitimate statements.
     Portable,
 }
 
-/// Caps that hold before anything is parsed. Each is inclusive.
+/// Inclusive caps that apply before parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -45,12 +45,11 @@ pub struct Limits {
     pub bytes: usize,
     /// Tokens. Default 200,000.
     pub tokens: usize,
-    /// Brackets, `CASE` and other openers inside each other. Default 64, at most 256 whatever is asked.
+    /// Nesting depth of brackets, `CASE` and other openers. Default 64, never over 256.
     pub depth: usize,
-    /// Operators in a row without a comma or a keyword that begins a clause. Default 1,000, at most 1,000 whatever is
-    /// asked.
+    /// Operators in a row without a comma or a keyword that starts a clause. Default 1,000, never over 1,000.
     pub chain: usize,
-    /// Comments inside each other, where the dialect nests them. Default 16.
+    /// Nesting depth of comments, if the dialect nests them. Default 16.
     pub comment_depth: usize,
 }
 
@@ -60,7 +59,7 @@ impl Default for Limits {
     }
 }
 
-/// What an agent may use. Names are held as the dialect folds them: lower case.
+/// What an agent may use. Names are folded as in the dialect: lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
@@ -72,7 +71,7 @@ pub struct Policy {
     pub statements: BTreeSet<StatementKind>,
     /// Functions: scalar, aggregate, window.
     pub functions: BTreeSet<String>,
-    /// Functions that may stand where a table stands.
+    /// Functions allowed in place of a table.
     pub table_functions: BTreeSet<String>,
     /// Modules of virtual tables (SQLite).
     pub modules: BTreeSet<String>,
@@ -84,10 +83,10 @@ pub struct Policy {
     pub types: BTreeSet<String>,
     /// Relations outside the agent's own that may be read: `sqlite_schema`, `memory_entries`.
     pub readable: BTreeSet<String>,
-    /// Beginnings of names that belong to the engine or the runtime: no relation so called is read, written or made,
-    /// save those in `readable`.
+    /// Prefixes of names that belong to the engine or the runtime: such relations are not read, written or created,
+    /// except those in `readable`.
     pub reserved_prefixes: Vec<String>,
-    /// Whole names of that sort: what the engine serves as a relation without anybody having made it.
+    /// Complete names of that kind: built-in relations of the engine.
     pub reserved_names: BTreeSet<String>,
 }
 
@@ -125,7 +124,7 @@ impl Policy {
             || self.reserved_names.contains(name)
     }
 
-    /// Whether a relation may be read: it is the agent's own as far as its name says, or on a list.
+    /// Whether a relation may be read: by its name it is the agent's own, or it is on a list.
     #[must_use]
     pub fn may_read(&self, name: &str) -> bool {
         !self.is_reserved(name) || self.readable.contains(name) || self.table_functions.contains(name)
@@ -151,7 +150,7 @@ impl Policy {
         self
     }
 
-    /// Allows a function where a table stands.
+    /// Allows a function in place of a table.
     #[must_use]
     pub fn with_table_function(mut self, name: &str) -> Self {
         self.table_functions.insert(name.to_ascii_lowercase());

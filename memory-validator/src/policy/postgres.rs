@@ -1,4 +1,4 @@
-//! What an agent may use on PostgreSQL. What is on no list here is refused.
+//! What an agent may use on PostgreSQL. Anything not listed here is refused.
 //!
 //! Left out, and why: what tells of others (`pg_*`, `*_to_xml`, `has_*_privilege`, `*_description`, `reg*` types), what
 //! reaches beyond the database (`dblink*`, `lo_*`, files, `nextval` excepted), what changes the session or outlives the
@@ -30,7 +30,7 @@ const STATEMENTS: &[StatementKind] = &[
     StatementKind::Refresh,
 ];
 
-/// Functions by the chapter of the engine's manual that describes them.
+/// Functions by chapter of PostgreSQL's manual.
 const FUNCTIONS: &[&str] = &[
     // Comparison and conditions.
     "num_nonnulls num_nulls coalesce nullif greatest least",
@@ -96,7 +96,7 @@ const FUNCTIONS: &[&str] = &[
      mode percentile_cont percentile_disc grouping merge_action",
     // Window functions.
     "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number",
-    // The agent's own sequences: names in their arguments resolve with its rights.
+    // The agent's own sequences: the names in the arguments resolve with its rights.
     "nextval currval lastval setval",
     // About a value.
     "pg_typeof pg_column_size pg_size_pretty pg_size_bytes hashtext hashtextextended collation_for pg_collation_for current_user session_user current_role user current_schema",
@@ -109,12 +109,12 @@ const FUNCTIONS: &[&str] = &[
     "binary_quantize cosine_distance hamming_distance inner_product jaccard_distance l1_distance l2_distance l2_norm \
      l2_normalize subvector vector_dims vector_norm array_to_vector array_to_halfvec array_to_sparsevec vector halfvec \
      sparsevec",
-    // Case-insensitive similarity, where the operator installed pg_trgm, unaccent, fuzzystrmatch.
+    // Case-insensitive similarity, if the operator installed pg_trgm, unaccent, fuzzystrmatch.
     "similarity word_similarity strict_word_similarity show_trgm unaccent levenshtein levenshtein_less_equal soundex \
      difference metaphone dmetaphone dmetaphone_alt",
 ];
 
-/// Functions that may stand where a table stands, or return rows.
+/// Functions that are allowed in place of a table, or return rows.
 const TABLE_FUNCTIONS: &[&str] = &[
     "generate_series generate_subscripts unnest regexp_matches regexp_split_to_table string_to_table",
     "json_array_elements json_array_elements_text json_each json_each_text json_object_keys json_populate_recordset \
@@ -134,7 +134,7 @@ const TYPES: &[&str] = &[
     "vector halfvec sparsevec citext ltree hstore",
 ];
 
-/// Types that read the catalog, or belong to the engine's inside.
+/// Types that read the catalog, or are internal to the engine.
 const DENIED_TYPES: &[&str] = &[
     "regclass regcollation regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype \
      regdatabase aclitem any anyarray anycompatible anyelement anyenum cid cstring event_trigger \
@@ -142,8 +142,7 @@ const DENIED_TYPES: &[&str] = &[
      tsm_handler txid_snapshot void xid xid8",
 ];
 
-/// Functions that are refused wherever their names stand, `alias.name` included: there a name may be a call of one
-/// argument.
+/// Functions refused anywhere, including as `alias.name`, which may call a function of one argument.
 const DENIED: &[&str] = &[
     "lo_close lo_creat lo_create lo_export lo_from_bytea lo_get lo_import lo_lseek lo_lseek64 lo_open lo_put lo_tell \
      lo_tell64 lo_truncate lo_truncate64 lo_unlink loread lowrite set_config current_setting current_schemas \
@@ -158,7 +157,7 @@ const DENIED: &[&str] = &[
      gin_clean_pending_list mxid_age getpgusername",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 const DENIED_PREFIXES: &[&str] =
     &["pg_", "dblink", "binary_upgrade_", "plpgsql_", "postgres_fdw_", "txid_", "to_reg"];
 
@@ -177,14 +176,14 @@ fn words(texts: &[&str]) -> BTreeSet<String> {
     texts.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect()
 }
 
-/// Whether a name is a function that must not be called by whatever spelling.
+/// Whether a name is a function that must not be called under any spelling.
 pub(crate) fn is_denied_function(name: &str) -> bool {
     DENIED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || DENIED_SET.contains(name)
         || name.ends_with("_privilege")
 }
 
-/// Whether a name is a type that reads the catalog or belongs to the engine.
+/// Whether a name is a type that reads the catalog or is internal to the engine.
 pub(crate) fn is_denied_type(name: &str) -> bool {
     DENIED_TYPE_SET.contains(name)
 }

@@ -34,13 +34,13 @@ json_group_array jsonb_group_array json_group_object jsonb_group_object
 row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value
 ";
 
-/// Functions that stand where a table stands.
+/// Functions allowed in place of a table.
 const TABLE: &str = "
 json_each json_tree jsonb_each jsonb_tree
 pragma_table_info pragma_table_xinfo pragma_index_list pragma_index_info pragma_index_xinfo pragma_foreign_key_list
 ";
 
-/// What the engine serves as a relation though nobody made it.
+/// Built-in relations of the engine.
 const ENGINE: &str = "
 bytecode tables_used carray dbdata dbptr dbstat fsdir fts3tokenize generate_series memstat wholenumber zipfile
 ";

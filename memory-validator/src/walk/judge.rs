@@ -1,4 +1,4 @@
-//! Decisions about names and kinds, whatever tree they were found in.
+//! Decisions about names and kinds, for every kind of tree.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use crate::policy::postgres::{is_denied_function, is_denied_type};
 use crate::policy::{Dialect, Mode, Policy};
 use crate::verdict::{Accepted, Access, Position, Refusal, Relation, Stage, StatementKind};
 
-/// What has been found out about a statement so far.
+/// The findings about a statement so far.
 pub(crate) struct Judge<'p> {
     dialect: Dialect,
     mode: Mode,
@@ -15,7 +15,7 @@ pub(crate) struct Judge<'p> {
     returning: bool,
     relations: Vec<Relation>,
     mentioned: HashSet<Relation>,
-    /// Names of common table expressions that can be seen here, and how often each.
+    /// Visible names of common table expressions, with their counts.
     ctes: Vec<String>,
     visible: HashMap<String, usize>,
 }
@@ -35,7 +35,7 @@ impl<'p> Judge<'p> {
         }
     }
 
-    /// How many common table expressions can be seen.
+    /// The number of visible common table expressions.
     pub(crate) fn ctes(&self) -> usize {
         self.ctes.len()
     }
@@ -46,7 +46,7 @@ impl<'p> Judge<'p> {
         self.ctes.push(cte);
     }
 
-    /// Leaves the query that brought all but the first so many.
+    /// Leaves a query, keeping only the first `count` names.
     pub(crate) fn leave(&mut self, ctes: usize) {
         for cte in self.ctes.drain(ctes.min(self.ctes.len())..) {
             if let Some(count) = self.visible.get_mut(&cte) {
@@ -63,7 +63,7 @@ impl<'p> Judge<'p> {
         self.dialect == Dialect::Postgres
     }
 
-    /// The outcome once all has been seen.
+    /// The verdict at the end.
     pub(crate) fn accepted(self) -> Result<Accepted, Refusal> {
         let Some(kind) = self.kind else {
             return Err(self.refuse("statement_kind", 0, "statement").because("there is no statement"));
@@ -74,19 +74,19 @@ impl<'p> Judge<'p> {
         Ok(accepted)
     }
 
-    /// A refusal at a node; the walk makes a place in the text of it.
+    /// A refusal at a node; the walk turns it into a place in the text.
     pub(crate) fn refuse(&self, rule: &'static str, node: usize, construct: impl Into<String>) -> Refusal {
         let construct: String = construct.into();
         let construct = construct.chars().take(80).collect::<String>();
         Refusal::new(Stage::Walk, rule, Position { offset: node, line: 0, column: 0 }, construct)
     }
 
-    /// Says of a refusal that it is one of a write, where only reading is allowed.
+    /// Marks a refusal as that of a write where only reading is allowed.
     pub(crate) fn writes(&self, refusal: Refusal) -> Refusal {
         if self.mode == Mode::Query { refusal.writing() } else { refusal }
     }
 
-    /// A statement, or one inside another: a change made by a common table expression or a trigger.
+    /// A statement, or one nested in another: in a common table expression or a trigger.
     pub(crate) fn statement(&mut self, kind: StatementKind, node: usize) -> Result<(), Refusal> {
         let name = kind.name().replace('_', " ").to_ascii_uppercase();
         if !self.policy.statements.contains(&kind) {
@@ -110,19 +110,19 @@ impl<'p> Judge<'p> {
                     .because("only statements that read can be explained")
                     .instead("explain the SELECT in it"));
             }
-            // `WITH gone AS (DELETE … RETURNING *) SELECT …` is what it does, and its rows come back.
+            // `WITH gone AS (DELETE … RETURNING *) SELECT …` is a delete that returns rows.
             Some(StatementKind::Select) if !kind.reads_only() => {
                 self.kind = Some(kind);
                 self.returning = true;
             }
-            // What also grows is not there to give room back.
+            // A statement that also grows data does not count as freeing space.
             Some(before) if before.frees() && !kind.reads_only() && !kind.frees() => self.kind = Some(kind),
             Some(_) => {}
         }
         Ok(())
     }
 
-    /// The statement at the top hands rows back beside doing its work, or not.
+    /// Whether the top statement returns rows besides its effect.
     pub(crate) fn returns(&mut self, returning: bool) {
         self.returning = returning;
     }
@@ -136,7 +136,7 @@ impl<'p> Judge<'p> {
         self.policy.is_reserved(&name.to_ascii_lowercase())
     }
 
-    /// A table, view, index, sequence or type by its whole name.
+    /// A table, view, index, sequence or type by its full name.
     pub(crate) fn relation(&mut self, parts: &[String], access: Access, node: usize) -> Result<(), Refusal> {
         let construct = parts.join(".");
         let (schema, name) = match parts {
@@ -145,8 +145,8 @@ impl<'p> Judge<'p> {
             _ => {
                 return Err(self
                     .refuse("qualified_name", node, construct)
-                    .because("a name has one schema at most before it")
-                    .instead("name the table alone"));
+                    .because("a name can have only one schema")
+                    .instead("use the table's name alone"));
             }
         };
         if let Some(schema) = schema {
@@ -162,7 +162,7 @@ impl<'p> Judge<'p> {
             {
                 return Err(self
                     .refuse("schema_read_only", node, construct)
-                    .because("this schema can only be read")
+                    .because("this schema is read-only")
                     .instead("write to a table of your own"));
             }
         }
@@ -185,7 +185,7 @@ impl<'p> Judge<'p> {
         Ok(())
     }
 
-    /// Anything else that has a name: a constraint, a collation, an operator class.
+    /// Any other named object: a constraint, a collation, an operator class.
     pub(crate) fn thing(&self, parts: &[String], node: usize) -> Result<(), Refusal> {
         let schemas = parts.split_last().map_or(&[][..], |(_, schemas)| schemas);
         let foreign = schemas.iter().any(|schema| !self.is_own_schema(schema));
@@ -202,13 +202,13 @@ impl<'p> Judge<'p> {
         self.policy.knows_schema(schema) || (self.is_postgres() && schema == "pg_catalog")
     }
 
-    /// A name that something is given or called by: a column, an alias.
+    /// A name for a column or an alias.
     pub(crate) fn identifier(&self, name: &str, node: usize) -> Result<(), Refusal> {
-        // `alias.name` is a call of `name` where there is no such column.
+        // `alias.name` calls `name` if there is no such column.
         if self.is_postgres() && is_denied_function(name) && !self.allows(name) && name != "pg_catalog" {
             return Err(self
                 .refuse("reserved", node, name)
-                .because("this name belongs to the engine, also where it stands for a column")
+                .because("this name belongs to the engine, even for a column")
                 .instead("use another name"));
         }
         Ok(())
@@ -218,7 +218,7 @@ impl<'p> Judge<'p> {
         self.policy.functions.contains(name) || self.policy.table_functions.contains(name)
     }
 
-    /// A call; `table` where it stands in FROM.
+    /// A call; `table` if it is in FROM.
     pub(crate) fn function(&self, parts: &[String], table: bool, node: usize) -> Result<(), Refusal> {
         let construct = format!("{}(", parts.join("."));
         let refusal = || {
@@ -232,7 +232,7 @@ impl<'p> Judge<'p> {
             _ => return Err(refusal()),
         };
         let name = if self.is_postgres() { name.clone() } else { name.to_ascii_lowercase() };
-        // On PostgreSQL every function may stand in FROM, and one that returns rows may stand in an expression.
+        // On PostgreSQL every function is allowed in FROM, and one that returns rows in an expression.
         let allowed = match (self.dialect, table) {
             (Dialect::Sqlite, true) => self.policy.table_functions.contains(&name),
             (Dialect::Sqlite, false) => self.policy.functions.contains(&name),
@@ -263,7 +263,7 @@ impl<'p> Judge<'p> {
         if self.policy.types.contains(name) || self.policy.types.contains(element) {
             return Ok(());
         }
-        // What the engine has beyond the list is refused; other names can only be types of the agent's own.
+        // Other engine types are refused; remaining names can only be the agent's own types.
         let engines = schema == Some("pg_catalog")
             || is_denied_type(name)
             || is_denied_type(element)
@@ -280,8 +280,8 @@ impl<'p> Judge<'p> {
         }
         Err(self
             .refuse("operator", node, parts.join("."))
-            .because("operators of this schema are not allowed")
-            .instead("write the operator by itself"))
+            .because("operators from this schema are not allowed")
+            .instead("write just the operator"))
     }
 
     /// A storage parameter of a table, view or index.

@@ -1,4 +1,4 @@
-//! The walks: one for each grammar's tree. What a walk does not know it refuses.
+//! The walks, one per grammar. A walk refuses what it does not know.
 
 pub(crate) mod judge;
 pub(crate) mod portable;

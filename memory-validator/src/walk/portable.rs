@@ -1,7 +1,7 @@
-//! The walk over a tree of the portable grammar.
+//! The walk over the portable grammar's tree.
 //!
-//! Each node must be one of [`NODES`], and have nothing in fields that are not named there. Names are judged by where
-//! they stand; one that stands where nobody thought of is judged as a table.
+//! Each node must be in [`NODES`], with no content in fields not listed there. Names are judged by their place; a name
+//! in an unexpected place is judged as a table.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -35,7 +35,7 @@ pub(crate) fn walk(lexed: &Lexed<'_>, tree: &Tree, mode: Mode, policy: &Policy) 
     })
 }
 
-/// Where a node begins in the text, as well as can be told: at the first place in it, or the last before it.
+/// The approximate start of a node in the text: its first known place, or the last one before it.
 fn place(lexed: &Lexed<'_>, tree: &Tree, at: usize) -> Position {
     let place = |index: usize| match tree.node(index).value {
         Value::At(line, column) if line > 0 => Some(Location { line: line.into(), column: column.into() }),
@@ -49,7 +49,7 @@ fn place(lexed: &Lexed<'_>, tree: &Tree, at: usize) -> Position {
     }
 }
 
-/// Where a node stands: the nearest type above it, and in which field.
+/// The context of a node: the nearest enclosing type, and the field.
 #[derive(Clone, Copy, Default)]
 struct Place {
     ty: &'static str,
@@ -59,7 +59,7 @@ struct Place {
     called: bool,
 }
 
-/// What a name in several parts stands for.
+/// What a name with several parts refers to.
 enum Role {
     Relation(Access),
     Function {
@@ -106,7 +106,7 @@ impl Walk<'_> {
         let above = Place { field: if field.is_empty() { above.field } else { field }, ..above };
         let scope = self.judge.ctes();
         self.judge_node(at, above)?;
-        // The names that a query gives to others are known in all of it, though they stand in one field.
+        // The common table expressions of a query are visible in all of it, although they are in one field.
         let first = if ty == "Query" { self.tree.field(at, "with") } else { None };
         if let Some(with) = first {
             deep(|| self.visit(with, here))?;
@@ -130,7 +130,7 @@ impl Walk<'_> {
         self.tree.node(at).value == Value::Absent
     }
 
-    /// Makes the name of a common table expression known.
+    /// Makes a common table expression visible.
     fn names(&mut self, cte: usize, field: &str) {
         let ident = self.tree.field(cte, field).and_then(|alias| self.tree.first(alias, "Ident"));
         if let Some(ident) = ident {
@@ -139,7 +139,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Refuses a kind of node, or a field of one, that is not listed.
+    /// Refuses a kind of node, or a field, that is not listed.
     fn known(&mut self, at: usize) -> Result<(), Refusal> {
         let node = self.tree.node(at);
         let fields = if node.variant.is_empty() {
@@ -158,8 +158,8 @@ impl Walk<'_> {
             let rule = if node.ty == "Statement" { "statement_kind" } else { "construct" };
             return Err(self
                 .refuse(rule, at, spaced(construct))
-                .because("this is not among what is allowed")
-                .instead("write it in a plainer way"));
+                .because("this construct is not allowed")
+                .instead("write it in a simpler way"));
         };
         if fields.as_slice() == ["*"] {
             return Ok(());
@@ -184,9 +184,9 @@ impl Walk<'_> {
                     .because("SELECT INTO makes a table")
                     .instead("use CREATE TABLE … AS"),
             ),
-            "locks" | "for_clause" => refuse("row_lock", "FOR UPDATE")
-                .because("rows cannot be locked by a query")
-                .instead("update them"),
+            "locks" | "for_clause" => {
+                refuse("row_lock", "FOR UPDATE").because("a query cannot lock rows").instead("update them")
+            }
             "temporary" => refuse("temp", "TEMPORARY")
                 .because("temporary objects are not allowed")
                 .instead("create a plain table and drop it when it is not needed"),
@@ -194,7 +194,7 @@ impl Walk<'_> {
                 "construct",
                 &format!("{} {}", spaced(ty), field.replace('_', " ").to_ascii_uppercase()),
             )
-            .because("this is not among what is allowed")
+            .because("this construct is not allowed")
             .instead("leave it out"),
         }
     }
@@ -204,7 +204,8 @@ impl Walk<'_> {
         match (node.ty, node.variant) {
             ("Statement", variant) => self.statement(at, variant),
             ("SetExpr", "Insert" | "Update" | "Delete" | "Merge") => Ok(()),
-            // `WITH RECURSIVE` knows its names in their own queries; so does the engine without the word for later ones.
+            // With `WITH RECURSIVE` the names are visible in their own queries; the engine also makes them visible in
+            // later ones.
             ("With", _) if self.tree.field_true(at, "recursive") => {
                 let list = self.tree.field(at, "cte_tables");
                 let ctes: Vec<usize> =
@@ -218,7 +219,7 @@ impl Walk<'_> {
                 let text = |field| self.tree.field_str(at, field).map(str::to_owned);
                 let parts: Vec<String> =
                     [text("schema_name"), text("table_name")].into_iter().flatten().collect();
-                // Whether the name was quoted is lost: it must be good either way.
+                // Whether the name was quoted is lost, so both readings must be allowed.
                 let folded: Vec<String> = parts.iter().map(|part| part.to_ascii_lowercase()).collect();
                 self.judge.relation(&folded, Access::Read, at)
             }
@@ -292,7 +293,7 @@ impl Walk<'_> {
                 if !self.judge.policy().modules.contains(&module) {
                     return Err(self
                         .refuse("module", at, module)
-                        .because("virtual tables of this module are not allowed")
+                        .because("virtual tables with this module are not allowed")
                         .instead("use fts5 for text, rtree for ranges"));
                 }
                 Kind::CreateVirtualTable
@@ -306,7 +307,7 @@ impl Walk<'_> {
             "Drop" | "DropTrigger" => Kind::Drop,
             "Comment" => Kind::Comment,
             "Analyze" => Kind::Analyze,
-            // Not among the nodes that are known.
+            // Not a known node.
             _ => {
                 return Err(self
                     .refuse("statement_kind", at, spaced(variant))
@@ -326,7 +327,7 @@ impl Walk<'_> {
 
     fn expression(&mut self, at: usize, variant: &str) -> Result<(), Refusal> {
         let function = match variant {
-            // A call in a node of its own.
+            // A call with a separate kind of node.
             "Ceil" => "ceil",
             "Floor" => "floor",
             "Position" => "position",
@@ -336,12 +337,12 @@ impl Walk<'_> {
             "Extract" => "extract",
             "AtTimeZone" => "timezone",
             "IsNormalized" => "is_normalized",
-            // `date '2024-01-01'`: to SQLite a column and its name, or a call and its name.
+            // `date '2024-01-01'`: to SQLite a column with its alias, or a call with its alias.
             "TypedString" if !self.judge.is_postgres() => {
                 return Err(self
                     .refuse("construct", at, "TYPED STRING")
-                    .because("a literal has no type before it here")
-                    .instead("write the literal alone"));
+                    .because("a literal cannot have a type before it here")
+                    .instead("write just the literal"));
             }
             _ => return Ok(()),
         };
@@ -364,7 +365,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// `WITH (fillfactor = 70)`, which is a list of comparisons to this grammar.
+    /// `WITH (fillfactor = 70)`, which this grammar reads as a list of comparisons.
     fn index_options(&mut self, at: usize) -> Result<(), Refusal> {
         let Some(list) = self.tree.field(at, "with") else { return Ok(()) };
         let options: Vec<usize> = self.tree.children(list).collect();
@@ -375,7 +376,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Remembers the name of what a statement writes to.
+    /// Records the name of a written relation.
     fn target(&mut self, at: usize, field: &str) -> Result<(), Refusal> {
         let field = self.tree.field(at, field);
         if let Some(name) = field.and_then(|field| self.tree.first(field, "ObjectName")) {
@@ -384,7 +385,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A name in several parts, judged by where it stands.
+    /// A name with several parts, judged by its place.
     fn name(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
         let mut parts = self.parts(at);
         if above.variant == "Comment" && self.comments_on_column(at) {
@@ -439,7 +440,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The statement is `COMMENT ON COLUMN`; there is one at most, at the top.
+    /// Whether the statement is `COMMENT ON COLUMN`, which occurs only at the top.
     fn comments_on_column(&self, at: usize) -> bool {
         let kind = (0..at).rev().find(|index| self.tree.node(*index).ty == "CommentObject");
         kind.is_some_and(|kind| self.tree.node(kind).variant == "Column")

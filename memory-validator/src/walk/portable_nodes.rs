@@ -1,10 +1,9 @@
-//! Every kind of node of the portable grammar's tree that may occur, and which of its fields may hold anything.
+//! Every allowed kind of node of the portable grammar's tree, with the fields that may have content.
 //!
-//! What is not here is refused: a statement, an expression, a clause that nobody thought of, a field that a later
-//! version of the parser adds.
+//! Anything else is refused: an unexpected statement, expression or clause, or a field added by a later parser version.
 
-/// Type or `Type::Variant`, and its fields; `*` for all. `0` is the content of a variant with one unnamed field,
-/// unnamed ones of a tuple have no name and are always looked into.
+/// A type or `Type::Variant`, and its fields; `*` for all. `0` is the content of a variant with one unnamed field;
+/// unnamed fields of a tuple are always visited.
 pub(super) const NODES: &[(&str, &str)] = &[
     // Names.
     ("Ident", "value quote_style span"),
@@ -101,7 +100,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ("NamedWindowDefinition", "*"),
     ("NamedWindowExpr::NamedWindow", "0"),
     ("NamedWindowExpr::WindowSpec", "0"),
-    // What stands in FROM.
+    // FROM.
     ("TableWithJoins", "relation joins"),
     ("Join", "relation join_operator"),
     ("JoinOperator::Join", "0"),
@@ -268,7 +267,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ("WindowFrameBound::CurrentRow", ""),
     ("WindowFrameBound::Preceding", "0"),
     ("WindowFrameBound::Following", "0"),
-    // Changes.
+    // Changes of rows.
     (
         "Insert",
         "insert_token or into table table_alias columns source on returning replace_into after_columns",
@@ -482,7 +481,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ("CommentObject::Table", ""),
     ("CommentObject::Type", ""),
     ("CommentObject::View", ""),
-    // Types. Those with content of their own are named; names alone hold nothing to look into.
+    // Types. Only those with content are listed; others have nothing to visit.
     ("DataType::Custom", "*"),
     ("DataType::Array", "0"),
     ("DataType::Interval", "fields precision"),

@@ -1,7 +1,7 @@
-//! The walk over a tree of PostgreSQL's own grammar.
+//! The walk over the tree of PostgreSQL's own grammar.
 //!
-//! Each node must be one of [`NODES`], and have nothing in fields that are not named there; numbers that choose between
-//! kinds are judged by lists of those that are allowed.
+//! Each node must be in [`NODES`], with no content in fields not listed there; numbers that select a kind are judged by
+//! lists of allowed ones.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -77,7 +77,7 @@ pub(crate) fn walk(lexed: &Lexed<'_>, tree: &Tree, mode: Mode, policy: &Policy) 
     })
 }
 
-/// Where a node begins in the text, as well as can be told.
+/// The approximate start of a node in the text.
 fn place(lexed: &Lexed<'_>, tree: &Tree, at: usize) -> Position {
     let place = |index: usize| match tree.node(index) {
         node if node.field == "location" => match node.value {
@@ -94,7 +94,7 @@ fn place(lexed: &Lexed<'_>, tree: &Tree, at: usize) -> Position {
     }
 }
 
-/// Where a node stands: the nearest type above it, and in which field.
+/// The context of a node: the nearest enclosing type, and the field.
 #[derive(Clone, Copy, Default)]
 struct Place {
     ty: &'static str,
@@ -110,7 +110,7 @@ impl Walk<'_> {
     fn visit(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
         let node = self.tree.node(at);
         let ty = node.ty;
-        // A `Node` stands for what it holds.
+        // A `Node` represents its content.
         let typed = !ty.is_empty() && ty != "Node";
         if typed {
             self.known(at)?;
@@ -147,14 +147,14 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Makes the name of a common table expression known.
+    /// Makes a common table expression visible.
     fn names(&mut self, cte: usize) {
         if let Some(name) = self.tree.field_str(cte, "ctename") {
             self.judge.see(name.to_owned());
         }
     }
 
-    /// Refuses a kind of node, or a field of one, that is not listed.
+    /// Refuses a kind of node, or a field, that is not listed.
     fn known(&self, at: usize) -> Result<(), Refusal> {
         let ty = self.tree.node(at).ty;
         let Some(fields) = ALLOWED.get(ty) else {
@@ -162,8 +162,8 @@ impl Walk<'_> {
             return Err(self
                 .judge
                 .refuse(rule, at, spaced(ty.trim_end_matches("Stmt")))
-                .because("this is not among what is allowed")
-                .instead("write it in a plainer way"));
+                .because("this construct is not allowed")
+                .instead("write it in a simpler way"));
         };
         if fields.as_slice() == ["*"] {
             return Ok(());
@@ -188,7 +188,7 @@ impl Walk<'_> {
             "locking_clause" => self
                 .judge
                 .refuse("row_lock", child, "FOR UPDATE")
-                .because("rows cannot be locked by a query")
+                .because("a query cannot lock rows")
                 .instead("update them"),
             _ => self
                 .judge
@@ -197,7 +197,7 @@ impl Walk<'_> {
                     child,
                     format!("{} {}", spaced(ty), field.replace('_', " ").to_ascii_uppercase()),
                 )
-                .because("this is not among what is allowed")
+                .because("this construct is not allowed")
                 .instead("leave it out"),
         }
     }
@@ -297,11 +297,11 @@ impl Walk<'_> {
                 Err(self
                     .judge
                     .refuse("sample", at, method.join("."))
-                    .because("rows cannot be sampled so")
+                    .because("this sampling method is not allowed")
                     .instead("use BERNOULLI or SYSTEM"))
             }
             "DefElem" => self.option(at, above),
-            // `WITH RECURSIVE` knows its names in their own queries.
+            // With `WITH RECURSIVE` the names are visible in their own queries.
             "WithClause" if self.tree.field_true(at, "recursive") => {
                 let ctes: Vec<usize> = (at..self.tree.end(at))
                     .filter(|index| self.tree.node(*index).ty == "CommonTableExpr")
@@ -313,7 +313,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A statement by itself, or a part of another.
+    /// A top statement, or part of another.
     fn select(&mut self, at: usize, above: Place) -> Result<(), Refusal> {
         let top = self.judge.kind().is_none();
         if top || matches!(above.ty, "ExplainStmt") {
@@ -353,7 +353,7 @@ impl Walk<'_> {
         Err(self
             .judge
             .refuse("alter", at, name.trim_start_matches("AT_"))
-            .because("tables cannot be altered so")
+            .because("this way of altering a table is not allowed")
             .instead("columns, constraints, defaults, types and names can be changed"))
     }
 
@@ -388,7 +388,7 @@ impl Walk<'_> {
         self.judge.relation(&parts, access, at)
     }
 
-    /// `CURRENT_DATE` and the like, which are called without brackets.
+    /// `CURRENT_DATE` and the like, which are calls without brackets.
     fn value_function(&self, at: usize) -> Result<(), Refusal> {
         let op = i32::try_from(self.int(at, "op")).ok().and_then(|op| SqlValueFunctionOp::try_from(op).ok());
         let name = match op {
@@ -429,7 +429,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The object a statement names in a list.
+    /// The object that a statement names in a list.
     fn defines(&mut self, at: usize, field: &str) -> Result<(), Refusal> {
         let parts = self.tree.field(at, field).map(|object| self.strings(object)).unwrap_or_default();
         self.judge.relation(&parts, Access::Define, at)
@@ -446,7 +446,7 @@ impl Walk<'_> {
         self.tree.field_str(at, field).unwrap_or_default().to_owned()
     }
 
-    /// The names that are the elements of a field's list themselves; what else is in it is left out.
+    /// The names directly in a field's list; other elements are ignored.
     fn list(&self, at: usize, field: &str) -> Vec<String> {
         let Some(list) = self.tree.field(at, field) else { return Vec::new() };
         self.tree.children(list).filter_map(|element| self.string(element)).collect()

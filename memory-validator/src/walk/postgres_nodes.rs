@@ -1,13 +1,12 @@
-//! Every kind of node of PostgreSQL's own tree that may occur, and which of its fields may hold anything.
+//! Every allowed kind of node of PostgreSQL's own tree, with the fields that may have content.
 //!
-//! What is not here is refused: a statement, an expression, a clause that nobody thought of, a field that a later
-//! version adds.
+//! Anything else is refused: an unexpected statement, expression or clause, or a field added by a later version.
 
-/// The type and its fields; `*` for all.
+/// A type and its fields; `*` for all.
 pub(super) const NODES: &[(&str, &str)] = &[
     ("ParseResult", "version stmts"),
     ("RawStmt", "stmt stmt_location stmt_len"),
-    // Whatever it holds is a type of its own.
+    // Its content is a type of its own.
     ("Node", "*"),
     ("List", "items"),
     // Statements.
@@ -46,7 +45,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
     ("CommentStmt", "objtype object comment"),
     ("RefreshMatViewStmt", "concurrent skip_data relation"),
     ("ExplainStmt", "query options"),
-    // What stands in FROM.
+    // FROM.
     ("RangeVar", "schemaname relname inh relpersistence alias location"),
     ("RangeSubselect", "lateral subquery alias"),
     ("RangeFunction", "lateral ordinality is_rowsfrom functions alias coldeflist"),
@@ -135,7 +134,7 @@ pub(super) const NODES: &[(&str, &str)] = &[
         "coltype name type_name pathspec format wrapper quotes columns on_empty on_error location",
     ),
     ("JsonTablePathSpec", "string name name_location location"),
-    // Changes.
+    // Changes of rows.
     ("OnConflictClause", "action infer target_list where_clause location"),
     ("InferClause", "index_elems where_clause conname location"),
     ("ReturningClause", "options exprs"),

@@ -1,5 +1,5 @@
-//! The walk over a tree of SQLite's own grammar: what a statement is, and its parts. Every `match` names every kind of
-//! node, so that a kind that a later grammar adds does not compile until somebody decides about it.
+//! The walk over the tree of SQLite's own grammar. Every `match` lists every kind of node, so that a new kind in a
+//! later grammar does not compile until it is judged.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ pub(super) type Walked = Result<(), Refusal>;
 pub(super) struct Walk<'w, 'a> {
     pub(super) lexed: &'w Lexed<'a>,
     pub(super) policy: &'w Policy,
-    /// Names of common table expressions, innermost last, and how often each is among them.
+    /// Visible names of common table expressions, innermost last, with their counts.
     pub(super) named: Vec<String>,
     pub(super) times: HashMap<String, usize>,
     pub(super) relations: Vec<Relation>,
@@ -59,7 +59,7 @@ pub(crate) fn check(
     Ok(accepted)
 }
 
-/// The kind of a command, where it is one that may be allowed.
+/// The kind of a command, if it can be allowed.
 pub(crate) fn kind(command: &Cmd<'_>) -> Option<StatementKind> {
     statement_kind(inner(command).0)
 }
@@ -107,7 +107,7 @@ fn statement_kind(statement: &Stmt<'_>) -> Option<StatementKind> {
 }
 
 impl Walk<'_, '_> {
-    /// Whether it returns rows beside doing its work.
+    /// Whether it returns rows besides its effect.
     fn statement(&mut self, statement: &Stmt<'_>) -> Result<bool, Refusal> {
         match statement {
             Stmt::Select(select) => self.select(select)?,

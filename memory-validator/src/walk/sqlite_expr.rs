@@ -1,5 +1,5 @@
-//! The walk over SQLite's expressions. It keeps what is still to be seen in a list of its own, so that a long chain of
-//! operators takes no stack.
+//! The walk over SQLite's expressions. It keeps pending nodes in a list, so that a long chain of operators uses no
+//! stack.
 
 use sqlite3_parser::ast::{
     Distinctness, Expr, FrameBound, FrameClause, FunctionCallOrder, FunctionTail, Id, LikeOperator, Literal,
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
         Err(refusals::function(Stage::Walk, self.find(&name, true), &name))
     }
 
-    /// `LIKE` and its kin call functions of their names.
+    /// `LIKE` and the like call functions with the same names.
     fn like(&self, operator: LikeOperator) -> Walked {
         self.called(match operator {
             LikeOperator::Glob => "glob",
@@ -161,7 +161,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// `->` and `->>` call functions of their names.
+    /// `->` and `->>` call functions with the same names.
     fn operator(&self, operator: Operator) -> Walked {
         match operator {
             Operator::ArrowRight => self.called("->"),
@@ -209,7 +209,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The grammar leaves `?` out: what follows is a number or nothing.
+    /// The grammar strips `?`: the rest is a number or empty.
     fn variable(&self, text: &str) -> Walked {
         let digits = text.strip_prefix('$').unwrap_or(text);
         let numbered =
@@ -220,7 +220,7 @@ impl Walk<'_, '_> {
         let at = self.lexed.sql.find(text).unwrap_or(0);
         let position = crate::verdict::Position::of(self.lexed.sql, at);
         Err(Refusal::new(Stage::Walk, "parameter", position, refusals::short(text))
-            .because("arguments have no names")
+            .because("named arguments are not supported")
             .instead("write `?`, `?1` or `$1`"))
     }
 }

@@ -1,4 +1,4 @@
-//! The walk over SQLite's names: which relation is read, written or made.
+//! The walk over SQLite's names: which relation is read, written or created.
 
 use sqlite3_parser::ast::{DistinctNames, Name, QualifiedName, ResolveType};
 
@@ -18,12 +18,12 @@ impl Walk<'_, '_> {
         name.map_or(Ok(()), |name| self.plain(name))
     }
 
-    /// A name that is neither a relation's nor a function's.
+    /// A name of neither a relation nor a function.
     pub(super) fn plain(&self, name: &Name<'_>) -> Walked {
         self.seen(name.0)
     }
 
-    /// Refuses characters in a bare name that a reader does not see; the engine takes one of them for a space.
+    /// Refuses invisible characters in a bare name; the engine takes one of them for a space.
     pub(super) fn seen(&self, text: &str) -> Walked {
         if text.is_ascii() || text.starts_with(['"', '`', '[', '\'']) {
             return Ok(());
@@ -32,7 +32,7 @@ impl Walk<'_, '_> {
         let at = self.lexed.sql.find(odd).unwrap_or(0);
         let construct = format!("U+{:04X}", u32::from(odd));
         Err(Refusal::new(Stage::Walk, "character", Position::of(self.lexed.sql, at), construct)
-            .because("a name holds a character that is not seen")
+            .because("a name contains an invisible character")
             .instead("leave it out, or quote the name"))
     }
 
@@ -42,7 +42,7 @@ impl Walk<'_, '_> {
         Ok(name(text).into_owned())
     }
 
-    /// Something that is made, changed or dropped and is no relation: an index, a trigger.
+    /// Something created, changed or dropped that is not a relation: an index, a trigger.
     pub(super) fn object(&self, object: &QualifiedName<'_>) -> Walked {
         let QualifiedName { db_name, name, alias } = object;
         self.schema(db_name.as_ref(), Access::Define)?;
@@ -121,7 +121,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Where a name first stands: the tree does not say.
+    /// Where a name first occurs, which the tree does not record.
     pub(super) fn find(&self, name: &str, called: bool) -> Position {
         let lexed = self.lexed;
         let named = |token: &Token| {

@@ -25,7 +25,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Walks common table expressions and leaves their names known; returns how many were known before.
+    /// Walks common table expressions and makes their names visible; returns the number visible before.
     pub(super) fn with(&mut self, with: Option<&With<'_>>) -> Result<usize, Refusal> {
         let depth = self.named.len();
         let Some(With { recursive: _, ctes }) = with else { return Ok(depth) };
@@ -41,7 +41,7 @@ impl Walk<'_, '_> {
         Ok(depth)
     }
 
-    /// Forgets the names of common table expressions beyond a number.
+    /// Hides the common table expressions beyond a number.
     pub(super) fn forget(&mut self, depth: usize) {
         while self.named.len() > depth {
             let Some(name) = self.named.pop() else { break };
