@@ -19,23 +19,23 @@ use crate::egress::policy::EgressPolicy;
 use crate::egress::resolve::{GuardedResolver, Resolver, SystemResolver};
 use crate::tls;
 
-/// Largest body that is kept of a reply that is not 2xx, in bytes; a larger one is dropped.
+/// Largest body kept of a reply other than 2xx, in bytes; a larger one is dropped.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// Largest file of root certificates, in bytes.
 const MAX_ROOTS_BYTES: u64 = 1 << 20;
 /// Longest deadline of a call.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What one call may cost, unless it says otherwise.
+/// The default limits of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest request body, in bytes.
     pub max_request_bytes: usize,
     /// Largest reply body after decompression, in bytes.
     pub max_response_bytes: usize,
-    /// Time to connect: name, TCP and TLS.
+    /// Time to connect: DNS, TCP and TLS.
     pub connect_timeout: Duration,
-    /// Time until the reply begins, and between two parts of it.
+    /// Time until the reply starts, and between two parts of it.
     pub idle_timeout: Duration,
     /// Time for all attempts and the waits between them.
     pub total_timeout: Duration,
@@ -56,7 +56,7 @@ impl Default for Limits {
 /// The guarded client. Cheap to clone; clones share connections and breakers.
 ///
 /// # Behavior
-/// - Connects only where its [`EgressPolicy`] allows, judged by the very address connected to.
+/// - Connects only where its [`EgressPolicy`] allows, judged by the actual address.
 /// - Speaks HTTP/1.1, TLS 1.2 and 1.3; follows no redirect, uses no proxy, keeps no cookie.
 /// - Every call ends: by its deadline, by its byte caps, or by a reply.
 /// - Needs a Tokio runtime with time and I/O enabled; without a runtime a call is an error.
@@ -73,9 +73,9 @@ struct Shared {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGen>,
     timer: Arc<dyn Timer>,
-    /// For hosts that are not listed: resolves their names to public addresses only.
+    /// For unlisted hosts: resolves their names to public addresses only.
     public: reqwest::Client,
-    /// For listed hosts. A client of its own, so that no connection or look-up is shared.
+    /// For listed hosts. A separate client, so that connections and lookups are not shared.
     listed: reqwest::Client,
 }
 
@@ -111,47 +111,48 @@ impl HttpClientBuilder {
         self
     }
 
-    /// Sets how often a call is tried again.
+    /// Sets the retry policy.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Sets when a failing origin is left alone.
+    /// Sets the circuit breaker policy.
     #[must_use]
     pub fn breaker(mut self, breaker: BreakerPolicy) -> Self {
         self.breaker = breaker;
         self
     }
 
-    /// Uses another timer than Tokio's for waits.
+    /// Replaces Tokio's timer for waits.
     #[must_use]
     pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
         self.timer = Some(timer);
         self
     }
 
-    /// Resolves names otherwise than the operating system does. The policy holds for the answers too.
+    /// Replaces the operating system's resolver. The policy applies to its answers too.
     #[must_use]
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// Trusts these roots besides the system's.
+    /// Trusts these roots in addition to the system's.
     ///
     /// # Errors
-    /// `invalid_argument` for what is not PEM with at least one certificate.
+    /// `invalid_argument` if it is not PEM with at least one certificate.
     pub fn trust_pem(mut self, pem: &[u8]) -> Result<Self> {
         self.roots.extend(tls::parse_pem(pem)?);
         Ok(self)
     }
 
-    /// Trusts the root certificates of this PEM file besides the system's; `None` adds none.
+    /// Trusts the root certificates of this PEM file in addition to the system's; `None` adds none.
     ///
     /// # Errors
-    /// `invalid_argument`, naming the option `ca_file`, for a file that cannot be read, is larger than 1 MiB, or is no PEM.
+    /// `invalid_argument`, naming the option `ca_file`, for a file that cannot be read, is larger than 1 MiB, or is not
+    /// PEM.
     pub fn trust_file(self, ca_file: Option<&Path>) -> Result<Self> {
         let Some(path) = ca_file else { return Ok(self) };
         let unfit = |why: &str| {
@@ -159,7 +160,7 @@ impl HttpClientBuilder {
         };
         let about = std::fs::metadata(path).map_err(|error| unfit("cannot be read").with_source(error))?;
         if !about.is_file() || about.len() > MAX_ROOTS_BYTES {
-            return Err(unfit("is no regular file, or too large"));
+            return Err(unfit("is not a regular file, or is too large"));
         }
         self.trust_pem(&std::fs::read(path).map_err(|error| unfit("cannot be read").with_source(error))?)
     }
@@ -167,8 +168,7 @@ impl HttpClientBuilder {
     /// The client.
     ///
     /// # Errors
-    /// `invalid_argument` for a root certificate that cannot be used; `internal` where TLS cannot be
-    /// set up.
+    /// `invalid_argument` for an unusable root certificate; `internal` if TLS cannot be set up.
     pub fn build(self) -> Result<HttpClient> {
         let tls = tls::config(self.roots)?;
         let transport = |listed: bool| {
@@ -177,7 +177,7 @@ impl HttpClientBuilder {
                 .tls_backend_preconfigured(tls.clone())
                 .dns_resolver(Arc::new(GuardedResolver { inner: Arc::clone(&self.resolver), listed }))
                 .redirect(reqwest::redirect::Policy::none())
-                // Attempts are counted here and nowhere else.
+                // Retries happen only in this client.
                 .retry(reqwest::retry::never())
                 .no_proxy()
                 .referer(false)
@@ -207,7 +207,7 @@ impl HttpClientBuilder {
 }
 
 impl HttpClient {
-    /// A client under `policy`, with the time for `Retry-After` and the randomness for backoff.
+    /// A client with `policy`, a clock for `Retry-After` and randomness for backoff.
     #[must_use]
     pub fn builder(policy: EgressPolicy, clock: Arc<dyn Clock>, ids: Arc<dyn IdGen>) -> HttpClientBuilder {
         HttpClientBuilder {
@@ -235,7 +235,7 @@ impl HttpClient {
         &self.shared.policy
     }
 
-    /// Makes a call; a status that is not 2xx is an error.
+    /// Makes a call; a status other than 2xx is an error.
     ///
     /// # Errors
     /// As [`HttpClient::exchange`], and by status: 401 `unauthenticated`, 402 `quota_exceeded`, 403
@@ -251,14 +251,13 @@ impl HttpClient {
         }
     }
 
-    /// Makes a call and returns the reply whatever its status, for callers that read more from it than the status;
-    /// [`Reply::error`] is the error that [`HttpClient::request`] would have returned.
+    /// Makes a call and returns the reply whatever its status, for callers that need more than the status;
+    /// [`Reply::error`] is the error that [`HttpClient::request`] would return.
     ///
     /// # Errors
-    /// `egress_denied` where policy refuses; `too_large` for a request or reply over its cap;
-    /// `unavailable` without connection, with an untrusted certificate, a broken reply or an open
-    /// breaker; `timeout`; `outcome_unknown` where the reply to a call that must not happen twice is
-    /// lost.
+    /// `egress_denied` if the policy refuses; `too_large` for a request or reply over its cap; `unavailable` without a
+    /// connection, or with an untrusted certificate, a broken reply or an open breaker; `timeout`; `outcome_unknown` if
+    /// the reply to a call that must not happen twice is lost.
     pub async fn exchange(&self, call: Call) -> Result<Reply> {
         let span = tracing::debug_span!(
             "http_call",
@@ -351,7 +350,7 @@ impl HttpClient {
             reply.header("retry-after").and_then(|value| parse_retry_after(value, self.shared.clock.now()));
         let limit = call.max_response_bytes.unwrap_or(self.shared.limits.max_response_bytes);
         if reply.is_success() {
-            // What the transport decoded has lost this header; the rest would pass for text.
+            // A body that the transport decoded has lost this header; others would pass as text.
             if reply
                 .header("content-encoding")
                 .is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity"))
@@ -360,14 +359,14 @@ impl HttpClient {
             }
             reply.body = read(&mut response, call, limit).await?;
         } else {
-            // The status says what matters; a body that is huge or broken does not change it.
+            // The status matters; a huge or broken body does not change it.
             reply.body = read(&mut response, call, limit.min(MAX_ERROR_BODY_BYTES)).await.unwrap_or_default();
         }
         Ok(reply)
     }
 }
 
-/// The body, while it stays within `limit`.
+/// Reads the body up to `limit`.
 async fn read(
     response: &mut reqwest::Response,
     call: &Call,
@@ -391,13 +390,13 @@ async fn read(
 fn left_alone(call: &Call, wait: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("{} failed too often in a row and is left alone for now; try again later", call.origin),
+        format!("calls to {} are suspended after repeated failures; try again later", call.origin),
     )
     .with_detail("breaker", "open")
     .with_retry(Retry::After(wait))
 }
 
-/// One event for each attempt, without content.
+/// One event per attempt, without content.
 fn note(call: &Call, attempt: u32, outcome: &std::result::Result<Reply, Failure>) {
     match outcome {
         Ok(reply) => tracing::debug!(

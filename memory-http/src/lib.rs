@@ -1,19 +1,17 @@
-//! The one HTTP client of the workspace. Whatever it is told to call, and by whom, it reaches only what the operator
-//! allows, every call ends, and it reveals nothing of what it carried.
+//! The one HTTP client of the workspace. Whatever it is asked to call, it reaches only what the operator allows, every
+//! call ends, and it reveals nothing of its contents.
 //!
-//! - **Egress**: [`EgressPolicy`] admits public addresses by https, and other hosts only where listed.
-//!   Names are judged by the address that is then connected to, so no second answer of DNS can differ.
-//!   Redirects and proxies are not followed.
-//! - **Bounds**: bytes of requests and of decompressed replies are counted while they stream; there is
-//!   a timeout for connecting, one for silence, and a deadline over everything: [`Limits`].
-//! - **Repetition**: what may be repeated is said by each call ([`CallKind`]); waits are jittered and
-//!   honour `Retry-After` ([`RetryPolicy`]); an origin that keeps failing is left alone
-//!   ([`BreakerPolicy`]).
-//! - **Paths**: [`Endpoint`] adds paths and parameters to a base URL so that none of them can lead elsewhere.
-//! - **Secrets**: keys are read by reference and handed out by tenant and run ([`Keyring`]), by patterns
-//!   that no two tenants meet in ([`TenantPattern`]); a [`Credential`] goes to its own origin only. Errors, logs and `Debug` show origins
-//!   and sizes, never paths, parameters, headers or bodies.
-//! - **Memory services**: [`service`] has what providers over one (mem0, mem9) share.
+//! - **Egress**: [`EgressPolicy`] allows public addresses by https, and other hosts only if listed. Names are judged by
+//!   the address used for connecting, so a second DNS answer cannot differ. Redirects and proxies are not followed.
+//! - **Limits**: bytes of requests and of decompressed replies are counted while streaming; there are timeouts for
+//!   connecting and for silence, and an overall deadline: [`Limits`].
+//! - **Retries**: each call declares whether it may be repeated ([`CallKind`]); waits are jittered and honour
+//!   `Retry-After` ([`RetryPolicy`]); calls to an origin that keeps failing are suspended ([`BreakerPolicy`]).
+//! - **Paths**: [`Endpoint`] adds paths and parameters to a base URL safely.
+//! - **Secrets**: keys are loaded by reference and chosen by tenant and run ([`Keyring`]), with patterns that never
+//!   collide between tenants ([`TenantPattern`]); a [`Credential`] is sent only to its own origin. Errors, logs and
+//!   `Debug` show origins and sizes, never paths, parameters, headers or bodies.
+//! - **Memory services**: [`service`] is shared by the providers for mem0 and mem9.
 //!
 //! TLS is rustls with the ring provider and the operating system's roots.
 //!

@@ -1,4 +1,4 @@
-//! TLS by rustls with the ring provider, trusting what the operating system trusts.
+//! TLS by rustls with the ring provider and the operating system's roots.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(crate) fn config(extra: Vec<CertificateDer<'static>>) -> Result<ClientConfig
                 Error::invalid("a root certificate cannot be used; check the file").with_source(error)
             );
         }
-        // A machine without CA certificates may still speak to listed hosts without TLS. With TLS, every
-        // certificate is then untrusted, which is what the error says.
+        // A machine without CA certificates can still use listed hosts without TLS. With TLS every certificate is
+        // untrusted, and the error says so.
         Err(error) => {
             tracing::warn!(%error, "no root certificates on this system; every https call will be refused");
             builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()

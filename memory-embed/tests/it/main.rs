@@ -5,7 +5,7 @@
     clippy::print_stdout,
     clippy::unwrap_used,
     missing_docs,
-    reason = "tests stop at what they did not expect"
+    reason = "tests panic on anything unexpected"
 )]
 
 #[cfg(feature = "openai")]

@@ -1,4 +1,4 @@
-//! The circuit breaker: a server that keeps failing is left alone for a while. See [`BreakerPolicy`].
+//! The circuit breaker: calls to a server that keeps failing are suspended. See [`BreakerPolicy`].
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::egress::origin::Origin;
 
-/// Most origins that are remembered; only those that failed last are.
+/// Most origins with a circuit; those that failed most recently are kept.
 const MAX_ORIGINS: usize = 1_024;
 
 /// When calls to an origin stop, and for how long.
 ///
-/// After `failures` attempts in a row without a connection, a whole reply or a status below 500, calls
-/// to that origin are refused at once for `cooldown`. Then one call is let through as a probe: it
-/// closes the circuit or opens it again.
+/// After `failures` consecutive attempts without a connection, a complete reply or a status below 500, calls to that
+/// origin are refused immediately for `cooldown`. Then one call passes as a probe, which closes the circuit or opens it
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// Failures in a row that open the circuit; 0 never opens it.
+    /// Consecutive failures that open the circuit; 0 never opens it.
     pub failures: u32,
     /// How long it stays open.
     pub cooldown: Duration,
@@ -30,22 +30,22 @@ impl Default for BreakerPolicy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Calls pass; this many failed in a row.
+    /// Closed, after this many consecutive failures.
     Closed(u32),
-    /// No call passes before this time.
+    /// Open until this time.
     Open(Duration),
-    /// A probe is under way.
+    /// Half open: a probe is running.
     Probing,
 }
 
-/// The circuits of all origins that failed last. An origin without one is closed.
+/// The circuits of recently failed origins. An origin without one is closed.
 #[derive(Debug)]
 pub(crate) struct Breakers {
     policy: BreakerPolicy,
     circuits: Mutex<BTreeMap<Origin, State>>,
 }
 
-/// Permission for one attempt. Dropped without an outcome, as when the call is cancelled, it counts for nothing.
+/// Permission for one attempt. If dropped without an outcome, for example on cancellation, it does not count.
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
     breakers: &'a Breakers,
@@ -75,19 +75,19 @@ impl Breakers {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Origin, State>> {
-        // Every change is one insert or remove, so a poisoned map is whole.
+        // Every change is one insert or remove, so a poisoned map is intact.
         self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Permit<'_> {
-    /// The origin answered.
+    /// Records an answer from the origin.
     pub(crate) fn succeeded(mut self) {
         self.settled = true;
         self.breakers.lock().remove(self.origin);
     }
 
-    /// The origin did not answer, or said that it failed.
+    /// Records that the origin did not answer, or reported a failure.
     pub(crate) fn failed(mut self, now: Duration) {
         self.settled = true;
         let policy = &self.breakers.policy;
@@ -97,7 +97,7 @@ impl Permit<'_> {
         let mut circuits = self.breakers.lock();
         let failures = match circuits.get(self.origin) {
             Some(State::Closed(failures)) => failures.saturating_add(1),
-            // Another attempt opened it meanwhile, or this is the probe.
+            // Another attempt opened it meanwhile, or this was the probe.
             Some(State::Open(_) | State::Probing) => policy.failures,
             None => 1,
         };
@@ -116,7 +116,7 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if self.probe && !self.settled {
-            // The next call probes in its place.
+            // The next call becomes the probe.
             self.breakers.lock().insert(self.origin.clone(), State::Open(Duration::ZERO));
         }
     }

@@ -1,4 +1,4 @@
-//! An attempt without a usable reply: what happened, whether to try again, and its typed error.
+//! An attempt without a usable reply: the cause, whether to retry, and the typed error.
 
 use std::error::Error as StdError;
 use std::io;
@@ -15,31 +15,31 @@ use crate::egress::resolve::AddressRefused;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// Whether another attempt is sound.
+    /// Whether a retry is safe.
     pub(crate) repeats: bool,
     /// Whether it counts against the origin's health.
     pub(crate) counts: bool,
 }
 
 impl Failure {
-    /// What the transport reports.
+    /// Converts a transport error.
     pub(crate) fn of_transport(error: reqwest::Error, call: &Call) -> Self {
-        // Its text would show path and parameters.
+        // Its message would contain path and parameters.
         let error = error.without_url();
         let origin = &call.origin;
         if let Some(AddressRefused(class)) = find::<AddressRefused>(&error) {
             return Self { error: policy::refusal(origin, *class), repeats: false, counts: false };
         }
         if error.is_builder() {
-            let error = Error::invalid("the call cannot be put into an HTTP request; check its URL")
-                .with_source(error);
+            let error =
+                Error::invalid("the call is not a valid HTTP request; check its URL").with_source(error);
             return Self { error, repeats: false, counts: false };
         }
         if error.is_connect() {
             if let Some(tls) = find::<rustls::Error>(&error) {
                 return Self::tls(call, tls.clone());
             }
-            // Nothing was sent, so even what must not happen twice may be tried again.
+            // Nothing was sent, so even a call that must not happen twice can be retried.
             let (kind, what) = if error.is_timeout() {
                 (ErrorKind::Timeout, "no connection in time to")
             } else {
@@ -57,7 +57,7 @@ impl Failure {
         Self::lost(call, error.is_timeout(), Some(error))
     }
 
-    /// The deadline over all attempts passed in the midst of one.
+    /// The overall deadline passed during an attempt.
     pub(crate) fn out_of_time(call: &Call, timeout: Duration) -> Self {
         let failure = Self::lost(call, true, None);
         let error =
@@ -65,7 +65,7 @@ impl Failure {
         Self { error, repeats: false, counts: failure.counts }
     }
 
-    /// No whole reply, though the request may have arrived.
+    /// No complete reply, although the request may have arrived.
     fn lost(call: &Call, timed_out: bool, source: Option<reqwest::Error>) -> Self {
         let origin = &call.origin;
         let error = match (call.kind, timed_out) {
@@ -92,7 +92,7 @@ impl Failure {
         Self { error, repeats: call.kind != CallKind::NotIdempotent, counts: true }
     }
 
-    /// A reply that succeeded and cannot be used.
+    /// A successful reply that cannot be used.
     fn unusable(call: &Call, what: &str, source: Option<reqwest::Error>) -> Self {
         let origin = &call.origin;
         let error = if call.kind == CallKind::NotIdempotent {
@@ -103,7 +103,7 @@ impl Failure {
         } else {
             Error::new(
                 ErrorKind::Unavailable,
-                format!("the reply of {origin} {what}; check the server and what stands in between"),
+                format!("the reply of {origin} {what}; check the server and any proxy in between"),
             )
         };
         let error = match source {
@@ -113,9 +113,9 @@ impl Failure {
         Self { error, repeats: false, counts: false }
     }
 
-    /// A reply in an encoding that was not asked for and is not read.
+    /// A reply in an unsupported encoding that was not requested.
     pub(crate) fn unread_encoding(call: &Call) -> Self {
-        Self::unusable(call, "has a content encoding that was not asked for", None)
+        Self::unusable(call, "has a content encoding that was not requested", None)
     }
 
     /// A reply over the cap.
@@ -126,7 +126,7 @@ impl Failure {
         let error = Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the reply of {} has more than the {limit} bytes allowed; ask for less at once",
+                "the reply of {} has more than the {limit} bytes allowed; request less at a time",
                 call.origin
             ),
         )

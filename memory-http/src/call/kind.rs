@@ -1,4 +1,4 @@
-//! The method of a call, and what may be repeated.
+//! The method of a call, and whether it may be repeated.
 
 /// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,13 +39,13 @@ impl Method {
     }
 }
 
-/// What repeating a call would do. It decides which failures are retried, and how a lost reply is reported.
+/// The effect of repeating a call. It decides which failures are retried, and how a lost reply is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallKind {
     /// Changes nothing on the server: a read, a search, an embedding. Repeated after a reply that was lost or is cut
     /// short, and after 408, 425, 429, 500, 502, 503 and 504.
     Safe,
-    /// Changes something, and a repetition changes nothing more: a put, a delete. As `Safe`, but a 500 is final.
+    /// Changes something, and repeating it changes nothing more: a put, a delete. As `Safe`, but a 500 is final.
     Idempotent,
     /// Must not happen twice. Repeated only where it cannot have happened: no connection, or 429.
     /// A lost reply, and every 5xx but 501 and 505, are `outcome_unknown`: also a 503 may come from a proxy whose

@@ -1,4 +1,4 @@
-//! One call: the request, its reply, and when it is tried again.
+//! One call: request, reply and retries.
 
 pub(crate) mod breaker;
 pub(crate) mod failure;

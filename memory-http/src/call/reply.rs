@@ -1,4 +1,4 @@
-//! The reply: [`Reply`], and what a status means.
+//! The reply: [`Reply`], and the meaning of its status.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use crate::call::kind::CallKind;
 use crate::egress::origin::Origin;
 
-/// A whole reply, decompressed and within the cap. `Debug` shows no header and no body.
+/// A complete reply, decompressed and within the cap. `Debug` shows no header and no body.
 #[derive(Clone)]
 pub struct Reply {
     pub(crate) status: u16,
@@ -18,7 +18,7 @@ pub struct Reply {
     pub(crate) body: Vec<u8>,
     pub(crate) origin: Origin,
     pub(crate) kind: CallKind,
-    /// What `Retry-After` asks for, as a duration.
+    /// The value of `Retry-After` as a duration.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -69,15 +69,15 @@ impl Reply {
     /// The body as JSON.
     ///
     /// # Errors
-    /// `unavailable` where it is a page for people, not JSON, or not of the expected shape. The
-    /// message says where it broke and quotes nothing.
+    /// `unavailable` for an HTML page, invalid JSON, or an unexpected shape. The message names the place of the error
+    /// and quotes nothing.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| {
             if let Some(error) = self.page_error() {
                 return error;
             }
             let what = match error.classify() {
-                serde_json::error::Category::Data => "JSON of another shape than this API's",
+                serde_json::error::Category::Data => "JSON of an unexpected shape",
                 serde_json::error::Category::Eof => "JSON that ends early",
                 _ => "something that is not JSON",
             };
@@ -94,22 +94,20 @@ impl Reply {
         })
     }
 
-    /// As [`Reply::json`], for what is stored there: a reply that cannot be trusted is `corrupt`, and asking again
-    /// does not mend it.
+    /// As [`Reply::json`], for stored data: an invalid reply is `corrupt`, and retrying does not help.
     ///
     /// # Errors
-    /// `unavailable` for a page for people, else `corrupt`.
+    /// `unavailable` for an HTML page, else `corrupt`.
     pub fn trusted_json<T: DeserializeOwned>(&self) -> Result<T> {
         self.json().map_err(|error| match self.page_error() {
             Some(page) => page,
-            None => Error::new(ErrorKind::Corrupt, format!("a reply cannot be trusted: {}", error.message()))
+            None => Error::new(ErrorKind::Corrupt, format!("a reply is invalid: {}", error.message()))
                 .with_detail("status", self.status)
                 .with_source(error),
         })
     }
 
-    /// `unavailable` where this is a page for people, as login forms and proxies serve them, and not
-    /// what an API answers; `None` else.
+    /// `unavailable` if this is an HTML page, as served by login forms and proxies; `None` otherwise.
     #[must_use]
     pub fn page_error(&self) -> Option<Error> {
         self.is_page().then(|| {
@@ -126,7 +124,7 @@ impl Reply {
         })
     }
 
-    /// Whether this is HTML, by its type or its first character.
+    /// Whether this is HTML, by its content type or first character.
     fn is_page(&self) -> bool {
         let typed = self.header("content-type").is_some_and(|kind| {
             let kind = kind.trim_start().to_ascii_lowercase();
@@ -135,7 +133,7 @@ impl Reply {
         typed || self.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'<')
     }
 
-    /// The typed error of a status that is not 2xx; `None` for one that is.
+    /// The typed error of a status other than 2xx.
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         (!self.is_success()).then(|| self.status_error())
@@ -145,18 +143,18 @@ impl Reply {
         let status = self.status;
         let unknown = self.kind == CallKind::NotIdempotent;
         let (kind, advice) = match status {
-            100..=299 => (ErrorKind::Unavailable, "which ends no call"),
+            100..=299 => (ErrorKind::Unavailable, "which does not complete a call"),
             300..=399 => (
                 ErrorKind::EgressDenied,
-                "a redirect, which is not followed; configure the address it leads to, if that is meant",
+                "a redirect, which is not followed; configure its target if it is the right address",
             ),
             401 | 407 => (ErrorKind::Unauthenticated, "check the credential and where it is read from"),
-            402 => (ErrorKind::QuotaExceeded, "the account there has no quota left"),
+            402 => (ErrorKind::QuotaExceeded, "the account has no quota left"),
             403 => (ErrorKind::Forbidden, "the credential does not allow this"),
-            404 | 410 => (ErrorKind::NotFound, "check the base URL and the name asked for"),
+            404 | 410 => (ErrorKind::NotFound, "check the base URL and the requested name"),
             408 => (ErrorKind::Timeout, "it waited too long for the request"),
             409 | 412 => (ErrorKind::Conflict, "read again and decide again"),
-            413 | 414 | 431 => (ErrorKind::TooLarge, "send less at once"),
+            413 | 414 | 431 => (ErrorKind::TooLarge, "send less at a time"),
             425 | 429 => (ErrorKind::RateLimited, "call less often"),
             400..=499 => (ErrorKind::InvalidArgument, "the request is not what it expects"),
             501 | 505 => (ErrorKind::Unsupported, "it does not serve this"),
@@ -173,14 +171,14 @@ impl Reply {
             error = error.with_detail("redirects_to", location);
         }
         match self.retry_after {
-            // The same call would meet the same state.
+            // The same call would fail again.
             _ if kind == ErrorKind::Conflict => error.with_retry(Retry::Never),
             Some(after) if error.retry().is_retryable() => error.with_retry(Retry::After(after)),
             _ => error,
         }
     }
 
-    /// The origin a redirect leads to; its path and parameters stay out.
+    /// The origin of a redirect's target, without path and parameters.
     fn redirects_to(&self) -> Option<String> {
         if !(300..400).contains(&self.status) {
             return None;

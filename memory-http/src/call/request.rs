@@ -1,4 +1,4 @@
-//! One call: [`Call`], and the credential that goes with it.
+//! One call: [`Call`], and its credential.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::egress::origin::{self, Origin};
 
 /// Most headers a call may set.
 const MAX_HEADERS: usize = 64;
-/// Longest name or value of a header that a call sets, in bytes.
+/// Longest name or value of a header set by a call, in bytes.
 const MAX_HEADER_BYTES: usize = 8_192;
 
-/// Headers that frame the message or carry credentials; both have a place of their own.
+/// Headers that frame the message or carry credentials; both are set separately.
 const RESERVED_HEADERS: &[&str] = &[
     "accept-encoding",
     "authorization",
@@ -38,9 +38,9 @@ const RESERVED_HEADERS: &[&str] = &[
     "x-api-key",
 ];
 
-/// A secret and the one origin it may be sent to.
+/// A secret and the only origin it may be sent to.
 ///
-/// A call to any other origin that carries it is refused before a connection is made.
+/// A call to another origin that carries it is refused before connecting.
 #[derive(Clone)]
 pub struct Credential {
     origin: Origin,
@@ -60,7 +60,7 @@ impl Credential {
     /// A header `name: <prefix><secret>`, as in `Authorization: Token …` or `X-API-Key: …`.
     ///
     /// # Errors
-    /// `invalid_argument` where name, prefix or secret are not what a header can carry.
+    /// `invalid_argument` if a header cannot carry the name, prefix or secret.
     pub fn header(origin: Origin, name: &str, prefix: &str, secret: &Secret) -> Result<Self> {
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
             Error::invalid("the name of the credential's header is not a token of letters, digits and `-`")
@@ -72,7 +72,7 @@ impl Credential {
         Ok(Self { origin, header, value })
     }
 
-    /// Where it may be sent.
+    /// The origin it may be sent to.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
@@ -89,7 +89,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// One call, not yet made. `Debug` shows method, origin and sizes: no path, header value or body.
+/// A call to make. `Debug` shows method, origin and sizes: no path, header value or body.
 #[derive(Clone)]
 pub struct Call {
     pub(crate) method: Method,
@@ -105,8 +105,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call without body. `GET` is `Safe`, `PUT` and `DELETE` are `Idempotent`, the rest is not;
-    /// [`Call::kind`] says otherwise.
+    /// A call without a body. `GET` is `Safe`, `PUT` and `DELETE` are `Idempotent`, the rest is not repeated;
+    /// [`Call::kind`] overrides this.
     ///
     /// # Errors
     /// As [`Origin::of`].
@@ -131,7 +131,7 @@ impl Call {
         })
     }
 
-    /// Says what repeating the call would do.
+    /// Sets the effect of repeating the call.
     #[must_use]
     pub fn kind(mut self, kind: CallKind) -> Self {
         self.kind = kind;
@@ -155,7 +155,7 @@ impl Call {
     /// Sends `body` as JSON and asks for JSON.
     ///
     /// # Errors
-    /// `invalid_argument` for what does not serialise.
+    /// `invalid_argument` if it does not serialise.
     pub fn json<T: Serialize + ?Sized>(mut self, body: &T) -> Result<Self> {
         let bytes = serde_json::to_vec(body)
             .map_err(|_| Error::invalid("the body of the call cannot be written as JSON"))?;
@@ -165,7 +165,7 @@ impl Call {
         Ok(self)
     }
 
-    /// Sends `body` as it is, of the media type `content_type`.
+    /// Sends `body` unchanged, with the media type `content_type`.
     ///
     /// # Errors
     /// As [`Call::header`].
@@ -206,10 +206,10 @@ impl Call {
         Ok(self)
     }
 
-    /// Sends a credential along. It must belong to the origin of the call.
+    /// Sends a credential. It must belong to the call's origin.
     ///
     /// # Errors
-    /// `egress_denied` where it belongs to another origin.
+    /// `egress_denied` if it belongs to another origin.
     pub fn credential(mut self, credential: Credential) -> Result<Self> {
         if credential.origin != self.origin {
             return Err(Error::new(
@@ -224,7 +224,7 @@ impl Call {
         Ok(self)
     }
 
-    /// The deadline over all attempts, waits between them included. Default: the client's.
+    /// The deadline over all attempts and the waits between them. Default: the client's.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -238,13 +238,13 @@ impl Call {
         self
     }
 
-    /// Where the call goes.
+    /// The origin of the call.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Every header to send, the credential's among them.
+    /// Every header to send, including the credential's.
     pub(crate) fn all_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         if let Some(credential) = &self.credential {

@@ -1,23 +1,23 @@
-//! When to try again, and how long to wait before.
+//! When to retry, and how long to wait before.
 
 use std::time::Duration;
 
 use memory_core::{IdGen, Timestamp};
 
-/// How often and after what wait a call is tried again.
+/// How often, and after which wait, a call is retried.
 ///
-/// The wait before attempt *n* is drawn evenly from zero to `base · 2^(n-1)`, at most `cap` ("full
-/// jitter"), so that clients that failed together do not return together. A `Retry-After` is the
-/// least wait; one longer than `max_retry_after`, or than what is left of the deadline, ends the call.
+/// The wait before attempt *n* is uniformly random from zero to `base · 2^(n-1)`, at most `cap` ("full jitter"), so
+/// that clients that failed together do not retry together. `Retry-After` is a minimum; one longer than
+/// `max_retry_after`, or than the rest of the deadline, ends the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first one included; 1 never repeats.
+    /// Attempts including the first; 1 never retries.
     pub attempts: u32,
     /// The longest first wait.
     pub base: Duration,
     /// The longest wait.
     pub cap: Duration,
-    /// The longest `Retry-After` that is waited for.
+    /// The longest `Retry-After` that is accepted.
     pub max_retry_after: Duration,
 }
 
@@ -33,8 +33,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The wait after `failures` failed attempts, where the last reply asked for `retry_after`; `None` where that is
-    /// too long.
+    /// The wait after `failures` failed attempts, if the last reply had `retry_after`; `None` if that is too long.
     pub(crate) fn wait(
         &self,
         failures: u32,
@@ -46,15 +45,15 @@ impl RetryPolicy {
         let jittered = ceiling.mul_f64(fraction(ids));
         match retry_after {
             Some(asked) if asked > self.max_retry_after => None,
-            // A little later than asked, since many clients were asked the same.
+            // A little longer than requested, since many clients got the same value.
             Some(asked) => Some(asked.saturating_add(jittered.min(self.base))),
             None => Some(jittered),
         }
     }
 }
 
-/// A number in `0..1` from a fresh id. Ids of tests merely count, so the bits are mixed
-/// (the finaliser of SplitMix64).
+/// A random number in `0..1` from a fresh id. Test ids merely count up, so the bits are mixed (the finaliser of
+/// SplitMix64).
 fn fraction(ids: &dyn IdGen) -> f64 {
     let id = ids.fresh();
     let low = u64::try_from(id & u128::from(u64::MAX)).unwrap_or(0);
@@ -65,18 +64,18 @@ fn fraction(ids: &dyn IdGen) -> f64 {
     f64::from(u32::try_from(mixed >> 32).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// The longest wait that is reported; a server may ask for years.
+/// The longest reported wait; a server may ask for years.
 const MAX_REPORTED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3), which is held against `now`. `None` for what
-/// is neither; a date that has passed asks for nothing.
+/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3) relative to `now`. `None` if it is neither; a date in the past
+/// means no wait.
 pub(crate) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if value.is_empty() || value.len() > 64 {
         return None;
     }
     if value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than a number holds is a long time all the same.
+        // A number with too many digits still means a long time.
         let seconds = value.parse().unwrap_or(u64::MAX);
         return Some(Duration::from_secs(seconds).min(MAX_REPORTED));
     }

@@ -1,4 +1,4 @@
-//! Monotonic time and waiting, passed in so that backoff and breakers are tested without sleeping.
+//! Monotonic time and waiting, injected so that backoff and breakers are tested without sleeping.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-/// Measures and waits. Deadlines on the network itself always run on Tokio's time.
+/// Measures time and waits. Network timeouts always use Tokio's time.
 #[async_trait]
 pub trait Timer: Send + Sync + fmt::Debug {
-    /// Time since a fixed point of this timer's choosing; never goes back.
+    /// Time since a fixed point; never goes back.
     fn now(&self) -> Duration;
 
     /// Returns after `duration`.

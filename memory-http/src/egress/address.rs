@@ -1,13 +1,12 @@
-//! What an address is: the open internet, or something that only this machine or network reaches.
+//! The class of an address: public, or reachable only from this machine or network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The kind of network an address belongs to. All but [`AddressClass::Public`] are refused unless the
-/// operator listed the host.
+/// The kind of network an address belongs to. All but [`AddressClass::Public`] are refused unless the operator listed
+/// the host.
 ///
-/// After the IANA special-purpose registries for IPv4 and IPv6, and the addresses at which clouds
-/// serve instance credentials.
+/// Based on the IANA special-purpose registries for IPv4 and IPv6, and the addresses of clouds' credential services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum AddressClass {
@@ -21,8 +20,7 @@ pub enum AddressClass {
     Shared,
     /// `169.254.0.0/16`, `fe80::/10`.
     LinkLocal,
-    /// Where a cloud serves credentials to the machines in it: `169.254.169.254`, `fd00:ec2::254` and
-    /// their like.
+    /// Credential services of clouds: `169.254.169.254`, `fd00:ec2::254` and the like.
     Metadata,
     /// `0.0.0.0/8`, `::`.
     Unspecified,
@@ -34,8 +32,8 @@ pub enum AddressClass {
     Documentation,
     /// `198.18.0.0/15`, `2001:2::/48`.
     Benchmark,
-    /// IPv6 that carries an IPv4 address: mapped, compatible, NAT64, 6to4, Teredo. Refused whatever
-    /// it carries, since who translates it is not known.
+    /// IPv6 that carries an IPv4 address: mapped, compatible, NAT64, 6to4, Teredo. Always refused, since the translator
+    /// is unknown.
     Transition,
     /// Everything else that is not globally routed unicast.
     Reserved,
@@ -57,8 +55,8 @@ impl AddressClass {
         self == Self::Public
     }
 
-    /// Whether not even a listed name may lead here by way of DNS: no service an operator runs has
-    /// such an address, but a forged answer may. A host listed as the address itself still may.
+    /// Whether not even a listed name may resolve to it: no operator's service has such an address, but a forged answer
+    /// may. A host listed by this address is still allowed.
     pub(crate) fn is_never_meant(self) -> bool {
         matches!(
             self,
@@ -99,7 +97,7 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
         [169, 254, ..] => AddressClass::LinkLocal,
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => AddressClass::Documentation,
         [198, 18..=19, ..] => AddressClass::Benchmark,
-        // The relay of 6to4.
+        // The 6to4 relay.
         [192, 88, 99, _] => AddressClass::Transition,
         [224..=239, ..] => AddressClass::Multicast,
         [255, 255, 255, 255] => AddressClass::Broadcast,
@@ -127,7 +125,7 @@ fn of_v6(address: Ipv6Addr) -> AddressClass {
         [0xff00..=0xffff, ..] => AddressClass::Multicast,
         [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => AddressClass::Documentation,
         [0x2001, 2, 0, ..] => AddressClass::Benchmark,
-        // The rest of what the IETF keeps for protocols, ORCHID among it.
+        // Other protocol assignments of the IETF, including ORCHID.
         [0x2001, 0..=0x01ff, ..] => AddressClass::Reserved,
         [0x2000..=0x3fff, ..] => AddressClass::Public,
         _ => AddressClass::Reserved,

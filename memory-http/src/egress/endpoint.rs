@@ -6,8 +6,8 @@ use memory_core::{Error, Result};
 
 use crate::egress::origin::{self, Origin};
 
-/// A base URL to which paths and parameters are added so that none of them can reach elsewhere: whatever is not
-/// a letter, a digit or one of `-._~` is percent-encoded, and `.` and `..` are refused.
+/// A base URL to which paths and parameters are added safely: everything except letters, digits and `-._~` is
+/// percent-encoded, and `.` and `..` are refused.
 ///
 /// ```
 /// use memory_http::Endpoint;
@@ -26,7 +26,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads a base URL; slashes at its end do not count.
+    /// Parses a base URL; trailing slashes are ignored.
     ///
     /// # Errors
     /// As [`Origin::of`], and `invalid_argument` for a URL with parameters or a fragment.
@@ -46,7 +46,7 @@ impl Endpoint {
         &self.origin
     }
 
-    /// The URL of a path and parameters under the base. An empty last segment ends the path with a slash.
+    /// The URL of a path and parameters under the base. An empty last segment adds a trailing slash.
     ///
     /// # Errors
     /// `invalid_argument` for a segment that is `.`, `..`, or empty and not the last; `too_large` for a URL of
@@ -56,7 +56,7 @@ impl Endpoint {
         for (index, segment) in path.iter().enumerate() {
             let last = index.saturating_add(1) == path.len();
             if matches!(*segment, "." | "..") || (segment.is_empty() && !last) {
-                return Err(Error::invalid("a part of the path is empty or leads up; name what is meant"));
+                return Err(Error::invalid("a part of the path is empty or leads up; name the actual part"));
             }
             url.push('/');
             encode(segment, &mut url);
@@ -74,7 +74,7 @@ impl Endpoint {
     }
 }
 
-/// Shows the origin: a path may hold what is not to be told.
+/// Shows only the origin: a path may be confidential.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Endpoint({})", self.origin)
@@ -87,7 +87,7 @@ fn encode(text: &str, url: &mut String) {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             url.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(url, "%{byte:02X}");
         }
     }

@@ -1,4 +1,4 @@
-//! What may be reached: addresses, origins, names, and the paths below a base URL.
+//! Egress control: addresses, origins, names, and the paths below a base URL.
 
 pub(crate) mod address;
 pub(crate) mod endpoint;

@@ -1,4 +1,4 @@
-//! Where a call goes: scheme, host and port, without the rest of the URL.
+//! The origin of a call: scheme, host and port, without the rest of the URL.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use url::{Host, Url};
 /// Longest URL, in bytes.
 pub const MAX_URL_BYTES: usize = 8_192;
 
-/// Scheme, host and port of a URL, normalised: hosts in lower case and Punycode, addresses in their usual form, always
-/// with the port.
+/// Scheme, host and port of a URL, normalised: hosts in lower case and Punycode, addresses in canonical form, always
+/// with a port.
 ///
 /// Contains no path, parameter or user, so it may appear in errors and logs.
 ///
@@ -31,8 +31,8 @@ impl Origin {
     /// The origin of `url`.
     ///
     /// # Errors
-    /// `invalid_argument` for what is not an absolute `http` or `https` URL with a host, or one that
-    /// carries a user or password; `too_large` over [`MAX_URL_BYTES`]. The URL is never quoted.
+    /// `invalid_argument` for anything but an absolute `http` or `https` URL with a host and without user and password;
+    /// `too_large` over [`MAX_URL_BYTES`]. The URL is never quoted.
     pub fn of(url: &str) -> Result<Self> {
         parse(url).map(|(_, origin)| origin)
     }
@@ -63,16 +63,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Parses a URL and what is left of it when secrets are dropped.
+/// Parses a URL; returns it with the rest after dropping secrets.
 pub(crate) fn parse(text: &str) -> Result<(Url, Origin)> {
     if text.len() > MAX_URL_BYTES {
         return Err(Error::too_large("URL", text.len(), MAX_URL_BYTES, "bytes"));
     }
-    // URL parsers strip these silently; here they are a sign of splicing.
+    // URL parsers strip these silently; here they indicate splicing.
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(Error::invalid("the URL holds white space or a control character; percent-encode it"));
     }
-    // Browsers also take `https:host`, `https:///host` and `\\` for `/`; a person reads those otherwise.
+    // Browsers also accept `https:host`, `https:///host` and `\\` for `/`, which a person reads differently.
     let rest = text.split_once("://").map(|(_, rest)| rest);
     if text.contains('\\') || rest.is_none_or(|rest| rest.starts_with('/')) {
         return Err(Error::invalid("the URL cannot be parsed; write it as https://host/path"));
@@ -83,7 +83,7 @@ pub(crate) fn parse(text: &str) -> Result<(Url, Origin)> {
     let secure = match url.scheme() {
         "https" => true,
         "http" => false,
-        _ => return Err(Error::invalid("the URL is neither https nor http; only these are spoken")),
+        _ => return Err(Error::invalid("the URL is neither https nor http; only these are supported")),
     };
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::invalid(
@@ -97,7 +97,7 @@ pub(crate) fn parse(text: &str) -> Result<(Url, Origin)> {
     Ok((url, origin))
 }
 
-/// The address that stands in the URL itself, in whatever spelling.
+/// The address in the URL itself, in any spelling.
 pub(crate) fn literal_address(url: &Url) -> Option<std::net::IpAddr> {
     match url.host()? {
         Host::Ipv4(address) => Some(address.into()),

@@ -9,11 +9,10 @@ use url::Url;
 use crate::egress::address::AddressClass;
 use crate::egress::origin::{self, Origin};
 
-/// What the operator lets the client reach. By default: public addresses, by https. Everything else
-/// only where [`EgressPolicy::allow_host`] lists the host and port.
+/// What the client may reach. By default public addresses by https; anything else only if [`EgressPolicy::allow_host`]
+/// lists the host and port.
 ///
-/// The policy is the only place that exempts. Nothing in a URL, a configuration of less trust or a
-/// reply can add to it.
+/// Only the policy grants exemptions; nothing in a URL, a less trusted configuration or a reply adds to it.
 ///
 /// ```
 /// use memory_http::EgressPolicy;
@@ -35,30 +34,29 @@ impl EgressPolicy {
         Self::default()
     }
 
-    /// Lists `host:port`, exactly as it will stand in URLs: the host may have a private or loopback
-    /// address there and may be spoken to without TLS.
+    /// Lists `host:port`, exactly as in URLs: this host may have a private or loopback address and be used without TLS.
     ///
-    /// A listed *name* still leads nowhere link-local, multicast or to a metadata service; list the
-    /// address itself for those.
+    /// A listed *name* still does not lead to link-local, multicast or metadata addresses; list the address itself for
+    /// those.
     ///
     /// # Errors
-    /// `invalid_argument` for what is not `host:port`.
+    /// `invalid_argument` if it is not `host:port`.
     pub fn allow_host(mut self, host_port: &str) -> Result<Self> {
         self.listed.insert(parse_listed(host_port)?);
         Ok(self)
     }
 
-    /// Checks what a URL alone tells: scheme, listing, and an address that stands in it. Names are
-    /// checked again by the address they resolve to, when the connection is made.
+    /// Checks what the URL alone shows: scheme, listing, and an address in it. Names are checked again by their
+    /// resolved address when connecting.
     ///
     /// # Errors
-    /// `egress_denied` where the policy does not allow it, `invalid_argument` for a URL that is none.
+    /// `egress_denied` if the policy does not allow it, `invalid_argument` for an invalid URL.
     pub fn check(&self, url: &str) -> Result<()> {
         let (url, origin) = origin::parse(url)?;
         self.admit(&url, &origin).map(drop)
     }
 
-    /// Whether `origin` is listed; an error where it may not be reached at all.
+    /// Whether `origin` is listed; an error if it must not be reached at all.
     pub(crate) fn admit(&self, url: &Url, origin: &Origin) -> Result<bool> {
         if self.listed.contains(&(origin.host().to_owned(), origin.port())) {
             return Ok(true);
@@ -80,7 +78,7 @@ impl EgressPolicy {
     }
 }
 
-/// Of the addresses a name resolved to, those that may be connected to; none: the class of the first.
+/// The allowed addresses among those a name resolved to; if there are none, the class of the first.
 pub(crate) fn admissible(
     addresses: impl IntoIterator<Item = IpAddr>,
     listed: bool,
@@ -105,7 +103,7 @@ pub(crate) fn refusal(origin: &Origin, class: AddressClass) -> Error {
     Error::new(
         ErrorKind::EgressDenied,
         format!(
-            "{origin} has a {class} address, which is refused; if it is meant, have the operator list `{}:{}`",
+            "{origin} has a {class} address, which is refused; if it is intended, have the operator list `{}:{}`",
             origin.host(),
             origin.port()
         ),
@@ -125,7 +123,7 @@ fn parse_listed(text: &str) -> Result<(String, u16)> {
     if port == 0 || host.is_empty() || host.contains(['*', '/', '@', '?', '#', '\\']) {
         return Err(wrong());
     }
-    // One spelling, the one the URLs of calls are brought into.
+    // Normalised like the URLs of calls.
     let origin = Origin::of(&format!("http://{host}:{port}/")).map_err(|_| wrong())?;
     Ok((origin.host().to_owned(), port))
 }
@@ -167,7 +165,7 @@ mod tests {
             ["http://localhost:81/", "https://localhost./", "http://localhost.:80/", "http://127.0.0.1/"]
         {
             let error = policy.check(other).map(|()| other);
-            // `localhost.` by https is a name like any other: its address decides.
+            // `localhost.` by https is an ordinary name: its address decides.
             if other.starts_with("https") {
                 assert!(error.is_ok());
             } else {

@@ -1,4 +1,4 @@
-//! Names to addresses, with the policy applied to the answer that is then connected to.
+//! Name resolution, with the policy applied to the answer used for connecting.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,17 +10,17 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use crate::egress::address::AddressClass;
 use crate::egress::policy::admissible;
 
-/// Looks a name up. The default asks the operating system; tests and odd networks bring their own.
+/// Resolves names. The default asks the operating system; tests and special networks replace it.
 #[async_trait]
 pub trait Resolver: Send + Sync + fmt::Debug {
     /// Every address of `name`.
     ///
     /// # Errors
-    /// Where the name cannot be resolved.
+    /// If the name cannot be resolved.
     async fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// The operating system's resolver, with what it reads: `/etc/hosts`, `resolv.conf`, mDNS.
+/// The operating system's resolver with all its sources: `/etc/hosts`, `resolv.conf`, mDNS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -31,17 +31,17 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Why a name was not connected to; found again in the chain of the transport's error.
+/// Why a name was refused; found again in the source chain of the transport's error.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the name resolves to a {0} address")]
 pub(crate) struct AddressRefused(pub(crate) AddressClass);
 
-/// Hands the transport only addresses that the policy admits, so what was checked is what is
-/// connected to: there is no second look-up that could answer differently.
+/// Gives the transport only addresses that the policy allows. There is no second lookup that could return something
+/// else.
 #[derive(Clone, Debug)]
 pub(crate) struct GuardedResolver {
     pub(crate) inner: Arc<dyn Resolver>,
-    /// Whether this one serves the hosts that the operator listed.
+    /// Whether this resolver serves listed hosts.
     pub(crate) listed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whose key a call carries: [`Keyring`].
+//! The key of a call: [`Keyring`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,29 +11,29 @@ use crate::keys::options::{KeyOptions, KeyRef, MAX_TENANTS, Tenancy, scope_id};
 use crate::keys::secret::{MAX_SECRET_BYTES, SecretSource};
 use crate::keys::tenancy::{PatternOf, TenantPattern, without_key};
 
-/// Most runs whose own key is remembered.
+/// Most runs with a stored key of their own.
 const MAX_RUNS: usize = 10_000;
 
-/// The keys of a service, read. `Debug` shows none.
+/// The loaded keys of a service. `Debug` shows none.
 pub struct Keyring {
     tenancy: Tenancy,
     shared: Option<Secret>,
     tenants: BTreeMap<TenantId, Secret>,
     pattern: Option<TenantPattern>,
     prefix: Option<TenantPattern>,
-    /// Keys that were found by the pattern.
+    /// Keys found by the pattern.
     found: Mutex<BTreeMap<TenantId, Secret>>,
     run_credential: Option<String>,
-    /// Keys that runs brought along when they wrote into their own scope; the end of a run needs them once more.
+    /// Keys of runs that wrote into their own scope; the end of the run needs them again.
     runs: Mutex<BTreeMap<(TenantId, ScopeId), Secret>>,
 }
 
 impl Keyring {
-    /// Reads the keys.
+    /// Loads the keys.
     ///
     /// # Errors
-    /// As [`KeyOptions::check`] and [`SecretSource::load`]; `invalid_argument` where two tenants have the same
-    /// key, for they would share what is behind it.
+    /// As [`KeyOptions::check`] and [`SecretSource::load`]; `invalid_argument` if two tenants have the same key, since
+    /// they would share data.
     pub fn load(options: &KeyOptions) -> Result<Self> {
         options.check()?;
         let load = |key: &KeyRef| key.source()?.load();
@@ -65,11 +65,11 @@ impl Keyring {
         self.tenancy
     }
 
-    /// The id that stands for a scope at the service: [`scope_id`], behind the prefix of its tenant where there is one.
-    /// The end of a run, reads, writes and deletes all ask here.
+    /// The id of a scope at the service: [`scope_id`], after the tenant's prefix if there is one. All operations use
+    /// it.
     ///
     /// # Errors
-    /// `too_large` where the tenant's id is too long for the prefix: it is never cut.
+    /// `too_large` if the tenant's id is too long for the prefix: it is never cut.
     pub fn remote_id(&self, scope: &Scope) -> Result<String> {
         let id = scope_id(scope);
         match &self.prefix {
@@ -78,15 +78,15 @@ impl Keyring {
         }
     }
 
-    /// Every key that was configured.
+    /// Every configured key.
     pub fn configured(&self) -> impl Iterator<Item = &Secret> {
         self.shared.iter().chain(self.tenants.values())
     }
 
-    /// The key of a run: its own where it brought one, else its tenant's.
+    /// The key of a run: its own if it has one, else its tenant's.
     ///
     /// # Errors
-    /// `unauthenticated` where there is none, or the run's own is not what a header can carry.
+    /// `unauthenticated` if there is none, or if a header cannot carry the run's own.
     pub fn of(&self, run: &RunContext) -> Result<Secret> {
         match self.brought(run)? {
             Some(secret) => Ok(secret),
@@ -94,11 +94,11 @@ impl Keyring {
         }
     }
 
-    /// As [`Keyring::of`], for a write into `scope`. Where it is the scope of a run that brought its own key, the
-    /// key is kept until [`Keyring::forget_run`], so that the end of the run can clean up.
+    /// As [`Keyring::of`], for a write into `scope`. If this is the scope of a run with its own key, the key is kept
+    /// until [`Keyring::forget_run`] for the cleanup at the end of the run.
     ///
     /// # Errors
-    /// As [`Keyring::of`]; `unavailable` where too many runs with keys of their own are open.
+    /// As [`Keyring::of`]; `unavailable` if too many runs with their own keys are open.
     pub fn of_writer(&self, run: &RunContext, scope: &Scope) -> Result<Secret> {
         if scope.kind == ScopeKind::Run
             && let Some(secret) = self.brought(run)?
@@ -108,7 +108,7 @@ impl Keyring {
             if runs.len() >= MAX_RUNS && !runs.contains_key(&key) {
                 return Err(Error::new(
                     ErrorKind::Unavailable,
-                    "too many runs with keys of their own are open; end some",
+                    "too many runs with their own keys are open; end some",
                 ));
             }
             runs.insert(key, secret);
@@ -116,8 +116,7 @@ impl Keyring {
         self.of(run)
     }
 
-    /// The key with which a run's scope is cleaned up; `None`: nothing can have been stored with a key this
-    /// process knows.
+    /// The key for cleaning up a run's scope; `None` if nothing was stored with a key known to this process.
     #[must_use]
     pub fn of_ended_run(&self, tenant: &TenantId, root_run: &ScopeId) -> Option<Secret> {
         let key = (tenant.clone(), root_run.clone());
@@ -125,7 +124,7 @@ impl Keyring {
         brought.or_else(|| self.of_tenant(tenant).ok().flatten())
     }
 
-    /// Drops the key of a run that has ended.
+    /// Drops the key of an ended run.
     pub fn forget_run(&self, tenant: &TenantId, root_run: &ScopeId) {
         self.runs().remove(&(tenant.clone(), root_run.clone()));
     }
@@ -139,7 +138,7 @@ impl Keyring {
         }
     }
 
-    /// The key of a tenant where the pattern has it; read once.
+    /// The key of a tenant by the pattern, loaded once.
     fn of_pattern(&self, tenant: &TenantId, pattern: &TenantPattern) -> Result<Secret> {
         if let Some(key) = self.found().get(tenant) {
             return Ok(key.clone());
@@ -155,7 +154,7 @@ impl Keyring {
         if self.tenants.iter().any(same) || found.iter().any(same) {
             return Err(Error::new(
                 ErrorKind::Unauthenticated,
-                "this tenant's key is another tenant's too, so they would share a memory; give each its own",
+                "another tenant has the same key, so they would share a memory; give each its own",
             ));
         }
         if found.len() >= MAX_TENANTS && !found.contains_key(tenant) {
@@ -187,9 +186,9 @@ impl Keyring {
     fn missing(&self) -> Error {
         let advice = match (self.tenancy, &self.run_credential) {
             (Tenancy::KeyPerTenant, None) => "add it to `tenant_keys`",
-            (Tenancy::KeyPerTenant, Some(_)) => "add it to `tenant_keys`, or bring it with the run",
+            (Tenancy::KeyPerTenant, Some(_)) => "add it to `tenant_keys`, or pass it with the run",
             (Tenancy::SharedKey | Tenancy::SharedKeyWithPrefix, _) => {
-                "bring it with the run, or configure one"
+                "pass it with the run, or configure one"
             }
         };
         Error::new(ErrorKind::Unauthenticated, format!("there is no key for this tenant; {advice}"))
@@ -200,7 +199,7 @@ impl Keyring {
     }
 
     fn runs(&self) -> MutexGuard<'_, BTreeMap<(TenantId, ScopeId), Secret>> {
-        // Every change is one insert or remove, so a poisoned map is whole.
+        // Every change is one insert or remove, so a poisoned map is intact.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Keys: where they are, whose a call carries, and the patterns that name one for each tenant.
+//! Keys: their sources, the choice for a call, and patterns that name one per tenant.
 
 pub(crate) mod keyring;
 pub(crate) mod options;

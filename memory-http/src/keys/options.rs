@@ -1,4 +1,4 @@
-//! Where the keys of a service are: [`KeyOptions`].
+//! The sources of a service's keys: [`KeyOptions`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use serde::Deserialize;
 use crate::keys::secret::SecretSource;
 use crate::keys::tenancy::{PatternOf, TenantPattern};
 
-/// Most tenants with a key of their own.
+/// Most tenants with their own key.
 pub(super) const MAX_TENANTS: usize = 10_000;
-/// Longest name of a credential of a run, in bytes.
+/// Longest name of a run's credential, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
 /// How tenants share a service.
@@ -19,16 +19,15 @@ const MAX_NAME_BYTES: usize = 128;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Tenancy {
-    /// Every tenant has a key of its own, and the service keeps what is behind different keys apart.
+    /// Every tenant has its own key, and the service separates the data of different keys.
     KeyPerTenant,
-    /// All tenants use one key, and are told apart by the digests of their scopes that the client sends as ids.
+    /// All tenants use one key and are separated by the scope digests that the client sends as ids.
     SharedKey,
-    /// The same, and each id begins with a prefix of its tenant: its owner can be told at the service, by eye and by
-    /// the service's own rules.
+    /// The same, with a prefix per tenant in each id, so that the owner is visible at the service and to its own rules.
     SharedKeyWithPrefix,
 }
 
-/// Where one key is: exactly one of the two.
+/// The source of one key: exactly one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -52,7 +51,7 @@ impl KeyRef {
         Self { env: None, file: Some(path.into()) }
     }
 
-    /// In this variable or this file; `None` where neither is named.
+    /// From this variable or file; `None` if neither is named.
     #[must_use]
     pub fn named(env: Option<&str>, file: Option<&Path>) -> Option<Self> {
         let named = Self { env: env.map(str::to_owned), file: file.map(Path::to_path_buf) };
@@ -63,29 +62,30 @@ impl KeyRef {
         match (&self.env, &self.file) {
             (Some(name), None) => Ok(SecretSource::Env(name.clone())),
             (None, Some(path)) => Ok(SecretSource::File(path.clone())),
-            _ => Err(Error::invalid("a key is either in `env` or in `file`; name exactly one")),
+            _ => Err(Error::invalid("name exactly one of `env` and `file` for a key")),
         }
     }
 }
 
-/// Where the keys of a service are, always by reference.
+/// The sources of a service's keys, always by reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyOptions {
     /// How tenants share the service.
     pub tenancy: Tenancy,
-    /// The key of all tenants; only where they share one.
+    /// The shared key of all tenants.
     pub shared: Option<KeyRef>,
     /// The keys of tenants; only with [`Tenancy::KeyPerTenant`].
     pub tenants: BTreeMap<String, KeyRef>,
-    /// Where the keys of tenants are that `tenants` does not name: a [`TenantPattern`] of variables in `env`, or of
-    /// files in `file`. Only with [`Tenancy::KeyPerTenant`].
+    /// A [`TenantPattern`] for the keys of tenants not listed in `tenants`: variables with `env`, files with `file`.
+    /// Only with [`Tenancy::KeyPerTenant`].
     pub tenant_pattern: Option<KeyRef>,
-    /// A [`TenantPattern`] of prefixes; with [`Tenancy::SharedKeyWithPrefix`], and only there.
+    /// A [`TenantPattern`] of prefixes; only with [`Tenancy::SharedKeyWithPrefix`].
     pub prefix: Option<String>,
-    /// Longest id that the service keeps whole, in bytes; `None`: any.
+    /// Longest id that the service stores uncut, in bytes; `None`: unlimited.
     pub max_id_bytes: Option<usize>,
-    /// The name under which a run may bring a key of its own in [`RunContext::credentials`](memory_core::RunContext::credentials).
+    /// The name under which a run may pass its own key in
+    /// [`RunContext::credentials`](memory_core::RunContext::credentials).
     pub run_credential: Option<String>,
 }
 
@@ -104,10 +104,10 @@ impl KeyOptions {
         }
     }
 
-    /// Checks what can be checked without reading a key.
+    /// Checks everything that does not require loading a key.
     ///
     /// # Errors
-    /// `invalid_argument` for keys that do not go with the tenancy, and where no key can ever be had.
+    /// `invalid_argument` for keys that do not fit the tenancy, or if no key is possible.
     pub fn check(&self) -> Result<()> {
         let Self { tenancy, shared, tenants, run_credential, .. } = self;
         let (pattern, _) = (self.pattern()?, self.prefix_pattern()?);
@@ -146,21 +146,21 @@ impl KeyOptions {
             let of_pattern = pattern.as_ref().zip(place).and_then(|(pattern, place)| pattern.tenant(&place));
             if of_pattern.is_some_and(|other| other != tenant) {
                 return Err(Error::invalid(
-                    "one of `tenant_keys` is where the pattern of keys has another tenant's key; name another place",
+                    "one of `tenant_keys` is in the place where the pattern has another tenant's key; use another place",
                 ));
             }
         }
         Ok(())
     }
 
-    /// Where the keys of tenants are by pattern.
+    /// The pattern of tenants' keys.
     pub(super) fn pattern(&self) -> Result<Option<TenantPattern>> {
         let Some(key) = &self.tenant_pattern else { return Ok(None) };
         match key.source()? {
             SecretSource::Env(text) => TenantPattern::parse(&text, PatternOf::Variables).map(Some),
             SecretSource::File(path) => match path.to_str() {
                 Some(text) => TenantPattern::parse(text, PatternOf::Files).map(Some),
-                None => Err(Error::invalid("the pattern of key files is not UTF-8; name one that is")),
+                None => Err(Error::invalid("the pattern of key files is not UTF-8; use one that is UTF-8")),
             },
         }
     }
@@ -183,13 +183,13 @@ impl KeyOptions {
     }
 }
 
-/// The length of [`scope_id`] at most.
+/// The maximal length of [`scope_id`].
 const SCOPE_ID_BYTES: usize = "m1.agent.".len() + 64;
 
-/// A scope as a service knows it: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
+/// A scope's id at a service: `m1.`, the kind, a dot, and the 64 digits of the scope's digest.
 ///
-/// Of letters, digits and dots alone, never blank, never `*`: no filter, path or parameter reads anything into it.
-/// Different scopes have different ids, whatever tenants and ids look like.
+/// Only letters, digits and dots, never blank, never `*`, so that no filter, path or parameter misinterprets it.
+/// Different scopes have different ids, whatever their tenants and ids.
 #[must_use]
 pub fn scope_id(scope: &Scope) -> String {
     format!("m1.{}.{}", scope.kind, scope.digest().to_hex())

@@ -1,4 +1,4 @@
-//! Where a secret is kept: a named environment variable or a file, never a configuration's text.
+//! The source of a secret: an environment variable or a file, never the configuration itself.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,23 +11,23 @@ pub const MAX_SECRET_BYTES: usize = 16 * 1024;
 /// Longest name of a variable, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
-/// The place of a secret. Its `Debug` and `Display` name the place, never what is there; the name of a
-/// variable only where it is of capitals, digits and `_`, lest it be a secret put in the wrong field.
+/// The source of a secret. `Debug` and `Display` name the source, never the content; the name of a variable only if it
+/// consists of capitals, digits and `_`, since it may be a secret put in the wrong field.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
     /// The environment variable of this name.
     Env(String),
-    /// A file that holds nothing else; white space around the secret is dropped.
+    /// A file with nothing else in it; surrounding white space is dropped.
     File(PathBuf),
 }
 
 impl SecretSource {
-    /// Reads the secret.
+    /// Loads the secret.
     ///
     /// # Errors
-    /// `unauthenticated` where it is not there or empty; `invalid_argument` where it holds what a
-    /// header cannot carry, or the file is not a regular one; `too_large` over [`MAX_SECRET_BYTES`].
+    /// `unauthenticated` if it is missing or empty; `invalid_argument` if a header cannot carry it, or the file is not
+    /// a regular one; `too_large` over [`MAX_SECRET_BYTES`].
     pub fn load(&self) -> Result<Secret> {
         let text = match self {
             Self::Env(name) if !is_variable(name) => {
@@ -67,7 +67,7 @@ impl SecretSource {
             )
             .with_source(error)
         };
-        // Opening a pipe waits for its writer, so the kind is asked before.
+        // Opening a pipe would block, so check the kind first.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(self.unfit("is not a regular file"));
         }
@@ -88,14 +88,14 @@ impl SecretSource {
     }
 }
 
-/// Whether a shell could set a variable of this name.
+/// Whether a shell could set a variable with this name.
 fn is_variable(name: &str) -> bool {
     name.len() <= MAX_NAME_BYTES
         && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether it looks like a variable's name and not like a key.
+/// Whether it looks like a variable's name rather than a key.
 fn is_showable(name: &str) -> bool {
     is_variable(name) && !name.bytes().any(|byte| byte.is_ascii_lowercase())
 }

@@ -1,36 +1,36 @@
-//! Patterns that give every tenant a name of its own: an environment variable, a file, a prefix of remote ids.
+//! Patterns that give every tenant its own environment variable, file, or prefix of remote ids.
 
 use std::fmt;
 
 use memory_core::{Error, ErrorKind, Result, TenantId};
 
-/// What stands in a pattern for the tenant.
+/// The placeholder for the tenant.
 pub const PLACEHOLDER: &str = "{tenant}";
 /// Longest name of an environment variable, in bytes.
 const MAX_ENV_BYTES: usize = 128;
-/// Longest name of a file, in bytes; what the file systems in use have in common, with room to spare.
+/// Longest file name, in bytes; within the limits of all common file systems.
 const MAX_FILE_NAME_BYTES: usize = 200;
 /// Longest pattern of a path, in bytes.
 const MAX_PATH_BYTES: usize = 4_096;
-/// Most bytes that a prefix may have besides the tenant.
+/// Most bytes of a prefix besides the tenant.
 const MAX_PREFIX_TEXT_BYTES: usize = 64;
 
 /// What a pattern names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternOf {
-    /// Environment variables. Some systems do not tell their case apart.
+    /// Environment variables. Case-insensitive on some systems.
     Variables,
-    /// Files. Some systems do not tell their case apart.
+    /// Files. Case-insensitive on some systems.
     Files,
-    /// Prefixes of ids at a service, which may fold case, trim, or look for what begins with an id.
+    /// Prefixes of ids at a service, which may fold case, trim, or match by prefix.
     Prefixes,
 }
 
-/// A text with one `{tenant}` in it. Different tenants never have the same name, nor names that differ in case or outer
-/// white space alone; of prefixes none begins another.
+/// A text with one `{tenant}` in it. Different tenants never get the same name, nor names that differ only in case or
+/// surrounding white space; no prefix is the beginning of another.
 ///
-/// In place of `{tenant}` stand the tenant's letters `a` to `z` and digits, in capitals for variables, and every other
+/// `{tenant}` is replaced by the tenant's letters `a` to `z` and digits, in capitals for variables, with every other
 /// byte as `_` and two hexadecimal digits: `acme` is `ACME`, `Acme` is `_41CME`.
 ///
 /// ```
@@ -49,7 +49,7 @@ pub struct TenantPattern {
 }
 
 impl TenantPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// `invalid_argument` for one that could give two tenants the same name, or a tenant a name that is not the
@@ -84,15 +84,15 @@ impl TenantPattern {
         Ok(Self { of, head: head.to_owned(), tail: tail.to_owned(), max_bytes })
     }
 
-    /// Limits the length of names, where a service cuts or refuses longer ones.
+    /// Limits the length of names, for services that cut or refuse longer ones.
     ///
     /// # Errors
-    /// `invalid_argument` where the pattern leaves no room for a tenant.
+    /// `invalid_argument` if the pattern leaves no space for a tenant.
     pub fn within(mut self, max_bytes: usize) -> Result<Self> {
         self.max_bytes = self.max_bytes.min(max_bytes);
         if self.head.len() + self.tail.len() >= self.max_bytes {
             return Err(Error::invalid(format!(
-                "the pattern leaves no room for the tenant; at most {} bytes are taken of it all",
+                "the pattern leaves no space for the tenant; the whole name may have at most {} bytes",
                 self.max_bytes
             )));
         }
@@ -108,7 +108,7 @@ impl TenantPattern {
     /// The tenant's name.
     ///
     /// # Errors
-    /// `too_large` where it would be longer than is kept whole: it is never cut.
+    /// `too_large` if it is too long: it is never cut.
     pub fn name(&self, tenant: &TenantId) -> Result<String> {
         use fmt::Write as _;
         let mut name = self.head.clone();
@@ -143,7 +143,7 @@ impl TenantPattern {
         Ok(name)
     }
 
-    /// The tenant with this name; `None`: no tenant has it.
+    /// The tenant with this name, if any.
     #[must_use]
     pub fn tenant(&self, name: &str) -> Option<TenantId> {
         let encoded = name.strip_prefix(&self.head)?.strip_suffix(&self.tail)?;
@@ -160,7 +160,7 @@ impl TenantPattern {
             });
         }
         let tenant = TenantId::new(String::from_utf8(bytes).ok()?).ok()?;
-        // What is spelled otherwise than it would be written is nobody's.
+        // A non-canonical spelling belongs to no tenant.
         (self.name(&tenant).ok()?.as_str() == name).then_some(tenant)
     }
 }
@@ -232,7 +232,7 @@ fn check_prefix(head: &str, tail: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a tenant's lack of a name comes to.
+/// The error for a tenant whose name is too long.
 pub(crate) fn without_key(failed: Error) -> Error {
     match failed.kind() {
         ErrorKind::TooLarge => Error::new(

@@ -12,7 +12,7 @@ use crate::client::HttpClient;
 use crate::egress::endpoint::Endpoint;
 use crate::egress::origin::Origin;
 
-/// One call, before it has a key.
+/// One call, without its key.
 #[derive(Debug)]
 pub struct Request<'a> {
     method: Method,
@@ -24,7 +24,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A request that changes nothing and may be repeated.
+    /// A read-only request, which may be repeated.
     #[must_use]
     pub fn new(method: Method, path: &'a [&'a str], timeout: Duration) -> Self {
         Self { method, path, parameters: &[], body: None, kind: CallKind::Safe, timeout }
@@ -44,7 +44,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Says what repeating the request would do.
+    /// Sets the effect of repeating the request.
     #[must_use]
     pub fn kind(mut self, kind: CallKind) -> Self {
         self.kind = kind;
@@ -62,20 +62,20 @@ pub struct Connection {
 
 impl Connection {
     /// # Errors
-    /// `egress_denied` where the client's policy does not allow the endpoint.
+    /// `egress_denied` if the client's policy does not allow the endpoint.
     pub fn new(http: HttpClient, endpoint: Endpoint, max_reply_bytes: usize) -> Result<Self> {
         http.policy().check(&endpoint.url(&[], &[])?)?;
         Ok(Self { http, endpoint, max_reply_bytes })
     }
 
-    /// Where keys may be sent.
+    /// The origin that keys may be sent to.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         self.endpoint.origin()
     }
 
-    /// Makes a call, whatever status it ends with. `judge` decides whether a reply calls for a repetition, as
-    /// [`Call::judged_by`] says.
+    /// Makes a call and returns the reply whatever its status. `judge` decides about repeating it, as in
+    /// [`Call::judged_by`].
     ///
     /// # Errors
     /// As [`HttpClient::exchange`].

@@ -1,4 +1,4 @@
-//! `forget`: what is known of a forgetting that may have ended halfway.
+//! `forget`: the result of a deletion that may have been interrupted.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use memory_core::{Error, ErrorKind, Result};
 
 use crate::service::owner::Service;
 
-/// Counts what was forgotten while facts are forgotten one by one.
+/// Counts facts while they are deleted one by one.
 #[derive(Debug)]
 pub struct Forgetting {
     service: Service,
@@ -16,19 +16,19 @@ pub struct Forgetting {
 }
 
 impl Forgetting {
-    /// Nothing is forgotten yet.
+    /// A new count of zero.
     #[must_use]
     pub fn new(service: Service) -> Self {
         Self { service, forgotten: 0, not_found: Vec::new() }
     }
 
-    /// How many were forgotten so far.
+    /// The number of facts deleted so far.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Notes what became of one fact: whether it was there.
+    /// Counts the result for one fact: whether it existed.
     ///
     /// # Errors
     /// As [`Forgetting::failed`].
@@ -41,13 +41,12 @@ impl Forgetting {
         Ok(())
     }
 
-    /// Notes that so many more are forgotten.
+    /// Counts more deleted facts.
     pub fn add(&mut self, forgotten: u64) {
         self.forgotten = self.forgotten.saturating_add(forgotten);
     }
 
-    /// The error to end with: the one that stopped the forgetting where nothing was forgotten by then, else
-    /// `outcome_unknown`.
+    /// The final error: the original one if nothing was deleted before it, else `outcome_unknown`.
     #[must_use]
     pub fn failed(&self, error: Error) -> Error {
         if self.forgotten == 0 && error.kind() != ErrorKind::OutcomeUnknown {
@@ -56,7 +55,7 @@ impl Forgetting {
         some_may_remain(self.service, Some(self.forgotten)).with_source(error)
     }
 
-    /// The outcome of a forgetting that came to its end.
+    /// The outcome of a complete deletion.
     #[must_use]
     pub fn outcome(self) -> ForgetOutcome {
         let mut outcome = ForgetOutcome::new(Some(self.forgotten));
@@ -65,7 +64,7 @@ impl Forgetting {
     }
 }
 
-/// Forgets within a deadline.
+/// Deletes within a deadline.
 ///
 /// # Errors
 /// As `work`; `outcome_unknown` at the deadline.
@@ -98,7 +97,7 @@ pub fn some_may_remain(service: Service, forgotten: Option<u64>) -> Error {
     let error = Error::new(
         ErrorKind::OutcomeUnknown,
         format!(
-            "{} did not say of everything whether it is forgotten; list the facts, and forget again what is left",
+            "{} did not confirm every deletion; list the facts, and forget the remaining ones again",
             service.name
         ),
     );

@@ -1,5 +1,4 @@
-//! What the providers over memory services have in common: the options, the calls, the owner that every reply is held
-//! against, and `forget`.
+//! Shared by the providers for memory services: options, calls, the check of every reply's owner, and `forget`.
 
 mod connection;
 mod forget;

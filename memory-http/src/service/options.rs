@@ -1,4 +1,4 @@
-//! Options that every service has, and the client that goes with them.
+//! Common options of services, and their client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use memory_core::{Clock, Error, Health, HealthStatus, IdGen, Result};
 use crate::client::{HttpClient, Limits};
 use crate::egress::policy::EgressPolicy;
 
-/// Deadline of a call where the options do not say, in milliseconds.
+/// Default deadline of a call, in milliseconds.
 pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
-/// Deadline of an `add`, a `forget` and the end of a run where the options do not say, in milliseconds.
+/// Default deadline of `add`, `forget` and the end of a run, in milliseconds.
 pub const DEFAULT_ADD_TIMEOUT_MS: u64 = 120_000;
-/// Largest reply where the options do not say, in bytes.
+/// Default size limit of a reply, in bytes.
 pub const DEFAULT_MAX_REPLY_BYTES: usize = 16 << 20;
 
 /// Longest deadline that may be configured, in milliseconds.
@@ -54,7 +54,7 @@ pub fn client(
     HttpClient::builder(policy, clock, ids).limits(limits).trust_file(ca_file)?.build()
 }
 
-/// The health that the outcome of asking a service shows.
+/// The health according to the result of a request.
 #[must_use]
 pub fn health(asked: Result<&'static str>) -> Health {
     match asked {

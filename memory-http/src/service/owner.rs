@@ -1,16 +1,16 @@
-//! A scope as a service knows it.
+//! The owner of memories at a service.
 
 use memory_core::layer::FactId;
 use memory_core::{Error, ErrorKind, Result, RunContext, Scope};
 
 use crate::keys::keyring::Keyring;
 
-/// A service, as messages name it.
+/// A service, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Its name.
     pub name: &'static str,
-    /// What it calls whom a memory belongs to, as `user`.
+    /// Its word for the owner of a memory, such as `user`.
     pub owner: &'static str,
 }
 
@@ -18,12 +18,12 @@ impl Service {
     /// The owner of a scope.
     ///
     /// # Errors
-    /// `too_large` where the tenant's id is too long for the prefix that is configured.
+    /// `too_large` if the tenant's id is too long for the configured prefix.
     pub fn owner(self, keys: &Keyring, scope: &Scope) -> Result<Owner> {
         Ok(Owner { service: self, id: keys.remote_id(scope)?, scope: scope.clone() })
     }
 
-    /// The owner of a scope that a run asks about. Refuses a scope of another tenant than the run's, also without `Checked`.
+    /// The owner of a scope that a run asks about. Refuses a scope of another tenant even without `Checked`.
     ///
     /// # Errors
     /// `scope_denied`; as [`Service::owner`].
@@ -46,16 +46,16 @@ impl Service {
         )
     }
 
-    /// An id that the service gave.
+    /// An id from the service.
     ///
     /// # Errors
-    /// `corrupt` for one that is no UUID.
+    /// `corrupt` if it is not a UUID.
     pub fn fact_id(self, id: &str) -> Result<FactId> {
-        if is_uuid(id) { FactId::new(id) } else { Err(self.corrupt("a memory whose id is no UUID")) }
+        if is_uuid(id) { FactId::new(id) } else { Err(self.corrupt("a memory whose id is not a UUID")) }
     }
 }
 
-/// Whom a call is about. No other id ever goes into a request.
+/// The owner that a call is about. No other id ever goes into a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     service: Service,
@@ -64,7 +64,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The id that stands for the scope at the service.
+    /// The scope's id at the service.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -76,10 +76,10 @@ impl Owner {
         &self.scope
     }
 
-    /// Checks whom a reply says that a memory belongs to.
+    /// Checks the owner in a reply.
     ///
     /// # Errors
-    /// `corrupt` where that is somebody else, or nobody.
+    /// `corrupt` if it is someone else, or missing.
     pub fn check(&self, said: Option<&str>) -> Result<()> {
         if said == Some(self.id.as_str()) {
             return Ok(());
@@ -95,7 +95,7 @@ impl Owner {
     }
 }
 
-/// Whether this is a UUID in its usual form, as the ids of memory services are. Nothing else becomes part of a path.
+/// Whether this is a UUID in the usual form, as used by memory services. Nothing else becomes part of a path.
 #[must_use]
 pub fn is_uuid(id: &str) -> bool {
     id.len() == 36

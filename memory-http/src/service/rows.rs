@@ -1,4 +1,4 @@
-//! Rows of replies as facts, and where a page of them ends.
+//! Converts rows of replies to facts, and finds the end of a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::service::owner::Service;
 
-/// The facts of one reply: none twice, and all scores of one kind or none at all.
+/// The facts of one reply: without repetitions, and with scores of one kind or none.
 ///
 /// # Errors
-/// `corrupt` where a fact is there twice.
+/// `corrupt` if a fact is repeated.
 pub fn distinct_facts(service: Service, mut facts: Vec<Fact>) -> Result<Vec<Fact>> {
     let mut seen = BTreeSet::new();
     if !facts.iter().all(|fact| seen.insert(&fact.id)) {
@@ -25,7 +25,7 @@ pub fn distinct_facts(service: Service, mut facts: Vec<Fact>) -> Result<Vec<Fact
     Ok(facts)
 }
 
-/// The members of an object that metadata can hold: flat ones. Others may have been written by other programs.
+/// The members of an object that fit into metadata: scalars. Other programs may have written others.
 #[must_use]
 pub fn flat_metadata(members: BTreeMap<String, Value>) -> Metadata {
     let scalar = |value: Value| match value {
@@ -43,12 +43,12 @@ pub fn flat_metadata(members: BTreeMap<String, Value>) -> Metadata {
         .collect()
 }
 
-/// Cursors of one listing. The text is what they were made for, as `mem0.facts`.
+/// Cursors of one listing, identified by a text such as `mem0.facts`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursors(pub &'static str);
 
 impl Cursors {
-    /// A cursor of a scope that marks `place`.
+    /// A cursor of a scope for `place`.
     ///
     /// # Errors
     /// `invalid_argument` for a place that is empty or too long.
@@ -56,7 +56,7 @@ impl Cursors {
         Ok(Cursor::after_key(scope, self.0, &Key::new(place)?).as_str().to_owned())
     }
 
-    /// The place that a cursor marks.
+    /// The place of a cursor.
     ///
     /// # Errors
     /// `invalid_argument` for a cursor of another scope or listing.
@@ -64,9 +64,9 @@ impl Cursors {
         Ok(Cursor::from_text(cursor).key(scope, self.0)?.as_str().to_owned())
     }
 
-    /// Of a cursor that marks no place of its listing.
+    /// For an invalid cursor.
     #[must_use]
     pub fn foreign() -> Error {
-        Error::invalid("the cursor is not one that this listing returned; start again without a cursor")
+        Error::invalid("the cursor is not from this listing; start again without a cursor")
     }
 }

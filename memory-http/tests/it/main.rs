@@ -3,7 +3,7 @@
     clippy::indexing_slicing,
     clippy::unwrap_used,
     missing_docs,
-    reason = "tests stop at what they did not expect"
+    reason = "tests panic on anything unexpected"
 )]
 
 mod addresses;

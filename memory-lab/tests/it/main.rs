@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "tests stop at what they did not expect"
+    reason = "tests panic on anything unexpected"
 )]
 
 mod conformance;
