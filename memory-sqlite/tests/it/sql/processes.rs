@@ -55,10 +55,8 @@ fn another_processs_writer_is_awaited_within_the_deadline() {
     let path = folder.path().join("memory.db");
     let sql = open(&path);
     sql.exec("CREATE TABLE t (a)");
-    let mut other = obedient(
-        concat!(module_path!(), "::a_writer_of_another_process_is_waited_for_within_the_deadline"),
-        &path,
-    );
+    let mut other =
+        obedient(concat!(module_path!(), "::another_processs_writer_is_awaited_within_the_deadline"), &path);
     assert_eq!(other.ask("begin"), "begun");
     assert_eq!(other.ask("in INSERT INTO t VALUES (1)"), "1");
     let error = block_on(sql.exec_async("INSERT INTO t VALUES (2)", &[], within(Duration::from_millis(80))));
@@ -83,7 +81,7 @@ fn connections_to_a_dropped_database_move_to_the_new_one() {
     let path = folder.path().join("memory.db");
     let sql = open(&path);
     let mut other =
-        obedient(concat!(module_path!(), "::whoever_has_a_dropped_database_open_starts_anew"), &path);
+        obedient(concat!(module_path!(), "::connections_to_a_dropped_database_move_to_the_new_one"), &path);
     for round in 0..10 {
         assert_eq!(other.ask(&format!("exec CREATE TABLE old{round} (a)")), "0");
         assert_eq!(other.ask(&format!("count SELECT count(*) FROM old{round}")), "0");
