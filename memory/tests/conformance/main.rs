@@ -1,4 +1,4 @@
-//! Two databases as one pass the suite as one does, while the primary is well.
+//! A pair of databases passes the suite like a single one while the primary is healthy.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;

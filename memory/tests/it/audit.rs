@@ -1,4 +1,4 @@
-//! What the audit says of the operations of the tool.
+//! Audit records of tool operations.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Keeps what it is given; waits first while `gate` is held.
+/// Keeps its records; blocks while `gate` is held.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     records: Arc<Mutex<Vec<AuditRecord>>>,
@@ -132,12 +132,12 @@ async fn a_large_input_is_recorded_without_its_content() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
+async fn a_dropped_call_is_recorded_as_cancelled() {
     let kept = Kept::default();
     let auditor = auditor(AuditMode::Metadata, kept.clone());
     let tool = tool(&auditor).await;
     let mut call = Box::pin(tool.call(r#"{"op":"search","query":"anything"}"#));
-    // Polled once, so that it has begun.
+    // Polled once, so that it has started.
     let waker = std::task::Waker::noop();
     let begun = call.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending();
     drop(call);
@@ -149,7 +149,7 @@ async fn a_call_that_is_given_up_is_recorded_as_cancelled() {
 
 #[tokio::test]
 #[allow(clippy::await_holding_lock, reason = "the sink is to wait for it; no call does")]
-async fn a_slow_sink_holds_up_no_call_and_what_is_dropped_is_told() {
+async fn a_slow_sink_blocks_no_call_and_dropped_records_are_counted() {
     let kept = Kept::default();
     let sink = kept.clone();
     let auditor = Arc::new(Auditor::builder(Arc::new(SystemClock)).sink(sink).queue(10).start().unwrap());
@@ -177,7 +177,7 @@ async fn a_slow_sink_holds_up_no_call_and_what_is_dropped_is_told() {
 }
 
 #[tokio::test]
-async fn a_sink_that_fails_is_counted_and_the_others_go_on() {
+async fn a_failing_sink_is_counted_and_the_others_continue() {
     let (good, bad) = (Kept::default(), Kept { fails: true, ..Kept::default() });
     let auditor =
         Arc::new(Auditor::builder(Arc::new(SystemClock)).sink(bad).sink(good.clone()).start().unwrap());
@@ -188,10 +188,10 @@ async fn a_sink_that_fails_is_counted_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn lines_of_a_file_are_whole_survive_rotation_and_are_private() {
+async fn file_lines_are_complete_private_and_survive_rotation() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
-    // What a killed process left.
+    // Left by a killed process.
     std::fs::write(&path, r#"{"kind":"call","numb"#).unwrap();
     let auditor = auditor(AuditMode::Full, JsonLines::open(&path).unwrap());
     let tool = tool(&auditor).await;
@@ -226,7 +226,7 @@ async fn lines_of_a_file_are_whole_survive_rotation_and_are_private() {
 }
 
 #[tokio::test]
-async fn an_operators_pattern_holds_for_keys_too() {
+async fn an_operators_pattern_applies_to_keys_too() {
     let kept = Kept::default();
     let redactor = Redactor::with_patterns([r"EMP-\d{6}"]).unwrap();
     let auditor = Arc::new(
@@ -257,7 +257,7 @@ fn the_configuration_names_the_sinks_and_its_mistakes_are_refused_at_start() {
 }
 
 #[tokio::test]
-async fn a_statement_is_told_by_its_kind_and_tables_and_never_by_its_data() {
+async fn a_statement_is_recorded_by_kind_and_tables_without_data() {
     let calls = [
         r#"{"op":"sql_exec","sql":"CREATE TABLE people (name TEXT)"}"#,
         r#"{"op":"sql_exec","sql":"INSERT INTO people VALUES ('Annabel'), (?)","args":["Bertram"]}"#,

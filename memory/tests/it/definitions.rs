@@ -1,4 +1,4 @@
-//! Backends that are defined at run time. The sentences are those of `docs/spec/definitions.md`.
+//! Backends defined at run time. The sentences are those of `docs/spec/definitions.md`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn of(text: &str) -> DefinitionRef {
 }
 
 #[test]
-fn what_is_listed_may_be_named() {
+fn listed_targets_are_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     for url in [
@@ -52,7 +52,7 @@ fn what_is_listed_may_be_named() {
 }
 
 #[test]
-fn all_else_is_forbidden_and_nothing_of_it_is_shown() {
+fn everything_else_is_forbidden_and_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     std::fs::create_dir(folder.path().join("hunter2")).unwrap();
@@ -134,7 +134,7 @@ fn all_else_is_forbidden_and_nothing_of_it_is_shown() {
 }
 
 #[test]
-fn versions_follow_each_other_and_never_change() {
+fn versions_are_consecutive_and_immutable() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let acme = tenant("acme");
@@ -156,7 +156,7 @@ fn versions_follow_each_other_and_never_change() {
     assert_eq!(store.show(&acme, &of("notes@1")).unwrap(), first);
     let same = store.fork(&acme, &of("notes"), "notes", |parent| Ok(parent.clone())).unwrap();
     assert_eq!(same, second);
-    // Back to the first content: a version of its own, with the first one's id.
+    // Back to the first content: a new version with the first one's id.
     let third = store.fork(&acme, &of("notes@1"), "notes", |parent| Ok(parent.clone())).unwrap();
     assert_eq!((third.version, &third.id), (3, &first.id));
     let copy = store.fork(&acme, &of("notes@2"), "copy", |parent| Ok(parent.clone())).unwrap();
@@ -166,7 +166,7 @@ fn versions_follow_each_other_and_never_change() {
     assert_eq!(names, ["copy@1", "notes@1", "notes@2", "notes@3"]);
     assert_eq!(store.list(&acme, false).unwrap().len(), 2);
 
-    // Another tenant's is another.
+    // Another tenant has a different one.
     let umbrella = tenant("umbrella");
     assert_eq!(store.show(&umbrella, &of("notes")).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(store.list(&umbrella, true).unwrap(), []);
@@ -177,7 +177,7 @@ fn versions_follow_each_other_and_never_change() {
 }
 
 #[test]
-fn what_is_retired_stays_and_names_its_successor() {
+fn a_retired_definition_stays_and_names_its_successor() {
     let folder = tempfile::tempdir().unwrap();
     let acme = tenant("acme");
     {
@@ -187,7 +187,7 @@ fn what_is_retired_stays_and_names_its_successor() {
         store.retire(&acme, &of("notes@2"), Some("next")).unwrap();
     }
     let store = store(folder.path());
-    // The older one does not come in its place.
+    // The older version does not replace it.
     for which in ["notes", "notes@2"] {
         let error = store.resolve(&acme, &of(which)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -233,7 +233,7 @@ async fn a_definition_is_opened_for_its_tenant_while_it_is_allowed() {
 }
 
 #[test]
-fn the_file_is_its_owners_and_holds_nothing_else() {
+fn the_file_is_private_and_contains_only_definitions() {
     let folder = tempfile::tempdir().unwrap();
     drop(store(folder.path()));
     #[cfg(unix)]
@@ -250,7 +250,7 @@ fn the_file_is_its_owners_and_holds_nothing_else() {
 }
 
 #[test]
-fn two_who_define_at_once_get_one_version_each() {
+fn concurrent_definitions_get_one_version_each() {
     let folder = tempfile::tempdir().unwrap();
     let acme = tenant("acme");
     store(folder.path()).create(&acme, "notes", &Definition::new("sqlite:agents/0.db")).unwrap();

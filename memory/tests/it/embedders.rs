@@ -1,4 +1,4 @@
-//! Embedders of `memory.toml`, and who gets them.
+//! Embedders of `memory.toml`, and the backends that get them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use memory::{
 use memory_conformance::TestEmbedder;
 use memory_conformance::reference::Reference;
 
-/// Opens the reference, with the embedder where it is asked to take one.
+/// Opens the reference provider, with the embedder it is given.
 #[derive(Debug)]
 struct InMemory {
     takes_embedder: bool,
@@ -61,7 +61,7 @@ async fn a_registry_s_embedder_reaches_the_backend_and_its_model_is_shown() {
 }
 
 #[tokio::test]
-async fn a_backend_that_takes_no_embedder_is_refused_rather_than_opened_without() {
+async fn a_backend_without_embedder_support_is_refused() {
     let registry = registry(false).with_embedder(Arc::new(TestEmbedder::new()));
     let error = registry.open("test:x").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::VectorUnsupported);
@@ -78,7 +78,7 @@ async fn a_backend_s_embedder_is_the_one_the_file_names_unless_the_registry_has_
 
     let plain = config.open_backend_with(&registry(true), "plain").await.unwrap();
     assert!(!plain.capabilities().vector_search);
-    // The files are not there; that they are looked for shows which embedder is meant.
+    // The files do not exist; the attempt to open them shows which embedder is meant.
     let error = config.open_backend_with(&registry(true), "main").await.unwrap_err();
     let expected = if cfg!(feature = "embed-static") { ErrorKind::NotFound } else { ErrorKind::Unsupported };
     assert_eq!(error.kind(), expected);
@@ -89,7 +89,7 @@ async fn a_backend_s_embedder_is_the_one_the_file_names_unless_the_registry_has_
 }
 
 #[test]
-fn an_embedder_that_no_backend_names_is_warned_of() {
+fn an_unused_embedder_causes_a_warning() {
     let warnings = |text: &str| Config::parse(text, "memory.toml").unwrap().warnings();
     assert!(!warnings(FILE).iter().any(|warning| warning.contains("[embedders.")));
     let unused = FILE.replace("embedder = \"local\"\n", "");
@@ -101,7 +101,7 @@ fn an_embedder_that_no_backend_names_is_warned_of() {
 }
 
 #[test]
-fn a_section_is_read_by_its_kind_and_paths_stay_as_written() {
+fn sections_are_parsed_by_kind_and_paths_stay_as_written() {
     let config = Config::parse(FILE, "memory.toml").unwrap();
     let EmbedderSection::Static(section) = config.embedder("local").unwrap() else { panic!("another kind") };
     assert_eq!(section.path.to_str(), Some("models/wordllama-256"));
@@ -113,7 +113,7 @@ fn a_section_is_read_by_its_kind_and_paths_stay_as_written() {
 
 #[cfg(feature = "embed-openai")]
 #[test]
-fn a_service_is_reached_only_where_the_operator_listed_its_host_and_its_key_is_never_shown() {
+fn a_service_needs_a_listed_host_and_its_key_is_never_shown() {
     let file = |allow: &str, url: &str| {
         format!(
             "[embedders.remote]\nkind = \"openai\"\nmodel = \"m\"\ndimensions = 8\nbase_url = \"{url}\"\n\
@@ -142,7 +142,7 @@ fn a_service_is_reached_only_where_the_operator_listed_its_host_and_its_key_is_n
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line_and_never_quoted() {
+fn errors_give_the_line_and_never_quote_the_value() {
     for (bad, named) in [
         ("[embedders.a]\npath = \"x\"\n", "missing field `kind`"),
         ("[embedders.a]\nkind = 3\n", "`kind`"),

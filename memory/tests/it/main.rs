@@ -1,4 +1,4 @@
-//! Integration tests of the facade: one module for each part, and one binary for all of them.
+//! Integration tests of the facade: one module per part, in one binary.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -139,7 +139,7 @@ fn an_empty_file_allows_nothing() {
 }
 
 #[test]
-fn sql_is_off_unless_enabled_and_warnings_say_when_it_looks_unintended() {
+fn sql_is_off_by_default_and_unintended_settings_cause_warnings() {
     let parse = |text: &str| {
         Config::parse(&format!("{text}\n[backends.a]\nurl='sqlite::memory:'\n"), "m.toml").unwrap()
     };
@@ -193,7 +193,7 @@ fn errors_name_file_line_and_what_is_allowed_and_quote_no_value() {
 }
 
 #[test]
-fn a_backend_s_sql_section_says_what_its_url_could() {
+fn a_backends_sql_section_is_equivalent_to_url_parameters() {
     let text = "[backends.main]\nurl = 'sqlite:a b.db?durability=normal'\n\
                 [backends.main.sql]\ntx_idle_ms = 5000\nroot = 'trees & such'\nshared = { geo = 'data/geo.db' }\n";
     let config = Config::parse(text, "memory.toml").unwrap();
@@ -222,7 +222,7 @@ fn a_backend_s_sql_section_says_what_its_url_could() {
 
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn an_option_of_sql_that_there_is_not_is_named() {
+async fn an_unknown_sql_option_is_named() {
     let open = async |option: &str| {
         let text = format!("[backends.main]\nurl = 'sqlite::memory:'\n[backends.main.sql]\n{option}\n");
         Config::parse(&text, "memory.toml").unwrap().open_backend("main").await.map(drop)
@@ -304,7 +304,7 @@ mod sqlite {
     }
 
     #[tokio::test]
-    async fn memory_is_each_its_own() {
+    async fn each_in_memory_store_is_separate() {
         let scope = memory::Scope::agent("acme", "planner").unwrap();
         let key: memory::Key = "k".parse().unwrap();
         let (a, b) =

@@ -1,10 +1,10 @@
-//! The program the README shows is this one.
+//! The program shown in the README.
 
 const CHILD: &str = "MEMORY_README_TEST_CHILD";
 
 #[tokio::test]
 async fn the_program_of_the_readme_runs() -> Result<(), Box<dyn std::error::Error>> {
-    // The README names a file in the working directory, which belongs to the whole process: so this runs in a child.
+    // The README uses the working directory, which the whole process shares, so this runs in a child.
     if std::env::var_os(CHILD).is_none() {
         let folder = tempfile::tempdir()?;
         let child = std::process::Command::new(std::env::current_exe()?)

@@ -1,4 +1,4 @@
-//! What the scenarios do on every engine, in few words.
+//! The steps of the scenarios, for every engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Fixture {
         DriftSession::new(policy).with_backups(self.backups()).with_clock(clock)
     }
 
-    /// Somebody else, by the library.
+    /// Another program that uses the library.
     pub(crate) async fn other_sets(&self, name: &str, value: &str) -> u64 {
         self.backend().put(&self.scope, &key(name), json(value)).await.unwrap().version
     }
@@ -106,7 +106,7 @@ impl Fixture {
     }
 }
 
-/// Whatever a client has done to the entry `k`, a session that wrote it before refuses to write over it, and leaves no trace.
+/// Whatever a client did to the entry `k`, a session that wrote it before refuses to overwrite it, without a trace.
 pub(crate) async fn is_refused_after(sql: &str) {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
@@ -122,7 +122,7 @@ pub(crate) async fn is_refused_after(sql: &str) {
     }
 }
 
-/// The reason of a refusal for drift.
+/// The reason of a drift refusal.
 pub(crate) fn reason<T: std::fmt::Debug>(refused: Result<T>) -> String {
     let error = refused.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DriftDetected, "{error}");

@@ -1,5 +1,5 @@
-//! The drift guard, scenario by scenario: `docs/spec/drift.md` has the sentences. A name's number is that of the list of
-//! what such guards are known to get wrong. The files beside this one need no SQL of a stranger and run on each engine.
+//! The drift guard, scenario by scenario, with the sentences of `docs/spec/drift.md`. The number in a name is that in a
+//! list of known mistakes of such guards. The files next to this one need no foreign SQL and run on each engine.
 
 #[cfg(feature = "postgres")]
 mod postgres;

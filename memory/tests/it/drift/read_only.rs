@@ -1,4 +1,4 @@
-//! Folders of backups that nobody may write to, for the superuser neither.
+//! Read-only folders of backups, effective even for the superuser.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use memory::{DriftPolicy, ErrorKind};
 
 use super::support::{Agent, Fixture, reason};
 
-/// While it lives, the modes of files bind this thread and those that it starts, as they bind everybody but the superuser.
+/// While it lives, file modes apply to this thread and those it starts, even for the superuser.
 struct Bound {
     #[cfg(target_os = "linux")]
     before: rustix::thread::CapabilitySets,
@@ -41,11 +41,11 @@ impl Drop for Bound {
     }
 }
 
-/// A folder that may be read and not written to, until the value goes.
+/// A read-only folder, until the value is dropped.
 struct ReadOnly(PathBuf);
 
 impl ReadOnly {
-    /// `None` where this user may write all the same, which is said.
+    /// `None` if this user can still write, with a note.
     fn new(folder: &Path) -> Option<Self> {
         std::fs::create_dir_all(folder).unwrap();
         set_permissions(folder, Permissions::from_mode(0o500)).unwrap();
@@ -66,10 +66,10 @@ impl Drop for ReadOnly {
 }
 
 #[tokio::test]
-async fn scenario_20_where_the_folder_is_read_only_the_write_is_refused_all_the_same() {
+async fn scenario_20_with_a_read_only_folder_the_write_is_still_refused() {
     let _bound = Bound::new();
     for json_bytes in [BackupLimits::default().json_bytes, 0] {
-        // The folder of all, and that of the scope within it.
+        // The folder of all scopes, and the scope's folder in it.
         for below in [false, true] {
             let Some(fixture) = Fixture::new().await else { return };
             let root = fixture.memory.drift_backups().unwrap();
@@ -90,7 +90,7 @@ async fn scenario_20_where_the_folder_is_read_only_the_write_is_refused_all_the_
                 assert_eq!(fixture.value("k").await.unwrap(), "\"of somebody else\"");
             }
             assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "no half of a copy stays");
-            // Where it may be written again, the same drift is saved after all, and still refused.
+            // Once the folder is writable, the same drift is saved, and still refused.
             drop(held);
             let error = agent.set("k", "\"mine\"").await.unwrap_err();
             let saved = PathBuf::from(error.details()["drift_backup"].as_str().unwrap());

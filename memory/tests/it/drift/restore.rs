@@ -1,4 +1,4 @@
-//! What is put back.
+//! Restoring backups.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ async fn export(fixture: &Fixture) -> Vec<Record> {
     records
 }
 
-/// By one transaction, and by writes one after another.
+/// In one transaction, and write by write.
 fn both_ways(fixture: &Fixture) -> [Capabilities; 2] {
     let whole = fixture.memory.capabilities();
     assert!(whole.atomic_import);
@@ -57,7 +57,7 @@ fn both_ways(fixture: &Fixture) -> [Capabilities; 2] {
 }
 
 #[tokio::test]
-async fn what_is_put_back_is_what_was_saved() {
+async fn a_restore_yields_the_saved_contents() {
     let Some(fixture) = Fixture::new().await else { return };
     for capabilities in both_ways(&fixture) {
         fixture.other_sets("changed", "1").await;
@@ -83,7 +83,7 @@ async fn what_is_put_back_is_what_was_saved() {
 
 /// DRF-48.
 #[tokio::test]
-async fn what_says_the_same_keeps_its_vectors_and_what_is_put_back_has_those_it_had() {
+async fn unchanged_entries_keep_their_vectors_and_restored_ones_get_theirs_back() {
     let Some(fixture) = Fixture::new().await else { return };
     let model = EmbeddingModel { provider: "elsewhere".into(), model: "tiny".into(), dimensions: 3 };
     let record = |name: &str| {
@@ -98,7 +98,7 @@ async fn what_says_the_same_keeps_its_vectors_and_what_is_put_back_has_those_it_
     let backup = save(&fixture).await;
     fixture.other_sets("changed", "2").await;
     fixture.other_sets("new", "2").await;
-    // The same again, at another time: it says what it said.
+    // The same content at another time counts as unchanged.
     fixture.clock.advance(60);
     fixture.other_sets("kept", "3").await;
     let kept = stream(vec![record("kept")]);
@@ -111,14 +111,14 @@ async fn what_says_the_same_keeps_its_vectors_and_what_is_put_back_has_those_it_
     };
     assert_eq!(vectors(&after), vectors(&before));
     assert!(after.iter().all(|record| record.vectors.len() == 1));
-    // The time it was written again is its own.
+    // It keeps the time of its last write.
     assert!(after[1].entry.updated_at > before[1].entry.updated_at);
     assert_eq!(after[0].entry.updated_at, before[0].entry.updated_at);
 }
 
 /// DRF-48.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_sees_a_scope_that_is_put_back_by_half() {
+async fn nobody_sees_a_half_restored_scope() {
     const MANY: usize = 400;
     let Some(fixture) = Fixture::new().await else { return };
     let set = |names: std::ops::Range<usize>, value: &'static str| {
@@ -134,7 +134,7 @@ async fn nobody_sees_a_scope_that_is_put_back_by_half() {
         tokio::spawn(async move {
             let mut seen = 0;
             while !ended.load(Ordering::SeqCst) {
-                // One page, and so one snapshot, of keys that others have or that say something else.
+                // One page, and so one consistent read, of keys that were added or changed.
                 let query = ListQuery::default().with_limit(1_000);
                 let page = reader.backend().unwrap().list(&scope, query).await.unwrap();
                 let told =
@@ -149,7 +149,7 @@ async fn nobody_sees_a_scope_that_is_put_back_by_half() {
         })
     };
     for _ in 0..4 {
-        // As one write: half say something else, and as many are new.
+        // As one write: half are changed, and as many are new.
         set(MANY / 2..MANY + MANY / 2, "2").await.unwrap();
         restored(&fixture, &backup, &fixture.memory.capabilities()).await;
     }

@@ -1,4 +1,4 @@
-//! What a session sees, and what its writes are refused for.
+//! What a session has seen, and why its writes are refused.
 
 use memory::drift::DriftSession;
 use memory::{
@@ -9,7 +9,7 @@ use memory::{
 use super::support::{Agent, BOTH, Fixture, json, key, reason, text};
 
 #[tokio::test]
-async fn scenario_02_an_entry_changed_by_somebody_else_is_not_written_over() {
+async fn scenario_02_an_entry_changed_by_another_is_not_overwritten() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -26,7 +26,7 @@ async fn scenario_02_an_entry_changed_by_somebody_else_is_not_written_over() {
 }
 
 #[tokio::test]
-async fn scenario_03_an_entry_deleted_by_somebody_else_is_not_made_again() {
+async fn scenario_03_an_entry_deleted_by_another_is_not_recreated() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -37,13 +37,13 @@ async fn scenario_03_an_entry_deleted_by_somebody_else_is_not_made_again() {
         let refused = reason(agent.set("k", "2").await);
         assert_eq!(refused, if policy == DriftPolicy::Row { "vanished" } else { "scope_changed" });
         assert_eq!(fixture.value("k").await, None);
-        // It is gone, as was wanted.
+        // It is gone, as intended.
         assert!(!agent.delete("k").await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn an_entry_that_was_found_absent_and_has_appeared_is_not_written_over() {
+async fn an_entry_that_appeared_after_being_absent_is_not_overwritten() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -134,7 +134,7 @@ async fn scenario_05_a_blind_retry_stays_refused_and_a_read_clears_it() {
 }
 
 #[tokio::test]
-async fn every_kind_of_read_is_seeing() {
+async fn every_kind_of_read_counts_as_seeing() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let agent = Agent::of(&session, &fixture);
@@ -160,7 +160,7 @@ async fn an_entry_that_was_never_read_is_not_guarded_by_row() {
     let agent = Agent::of(&session, &fixture);
     fixture.other_sets("k", "1").await;
     agent.set("k", "2").await.unwrap();
-    // From here on it is known.
+    // From now on it is known.
     fixture.other_sets("k", "3").await;
     assert_eq!(reason(agent.set("k", "4").await), "changed");
 }
@@ -224,7 +224,7 @@ async fn scenario_26_another_tenants_writes_never_refuse() {
 }
 
 #[tokio::test]
-async fn scenario_29_what_is_stored_already_is_a_success() {
+async fn scenario_29_writing_what_is_stored_succeeds() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -265,7 +265,7 @@ async fn increments_reducers_and_preconditions_are_safe_by_themselves() {
 }
 
 #[tokio::test]
-async fn an_exempt_write_does_not_hide_what_came_before_it() {
+async fn an_exempt_write_does_not_hide_earlier_changes() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let agent = Agent::of(&session, &fixture);
@@ -276,7 +276,7 @@ async fn an_exempt_write_does_not_hide_what_came_before_it() {
 }
 
 #[tokio::test]
-async fn an_expiry_that_came_is_no_drift() {
+async fn an_expiry_is_not_drift() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -303,13 +303,13 @@ async fn a_bulk_write_is_refused_as_a_whole_and_names_the_entry() {
     assert_eq!((refused.kind(), refused.details()["index"].as_u64()), (ErrorKind::DriftDetected, Some(1)));
     assert_eq!(refused.details()["changed"], serde_json::json!(["b"]));
     assert_eq!(fixture.value("a").await, None);
-    // The same key twice is one session's own doing.
+    // The same key twice is the session's own work.
     agent.0.bulk_insert(agent.1, items(&["x", "x"]), BulkOptions::default()).await.unwrap();
     agent.set("x", "1").await.unwrap();
 }
 
 #[tokio::test]
-async fn acknowledging_takes_the_scope_as_it_is_and_an_old_token_is_refused() {
+async fn acknowledging_accepts_the_scope_and_an_old_token_is_refused() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -330,7 +330,7 @@ async fn acknowledging_takes_the_scope_as_it_is_and_an_old_token_is_refused() {
 }
 
 #[tokio::test]
-async fn off_refuses_nothing_and_asks_nothing() {
+async fn off_refuses_nothing_and_checks_nothing() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = DriftSession::new(DriftPolicy::Off);
     let agent = Agent::of(&session, &fixture);
@@ -360,7 +360,7 @@ async fn scenario_06_own_writes_are_clean_however_many() {
 }
 
 #[tokio::test]
-async fn scenario_07_an_own_write_that_was_rolled_back_leaves_no_trace() {
+async fn scenario_07_a_rolled_back_own_write_leaves_no_trace() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);

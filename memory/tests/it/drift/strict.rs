@@ -1,11 +1,11 @@
-//! `strict`: any change by somebody else.
+//! `strict`: any change by someone else.
 
 use memory::{Backend as _, BackendExt as _, DriftPolicy};
 
 use super::support::{Agent, Fixture, key, reason, text};
 
 #[tokio::test]
-async fn scenario_01_an_entry_that_somebody_else_added_refuses_and_is_saved() {
+async fn scenario_01_an_entry_added_by_another_causes_a_refusal_and_a_backup() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let agent = Agent::of(&session, &fixture);
@@ -38,7 +38,7 @@ async fn scenario_01_an_entry_that_somebody_else_added_refuses_and_is_saved() {
 }
 
 #[tokio::test]
-async fn reading_what_was_named_clears_it_and_reading_less_does_not() {
+async fn reading_the_named_entries_clears_it_and_reading_fewer_does_not() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let agent = Agent::of(&session, &fixture);
@@ -56,8 +56,8 @@ async fn reading_what_was_named_clears_it_and_reading_less_does_not() {
 }
 
 #[tokio::test]
-async fn where_nothing_that_changed_is_unread_the_write_is_refused_until_the_next_read() {
-    // Of what was deleted unseen nothing is left to read; the other was read before the write.
+async fn without_unread_changes_the_write_is_refused_until_the_next_read() {
+    // An entry deleted unseen leaves nothing to read; the other was read before the write.
     for is_deleted in [true, false] {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("theirs", "1").await;
@@ -82,7 +82,7 @@ async fn where_nothing_that_changed_is_unread_the_write_is_refused_until_the_nex
         agent.0.list(agent.1, Default::default()).await.unwrap();
         agent.set("mine", "2").await.unwrap();
         assert!(fixture.backups().list(&fixture.scope).unwrap().iter().all(|info| info.resolved));
-        // What changes after that read is another matter.
+        // Later changes are a separate matter.
         fixture.other_sets("theirs", "3").await;
         assert_eq!(reason(agent.set("mine", "3").await), "scope_changed");
         agent.read("mine").await;

@@ -51,7 +51,7 @@ fn config(folder: &Path, of_main: &str) -> Result<Config> {
 const JOURNAL: &str = "fallback = \"spare\"\nfallback_writes = \"journal\"\nfallback_rest_ms = 0";
 
 #[tokio::test]
-async fn a_primary_that_cannot_be_opened_is_opened_when_it_is_back() {
+async fn an_unavailable_primary_is_opened_once_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let (far, registry, _) = far();
     let config = config(folder.path(), JOURNAL).unwrap();
@@ -68,7 +68,7 @@ async fn a_primary_that_cannot_be_opened_is_opened_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_primary_that_comes_back_as_another_is_not_used() {
+async fn a_primary_replaced_by_another_database_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let (far, registry, _) = far();
     let config = config(folder.path(), "fallback = \"spare\"\nfallback_rest_ms = 0").unwrap();
@@ -115,7 +115,7 @@ async fn a_store_for_which_writes_wait_is_not_opened_without_them() {
 }
 
 #[test]
-fn what_could_go_in_circles_or_be_lost_is_refused_when_it_is_read() {
+fn circular_or_lossy_configurations_are_refused_when_read() {
     let folder = Path::new("");
     config(folder, JOURNAL).unwrap();
     for bad in [

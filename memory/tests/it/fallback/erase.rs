@@ -1,4 +1,4 @@
-//! Forgetting in a pair (FGT-27, FGT-36 of `docs/spec/forget.md`): what waits, then both stores.
+//! Forgetting in a pair (FGT-27, FGT-36 of `docs/spec/forget.md`): queued writes, then both stores.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn targets() -> [EraseTarget; 3] {
     ]
 }
 
-/// The files of the journal that hold a text.
+/// The journal's files that contain a text.
 fn holding(stand: &Stand, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(stand.folder.path()).unwrap() {
@@ -34,12 +34,12 @@ fn holding(stand: &Stand, text: &str) -> Vec<String> {
     found
 }
 
-/// Whether the stores hold the secret: the primary, and the fallback.
+/// Whether the stores contain the secret: the primary, and the fallback.
 async fn held(stand: &Stand) -> (bool, bool) {
     (text(&stand.primary, SECRET).await.is_some(), text(&stand.spare, SECRET).await.is_some())
 }
 
-/// Both stores have the secret and another entry, and writes of the secret wait.
+/// Both stores have the secret and another entry, and writes of the secret are queued.
 async fn seeded() -> Stand {
     let stand = Stand::journaling();
     for memory in [&stand.primary, &stand.spare] {
@@ -57,8 +57,8 @@ async fn seeded() -> Stand {
 }
 
 #[tokio::test]
-async fn nothing_of_a_target_is_left_in_a_byte_of_the_journal_and_the_rest_waits() {
-    // What waits then: everything of a tenant goes; a write of two keys keeps the other.
+async fn no_byte_of_a_target_is_left_in_the_journal_and_the_rest_stays_queued() {
+    // What stays queued: nothing of a forgotten tenant; the other key of a write of two.
     for (target, left) in targets().iter().zip([0, 1, 2]) {
         let stand = seeded().await;
         assert_eq!(stand.counts().waiting, 3);
@@ -79,7 +79,7 @@ async fn nothing_of_a_target_is_left_in_a_byte_of_the_journal_and_the_rest_waits
 }
 
 #[tokio::test]
-async fn keys_that_were_replayed_before_another_was_set_aside_go_with_their_tenant() {
+async fn keys_replayed_before_another_was_set_aside_are_erased_with_their_tenant() {
     let stand = Stand::journaling();
     stand.down();
     stand.set(SECRET, "1").await.unwrap();
@@ -96,7 +96,7 @@ async fn keys_that_were_replayed_before_another_was_set_aside_go_with_their_tena
 }
 
 #[tokio::test]
-async fn a_pair_forgets_what_waits_and_in_both_stores() {
+async fn a_pair_forgets_queued_writes_and_in_both_stores() {
     for target in targets() {
         let stand = seeded().await;
         stand.up();
@@ -119,7 +119,7 @@ async fn a_pair_forgets_what_waits_and_in_both_stores() {
 }
 
 #[tokio::test]
-async fn where_a_store_is_away_the_other_forgets_and_forgetting_again_completes_it() {
+async fn with_one_store_unavailable_the_other_forgets_and_forgetting_again_completes_it() {
     for primary_is_away in [true, false] {
         let stand = seeded().await;
         stand.up();
@@ -140,7 +140,7 @@ async fn where_a_store_is_away_the_other_forgets_and_forgetting_again_completes_
 }
 
 #[tokio::test]
-async fn where_both_are_away_what_waited_is_gone_and_forgetting_again_completes_it() {
+async fn with_both_unavailable_queued_writes_are_removed_and_forgetting_again_completes_it() {
     let stand = seeded().await;
     stand.down();
     *stand.spare_faults.fault.lock().unwrap() = Some(Fault::Before(ErrorKind::Unavailable));

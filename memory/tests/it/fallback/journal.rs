@@ -1,4 +1,4 @@
-//! FB-10 to FB-27: writes that wait.
+//! FB-10 to FB-27: queued writes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use memory::{
 use crate::fallback::support::{Fault, Stand, expecting, get, json, key, scope, set, store, text};
 
 #[tokio::test]
-async fn writes_wait_are_read_where_they_are_and_come_to_the_primary_in_order() {
+async fn queued_writes_can_be_read_and_reach_the_primary_in_order() {
     let stand = Stand::journaling();
     stand.set("old", "0").await.unwrap();
     stand.down();
@@ -24,7 +24,7 @@ async fn writes_wait_are_read_where_they_are_and_come_to_the_primary_in_order() 
     stand.kv().delete(&scope(), &key("old"), DeleteOptions::default()).await.unwrap();
     assert_eq!((stand.counts().waiting, stand.counts().scopes), (4, 1));
     assert_eq!(stand.memory.health().await.unwrap().status, HealthStatus::Degraded);
-    // Where the writes are, also by hands that never failed.
+    // Served where the writes are, even through handles that never failed.
     assert_eq!(stand.get("k").await, (Some("2".into()), Some("spare".into())));
     assert_eq!(text(&stand.primary, "k").await, None);
 
@@ -39,14 +39,14 @@ async fn writes_wait_are_read_where_they_are_and_come_to_the_primary_in_order() 
 }
 
 #[tokio::test]
-async fn a_scope_with_waiting_writes_is_served_by_the_fallback_in_every_process() {
+async fn a_scope_with_queued_writes_is_served_by_the_fallback_in_every_process() {
     let stand = Stand::journaling();
     stand.down();
     stand.set("k", "1").await.unwrap();
     let other = stand.again();
     let (entry, who) = observe(get(&other, "k")).await;
     assert_eq!((entry.unwrap().value, who.as_deref()), (json("1"), Some("spare")));
-    // Other scopes go their own way.
+    // Other scopes are not affected.
     let elsewhere = Scope::agent("acme", "other").unwrap();
     stand.up();
     stand.faults.calls.lock().unwrap().clear();
@@ -56,7 +56,7 @@ async fn a_scope_with_waiting_writes_is_served_by_the_fallback_in_every_process(
 }
 
 #[tokio::test]
-async fn what_depends_on_the_primarys_entries_is_refused_meanwhile() {
+async fn operations_that_need_the_primarys_entries_are_refused_meanwhile() {
     let stand = Stand::journaling();
     stand.set("k", "1").await.unwrap();
     stand.down();
@@ -91,7 +91,7 @@ async fn what_depends_on_the_primarys_entries_is_refused_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_write_whose_fate_is_unknown_never_goes_to_the_fallback() {
+async fn a_write_with_unknown_outcome_never_goes_to_the_fallback() {
     let stand = Stand::journaling();
     stand.fail(Fault::Lost);
     assert_eq!(stand.set("k", "1").await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
@@ -100,7 +100,7 @@ async fn a_write_whose_fate_is_unknown_never_goes_to_the_fallback() {
 }
 
 #[tokio::test]
-async fn a_replay_whose_reply_was_lost_is_not_made_twice() {
+async fn a_replay_with_a_lost_reply_is_not_repeated() {
     let stand = Stand::journaling();
     set(&stand.primary, "gone", "0").await.unwrap();
     stand.clock.advance(Duration::from_millis(1));
@@ -111,7 +111,7 @@ async fn a_replay_whose_reply_was_lost_is_not_made_twice() {
     stand.kv().delete(&scope(), &key("gone"), DeleteOptions::default()).await.unwrap();
     stand.fail(Fault::LostWrites);
     let mut versions = Vec::new();
-    // Each attempt does one more of the three, and learns of it with the next.
+    // Each attempt performs one more of the three, and learns of it in the next.
     for _ in 0..4 {
         stand.clock.advance(Duration::from_secs(1));
         stand.get("k").await;
@@ -126,7 +126,7 @@ async fn a_replay_whose_reply_was_lost_is_not_made_twice() {
 }
 
 #[tokio::test]
-async fn where_a_lost_reply_and_another_write_cannot_be_told_apart_the_other_stays() {
+async fn an_ambiguous_lost_reply_keeps_the_other_write() {
     let stand = Stand::journaling();
     stand.down();
     stand.set("k", "\"ours\"").await.unwrap();
@@ -140,7 +140,7 @@ async fn where_a_lost_reply_and_another_write_cannot_be_told_apart_the_other_sta
 }
 
 #[tokio::test]
-async fn a_later_write_at_the_primary_is_kept_and_the_waiting_one_set_aside() {
+async fn a_later_write_at_the_primary_is_kept_and_the_queued_one_set_aside() {
     let stand = Stand::journaling();
     stand.down();
     stand.set("k", "\"ours\"").await.unwrap();
@@ -166,7 +166,7 @@ async fn a_later_write_at_the_primary_is_kept_and_the_waiting_one_set_aside() {
 }
 
 #[tokio::test]
-async fn a_lifetime_goes_on_while_its_write_waits() {
+async fn a_lifetime_continues_while_its_write_is_queued() {
     let stand = Stand::journaling();
     stand.down();
     for (name, millis) in [("short", 1_000), ("long", 60_000)] {
@@ -181,10 +181,10 @@ async fn a_lifetime_goes_on_while_its_write_waits() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_not_acknowledged_is_finished_before_the_next() {
+async fn an_unacknowledged_write_is_completed_before_the_next() {
     let stand = Stand::journaling();
     stand.down();
-    // The fallback takes it, and its reply is lost: as where the process ends there.
+    // The fallback stores it but its reply is lost, as if the process ended there.
     *stand.spare_faults.fault.lock().unwrap() = Some(Fault::Lost);
     assert_eq!(stand.set("k", "1").await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert_eq!(journal_entries(&stand.journal(), 9).unwrap()[0].state, JournalState::Intended);
@@ -200,7 +200,7 @@ async fn a_write_that_was_not_acknowledged_is_finished_before_the_next() {
 }
 
 #[tokio::test]
-async fn while_another_process_replays_a_read_does_not_wait_for_it() {
+async fn a_read_does_not_wait_for_another_process_to_replay() {
     let stand = Stand::journaling();
     stand.down();
     stand.set("k", "1").await.unwrap();
@@ -215,7 +215,7 @@ async fn while_another_process_replays_a_read_does_not_wait_for_it() {
 }
 
 #[tokio::test]
-async fn a_full_journal_refuses_and_goes_on_when_there_is_room() {
+async fn a_full_journal_refuses_until_there_is_space() {
     let stand = Stand::of(|file, mut options| {
         options.max_waiting = 2;
         options.with_journal(file)
@@ -233,7 +233,7 @@ async fn a_full_journal_refuses_and_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_run_takes_what_waits_of_it() {
+async fn the_end_of_a_run_drops_its_queued_writes() {
     let stand = Stand::journaling();
     let scope = Scope::run("acme", "r1").unwrap();
     stand.down();

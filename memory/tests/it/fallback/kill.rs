@@ -1,5 +1,5 @@
-//! A process killed while it writes through an outage has lost nothing that it acknowledged.
-//! `MEMORY_KILL_ROUNDS` says how many kills (default 12).
+//! A process killed while writing during an outage loses no acknowledged write. `MEMORY_KILL_ROUNDS` is the number of
+//! kills (default 12).
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -35,7 +35,7 @@ fn opened(folder: &Path, is_down: bool) -> (Memory, Memory) {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_before_a_kill_is_at_the_primary_in_the_end() {
+async fn writes_acknowledged_before_a_kill_reach_the_primary() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         let (memory, _) = opened(Path::new(&folder), true);
         for step in 0..u64::MAX {
@@ -50,7 +50,7 @@ async fn what_was_acknowledged_before_a_kill_is_at_the_primary_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let last = written_until_killed(folder.path(), 1 + random.below(120));
         let (memory, primary) = opened(folder.path(), false);
-        // The last write may have been under way.
+        // The last write may have been in progress.
         let next = last + 1;
         for name in 0..7 {
             let mut of_key = (0..=next).rev().filter(|step| step % 7 == name);
@@ -68,9 +68,9 @@ async fn what_was_acknowledged_before_a_kill_is_at_the_primary_in_the_end() {
     }
 }
 
-/// Starts a child that writes, kills it after so many acknowledged writes; the last one.
+/// Starts a child that writes, and kills it after some acknowledged writes; returns the last one.
 fn written_until_killed(folder: &Path, after: u64) -> u64 {
-    let name = "fallback::kill::what_was_acknowledged_before_a_kill_is_at_the_primary_in_the_end";
+    let name = "fallback::kill::writes_acknowledged_before_a_kill_reach_the_primary";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
@@ -91,7 +91,7 @@ fn written_until_killed(folder: &Path, after: u64) -> u64 {
         assert!(read(&mut last), "the child ended by itself");
     }
     child.kill().unwrap();
-    // What it had said before.
+    // Writes it reported before.
     while read(&mut last) {}
     child.wait().unwrap();
     last.unwrap()

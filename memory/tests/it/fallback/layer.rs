@@ -18,7 +18,7 @@ fn said(words: &str) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn recalling_falls_back_learning_and_forgetting_do_not() {
+async fn recall_falls_back_but_add_and_forget_do_not() {
     let run = RunContext::new("acme".parse().unwrap(), "planner".parse().unwrap(), "r".parse().unwrap());
     let spare = layer();
     for n in 0..3 {
@@ -43,7 +43,7 @@ async fn recalling_falls_back_learning_and_forgetting_do_not() {
         assert_eq!((error.kind(), &error.details()["fallback"]), (ErrorKind::Unavailable, &"refused".into()));
     }
 
-    // A listing goes on at the store where it began, whether or not the other is back.
+    // A listing continues at the store where it started, whether or not the other is back.
     let mut query = FactsQuery::default();
     query.limit = 2;
     let (page, who) = observe(layer.facts(&run, &scope(), query.clone())).await;

@@ -1,4 +1,4 @@
-//! A store in the place of another. The sentences are those of `docs/spec/fallback.md`.
+//! A fallback store. The sentences are those of `docs/spec/fallback.md`.
 
 mod config;
 mod erase;

@@ -1,4 +1,4 @@
-//! Random writes through random outages end at the primary as if there had been none.
+//! Random writes during random outages have the same result at the primary as without outages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const SCOPES: usize = 3;
 const KEYS: usize = 6;
 
 #[tokio::test]
-async fn whatever_fails_in_between_the_primary_ends_with_what_was_acknowledged() {
+async fn after_any_outages_the_primary_has_every_acknowledged_write() {
     for seed in 0..10 {
         run(seed).await;
     }
@@ -30,7 +30,7 @@ async fn run(seed: u64) {
             0 => stand.down(),
             1 => stand.fail(Fault::Before(ErrorKind::Timeout)),
             2 | 3 => stand.up(),
-            // Another process takes over, with the journal as it is.
+            // Another process takes over with the same journal.
             4 => stand.memory = stand.again(),
             _ => {}
         }
@@ -54,7 +54,7 @@ async fn run(seed: u64) {
             }
             2 => {
                 let page = kv.list(scope, ListQuery::default()).await.unwrap();
-                // What waits is seen; what the primary alone has may not be.
+                // Queued writes are visible; the primary's own entries may not be.
                 for entry in &page.entries {
                     let told = entry.value.as_i64_exact().unwrap();
                     assert!(u64::try_from(told).unwrap() < step, "seed {seed}");

@@ -1,4 +1,4 @@
-//! FB-1 to FB-9: who is asked.
+//! FB-1 to FB-9: which store is asked.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn a_healthy_primary_answers_everything_and_the_fallback_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_read_falls_back_where_nothing_was_done_and_the_caller_is_told() {
+async fn a_failed_read_falls_back_and_the_caller_is_told() {
     let stand = Stand::refusing();
     set(&stand.primary, "k", "\"primary\"").await.unwrap();
     set(&stand.spare, "k", "\"spare\"").await.unwrap();
@@ -55,7 +55,7 @@ async fn no_other_error_is_hidden_behind_the_fallback() {
 }
 
 #[tokio::test]
-async fn versions_of_the_fallback_are_never_the_primarys() {
+async fn versions_of_the_fallback_never_reach_the_primary() {
     let stand = Stand::refusing();
     set(&stand.primary, "k", "1").await.unwrap();
     set(&stand.spare, "k", "2").await.unwrap();
@@ -70,7 +70,7 @@ async fn versions_of_the_fallback_are_never_the_primarys() {
 }
 
 #[tokio::test]
-async fn writes_are_refused_where_they_are_not_journaled_and_the_fallback_never_hears_of_them() {
+async fn writes_without_a_journal_are_refused_and_never_reach_the_fallback() {
     let stand = Stand::refusing();
     stand.down();
     let error = stand.set("k", "1").await.unwrap_err();
@@ -92,7 +92,7 @@ async fn both_down_is_an_error_that_names_both() {
 }
 
 #[tokio::test]
-async fn a_copy_of_a_scope_is_the_primarys_or_none() {
+async fn a_copy_of_a_scope_only_comes_from_the_primary() {
     let stand = Stand::refusing();
     stand.down();
     let Err(error) = stand.kv().export_scope(&scope()).await else { panic!("exported from the fallback") };
@@ -100,7 +100,7 @@ async fn a_copy_of_a_scope_is_the_primarys_or_none() {
 }
 
 #[tokio::test]
-async fn a_primary_that_failed_is_left_alone_for_a_moment() {
+async fn a_failed_primary_is_not_asked_for_a_while() {
     let stand = Stand::of(|_, mut options| {
         options.rest_millis = 1_000;
         options
@@ -112,7 +112,7 @@ async fn a_primary_that_failed_is_left_alone_for_a_moment() {
     stand.up();
     assert_eq!(stand.get("k").await.1.as_deref(), Some("spare"));
     assert_eq!(asked(), 1);
-    // A write has nowhere else to go.
+    // A write has no alternative.
     stand.set("k", "1").await.unwrap();
     assert_eq!(asked(), 2);
     assert_eq!(stand.get("k").await, (Some("1".into()), None));
@@ -124,7 +124,7 @@ async fn a_primary_that_failed_is_left_alone_for_a_moment() {
 }
 
 #[tokio::test]
-async fn a_pair_serves_what_both_serve_and_promises_no_read_of_what_was_written() {
+async fn a_pair_serves_common_capabilities_without_read_your_writes() {
     let clock = std::sync::Arc::new(memory_conformance::TestClock::new());
     let (primary, _) = faulty(&store(&clock));
     let faults = std::sync::Arc::new(crate::fallback::support::Faults::default());
@@ -141,7 +141,7 @@ async fn a_pair_serves_what_both_serve_and_promises_no_read_of_what_was_written(
 }
 
 #[tokio::test]
-async fn statements_that_only_read_fall_back_and_others_do_not() {
+async fn read_only_statements_fall_back_and_others_do_not() {
     let stand = Stand::journaling();
     let run = RunContext::new("acme".parse().unwrap(), "planner".parse().unwrap(), "r".parse().unwrap());
     let sql: &dyn SqlFacet = stand.memory.sql().unwrap();
@@ -154,7 +154,7 @@ async fn statements_that_only_read_fall_back_and_others_do_not() {
     assert!(sql.begin(&run, &scope(), None).await.is_err());
 }
 
-/// Fails a search by itself, as an embedder that cannot be reached does, and is well.
+/// Fails a search, as with an unreachable embedder, while it is healthy.
 #[derive(Debug)]
 struct BadEmbedder;
 
@@ -175,7 +175,7 @@ impl memory::Hook for BadEmbedder {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_by_itself_at_a_store_that_is_well_is_the_callers() {
+async fn a_failing_call_at_a_healthy_store_is_the_callers_error() {
     let clock = std::sync::Arc::new(memory_conformance::TestClock::new());
     let primary = memory::Interposed::new(store(&clock), BadEmbedder);
     let primary = memory::Memory::new(std::sync::Arc::new(primary)).unwrap();

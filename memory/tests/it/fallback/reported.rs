@@ -1,4 +1,4 @@
-//! FB-3: what the tool and the audit say.
+//! FB-3: reports by the tool and the audit.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl AuditSink for Kept {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_fallback_names_it_to_the_agent_and_in_the_audit() {
+async fn an_answer_of_the_fallback_names_it_for_the_agent_and_in_the_audit() {
     let stand = Stand::journaling();
     set(&stand.spare, "k", "{}").await.unwrap();
     let kept = Kept::default();

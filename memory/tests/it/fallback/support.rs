@@ -11,18 +11,18 @@ use memory::{
 use memory_conformance::TestClock;
 use memory_sqlite::{SqliteConfig, SqliteProvider};
 
-/// What the primary does to its next calls.
+/// What the primary does with its next calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Fails before anything happens.
+    /// Fails without effect.
     Before(ErrorKind),
-    /// Does it, and does not say so.
+    /// Succeeds but loses the reply.
     Lost,
-    /// The same for writes alone.
+    /// The same, for writes only.
     LostWrites,
 }
 
-/// Faults of a store, from outside.
+/// Injected faults of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) fault: Mutex<Option<Fault>>,
@@ -79,7 +79,7 @@ pub(crate) fn faulty(memory: &Memory) -> (Memory, Arc<Faults>) {
     (limited(memory, &faults), faults)
 }
 
-/// The store with these faults; what it lacks is asked for once, now.
+/// The store with these faults; its capabilities are read once, now.
 pub(crate) fn limited(memory: &Memory, faults: &Arc<Faults>) -> Memory {
     let provider = Interposed::new(memory.clone(), Faulty(Arc::clone(faults)));
     Memory::new(Arc::new(provider)).unwrap()
@@ -107,7 +107,7 @@ impl Stand {
         Self { memory, primary, spare, faults, spare_faults, clock, folder }
     }
 
-    /// The same stores and the same journal, as another process has them.
+    /// The same stores and journal, as in another process.
     pub(crate) fn again(&self) -> Memory {
         let of_primary = limited(&self.primary, &self.faults);
         let mut options = FallbackOptions::new("spare").with_journal(self.journal());
@@ -139,7 +139,7 @@ impl Stand {
         set(&self.memory, key, json).await
     }
 
-    /// The text of a value, and who answered in the primary's place.
+    /// The text of a value, and who answered for the primary.
     pub(crate) async fn get(&self, key: &str) -> (Option<String>, Option<String>) {
         let (entry, who) = observe(get(&self.memory, key)).await;
         (entry.map(|entry| entry.value.to_string()), who)

@@ -1,4 +1,4 @@
-//! The file that a scope is written into before it goes (GCP-6).
+//! The last snapshot of a scope before it is dropped (GCP-6).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use memory::{
 
 use super::{HOUR, Place, idle, user};
 
-/// What becomes of an eviction.
+/// The result of an eviction.
 #[derive(Clone, Copy, Debug)]
 enum Evicts {
-    /// It is done, and nobody hears of it.
+    /// It succeeds but the reply is lost.
     Unheard(ErrorKind),
-    /// It is not done.
+    /// It fails without effect.
     Refused(ErrorKind),
     /// The scope was used meanwhile.
     Used,
@@ -47,7 +47,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// A scope that is to go, where its last snapshot is to be, and what notes it.
+/// A scope to drop, the place of its last snapshot, and the ledger.
 async fn idle_scope() -> (Place, Scope, PathBuf, GcOptions, Ledger) {
     let place = Place::new().await;
     let scope = user("t", "ada");
@@ -65,7 +65,7 @@ async fn swept(place: &Place, options: &GcOptions, evicts: Evicts) -> GcReport {
 }
 
 #[tokio::test]
-async fn the_last_snapshot_of_a_scope_that_may_be_gone_stays_and_is_named() {
+async fn the_last_snapshot_of_a_possibly_dropped_scope_is_kept_and_reported() {
     for kind in [ErrorKind::OutcomeUnknown, ErrorKind::Unavailable] {
         let (place, scope, folder, options, ledger) = idle_scope().await;
         let report = swept(&place, &options, Evicts::Unheard(kind)).await;
@@ -79,14 +79,14 @@ async fn the_last_snapshot_of_a_scope_that_may_be_gone_stays_and_is_named() {
         restore(&place.store, file, &RestoreOptions::default(), &Default::default()).await.unwrap();
         assert!(place.has(&scope).await);
     }
-    // Whether it went cannot be known while the store may still be at it.
+    // The result is unknown while the store may still be working on it.
     let (place, _, folder, options, _) = idle_scope().await;
     swept(&place, &options, Evicts::Refused(ErrorKind::OutcomeUnknown)).await;
     assert_eq!(names(&folder).len(), 1);
 }
 
 #[tokio::test]
-async fn of_a_scope_that_stays_neither_a_file_nor_a_line_is_left() {
+async fn a_kept_scope_leaves_neither_file_nor_ledger_line() {
     for evicts in [Evicts::Refused(ErrorKind::Forbidden), Evicts::Used] {
         let (place, scope, folder, options, ledger) = idle_scope().await;
         let report = swept(&place, &options, evicts).await;
@@ -99,11 +99,11 @@ async fn of_a_scope_that_stays_neither_a_file_nor_a_line_is_left() {
 }
 
 #[tokio::test]
-async fn a_scope_that_cannot_be_written_whole_stays_and_leaves_no_file() {
+async fn a_scope_that_cannot_be_snapshotted_is_kept_and_leaves_no_file() {
     let (place, scope, folder, options, ledger) = idle_scope().await;
     let id = |id: &str| ScopeId::new(id).unwrap();
     let run = RunContext::new(scope.tenant.clone(), id("a"), id("r"));
-    // Its rows cannot be read back, so no dump has them.
+    // Its rows cannot be read, so no dump contains them.
     let table = "CREATE VIRTUAL TABLE words USING fts5(body, content='')";
     let sql = place.store.sql().unwrap();
     sql.exec(&run, &scope, table, &[], StatementOptions::default()).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_scope_that_cannot_be_written_whole_stays_and_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn what_a_killed_sweep_left_unfinished_goes_with_the_next() {
+async fn leftovers_of_a_killed_sweep_are_removed_by_the_next() {
     let (place, _, folder, options, _) = idle_scope().await;
     fs::create_dir(&folder).unwrap();
     let random = "0123456789abcdef0123456789abcdef";
@@ -140,7 +140,7 @@ async fn what_a_killed_sweep_left_unfinished_goes_with_the_next() {
 }
 
 #[tokio::test]
-async fn a_last_snapshot_brings_a_scope_back_and_where_it_cannot_be_written_the_scope_stays() {
+async fn a_last_snapshot_restores_a_scope_and_without_one_the_scope_is_kept() {
     let place = Place::new().await;
     let (scope, run) = (user("t", "ada"), Scope::run("t", "r").unwrap());
     place.fill(&scope, 30).await;

@@ -1,4 +1,4 @@
-//! Which scopes a sweep lets go, in which order, and what it tells of them (GCP-1 to GCP-8).
+//! Which scopes a sweep drops, in which order, and its report (GCP-1 to GCP-8).
 
 mod last_snapshot;
 
@@ -59,7 +59,7 @@ fn at_most(bytes: u64, min_idle: u32) -> GcOptions {
 }
 
 #[tokio::test]
-async fn scopes_idle_for_long_go_in_order_and_what_was_used_stays() {
+async fn long_idle_scopes_are_dropped_in_order_and_used_ones_kept() {
     let place = Place::new().await;
     let old = [user("a", "1"), user("a", "2"), Scope::run("a", "dead").unwrap(), user("b", "0")];
     for scope in &old {
@@ -91,7 +91,7 @@ async fn scopes_idle_for_long_go_in_order_and_what_was_used_stays() {
 }
 
 #[tokio::test]
-async fn the_largest_idle_scopes_go_until_the_rest_fits() {
+async fn the_largest_idle_scopes_are_dropped_until_the_rest_fits() {
     let place = Place::new().await;
     for (id, bytes) in [("small", 100), ("b", 2_000), ("a", 2_000), ("large", 5_000)] {
         place.fill(&user("t", id), bytes).await;
@@ -101,7 +101,7 @@ async fn the_largest_idle_scopes_go_until_the_rest_fits() {
     place.clock.advance(HOUR);
     let all = place.sweep(&at_most(u64::MAX, 2).with_dry_run(true)).await.bytes;
     assert!((18_100..18_300).contains(&all), "{all}");
-    // One byte too many: the largest goes, though it is more than needed; what was used lately is not looked at.
+    // One byte over: the largest is dropped, although it is larger than needed; recently used ones are ignored.
     assert_eq!(victims(&place.sweep(&at_most(all - 1, 2).with_dry_run(true)).await), ["large max_bytes"]);
     let dry = place.sweep(&at_most(all - 6_000, 2).with_dry_run(true)).await;
     assert_eq!(victims(&dry), ["large max_bytes", "a max_bytes"], "of the same size the first by name");
@@ -112,7 +112,7 @@ async fn the_largest_idle_scopes_go_until_the_rest_fits() {
 }
 
 #[tokio::test]
-async fn both_rules_count_together_and_a_dry_run_says_what_a_sweep_does() {
+async fn both_rules_apply_together_and_a_dry_run_predicts_the_sweep() {
     let place = Place::new().await;
     place.fill(&user("t", "old"), 1_000).await;
     place.clock.advance(HOUR * 30);
@@ -150,7 +150,7 @@ impl AuditSink for Kept {
 }
 
 #[tokio::test]
-async fn each_eviction_is_recorded_and_a_scope_in_use_is_told_as_such() {
+async fn each_eviction_is_recorded_and_scopes_in_use_are_reported() {
     let place = Place::new().await;
     let (gone, busy) = (user("t", "gone"), user("t", "kept"));
     for scope in [&gone, &busy] {
@@ -186,7 +186,7 @@ async fn each_eviction_is_recorded_and_a_scope_in_use_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_sweep_that_is_told_to_stop_ends_between_two_scopes() {
+async fn a_stopped_sweep_ends_between_two_scopes() {
     let place = Place::new().await;
     for at in 0..5 {
         place.fill(&user("t", &format!("{at}")), 10).await;
@@ -220,7 +220,7 @@ fn the_section_is_off_unless_it_names_a_rule_and_refuses_what_is_out_of_range() 
 }
 
 #[tokio::test]
-async fn a_store_that_lets_nothing_go_says_so() {
+async fn a_store_without_eviction_is_refused() {
     let store = Memory::new(Arc::new(
         memory_conformance::Reference::new(Arc::new(TestClock::new()))
             .without(memory_conformance::Need::Eviction),

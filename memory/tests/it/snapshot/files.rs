@@ -22,7 +22,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_is_private_whole_and_alone() {
+async fn a_file_is_private_and_complete_and_leaves_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("today.snapshot");
     let report = written(&path, &FileOptions::default()).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_file_is_private_whole_and_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_there_is_replaced_only_where_that_was_asked_for() {
+async fn an_existing_file_is_replaced_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     std::fs::write(&path, "mine").unwrap();
@@ -66,7 +66,7 @@ async fn a_snapshot_that_fails_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn what_a_dead_process_left_is_removed_and_what_a_living_one_writes_is_not() {
+async fn leftovers_of_dead_processes_are_removed_but_not_files_being_written() {
     let folder = tempfile::tempdir().unwrap();
     let (dead, living) = (format!(".a.{:032x}.part", 1), format!(".a.{:032x}.part", 2));
     let other = format!(".b.{:032x}.part", 3);
@@ -80,13 +80,13 @@ async fn what_a_dead_process_left_is_removed_and_what_a_living_one_writes_is_not
 }
 
 #[tokio::test]
-async fn the_ledger_tells_which_snapshots_were_written_and_where() {
+async fn the_ledger_lists_snapshots_and_their_paths() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::at(folder.path().join("store.snapshots"));
     assert_eq!(ledger.entries().unwrap(), []);
     let options = FileOptions::default().with_ledger(Some(ledger.clone())).with_overwrite(true);
     let first = written(&folder.path().join("one"), &options).await.unwrap();
-    // A line that a dying process left half is passed over.
+    // A half-written line of a killed process is skipped.
     let half = std::fs::OpenOptions::new().append(true).open(folder.path().join("store.snapshots")).unwrap();
     std::io::Write::write_all(&mut &half, b"{\"created_at\":\"20").unwrap();
     to_file(

@@ -1,4 +1,4 @@
-//! Copies of what was forgotten (FGT-40 to FGT-42).
+//! Copies of forgotten data (FGT-40 to FGT-42).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use memory_conformance::TestClock;
 
 use crate::snapshot::support::{content, key, restored, scope, set, sql, taken};
 
-/// Two stores of one clock.
+/// Two stores with one clock.
 struct Pair(Memory, Memory, Arc<TestClock>);
 
 impl Pair {
@@ -20,7 +20,7 @@ impl Pair {
         Self(open().await.unwrap(), open().await.unwrap(), clock)
     }
 
-    /// Later than anything that was written, and before what comes.
+    /// Later than all writes so far.
     async fn forget(&self, memory: &Memory, target: EraseTarget) {
         self.2.advance(Duration::from_secs(1));
         memory.erase(&target).await.unwrap();
@@ -45,7 +45,7 @@ async fn entries(memory: &Memory) -> Vec<(String, String)> {
     records.iter().map(|record| (record.entry.key.to_string(), record.entry.value.to_string())).collect()
 }
 
-/// Statements that make what is there anew.
+/// Statements that recreate the contents.
 async fn database(memory: &Memory) -> String {
     content(memory, &scope("ada")).await.1.concat()
 }
@@ -55,7 +55,7 @@ fn pair(key: &str, value: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_store_that_only_heard_of_a_forgetting_brings_no_database_back() {
+async fn a_store_with_only_a_tombstone_restores_no_database() {
     for with_entries in [true, false] {
         let both = Pair::new().await;
         let (a, b) = (&both.0, &both.1);
@@ -65,7 +65,7 @@ async fn a_store_that_only_heard_of_a_forgetting_brings_no_database_back() {
         }
         moved(a, b, &MigrateOptions::default()).await;
         both.forget(a, ada()).await;
-        // The tombstone goes along; what the other store has stays there.
+        // The tombstone is copied; the other store's contents stay.
         moved(a, b, &MigrateOptions::default()).await;
         let report = moved(b, a, &MigrateOptions::default()).await;
         assert!(!database(a).await.contains("diary"), "{report:?}");
@@ -77,7 +77,7 @@ async fn a_store_that_only_heard_of_a_forgetting_brings_no_database_back() {
 }
 
 #[tokio::test]
-async fn a_database_that_was_made_after_a_forgetting_is_moved() {
+async fn a_database_created_after_a_forget_is_migrated() {
     let both = Pair::new().await;
     let (a, b) = (&both.0, &both.1);
     sql(a, &scope("ada"), "CREATE TABLE diary (secret TEXT)").await;
@@ -91,7 +91,7 @@ async fn a_database_that_was_made_after_a_forgetting_is_moved() {
 }
 
 #[tokio::test]
-async fn a_move_that_replaces_leaves_what_was_written_after_the_target_forgot() {
+async fn a_replacing_migration_keeps_writes_after_the_target_forgot() {
     let both = Pair::new().await;
     let (old, target) = (&both.0, &both.1);
     for memory in [old, target] {
@@ -112,7 +112,7 @@ async fn a_move_that_replaces_leaves_what_was_written_after_the_target_forgot() 
 }
 
 #[tokio::test]
-async fn a_restore_that_replaces_keeps_what_was_written_under_a_key_after_that_was_forgotten() {
+async fn a_replacing_restore_keeps_writes_to_a_key_after_it_was_forgotten() {
     let both = Pair::new().await;
     let (memory, ada) = (&both.0, scope("ada"));
     for name in ["a", "k", "z"] {
@@ -122,10 +122,10 @@ async fn a_restore_that_replaces_keeps_what_was_written_under_a_key_after_that_w
     let (file, _) = taken(memory, &SnapshotOptions::default().with_taken_at(now)).await;
     both.forget(memory, EraseTarget::Key { scope: ada.clone(), key: key("k") }).await;
     set(memory, &ada, "k", "2").await;
-    // That alone is no difference.
+    // That alone is not a difference.
     let report = restored(memory, &file, &RestoreOptions::default().with_now(now)).await.unwrap();
     assert_eq!((report.conflicts, report.entries.unchanged), (0, 1), "{report:?}");
-    // Another is, and goes.
+    // Another key is one, and is removed.
     set(memory, &ada, "z", "3").await;
     let replacing = RestoreOptions::default().with_now(now).with_on_different(OnDifferent::Replace);
     let report = restored(memory, &file, &replacing).await.unwrap();

@@ -40,7 +40,7 @@ async fn a_file_cut_off_anywhere_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn any_bit_that_is_changed_is_noticed() {
+async fn any_changed_bit_is_detected() {
     let file = file().await;
     for at in 0..file.len() {
         let mut changed = file.clone();
@@ -50,7 +50,7 @@ async fn any_bit_that_is_changed_is_noticed() {
 }
 
 #[tokio::test]
-async fn lines_that_are_swapped_doubled_or_missing_are_noticed() {
+async fn swapped_repeated_or_missing_lines_are_detected() {
     let file = file().await;
     let lines: Vec<&[u8]> = file.split_inclusive(|byte| *byte == b'\n').collect();
     for at in 0..lines.len() {
@@ -104,7 +104,7 @@ async fn foreign_files_are_refused() {
     refusal(&vec![b'['; 1 << 20]);
 }
 
-/// A snapshot whose digests are right, whatever its lines say.
+/// A snapshot with valid digests, whatever its lines.
 fn forged(header: &str, scopes: &[(&str, &[&str])]) -> Vec<u8> {
     use sha2::{Digest as _, Sha256};
     let hex =
@@ -133,7 +133,7 @@ fn forged(header: &str, scopes: &[(&str, &[&str])]) -> Vec<u8> {
 const HEADER: &str = r#"{"memory_snapshot":{"version":1,"created_at":"2026-01-01T00:00:00.000Z","by":"x","provider":"x","sections":["entries"],"consistency":"per_scope"}}"#;
 
 #[test]
-fn digests_that_are_right_excuse_nothing() {
+fn valid_digests_do_not_excuse_invalid_contents() {
     let ada = r#"{"tenant":"t","kind":"user","id":"ada"}"#;
     check(Cursor::new(forged(HEADER, &[(ada, &[])])), &Control::default()).unwrap();
     let run = r#"{"tenant":"t","kind":"run","id":"ada"}"#;
@@ -152,7 +152,7 @@ fn digests_that_are_right_excuse_nothing() {
         &[(bob, &[]), (ada, &[])],
         &[(ada, &[]), (ada, &[])],
         &[(ada, &[]), (agent, &[])],
-        // Records without an end, out of order, twice, and a dump that the header does not announce.
+        // Endless records, out of order, repeated, and a dump that the header does not announce.
         &[(ada, &[&a])],
         &[(ada, &[&b, &a])],
         &[(ada, &[&a, &a])],
@@ -177,7 +177,7 @@ fn digests_that_are_right_excuse_nothing() {
 }
 
 #[test]
-fn nesting_and_lines_without_end_are_refused_within_bounds() {
+fn endless_nesting_and_lines_are_refused_within_bounds() {
     let deep = format!("{HEADER}\n{}{}\n", "{\"scope\":".repeat(200_000), "}".repeat(200_000));
     refusal(deep.as_bytes());
     let value = format!(r#"{{"entry":{{"key":"a","value":{}1,"#, "[".repeat(100_000));
@@ -191,8 +191,8 @@ fn nesting_and_lines_without_end_are_refused_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_dump_that_makes_what_an_agent_could_not_is_left_out_and_told() {
-    // The dump is the scope's own, but names a statement that no agent may run: the facet judges it again.
+async fn forbidden_statements_in_a_dump_are_left_out_and_reported() {
+    // The dump belongs to the scope but has a statement forbidden to agents: the facet judges it again.
     let from = store().await;
     crate::snapshot::support::sql(&from, &scope("ada"), "CREATE TABLE t (a)").await;
     set(&from, &scope("ada"), "k", "1").await;
@@ -207,7 +207,7 @@ async fn a_dump_that_makes_what_an_agent_could_not_is_left_out_and_told() {
     assert!(!std::path::Path::new("x.db").exists());
 }
 
-/// The same file with all digests made right again.
+/// The same file with recomputed digests.
 fn resealed(text: &str) -> String {
     use sha2::{Digest as _, Sha256};
     let hex = |text: &str| {

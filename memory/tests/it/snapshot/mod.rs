@@ -1,4 +1,4 @@
-//! Snapshots of SQLite stores, restoring them, and moving between stores (`docs/spec/snapshot.md`).
+//! Snapshots of SQLite stores, restores, and migrations (`docs/spec/snapshot.md`).
 
 mod files;
 mod forgotten;

@@ -4,7 +4,7 @@ use memory_core::{ErrorKind, TenantId};
 use crate::snapshot::support::{content, durable, same, scope, set, sql, store, varied};
 
 #[tokio::test]
-async fn everything_is_copied_and_found_the_same() {
+async fn everything_is_copied_and_verified() {
     let (from, to) = (varied().await, store().await);
     let report = migrate(&from, &to, &MigrateOptions::default(), &Control::default()).await.unwrap();
     assert!(report.is_complete(), "{report:?}");
@@ -13,7 +13,7 @@ async fn everything_is_copied_and_found_the_same() {
 }
 
 #[tokio::test]
-async fn a_second_move_copies_what_is_new_alone() {
+async fn a_second_migration_copies_only_changes() {
     let (from, to) = (varied().await, store().await);
     migrate(&from, &to, &MigrateOptions::default(), &Control::default()).await.unwrap();
     set(&from, &scope("new"), "k", "1").await;
@@ -23,7 +23,7 @@ async fn a_second_move_copies_what_is_new_alone() {
 }
 
 #[tokio::test]
-async fn what_is_different_is_refused_kept_or_replaced_as_was_chosen() {
+async fn differing_scopes_are_refused_kept_or_replaced() {
     let (from, to) = (varied().await, store().await);
     set(&to, &scope("ada"), "own", "1").await;
     sql(&to, &scope("ada"), "CREATE TABLE own (a)").await;
@@ -43,9 +43,9 @@ async fn what_is_different_is_refused_kept_or_replaced_as_was_chosen() {
     assert_eq!((report.entries.replaced, report.databases.replaced, report.verified), (1, 1, 2));
 }
 
-/// SNP-24. A last run, after the user was deleted in the source.
+/// SNP-24. A last run after the user was deleted in the source.
 #[tokio::test]
-async fn what_only_the_target_holds_is_named_and_goes_only_where_that_is_asked_for() {
+async fn scopes_only_in_the_target_are_reported_and_removed_on_request() {
     let (from, to) = (varied().await, store().await);
     for gone in ["gone", "only-sql"].map(scope) {
         sql(&from, &gone, "CREATE TABLE t (a)").await;
@@ -63,7 +63,7 @@ async fn what_only_the_target_holds_is_named_and_goes_only_where_that_is_asked_f
     assert_eq!(report.only_in_target_scopes, [scope("gone"), scope("only-sql")]);
     assert_eq!(content(&to, &scope("gone")).await.0.len(), 1);
 
-    // Within a scope or a tenant, the others are none of the move's business.
+    // Limited to a scope or a tenant, others are ignored.
     let ada = replacing.clone().with_scope(Some(scope("ada")));
     assert_eq!(migrate(&from, &to, &ada, &Control::default()).await.unwrap().only_in_target, Some(0));
     let tenant = replacing.clone().with_tenant(Some(TenantId::new("zeta").unwrap())).with_delete_extra(true);

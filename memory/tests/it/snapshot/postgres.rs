@@ -1,4 +1,4 @@
-//! Snapshots of PostgreSQL stores, and moving between PostgreSQL and SQLite.
+//! Snapshots of PostgreSQL stores, and migration between PostgreSQL and SQLite.
 //!
 //! Needs a server: `MEMORY_TEST_POSTGRES_URL` names one, `cargo xtask test` starts one.
 
@@ -12,7 +12,7 @@ use super::postgres_place::Place;
 use super::random::{database, entries, rows};
 use super::support::{content, kv, restored, same, scope, set, sql, store, taken};
 
-/// Roles of scopes are the cluster's, and so shared by all databases on it.
+/// Scope roles are shared by all databases of the cluster.
 static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn rounds(usually: u64) -> u64 {
@@ -100,7 +100,7 @@ async fn entries_move_to_postgresql_and_back_byte_for_byte() {
     }
 }
 
-/// Vectors of two models, of numbers that are hard to write down.
+/// Vectors of two models, with numbers that are hard to write.
 fn vectored() -> Vec<memory::Record> {
     let entry = |name: &str| {
         memory::Entry::new(
@@ -147,7 +147,7 @@ async fn a_database_of_another_dialect_is_listed_and_the_entries_are_restored() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_different_is_replaced_whole() {
+async fn differing_scopes_are_replaced_entirely() {
     let _one = ONE.lock().await;
     let Some(place) = Place::fresh().await else { return };
     let from = place.open().await;
@@ -170,7 +170,7 @@ async fn what_is_different_is_replaced_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_is_stopped_in_the_middle_of_a_scope_leaves_nothing_of_it() {
+async fn a_restore_stopped_within_a_scope_leaves_none_of_it() {
     let _one = ONE.lock().await;
     let Some(place) = Place::fresh().await else { return };
     let from = store().await;
@@ -179,7 +179,7 @@ async fn a_restore_that_is_stopped_in_the_middle_of_a_scope_leaves_nothing_of_it
     }
     let (file, _) = taken(&from, &SnapshotOptions::default()).await;
     let to = place.open().await;
-    // The file is read through once, and again as it is applied: this stops it half way through the second time.
+    // The file is read once to check and again to apply: this stops it halfway through the second time.
     let control = Control::default();
     let stop = control.clone();
     let reader = StopsAt { inner: std::io::Cursor::new(file.clone()), read: 0, at: file.len() * 5 / 2, stop };
@@ -191,7 +191,7 @@ async fn a_restore_that_is_stopped_in_the_middle_of_a_scope_leaves_nothing_of_it
     assert_eq!(restored(&to, &file, &RestoreOptions::default()).await.unwrap().records, 2_000);
 }
 
-/// A file that stops the operation once this much was read of it.
+/// A file that stops the operation after this much was read.
 struct StopsAt {
     inner: std::io::Cursor<Vec<u8>>,
     read: usize,

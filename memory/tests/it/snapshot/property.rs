@@ -1,4 +1,4 @@
-//! Whatever a store holds comes back.
+//! Any contents survive a snapshot.
 
 use memory::Scope;
 use memory::snapshot::{Control, MigrateOptions, RestoreOptions, SnapshotOptions, migrate};
@@ -7,7 +7,7 @@ use memory_conformance::random::Random;
 use crate::snapshot::random::{database, entries, rows};
 use crate::snapshot::support::{kv, restored, same, store, taken};
 
-/// How many random stores; more where a variable says so.
+/// The number of random stores; a variable can raise it.
 pub(crate) fn rounds(usually: u64) -> u64 {
     std::env::var("MEMORY_SNAPSHOT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usually)
 }

@@ -1,4 +1,4 @@
-//! Random entries, schemas and rows, of either dialect. What an engine refuses of them is passed over.
+//! Random entries, schemas and rows for either dialect. Statements the engine refuses are skipped.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn text(random: &mut Random) -> String {
     text
 }
 
-/// Writes at random: sets, deletes, increments, lifetimes, metadata, long values.
+/// Random writes: sets, deletes, increments, lifetimes, metadata, long values.
 pub(crate) async fn entries(kv: &dyn Backend, scope: &Scope, random: &mut Random) {
     for _ in 0..random.below(40) {
         let name = format!("k{}{}", random.below(12), random.pick(&["", "/é", "%_'\"", "\n"]).unwrap());
@@ -79,7 +79,7 @@ async fn try_exec(memory: &Memory, scope: &Scope, sql: &str, args: &[SqlValue]) 
     facet.exec(&run(scope), scope, sql, args, StatementOptions::default()).await.is_ok()
 }
 
-/// Makes a random schema and fills it; how many statements were taken.
+/// Creates and fills a random schema; returns the number of accepted statements.
 pub(crate) async fn database(memory: &Memory, scope: &Scope, random: &mut Random) -> u64 {
     match memory.capabilities().sql_dialect {
         Some(SqlDialect::Sqlite) => sqlite(memory, scope, random).await,
@@ -264,7 +264,7 @@ async fn postgres(memory: &Memory, scope: &Scope, random: &mut Random) -> u64 {
     taken
 }
 
-/// The rows of every table and view, by their own queries and not by a dump: as text, in which NaN is NaN.
+/// The rows of every table and view by queries, not a dump: as text, in which NaN equals NaN.
 pub(crate) async fn rows(memory: &Memory, scope: &Scope) -> Vec<String> {
     let facet = memory.sql().unwrap();
     let mut all = Vec::new();
@@ -272,7 +272,7 @@ pub(crate) async fn rows(memory: &Memory, scope: &Scope) -> Vec<String> {
         let sql = format!("SELECT * FROM \"{}\" ORDER BY 1, 2", table.name.replace('"', "\"\""));
         let sql = if table.columns.len() < 2 { sql.replace(" ORDER BY 1, 2", "") } else { sql };
         let rows = facet.query(&run(scope), scope, &sql, &[], StatementOptions::default()).await;
-        // A type without an order is read as it comes; text that is not UTF-8 is refused on both sides.
+        // A type without an order is read in any order; invalid UTF-8 is refused on both sides.
         let rows = match rows {
             Ok(rows) => Ok(rows),
             Err(_) => {

@@ -10,7 +10,7 @@ fn replacing() -> RestoreOptions {
 }
 
 #[tokio::test]
-async fn an_empty_store_holds_the_same_afterwards_versions_and_all() {
+async fn an_empty_store_then_has_the_same_contents_and_versions() {
     let (from, to) = (varied().await, store().await);
     let (file, _) = taken(&from, &SnapshotOptions::default()).await;
     let report = restored(&to, &file, &RestoreOptions::default()).await.unwrap();
@@ -40,7 +40,7 @@ async fn restoring_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_different_is_refused_kept_or_replaced_as_was_chosen() {
+async fn differing_scopes_are_refused_kept_or_replaced() {
     let from = varied().await;
     let (file, _) = taken(&from, &SnapshotOptions::default()).await;
     let to = store().await;
@@ -75,7 +75,7 @@ async fn what_is_different_is_refused_kept_or_replaced_as_was_chosen() {
 }
 
 #[tokio::test]
-async fn replacing_removes_what_the_snapshot_says_was_not_there() {
+async fn replacing_removes_what_the_snapshot_lacks() {
     let from = varied().await;
     let (file, _) = taken(&from, &SnapshotOptions::default()).await;
     let to = store().await;
@@ -88,7 +88,7 @@ async fn replacing_removes_what_the_snapshot_says_was_not_there() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
+async fn a_dry_run_predicts_the_restore_and_writes_nothing() {
     let (from, to) = (varied().await, store().await);
     let (file, _) = taken(&from, &SnapshotOptions::default()).await;
     set(&to, &scope("ada"), "own", "1").await;
@@ -101,7 +101,7 @@ async fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_scope_or_a_tenant_alone_is_restored() {
+async fn a_single_scope_or_tenant_can_be_restored() {
     let from = varied().await;
     let (file, _) = taken(&from, &SnapshotOptions::default()).await;
     let [planner, ada, zeta] = durable();
@@ -117,7 +117,7 @@ async fn a_scope_or_a_tenant_alone_is_restored() {
 }
 
 #[tokio::test]
-async fn entries_that_have_expired_are_left_out_and_make_no_difference() {
+async fn expired_entries_are_left_out_and_are_no_difference() {
     let (from, to) = (store().await, store().await);
     set(&from, &scope("ada"), "stays", "1").await;
     let ttl =
@@ -153,7 +153,7 @@ async fn a_scope_that_the_snapshot_skipped_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_value_that_the_target_cannot_take_fails_its_scope_alone_and_whole() {
+async fn a_value_the_target_refuses_fails_only_its_scope_entirely() {
     let from = store().await;
     set(&from, &scope("a"), "k", "1").await;
     set(&from, &scope("b"), "first", "1").await;

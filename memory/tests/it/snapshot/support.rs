@@ -49,7 +49,7 @@ pub(crate) async fn try_sql(
     memory.sql().unwrap().exec(&run, scope, statement, args, StatementOptions::default()).await.map(drop)
 }
 
-/// Everything that a scope holds: its records and the lines of its dump.
+/// The contents of a scope: its records and the lines of its dump.
 pub(crate) async fn content(memory: &Memory, scope: &Scope) -> (Vec<Record>, Vec<String>) {
     let mut records = Vec::new();
     let mut stream = kv(memory).export_scope(scope).await.unwrap();
@@ -82,13 +82,13 @@ impl memory::Stream for Records {
     }
 }
 
-/// Puts records in as they are.
+/// Imports records unchanged.
 pub(crate) async fn put(memory: &Memory, scope: &Scope, records: Vec<Record>) {
     let stream = Box::pin(Records(records.into_iter()));
     kv(memory).import_scope(scope, stream, memory::ImportOptions::default()).await.unwrap();
 }
 
-/// A store with two tenants and all that a scope can hold.
+/// A store with two tenants and everything a scope can contain.
 pub(crate) async fn varied() -> Memory {
     let memory = store().await;
     let ada = scope("ada");
@@ -157,7 +157,7 @@ pub(crate) async fn restored(
     restore(memory, Cursor::new(file.to_vec()), options, &Control::default()).await
 }
 
-/// Asserts that both stores hold the same, versions and all.
+/// Asserts that both stores have the same contents and versions.
 pub(crate) async fn same(one: &Memory, other: &Memory, scopes: &[Scope]) {
     for scope in scopes {
         let (records, lines) = content(one, scope).await;
@@ -167,7 +167,7 @@ pub(crate) async fn same(one: &Memory, other: &Memory, scopes: &[Scope]) {
     }
 }
 
-/// The order of an entry's vectors means nothing.
+/// The order of an entry's vectors does not matter.
 fn with_sorted_vectors(mut records: Vec<Record>) -> Vec<Record> {
     for record in &mut records {
         record.vectors.sort_by(|a, b| a.model.cmp(&b.model));

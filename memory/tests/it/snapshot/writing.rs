@@ -54,7 +54,7 @@ async fn a_tenant_or_a_scope_can_be_chosen() {
 }
 
 #[tokio::test]
-async fn two_snapshots_of_the_same_differ_in_their_header_alone() {
+async fn two_snapshots_of_the_same_store_differ_only_in_the_header() {
     let memory = varied().await;
     let at = |millis| SnapshotOptions::default().with_taken_at(Some(Timestamp::from_millis(millis).unwrap()));
     let (one, _) = taken(&memory, &at(1_000)).await;
@@ -91,7 +91,7 @@ async fn a_scope_over_the_cap_is_skipped_and_named() {
 }
 
 #[tokio::test]
-async fn what_a_dump_cannot_hold_is_listed_with_its_scope() {
+async fn objects_a_dump_cannot_contain_are_listed_with_their_scope() {
     let memory = store().await;
     let scope = scope("ada");
     sql(&memory, &scope, "CREATE VIRTUAL TABLE words USING fts5(body, content='')").await;
@@ -103,7 +103,7 @@ async fn what_a_dump_cannot_hold_is_listed_with_its_scope() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_stopped_ends_at_once() {
+async fn a_stopped_snapshot_ends_at_once() {
     let memory = varied().await;
     let control = Control::default();
     control.stop();
@@ -128,7 +128,7 @@ async fn tenants_are_listed_in_order_a_page_at_a_time() {
     assert_eq!(memory.tenants(None, 0).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// A store in a file, with an entry of Ada's and one of Bob's, after another program's statement.
+/// A store in a file with entries of Ada and Bob, after another program ran a statement.
 async fn changed_by_another(statement: &str) -> (tempfile::TempDir, Memory) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("memory.db");
@@ -144,7 +144,7 @@ async fn changed_by_another(statement: &str) -> (tempfile::TempDir, Memory) {
 }
 
 #[tokio::test]
-async fn a_scope_with_a_record_that_no_restore_takes_is_skipped_and_named_and_the_rest_is_restorable() {
+async fn a_scope_with_an_unrestorable_record_is_skipped_and_reported() {
     for change in [
         "metadata = '{\"a\":1e999}'",
         "metadata = '{\"' || hex(zeroblob(80)) || '\":1}'",
@@ -199,7 +199,7 @@ async fn versions_that_another_program_set_far_ahead_are_restorable() {
 }
 
 #[tokio::test]
-async fn a_row_that_names_no_scope_ends_the_snapshot_and_is_told() {
+async fn a_row_without_a_scope_fails_the_snapshot_with_an_error() {
     for change in ["name = 'x' || char(0)", "tenant = 'x' || char(0)"] {
         let statement = format!("UPDATE scope SET {change} WHERE name = 'ada'");
         let (folder, memory) = changed_by_another(&statement).await;

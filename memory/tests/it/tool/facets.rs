@@ -1,4 +1,4 @@
-//! The conversational and SQL operations, over a small provider that tells what reached it.
+//! The conversational and SQL operations, over a small provider that records its calls.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::fake::Fake;
 use super::{code, ok, refused, run};
 
-/// A tool over the fake, with SQL allowed in the agent's scope.
+/// A tool over the fake provider, with SQL allowed in the agent's scope.
 pub(super) fn tool_over(fake: &Arc<Fake>) -> MemoryTool {
     let policy = Policy::default()
         .with_memory_scopes([ScopeKind::Agent, ScopeKind::User])
@@ -44,7 +44,7 @@ async fn facts_are_added_recalled_and_forgotten() {
 }
 
 #[tokio::test]
-async fn pending_words_are_asked_about_by_their_event() {
+async fn pending_adds_are_queried_by_event() {
     let tool = tool_over(&Arc::default());
     let say = |text: &str| format!(r#"{{"op":"add","messages":[{{"role":"user","content":"{text}"}}]}}"#);
     let event = ok(&tool, &say("Oslo is cold")).await["event"].clone();
@@ -91,7 +91,7 @@ async fn facts_are_listed_a_page_at_a_time_within_rows_and_bytes() {
         (all.clone(), vec![3, 2]),
         "three rows are the operator's cap"
     );
-    // An answer has room for 12 KiB of facts: two, then the third, and the larger ones without their words.
+    // An answer has space for 12 KiB of facts: two, then the third, and larger ones without their text.
     let policy = Policy::default().with_memory_scopes([ScopeKind::Agent]).with_max_answer_bytes(16 << 10);
     let narrow = || MemoryTool::new(Memory::new(fake.clone()).unwrap(), policy.clone(), run(None)).unwrap();
     let (ids, pages) = listed(narrow()).await;
@@ -111,7 +111,7 @@ async fn facts_are_listed_a_page_at_a_time_within_rows_and_bytes() {
 }
 
 #[tokio::test]
-async fn what_a_layer_does_not_do_is_neither_shown_nor_done() {
+async fn operations_a_layer_lacks_are_neither_shown_nor_run() {
     let bare = || Arc::new(Fake::bare());
     let schema = tool_over(&bare()).schema();
     assert_eq!(
@@ -256,7 +256,7 @@ async fn sql_needs_a_scope_of_its_own_in_the_policy() {
 }
 
 #[tokio::test]
-async fn the_open_transaction_is_remembered_until_it_ends() {
+async fn the_open_transaction_is_tracked_until_it_ends() {
     let fake = Arc::<Fake>::default();
     let tool = tool_over(&fake);
     assert_eq!(json!(ok(&tool, r#"{"op":"sql_begin"}"#).await), json!({"tx": "tx-1", "depth": 1}));
@@ -272,7 +272,7 @@ async fn the_open_transaction_is_remembered_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_lost_transaction_never_falls_through_to_auto_commit() {
+async fn a_lost_transaction_never_falls_back_to_auto_commit() {
     let fake = Arc::<Fake>::default();
     let tool = tool_over(&fake);
     let tx = ok(&tool, r#"{"op":"sql_begin"}"#).await["tx"].clone();
@@ -294,7 +294,7 @@ async fn a_lost_transaction_never_falls_through_to_auto_commit() {
 }
 
 #[tokio::test]
-async fn a_transaction_told_to_be_lost_is_replaced_by_the_next() {
+async fn a_transaction_reported_lost_is_replaced_by_the_next() {
     let fake = Arc::<Fake>::default();
     let tool = tool_over(&fake);
     ok(&tool, r#"{"op":"sql_begin"}"#).await;
@@ -307,7 +307,7 @@ async fn a_transaction_told_to_be_lost_is_replaced_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_statement_may_stand_in_either_field_and_in_one_of_them() {
+async fn a_statement_is_given_in_exactly_one_of_two_fields() {
     let fake = Arc::<Fake>::default();
     let tool = tool_over(&fake);
     ok(&tool, r#"{"op":"sql_query","statement":"A"}"#).await;

@@ -1,5 +1,4 @@
-//! A provider of the two facets that no backend of this build serves: small, in memory, and telling
-//! what reached it.
+//! An in-memory provider of the two facets that records its calls.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use memory::{
 
 #[derive(Debug, Default)]
 pub(super) struct Fake {
-    /// Facts alone, and of them no more than a layer must serve.
+    /// Only facts, with the minimum a layer must serve.
     bare: bool,
     state: Mutex<State>,
 }
@@ -59,12 +58,12 @@ impl Fake {
         self.state.lock().unwrap().last_run.clone().unwrap()
     }
 
-    /// What the run brought along to the last `recall`.
+    /// The credentials of the last `recall`.
     pub(super) fn last_credentials(&self) -> Vec<String> {
         self.state.lock().unwrap().last_credentials.clone()
     }
 
-    /// As an idle reaper would.
+    /// Like an idle reaper.
     pub(super) fn lose_transactions(&self) {
         self.state.lock().unwrap().transactions.clear();
     }
@@ -179,7 +178,7 @@ impl MemoryLayer for Fake {
             .collect())
     }
 
-    /// An event has ended at once, as the fact of its number, or badly where the words say so.
+    /// An event ends immediately, with its number as the fact, or in failure if the text says so.
     async fn event(&self, _: &RunContext, scope: &Scope, id: &EventId) -> Result<EventStatus> {
         let state = self.state.lock().unwrap();
         let fact = id.as_str().replace("event", "fact");
@@ -219,7 +218,7 @@ impl MemoryLayer for Fake {
     }
 }
 
-/// Answers a query with one row for each argument, in a column `value`.
+/// Answers a query with one row per argument, in a column `value`.
 #[async_trait]
 impl SqlFacet for Fake {
     async fn exec(

@@ -1,4 +1,4 @@
-//! Whatever comes in, one JSON object comes out, and nothing is written that was not asked for.
+//! Any input gives one JSON object, and nothing unrequested is written.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::{code, ok, refused, run, tools};
 
 #[tokio::test]
-async fn what_is_not_one_json_object_is_refused() {
+async fn anything_but_one_json_object_is_refused() {
     for tool in tools(&Arc::new(TestClock::new())).await {
         for bad in [
             "",
@@ -133,7 +133,7 @@ fn is_object(answer: &str) -> bool {
     serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(answer).is_ok()
 }
 
-/// Fields with values that fit, almost fit and do not fit at all.
+/// Fields with valid, nearly valid and invalid values.
 fn calls() -> impl Strategy<Value = String> {
     let ops: Vec<String> = memory::ToolOp::ALL.iter().map(|op| format!("\"{}\"", op.as_str())).collect();
     let properties = memory::tool_schema()["properties"].clone();

@@ -247,7 +247,7 @@ async fn scopes_are_apart_and_belong_to_the_run() {
 }
 
 #[tokio::test]
-async fn list_scopes_and_describe_tell_what_is_there() {
+async fn list_scopes_and_describe_report_the_contents() {
     for tool in tools(&Arc::new(TestClock::new())).await {
         ok(&tool, r#"{"op":"set","key":"k","value":1}"#).await;
         let scopes = ok(&tool, r#"{"op":"list_scopes"}"#).await;

@@ -1,4 +1,4 @@
-//! Quotas, rows and bytes: what the operator limits holds, and nothing wedges.
+//! Quotas, rows and bytes: the operator's limits hold, and nothing gets stuck.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ async fn a_quota_that_the_backend_could_not_hold_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_entry_that_just_fits_or_just_does_not_is_never_left_out_without_a_word() {
+async fn an_entry_at_the_size_limit_is_never_silently_left_out() {
     for tool in tools(Policy::default().with_max_answer_bytes(16 << 10)).await {
         for size in 11_900..12_300 {
             ok(&tool, &format!(r#"{{"op":"set","key":"k","value":"{}"}}"#, "x".repeat(size))).await;
@@ -176,7 +176,7 @@ async fn an_entry_that_just_fits_or_just_does_not_is_never_left_out_without_a_wo
 }
 
 #[tokio::test]
-async fn sizes_assigned_out_of_range_are_brought_into_it() {
+async fn sizes_out_of_range_are_clamped() {
     let mut policy = Policy::default();
     (policy.max_rows, policy.max_answer_bytes, policy.max_input_bytes) = (0, 0, 0);
     for tool in tools(policy).await {

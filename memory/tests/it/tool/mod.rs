@@ -1,4 +1,4 @@
-//! The Memory tool from its one entrance: JSON in, JSON out.
+//! The Memory tool through its only entry point: JSON in, JSON out.
 
 mod facets;
 mod fake;
@@ -25,7 +25,7 @@ fn run(user: Option<&str>) -> RunContext {
     }
 }
 
-/// Every key/value provider that this build has, each empty.
+/// Every key/value provider of this build, each empty.
 async fn providers(clock: &Arc<TestClock>) -> Vec<Memory> {
     let mut all = vec![Memory::new(Arc::new(Reference::new(clock.clone()))).unwrap()];
     if cfg!(feature = "sqlite") {
@@ -35,7 +35,7 @@ async fn providers(clock: &Arc<TestClock>) -> Vec<Memory> {
     all
 }
 
-/// A tool that may use every scope, on each provider.
+/// A tool on each provider that may use every scope.
 async fn tools(clock: &Arc<TestClock>) -> Vec<MemoryTool> {
     let policy = Policy::default().with_memory_scopes(ScopeKind::ALL);
     providers(clock)
@@ -45,7 +45,7 @@ async fn tools(clock: &Arc<TestClock>) -> Vec<MemoryTool> {
         .collect()
 }
 
-/// Calls, and insists on one JSON object.
+/// Calls the tool and requires one JSON object.
 async fn call(tool: &MemoryTool, input: &str) -> Map<String, Value> {
     let answer = tool.call(input).await;
     match serde_json::from_str(&answer) {
@@ -54,14 +54,14 @@ async fn call(tool: &MemoryTool, input: &str) -> Map<String, Value> {
     }
 }
 
-/// Calls, and insists on success.
+/// Calls the tool and requires success.
 async fn ok(tool: &MemoryTool, input: &str) -> Map<String, Value> {
     let answer = call(tool, input).await;
     assert!(!answer.contains_key("error"), "{input}: {answer:?}");
     answer
 }
 
-/// Calls, and insists on a refusal of the documented shape; gives code, message, details.
+/// Calls the tool and requires an error of the documented shape; returns code, message, details.
 async fn refused(tool: &MemoryTool, input: &str) -> (String, String, Map<String, Value>) {
     let answer = call(tool, input).await;
     let shown: String = input.chars().take(200).collect();

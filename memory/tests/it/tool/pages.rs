@@ -1,4 +1,4 @@
-//! `docs/tool.md` is tested: every call in it is made, in order, and every answer compared.
+//! Tests `docs/tool.md`: makes every call in it, in order, and compares every answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ fn page() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tool.md")).unwrap()
 }
 
-/// A call (`> …`) and its answer (`< …`) in a block marked `memory`, with the line it stands on.
+/// A call (`> …`) and its answer (`< …`) in a block marked `memory`, with its line number.
 struct Example {
     line: usize,
-    /// What the block's mark says after `memory`: `layer` and `sql` are about those facets.
+    /// The block's mark after `memory`: `layer` or `sql` for those facets.
     about: String,
     input: String,
     answer: String,
@@ -49,7 +49,7 @@ fn examples(page: &str) -> Vec<Example> {
     found
 }
 
-/// Whether `text` is `pattern`, in which `…` stands for anything.
+/// Whether `text` matches `pattern`, in which `…` matches anything.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('…');
     let Some(mut rest) = parts.next().and_then(|head| text.strip_prefix(head)) else { return false };
@@ -100,7 +100,7 @@ async fn every_example_of_the_page_answers_as_it_says() {
 }
 
 #[test]
-fn the_calls_that_are_answered_fit_the_schema() {
+fn successful_calls_match_the_schema() {
     let whole = tool_schema();
     for Example { line, input, answer, .. } in examples(&page()) {
         if answer.starts_with(r#"{"error""#) {

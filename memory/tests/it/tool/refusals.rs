@@ -1,4 +1,4 @@
-//! What the tool refuses, and how it helps the caller to do better.
+//! Refusals of the tool, and their hints for the caller.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ async fn policy_denies_by_default_and_says_what_is_allowed() {
 }
 
 #[tokio::test]
-async fn what_the_backend_lacks_is_refused_after_policy() {
+async fn missing_capabilities_are_refused_after_the_policy() {
     for memory in providers(&Arc::new(TestClock::new())).await {
         let policy = Policy::default().with_memory_scopes(ScopeKind::ALL);
         let with_sql = policy.clone().with_sql_scopes(ScopeKind::ALL);

@@ -53,17 +53,17 @@ fn the_schema_is_flat_and_small() {
     assert!(tool_description().len() <= 2_000, "{}", tool_description().len());
 }
 
-/// Bytes of `tool_schema()`, all operations: under 900 tokens for a model.
+/// Bytes of `tool_schema()` with all operations: under 900 tokens for a model.
 const SCHEMA_BYTES: usize = 3_535;
 
 #[tokio::test]
-async fn the_parser_takes_exactly_the_fields_of_the_schema() {
+async fn the_parser_accepts_exactly_the_fields_of_the_schema() {
     for tool in tools(&Arc::new(TestClock::new())).await {
         let all = names(&tool_schema());
         for op in ToolOp::ALL {
             let own = names(&op_schema(*op));
             for field in all.iter().filter(|field| *field != "op") {
-                // A number fits no object and an object no number: one of both is refused, but never as unknown.
+                // A number fits no object and an object no number: one of them is refused, but never as unknown.
                 let input = format!(r#"{{"op":"{}","{field}":{{"no":"such"}}}}"#, op.as_str());
                 let (_, message, _) = refused(&tool, &input).await;
                 assert_eq!(
@@ -77,7 +77,7 @@ async fn the_parser_takes_exactly_the_fields_of_the_schema() {
 }
 
 #[tokio::test]
-async fn what_a_run_may_not_do_is_not_shown_to_its_model() {
+async fn forbidden_operations_are_not_shown_to_the_model() {
     for memory in providers(&Arc::new(TestClock::new())).await {
         let policy = Policy::default().with_memory_scopes([ScopeKind::Agent, ScopeKind::User]);
         let tool = MemoryTool::new(memory, policy, run(None)).unwrap();

@@ -9,16 +9,16 @@ use super::support::{Agent, BOTH, Fixture, json, key, reason};
 const OURS: &str = "tenant = 'acme' AND key = 'k' AND space = (SELECT space FROM scope WHERE name = 'ada')";
 
 #[tokio::test]
-async fn scenario_13_what_sql_clients_do_to_the_entry_is_seen_whatever_they_do() {
+async fn scenario_13_every_change_by_an_sql_client_is_detected() {
     let written = [
         format!("UPDATE entry SET value = '9' WHERE {OURS}"),
         format!("UPDATE entry SET metadata = '{{\"a\": 1}}' WHERE {OURS}"),
         format!("UPDATE entry SET version = 77 WHERE {OURS}"),
-        // Away and back again.
+        // Changed and changed back.
         format!(
             "UPDATE entry SET version = 77, value = '9' WHERE {OURS}; UPDATE entry SET version = 1 WHERE {OURS}"
         ),
-        // Deleted and made again, with the same version.
+        // Deleted and recreated with the same version.
         format!(
             "CREATE TEMP TABLE kept AS SELECT * FROM entry WHERE {OURS}; DELETE FROM entry WHERE {OURS}; \
              INSERT INTO entry SELECT * FROM kept"
@@ -34,7 +34,7 @@ async fn scenario_13_what_sql_clients_do_to_the_entry_is_seen_whatever_they_do()
              ON e.tenant = n.tenant AND e.space = n.space AND e.key = n.key WHEN MATCHED THEN UPDATE SET value = '9'"
         ),
         format!("WITH w AS (UPDATE entry SET value = '9' WHERE {OURS} RETURNING key) SELECT * FROM w"),
-        // By way of another table.
+        // Through another table.
         format!(
             "CREATE TABLE parent (id integer); CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN UPDATE entry SET value = '9' WHERE {OURS}; RETURN NEW; END $$; \
@@ -55,7 +55,7 @@ async fn scenario_13_what_sql_clients_do_to_the_entry_is_seen_whatever_they_do()
 }
 
 #[tokio::test]
-async fn scenario_30_rows_that_come_by_copy_are_seen() {
+async fn scenario_30_rows_from_copy_are_detected() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
@@ -72,7 +72,7 @@ async fn scenario_30_rows_that_come_by_copy_are_seen() {
             )
             .await
             .unwrap();
-        // Nothing else runs on the connection from here on.
+        // Nothing else runs on the connection after this.
         let sink = client.copy_in("COPY memory.entry FROM STDIN").await.unwrap();
         copy(sink, &format!("{}\n", row.get::<_, String>(0))).await;
         let refused = reason(agent.set("copied", "2").await);
@@ -92,7 +92,7 @@ async fn copy(sink: tokio_postgres::CopyInSink<bytes::Bytes>, text: &str) {
 }
 
 #[tokio::test]
-async fn scenarios_07_14_and_30_what_changes_nothing_refuses_nothing() {
+async fn scenarios_07_14_and_30_statements_without_changes_cause_no_refusal() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -104,11 +104,11 @@ async fn scenarios_07_14_and_30_what_changes_nothing_refuses_nothing() {
             "DELETE FROM entry WHERE key = 'none'",
             "INSERT INTO entry SELECT * FROM entry WHERE key = 'none'",
             "INSERT INTO entry SELECT * FROM entry ON CONFLICT DO NOTHING",
-            // Rows stay as they were, but for access counts.
+            // Rows stay unchanged except for access counts.
             "UPDATE entry SET value = value",
             "UPDATE entry SET accesses = accesses + 5",
             "UPDATE scope SET entries = entries",
-            // Undone.
+            // Rolled back.
             "BEGIN; UPDATE entry SET value = '9'; ROLLBACK",
             "BEGIN; SAVEPOINT s; DELETE FROM entry; ROLLBACK TO s; COMMIT",
             // Other tables, and housekeeping.
@@ -132,7 +132,7 @@ async fn scenarios_07_14_and_30_what_changes_nothing_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn one_statement_moves_the_token_once_and_every_row_has_a_version_of_its_own() {
+async fn one_statement_changes_the_token_once_and_each_row_gets_a_version() {
     let Some(fixture) = Fixture::new().await else { return };
     for n in 0..100 {
         fixture.other_sets(&format!("k{n}"), "1").await;
@@ -156,7 +156,7 @@ async fn one_statement_moves_the_token_once_and_every_row_has_a_version_of_its_o
 }
 
 #[tokio::test]
-async fn no_version_is_given_twice_whatever_becomes_of_the_scope() {
+async fn versions_are_never_reused() {
     for sql in [
         "UPDATE entry SET value = '9'",
         "DELETE FROM entry",
@@ -186,7 +186,7 @@ async fn no_version_is_given_twice_whatever_becomes_of_the_scope() {
 }
 
 #[tokio::test]
-async fn a_client_that_may_write_entries_alone_is_noticed_too() {
+async fn a_client_with_rights_on_entries_only_is_detected_too() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let agent = Agent::of(&session, &fixture);
@@ -200,7 +200,7 @@ async fn a_client_that_may_write_entries_alone_is_noticed_too() {
 }
 
 #[tokio::test]
-async fn what_a_client_makes_of_calling_our_functions_leaves_no_licence_behind() {
+async fn calls_of_our_functions_by_a_client_leave_no_exemption() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Strict);
     let agent = Agent::of(&session, &fixture);

@@ -1,4 +1,4 @@
-//! What a session and its store do themselves is no drift; what fails leaves what was seen; what is saved is of one moment.
+//! A session's and a store's own work is not drift; failures leave what was seen; backups are consistent.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use memory::{
 use super::support::{Agent, BOTH, Fixture, foreign_runs, json, key, provider, text};
 
 #[tokio::test]
-async fn scenario_08_a_write_that_failed_leaves_what_was_seen() {
+async fn scenario_08_a_failed_write_keeps_what_was_seen() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -32,7 +32,7 @@ async fn scenario_08_a_write_that_failed_leaves_what_was_seen() {
 }
 
 #[tokio::test]
-async fn scenario_31_housekeeping_is_nobodys_change() {
+async fn scenario_31_housekeeping_is_not_drift() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -73,7 +73,7 @@ impl memory::Stream for Meanwhile {
         let item = std::task::ready!(self.records.as_mut().poll_next(context));
         self.read += 1;
         if self.read % 500 == 1 {
-            // It would wait for a lock until it is given up.
+            // It would wait for a lock until it is cancelled.
             foreign_runs(
                 &self.url,
                 "SET statement_timeout = '5s'; UPDATE entry SET value = '\"later\"' WHERE key >= 'k01990'",
@@ -96,7 +96,7 @@ impl Hook for WritesMeanwhile {
 }
 
 #[tokio::test]
-async fn scenarios_24_and_25_a_backup_holds_up_nobody_and_is_of_one_moment() {
+async fn scenarios_24_and_25_a_backup_blocks_nobody_and_is_consistent() {
     let Some(fixture) = Fixture::new().await else { return };
     let items = (0..2_000).map(|n| NewEntry::new(key(&format!("k{n:05}")), json("\"before\""))).collect();
     fixture.backend().bulk_insert(&fixture.scope, items, Default::default()).await.unwrap();
@@ -115,7 +115,7 @@ async fn scenarios_24_and_25_a_backup_holds_up_nobody_and_is_of_one_moment() {
 }
 
 #[tokio::test]
-async fn scenario_28_what_cannot_be_read_is_an_error_and_no_absence() {
+async fn scenario_28_an_unreadable_entry_is_an_error_not_absent() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let agent = Agent::of(&session, &fixture);
@@ -128,7 +128,7 @@ async fn scenario_28_what_cannot_be_read_is_an_error_and_no_absence() {
     assert!(refused.details()["drift_backup"].is_null(), "what cannot be read cannot be saved");
 }
 
-/// Rows of all tables that were read, by whatever plan, as the server counts them for connections that have closed.
+/// Rows read from all tables by any plan, as counted by the server for closed connections.
 async fn reads(fixture: &Fixture) -> i64 {
     let client = fixture.client().await;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -147,7 +147,7 @@ async fn reads(fixture: &Fixture) -> i64 {
     row.get(0)
 }
 
-/// Those to this database but the one that asks.
+/// Connections to this database other than the current one.
 async fn connections(client: &tokio_postgres::Client) -> i64 {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
                AND backend_type = 'client backend'";
@@ -155,7 +155,7 @@ async fn connections(client: &tokio_postgres::Client) -> i64 {
 }
 
 #[tokio::test]
-async fn a_write_that_finds_nothing_drifted_scans_nothing() {
+async fn a_write_without_drift_scans_nothing() {
     const WRITES: i64 = 50;
     let Some(fixture) = Fixture::new().await else { return };
     fixture.provider.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Triggers that were away, and states of the past that come back.
+//! Disabled triggers, and restored earlier states.
 
 use memory::{Backend as _, BackendExt as _, DriftPolicy};
 use memory_postgres::operator;
@@ -12,7 +12,7 @@ const ON: &str = "ALTER TABLE entry ENABLE ALWAYS TRIGGER guard_inserted; \
     ALTER TABLE scope ENABLE ALWAYS TRIGGER guard_scopes_truncated;";
 
 #[tokio::test]
-async fn scenarios_15_and_16_triggers_that_are_off_stop_guarded_writes_and_hide_nothing_that_was_read() {
+async fn scenarios_15_and_16_disabled_triggers_stop_guarded_writes_and_hide_no_change() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -23,7 +23,7 @@ async fn scenarios_15_and_16_triggers_that_are_off_stop_guarded_writes_and_hide_
         fixture.foreign_runs("UPDATE entry SET value = '9'");
         assert_eq!(reason(agent.set("k", "2").await), "triggers");
         assert_eq!(reason(agent.delete("k").await), "triggers");
-        // Who asks for no guard is none's to stop.
+        // A write without a guard is not stopped.
         fixture.other_sets("other", "1").await;
         fixture.foreign_runs("DELETE FROM entry WHERE key = 'other'");
         fixture.foreign_runs(ON);
@@ -34,7 +34,7 @@ async fn scenarios_15_and_16_triggers_that_are_off_stop_guarded_writes_and_hide_
 }
 
 #[tokio::test]
-async fn rows_changed_while_triggers_were_off_are_found_by_what_they_say_or_by_the_counters() {
+async fn rows_changed_without_triggers_are_found_by_content_or_counters() {
     for (policy, sql, expected) in [
         (DriftPolicy::Row, "UPDATE entry SET value = '9' WHERE key = 'k'", "changed"),
         (DriftPolicy::Strict, "UPDATE entry SET value = '9' WHERE key = 'k'", "changed"),
@@ -55,7 +55,7 @@ async fn rows_changed_while_triggers_were_off_are_found_by_what_they_say_or_by_t
 }
 
 #[tokio::test]
-async fn triggers_that_were_dropped_and_made_again_refuse_nothing_that_is_as_it_was() {
+async fn recreated_triggers_do_not_refuse_unchanged_entries() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -83,7 +83,7 @@ async fn a_changed_function_of_a_trigger_is_a_changed_trigger() {
         "CREATE OR REPLACE FUNCTION guard_updated() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
     );
     assert_eq!(reason(agent.set("k", "2").await), "triggers");
-    // Whoever opens now is told the same.
+    // A new handle gets the same error.
     let again = fixture.again().await;
     let session = fixture.session(DriftPolicy::Row);
     let later = Agent(session.guard(again.backend().unwrap()), &fixture.scope);
@@ -100,7 +100,7 @@ async fn a_changed_function_of_a_trigger_is_a_changed_trigger() {
 }
 
 #[tokio::test]
-async fn making_the_triggers_anew_has_every_session_look_again_and_counts_every_scope() {
+async fn recreating_the_triggers_makes_every_session_check_again_and_recounts_scopes() {
     let Some(fixture) = Fixture::new().await else { return };
     fixture.other_sets("other", "1").await;
     let session = fixture.session(DriftPolicy::Strict);
@@ -117,7 +117,7 @@ async fn making_the_triggers_anew_has_every_session_look_again_and_counts_every_
     agent.set("k", "2").await.unwrap();
 }
 
-/// Puts the rows of a copy back where they were, as a program does that restores in place.
+/// Restores the rows of a copy in place, as a program may do.
 fn restore_in_place(fixture: &Fixture, how: &str) {
     let rows = "TRUNCATE entry, scope; INSERT INTO scope SELECT * FROM copy_scope; INSERT INTO entry SELECT * FROM copy_entry;";
     fixture.foreign_runs(&match how {
@@ -131,7 +131,7 @@ const COPY: &str =
     "CREATE TABLE copy_entry AS SELECT * FROM entry; CREATE TABLE copy_scope AS SELECT * FROM scope";
 
 #[tokio::test]
-async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_lower() {
+async fn scenario_18_a_copy_restored_in_place_is_detected_despite_its_lower_generation() {
     for how in ["sql", "replica", "triggers off"] {
         for policy in BOTH {
             let Some(fixture) = Fixture::new().await else { return };
@@ -148,7 +148,7 @@ async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_l
 }
 
 #[tokio::test]
-async fn scenario_19_a_copy_put_back_and_written_as_often_is_another_state() {
+async fn scenario_19_a_restored_copy_with_as_many_writes_is_another_state() {
     for how in ["sql", "replica", "triggers off"] {
         for policy in BOTH {
             let Some(fixture) = Fixture::new().await else { return };
@@ -167,7 +167,7 @@ async fn scenario_19_a_copy_put_back_and_written_as_often_is_another_state() {
 }
 
 #[tokio::test]
-async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state() {
+async fn scenarios_18_and_19_a_restored_database_is_another_state() {
     for write_again in [false, true] {
         for policy in BOTH {
             let Some(fixture) = Fixture::new().await else { return };
@@ -182,7 +182,7 @@ async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state
             replace(&fixture, "DROP DATABASE DATABASE_NAME");
             fixture.admin_runs(&["CREATE DATABASE DATABASE_NAME TEMPLATE DATABASE_NAME_copy"]);
             if write_again {
-                // The same version and, but for the nonce, the same token as the session's own write had.
+                // The same version and, except for the nonce, the same token as the session's own write.
                 let other = fixture.again().await;
                 other.backend().unwrap().put(&fixture.scope, &key("k"), json("\"them\"")).await.unwrap();
             }
@@ -193,13 +193,13 @@ async fn scenarios_18_and_19_a_whole_database_that_was_put_back_is_another_state
     }
 }
 
-/// Runs what nobody may be connected for.
+/// Runs statements that need everyone disconnected.
 fn replace(fixture: &Fixture, sql: &str) {
     let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = 'DATABASE_NAME'";
     fixture.admin_runs(&[end, sql]);
 }
 
-/// Waits until the store has noticed that its connections were ended.
+/// Waits until the store has noticed that its connections are closed.
 async fn connected(fixture: &Fixture) {
     loop {
         match fixture.provider.sweep().await {
@@ -210,7 +210,7 @@ async fn connected(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn another_memory_in_its_place_stops_guarded_writes_until_it_is_opened_anew() {
+async fn a_replaced_database_stops_guarded_writes_until_reopened() {
     let (Some(fixture), Some(other)) = (Fixture::new().await, Fixture::new().await) else { return };
     other.other_sets("k", "1").await;
     let session = fixture.session(DriftPolicy::Row);

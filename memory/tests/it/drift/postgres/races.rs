@@ -1,4 +1,4 @@
-//! Two writers at once: what both say they wrote is what is there.
+//! Concurrent writers: acknowledged writes are stored.
 
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use memory::{DriftPolicy, ErrorKind, Hook, Interposed, Memory, Op, Reply, Reques
 
 use super::support::{Agent, BOTH, Fixture, foreign_runs, memory, provider, reason};
 
-/// Adds one to a number by reading and writing it, as often as the store lets it; returns how often it did.
+/// Increments a number by reading and writing it, as often as the store accepts; returns how often.
 async fn count(agent: &Agent<'_>, rounds: u32) -> u32 {
     let mut done = 0;
     for _ in 0..rounds {
@@ -24,7 +24,7 @@ async fn count(agent: &Agent<'_>, rounds: u32) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scenario_09_two_tasks_lose_nothing_that_was_acknowledged() {
+async fn scenario_09_two_tasks_lose_no_acknowledged_write() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let fixture = Arc::new(fixture);
@@ -50,7 +50,7 @@ async fn scenario_09_two_tasks_lose_nothing_that_was_acknowledged() {
 const CHILD: &str = "MEMORY_DRIFT_TEST_URL";
 
 #[tokio::test]
-async fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
+async fn scenario_10_two_processes_lose_no_acknowledged_write() {
     let session = DriftSession::new(DriftPolicy::Row);
     if let Ok(url) = std::env::var(CHILD) {
         let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ async fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
         return;
     }
     let Some(fixture) = Fixture::new().await else { return };
-    let name = "drift::postgres::races::scenario_10_two_processes_lose_nothing_that_was_acknowledged";
+    let name = "drift::postgres::races::scenario_10_two_processes_lose_no_acknowledged_write";
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, fixture.database.url())
@@ -78,7 +78,7 @@ async fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
     assert_eq!(n, done);
 }
 
-/// Writes with SQL just before a set reaches the store: after everything that the session could have checked.
+/// Writes with SQL just before a set reaches the store, after all of the session's checks.
 #[derive(Debug)]
 struct Injected(Mutex<Option<String>>);
 
@@ -95,7 +95,7 @@ impl Hook for Injected {
 }
 
 #[tokio::test]
-async fn scenario_12_a_write_between_check_and_write_is_seen() {
+async fn scenario_12_a_write_between_check_and_write_is_detected() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
@@ -109,9 +109,9 @@ async fn scenario_12_a_write_between_check_and_write_is_seen() {
     }
 }
 
-/// Both lock the scope and the row, in different orders: whoever the server picks, nothing is written over unseen.
+/// Both lock the scope and the row, in different orders: whichever the server aborts, nothing is overwritten unseen.
 #[tokio::test]
-async fn a_stranger_that_is_not_done_yet_is_waited_for() {
+async fn an_uncommitted_foreign_write_is_awaited() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);

@@ -1,4 +1,4 @@
-//! Other programs on the same file: SQL clients, copies put back, triggers taken away.
+//! Other programs on the same file: SQL clients, restored copies, removed triggers.
 
 use memory::{Backend as _, BackendExt as _, DriftPolicy, ErrorKind, Expect, SetOptions};
 use rusqlite::Connection;
@@ -11,18 +11,18 @@ use super::support::{Agent, BOTH, Fixture, json, key, reason, text};
 const OURS: &str = "space = (SELECT space FROM scope WHERE tenant = 'acme' AND name = 'ada')";
 
 #[tokio::test]
-async fn what_sql_clients_do_to_the_entry_is_seen_whatever_they_do() {
+async fn every_change_by_an_sql_client_is_detected() {
     let written = [
         format!("UPDATE entry SET value = '9' WHERE {OURS} AND key = 'k'"),
         format!("UPDATE entry SET metadata = '{{\"a\":1}}' WHERE {OURS} AND key = 'k'"),
         format!("UPDATE entry SET version = 77 WHERE {OURS} AND key = 'k'"),
         format!("UPDATE entry SET value = '9', version = 1 WHERE {OURS} AND key = 'k'"),
-        // Away and back again.
+        // Changed and changed back.
         format!(
             "UPDATE entry SET version = 77, value = '9' WHERE {OURS} AND key = 'k'; \
              UPDATE entry SET version = 1 WHERE {OURS} AND key = 'k'"
         ),
-        // Deleted and made again, with the same version.
+        // Deleted and recreated with the same version.
         format!(
             "CREATE TEMP TABLE kept AS SELECT * FROM entry WHERE {OURS} AND key = 'k'; \
              DELETE FROM entry WHERE {OURS} AND key = 'k'; INSERT INTO entry SELECT * FROM kept"
@@ -49,7 +49,7 @@ async fn what_sql_clients_do_to_the_entry_is_seen_whatever_they_do() {
 }
 
 #[tokio::test]
-async fn what_lies_apart_is_seen_too() {
+async fn changes_in_side_tables_are_detected_too() {
     for sql in ["UPDATE body SET value = '9'", "DELETE FROM body", "UPDATE body SET id = id + 100"] {
         for policy in BOTH {
             let Some(fixture) = Fixture::new().await else { return };
@@ -63,7 +63,7 @@ async fn what_lies_apart_is_seen_too() {
 }
 
 #[tokio::test]
-async fn an_entry_that_a_client_inserted_is_seen_and_counted_by_the_next_write() {
+async fn an_entry_inserted_by_a_client_is_seen_and_counted_by_the_next_write() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let agent = Agent::of(&session, &fixture);
@@ -88,7 +88,7 @@ async fn an_entry_that_a_client_inserted_is_seen_and_counted_by_the_next_write()
 }
 
 #[tokio::test]
-async fn a_version_that_a_client_gave_is_never_given_again() {
+async fn a_version_assigned_by_a_client_is_never_reused() {
     let Some(fixture) = Fixture::new().await else { return };
     let first = fixture.other_sets("k", "1").await;
     fixture.foreign_runs("UPDATE entry SET value = '2'");
@@ -102,7 +102,7 @@ async fn a_version_that_a_client_gave_is_never_given_again() {
 }
 
 #[tokio::test]
-async fn scenario_07_what_was_rolled_back_is_no_drift() {
+async fn scenario_07_a_rolled_back_change_is_not_drift() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -133,7 +133,7 @@ async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
         .enumerate()
         {
             let foreign = fixture.foreign();
-            // What a pragma answers is of no interest.
+            // The pragma's answer does not matter.
             if let Err(error) = foreign.execute_batch(sql) {
                 assert!(sql.starts_with("PRAGMA") || sql == "VACUUM", "{sql}: {error}");
             }
@@ -147,7 +147,7 @@ async fn scenario_14_other_tables_vacuum_and_checkpoints_refuse_nothing() {
 }
 
 #[tokio::test]
-async fn scenario_15_triggers_taken_away_and_put_back_hide_nothing_that_was_read() {
+async fn scenario_15_removed_and_restored_triggers_hide_no_change() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -178,7 +178,7 @@ async fn scenario_15_triggers_taken_away_and_put_back_hide_nothing_that_was_read
 
 /// DRF-54, DRF-58.
 #[tokio::test]
-async fn after_a_repair_a_session_writes_once_it_has_read() {
+async fn after_a_repair_a_session_can_write_once_it_has_read() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -206,7 +206,7 @@ fn without_triggers(fixture: &Fixture) -> Connection {
 }
 
 #[tokio::test]
-async fn scenario_16_triggers_switched_off_hide_nothing_that_was_read() {
+async fn scenario_16_disabled_triggers_hide_no_change() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -271,7 +271,7 @@ async fn scenario_17_a_file_renamed_over_stops_writes_that_would_be_lost() {
     }
 }
 
-/// Puts the rows of a copy back where they were, as a program does that restores in place.
+/// Restores the rows of a copy in place, as a program may do.
 fn restore_in_place(fixture: &Fixture, copy: &std::path::Path) {
     let foreign = without_triggers(fixture);
     foreign.execute("ATTACH ?1 AS copy", [copy.to_str().unwrap()]).unwrap();
@@ -286,7 +286,7 @@ fn restore_in_place(fixture: &Fixture, copy: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_lower() {
+async fn scenario_18_a_copy_restored_in_place_is_detected_despite_its_lower_generation() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
@@ -305,7 +305,7 @@ async fn scenario_18_a_copy_put_back_in_place_is_seen_though_its_generation_is_l
 }
 
 #[tokio::test]
-async fn scenario_19_a_copy_put_back_and_written_as_often_is_another_state() {
+async fn scenario_19_a_restored_copy_with_as_many_writes_is_another_state() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;

@@ -1,4 +1,4 @@
-//! Backups that hold a forgotten key (FGT-32 of `docs/spec/forget.md`).
+//! Backups that contain a forgotten key (FGT-32 of `docs/spec/forget.md`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn names_it(path: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_backup_with_a_forgotten_key_keeps_the_rest_and_is_a_backup() {
+async fn a_backup_with_a_forgotten_key_keeps_the_rest_and_stays_valid() {
     let Some(fixture) = Fixture::new().await else { return };
     fixture.other_sets("kept", "\"tea\"").await;
     let without = saved(&fixture, BackupLimits::default()).await;
@@ -81,7 +81,7 @@ async fn a_backup_with_a_forgotten_key_keeps_the_rest_and_is_a_backup() {
 }
 
 #[tokio::test]
-async fn a_backup_that_holds_nothing_else_is_a_database_or_is_damaged_goes_with_the_key() {
+async fn an_otherwise_empty_or_damaged_backup_is_removed_with_the_key() {
     let Some(fixture) = Fixture::new().await else { return };
     fixture.other_sets(SECRET, "1").await;
     let alone = saved(&fixture, BackupLimits::default()).await;
@@ -97,7 +97,7 @@ async fn a_backup_that_holds_nothing_else_is_a_database_or_is_damaged_goes_with_
     std::fs::write(&damaged, format!("{{\"key\":\"{SECRET}\"")).unwrap();
     let strange = folder.join("memory.bak.8.json");
     std::fs::write(&strange, "{\"key\":\"kept\"").unwrap();
-    // The last that a process wrote that died before it gave the other its name.
+    // Written by a process that died before renaming it.
     let orphan = folder.join("memory.bak.9.db");
     std::fs::write(&orphan, SECRET).unwrap();
 
@@ -107,7 +107,7 @@ async fn a_backup_that_holds_nothing_else_is_a_database_or_is_damaged_goes_with_
 }
 
 #[tokio::test]
-async fn a_folder_that_a_dying_process_left_half_removed_is_removed_by_the_next() {
+async fn a_folder_half_removed_by_a_killed_process_is_removed_by_the_next() {
     let Some(fixture) = Fixture::new().await else { return };
     fixture.other_sets(SECRET, "1").await;
     let path = saved(&fixture, BackupLimits::default()).await;
@@ -115,7 +115,7 @@ async fn a_folder_that_a_dying_process_left_half_removed_is_removed_by_the_next(
     for target in
         [EraseTarget::Scope(fixture.scope.clone()), EraseTarget::Tenant(fixture.scope.tenant.clone())]
     {
-        // Nothing in it says whose it was any more.
+        // Nothing in it names its scope any more.
         let gone = root.join(format!(".gone-{}", folder.file_name().unwrap().to_str().unwrap()));
         std::fs::create_dir_all(&gone).unwrap();
         std::fs::write(gone.join("memory.bak.1.db"), SECRET).unwrap();

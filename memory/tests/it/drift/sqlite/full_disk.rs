@@ -1,4 +1,4 @@
-//! Where there is no room for a copy: in a child whose files may not grow beyond a size, as a full disk has it.
+//! A full disk during a backup: in a child process with a file size limit.
 
 use std::process::{Command, Stdio};
 
@@ -7,14 +7,13 @@ use memory::{DriftPolicy, ErrorKind, NewEntry};
 use super::support::{Agent, Fixture, json, key, reason};
 
 const CHILD: &str = "MEMORY_DRIFT_TEST_FULL";
-const NAME: &str =
-    "drift::sqlite::full_disk::scenario_20_where_the_disk_is_full_the_write_is_refused_all_the_same";
+const NAME: &str = "drift::sqlite::full_disk::scenario_20_with_a_full_disk_the_write_is_still_refused";
 
 #[tokio::test]
-async fn scenario_20_where_the_disk_is_full_the_write_is_refused_all_the_same() {
+async fn scenario_20_with_a_full_disk_the_write_is_still_refused() {
     let Some(mut fixture) = Fixture::new().await else { return };
     if let Ok(path) = std::env::var(CHILD) {
-        // The store that the parent filled: its copy does not fit, and a page of its log does.
+        // The store filled by the parent: a copy does not fit, but a page of its log does.
         fixture.memory = super::support::open(path.as_ref(), &fixture.clock).await;
         let session = fixture.session(DriftPolicy::Row);
         let agent = Agent::of(&session, &fixture);
@@ -33,7 +32,7 @@ async fn scenario_20_where_the_disk_is_full_the_write_is_refused_all_the_same() 
             left.iter().all(|file| file.metadata().unwrap().len() == 0),
             "no half of a copy stays: {left:?}"
         );
-        // There is nothing to save of a write that is not refused.
+        // A write that is not refused needs no backup.
         agent.read("k0000").await;
         agent.set("k0000", "1").await.unwrap();
         assert_eq!(fixture.value("k0000").await.unwrap(), "1");
@@ -43,9 +42,9 @@ async fn scenario_20_where_the_disk_is_full_the_write_is_refused_all_the_same() 
     let text = json(&format!("\"{}\"", "x".repeat(500)));
     let items = (0..4_000).map(|n| NewEntry::new(key(&format!("k{n:04}")), text.clone())).collect();
     fixture.backend().bulk_insert(&fixture.scope, items, Default::default()).await.unwrap();
-    // So that the log begins anew, below the limit.
+    // So that the log restarts below the limit.
     fixture.foreign().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    // In units of 512 bytes. The signal of the limit is ignored, so that a write beyond it fails as on a full disk.
+    // In units of 512 bytes. The limit's signal is ignored, so that a write beyond it fails as on a full disk.
     let child = Command::new("/bin/sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 1024; exec \"$0\" --exact \"$1\" --nocapture"])
         .arg(std::env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! Writes while a scope is saved.
+//! Writes during a backup.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ impl memory::Stream for Meanwhile {
         if *self.written.lock().unwrap() % 5_000 != 1 {
             return std::task::Poll::Ready(item);
         }
-        // Nobody waits: the lock is free, or this fails.
+        // Never blocks: it fails unless the lock is free.
         self.foreign.execute_batch("UPDATE entry SET value = '\"later\"' WHERE key >= 'k099990'").unwrap();
         std::task::Poll::Ready(item)
     }
@@ -54,7 +54,7 @@ impl Hook for WritesMeanwhile {
 }
 
 #[tokio::test]
-async fn scenarios_24_and_25_a_backup_holds_up_nobody_and_is_of_one_moment() {
+async fn scenarios_24_and_25_a_backup_blocks_nobody_and_is_consistent() {
     let Some(fixture) = Fixture::new().await else { return };
     let item = |n: u32| memory::NewEntry::new(key(&format!("k{n:06}")), json("\"before\""));
     for from in (0..100_000).step_by(5_000) {

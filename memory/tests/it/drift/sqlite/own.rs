@@ -1,4 +1,4 @@
-//! What a session and its store do themselves is no drift; what cannot be read is no absence.
+//! A session's and a store's own work is not drift; unreadable entries are not absent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use memory_sqlite::{SqliteConfig, SqliteProvider};
 use super::support::{Agent, BOTH, Fixture, json, key};
 
 #[tokio::test]
-async fn scenario_08_a_commit_that_failed_leaves_what_was_seen() {
+async fn scenario_08_a_failed_commit_keeps_what_was_seen() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let session = fixture.session(policy);
@@ -26,7 +26,7 @@ async fn scenario_08_a_commit_that_failed_leaves_what_was_seen() {
 }
 
 #[tokio::test]
-async fn scenario_31_housekeeping_is_nobodys_change() {
+async fn scenario_31_housekeeping_is_not_drift() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         let mut config = SqliteConfig::default();
@@ -79,7 +79,7 @@ async fn scenario_27_a_file_of_an_earlier_format_gets_its_tokens_and_its_first_w
 }
 
 #[tokio::test]
-async fn scenario_28_what_cannot_be_read_is_an_error_and_no_absence() {
+async fn scenario_28_an_unreadable_entry_is_an_error_not_absent() {
     let Some(fixture) = Fixture::new().await else { return };
     let session = fixture.session(DriftPolicy::Row);
     let agent = Agent::of(&session, &fixture);
@@ -87,7 +87,7 @@ async fn scenario_28_what_cannot_be_read_is_an_error_and_no_absence() {
     fixture.foreign_runs("UPDATE entry SET value = 'no JSON'");
     let unread = agent.0.get(agent.1, &key("k"), GetOptions::default()).await.unwrap_err();
     assert_eq!(unread.kind(), ErrorKind::Corrupt);
-    // It is still guarded by what was seen of it before.
+    // It is still guarded by the earlier read.
     let refused = agent.set("k", "2").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::DriftDetected);
     assert!(refused.details()["drift_backup"].is_null(), "what cannot be read cannot be saved");

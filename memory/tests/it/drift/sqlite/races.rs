@@ -1,4 +1,4 @@
-//! Two writers at once: what both say they wrote is what is there.
+//! Concurrent writers: acknowledged writes are stored.
 
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier, Mutex};
@@ -12,7 +12,7 @@ use super::support::{Agent, BOTH, Fixture, reason};
 
 const ROUNDS: u32 = 500;
 
-/// Adds one to a number by reading and writing it, as often as the store lets it; returns how often it did.
+/// Increments a number by reading and writing it, as often as the store accepts; returns how often.
 async fn count(agent: &Agent<'_>, rounds: u32) -> u32 {
     let mut done = 0;
     for _ in 0..rounds {
@@ -33,7 +33,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn scenario_09_two_threads_lose_nothing_that_was_acknowledged() {
+fn scenario_09_two_threads_lose_no_acknowledged_write() {
     for policy in BOTH {
         let fixture = Arc::new(runtime().block_on(Fixture::new()).unwrap());
         let barrier = Arc::new(Barrier::new(2));
@@ -57,7 +57,7 @@ fn scenario_09_two_threads_lose_nothing_that_was_acknowledged() {
 const CHILD: &str = "MEMORY_DRIFT_TEST_FILE";
 
 #[test]
-fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
+fn scenario_10_two_processes_lose_no_acknowledged_write() {
     let session = memory::drift::DriftSession::new(DriftPolicy::Row);
     if let Ok(path) = std::env::var(CHILD) {
         let done = runtime().block_on(async {
@@ -70,7 +70,7 @@ fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
         return;
     }
     let fixture = runtime().block_on(Fixture::new()).unwrap();
-    let name = "drift::sqlite::races::scenario_10_two_processes_lose_nothing_that_was_acknowledged";
+    let name = "drift::sqlite::races::scenario_10_two_processes_lose_no_acknowledged_write";
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, &fixture.path)
@@ -86,7 +86,7 @@ fn scenario_10_two_processes_lose_nothing_that_was_acknowledged() {
     assert_eq!(n, done);
 }
 
-/// Writes with SQL just before a set reaches the store: after everything that the session could have checked.
+/// Writes with SQL just before a set reaches the store, after all of the session's checks.
 #[derive(Debug)]
 struct Injected(Mutex<Option<Connection>>);
 
@@ -103,7 +103,7 @@ impl Hook for Injected {
 }
 
 #[tokio::test]
-async fn scenario_12_a_write_between_check_and_write_is_seen() {
+async fn scenario_12_a_write_between_check_and_write_is_detected() {
     for policy in BOTH {
         let Some(fixture) = Fixture::new().await else { return };
         fixture.other_sets("k", "1").await;
@@ -134,7 +134,7 @@ async fn writes_of_one_session_to_one_key_do_not_refuse_each_other() {
 }
 
 #[tokio::test]
-async fn a_token_is_another_after_every_change() {
+async fn every_change_changes_the_token() {
     let Some(fixture) = Fixture::new().await else { return };
     let mut seen: Vec<DriftToken> = Vec::new();
     for n in 0..100 {

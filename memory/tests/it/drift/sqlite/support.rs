@@ -18,7 +18,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Always there: other engines may have no server.
+    /// Always `Some`: other engines may have no server.
     pub(crate) async fn new() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("memory.db");
@@ -27,7 +27,7 @@ impl Fixture {
         Some(Self { folder, path, memory, scope: Scope::agent("acme", "ada").unwrap(), clock })
     }
 
-    /// The same file, opened once more.
+    /// Another handle on the same file.
     pub(crate) async fn again(&self) -> Memory {
         open(&self.path, &self.clock).await
     }

@@ -22,7 +22,7 @@ const WRITE: &str = r#"{"op":"set","key":"k","value":1}"#;
 const OTHER: &str = r#"{"op":"set","key":"k","value":2}"#;
 
 #[tokio::test]
-async fn two_runs_do_not_write_over_each_other_unread() {
+async fn two_runs_do_not_overwrite_each_other_unread() {
     let Some(fixture) = Fixture::new().await else { return };
     let (one, two) = (tool(&fixture, "1", Policy::default()), tool(&fixture, "2", Policy::default()));
     assert_eq!(one.drift().policy(), DriftPolicy::Row);
@@ -64,7 +64,7 @@ async fn what_an_answer_left_out_was_not_seen() {
         let Some(fixture) = Fixture::new().await else { return };
         let tool = tool(&fixture, "1", Policy::default().with_max_answer_bytes(16 << 10));
         assert_eq!(code(&tool, READ).await, "ok");
-        // Those before it in a list and in a search.
+        // Entries before it in a list and in a search.
         for name in ["a", "b"] {
             fixture.other_sets(name, &format!("\"tea tea tea {stored}\"")).await;
         }
@@ -76,7 +76,7 @@ async fn what_an_answer_left_out_was_not_seen() {
             assert_eq!(code(&tool, WRITE).await, "drift_detected", "{read}");
         }
         assert_ne!(fixture.value("k").await.unwrap(), "1");
-        // It says its version, by which it can be written over knowingly.
+        // It states its version, which permits overwriting it knowingly.
         let version = fixture.backend().get(&fixture.scope, &"k".parse().unwrap(), Default::default()).await;
         let version = version.unwrap().unwrap().version;
         let knowing = format!(r#"{{"op":"set","key":"k","value":1,"if_version":{version}}}"#);
@@ -86,7 +86,7 @@ async fn what_an_answer_left_out_was_not_seen() {
 }
 
 #[tokio::test]
-async fn what_a_cut_answer_shows_whole_was_seen() {
+async fn entries_shown_whole_in_a_cut_answer_were_seen() {
     let Some(fixture) = Fixture::new().await else { return };
     let tool = tool(&fixture, "1", Policy::default().with_max_answer_bytes(16 << 10));
     let large = format!("\"tea {}\"", "x".repeat(8_000));
@@ -103,7 +103,7 @@ async fn what_a_cut_answer_shows_whole_was_seen() {
 }
 
 #[tokio::test]
-async fn the_operator_may_switch_it_off_or_make_it_strict() {
+async fn the_operator_can_disable_it_or_make_it_strict() {
     for (policy, expected) in
         [(DriftPolicy::Off, "ok"), (DriftPolicy::Row, "ok"), (DriftPolicy::Strict, "drift_detected")]
     {
