@@ -1,4 +1,4 @@
-//! One write transaction: the state of the scopes it touches, and what others are told once it is committed.
+//! One write transaction: the state of its scopes, and the changes to publish after its commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::config::SqliteConfig;
 use crate::error::Fault;
 use crate::file::watch::Watch;
 
-/// What every transaction needs of the open database.
+/// What every transaction needs from the open database.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
@@ -26,14 +26,14 @@ pub(crate) struct Context {
     pub(crate) watch: Arc<Watch>,
 }
 
-/// A write transaction under way.
+/// A running write transaction.
 pub(crate) struct Batch<'c> {
     connection: &'c Connection,
     context: &'c Context,
     spaces: HashMap<ScopeDigest, Space>,
     text_changes: Vec<(ScopeDigest, TextChange)>,
     vector_changes: Vec<(ScopeDigest, VectorChange)>,
-    /// Access counts were written; they leave memory once that is committed.
+    /// Access counts were written; they are removed from memory after the commit.
     settled: bool,
     garbage: bool,
     written: usize,
@@ -55,7 +55,7 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Whether the file had another name, or none, when the transaction began.
+    /// Whether the file was renamed or deleted before the transaction began.
     pub(crate) fn is_displaced(&self) -> bool {
         self.displaced
     }
@@ -81,17 +81,17 @@ impl<'c> Batch<'c> {
         self.written += rows;
     }
 
-    /// Notes that access counts were written in this transaction.
+    /// Records that access counts were written in this transaction.
     pub(crate) fn settles_accesses(&mut self) {
         self.settled = true;
     }
 
-    /// Notes that there are rows to reclaim.
+    /// Records that there are rows to reclaim.
     pub(crate) fn leaves_garbage(&mut self) {
         self.garbage = true;
     }
 
-    /// The state of a scope; all zeros where it has none yet. Changes to it count once [`keep`](Self::keep) is called.
+    /// The state of a scope; all zeros if it has none yet. Changes take effect with [`keep`](Self::keep).
     pub(crate) fn space(&mut self, digest: &ScopeDigest) -> Result<Space, Fault> {
         if let Some(space) = self.spaces.get(digest) {
             return Ok(*space);
@@ -101,12 +101,12 @@ impl<'c> Batch<'c> {
         Ok(space)
     }
 
-    /// Keeps the state of a scope, which is written before the commit.
+    /// Keeps the state of a scope until it is written before the commit.
     pub(crate) fn keep(&mut self, digest: &ScopeDigest, space: Space) {
         self.spaces.insert(*digest, space);
     }
 
-    /// A number that no set of rows has had before.
+    /// A number never used for a set of rows.
     pub(crate) fn fresh_space(&self) -> rusqlite::Result<i64> {
         self.statement("UPDATE sequence SET last = last + 1 WHERE name = 'space' RETURNING last")?
             .query_row([], |row| row.get(0))
@@ -126,7 +126,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Gives a scope that has none its row, also that of a run that has ended.
+    /// Inserts the missing row of a scope, even of an ended run.
     pub(crate) fn insert_row(&mut self, target: &Target, space: &mut Space) -> Result<(), Fault> {
         space.id = self.fresh_space()?;
         Space::insert(self.connection, target, space.id)?;
@@ -149,7 +149,7 @@ impl<'c> Batch<'c> {
         Ok(ended.is_some_and(|ended| ended.at.saturating_add(fence) > self.now().as_millis()))
     }
 
-    /// Tells the text indexes of the change that was just counted.
+    /// Publishes the change just counted to the text indexes.
     pub(crate) fn tell_text(&mut self, digest: &ScopeDigest, space: &Space, edit: impl FnOnce() -> TextEdit) {
         if self.context.texts.follows(digest) {
             let change = TextChange { space: space.id, number: space.changes, edit: edit() };
@@ -157,8 +157,8 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Tells the matrices of the change that was just counted. Where nothing was counted, as when expired rows are
-    /// reclaimed, the change before it is named again.
+    /// Publishes the change just counted to the matrices. If none was counted, as when expired rows are reclaimed, the
+    /// previous number is repeated.
     pub(crate) fn tell_vectors(
         &mut self,
         digest: &ScopeDigest,
@@ -172,7 +172,7 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Runs a part of an operation that is undone where it refuses.
+    /// Runs a part of an operation that is rolled back if it refuses.
     pub(crate) fn atomically<T>(
         &mut self,
         digest: &ScopeDigest,
@@ -205,7 +205,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Commits, and tells those who keep something in memory.
+    /// Commits, and publishes the changes to the caches.
     pub(crate) fn commit(self) -> rusqlite::Result<()> {
         let Context { texts, vectors, accesses, signal, .. } = self.context;
         let _text_barrier = (!self.text_changes.is_empty()).then(|| texts.barrier());

@@ -1,4 +1,4 @@
-//! Committed changes, as those who keep a scope in memory are told of them.
+//! Committed changes, as published to the caches of scopes.
 
 use std::fmt;
 use std::sync::MutexGuard;
@@ -15,7 +15,7 @@ pub(crate) struct TextChange {
     pub(crate) edit: TextEdit,
 }
 
-/// What a change did to the texts of a scope.
+/// The change of a scope's texts.
 #[derive(Debug)]
 pub(crate) enum TextEdit {
     Put {
@@ -28,7 +28,7 @@ pub(crate) enum TextEdit {
     Removed {
         key: Key,
     },
-    /// Nothing, as when entries got their vectors.
+    /// No change, as when entries got their vectors.
     None,
 }
 
@@ -50,15 +50,15 @@ pub(crate) struct StoredVector {
     pub(crate) model: i64,
 }
 
-/// Keeps scopes in memory and follows the commits of this process.
+/// Caches scopes and follows the commits of this process.
 pub(crate) trait Follower<C>: fmt::Debug + Send + Sync {
-    /// Whether a scope's changes are wanted.
+    /// Whether a scope's changes are needed.
     fn follows(&self, digest: &ScopeDigest) -> bool;
 
-    /// Held from a commit until its changes are fed. A search takes it once after opening its snapshot, and then knows
-    /// every commit of this process that the snapshot shows.
+    /// Held from a commit until its changes are published. A search takes it once after opening its snapshot, and then
+    /// knows every commit of this process that the snapshot shows.
     fn barrier(&self) -> MutexGuard<'_, ()>;
 
-    /// Hands over a committed change, in the order of commits.
+    /// Publishes a committed change, in commit order.
     fn feed(&self, digest: &ScopeDigest, change: C);
 }

@@ -1,5 +1,5 @@
-//! How a write becomes durable: operations queue, run in a shared transaction, and are answered after its commit. Readers
-//! have connections of their own.
+//! How a write becomes durable: operations queue, share a transaction, and are answered after its commit. Readers have
+//! separate connections.
 
 pub(crate) mod background;
 pub(crate) mod batch;

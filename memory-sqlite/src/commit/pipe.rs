@@ -1,4 +1,4 @@
-//! A bounded stream from a thread of this crate to a reader that may be slow.
+//! A bounded stream from a worker thread to a possibly slow reader.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use memory_core::{Error, ErrorKind, Result};
 
 use crate::error::closed;
 
-/// Items, and their bytes, that wait for a slow reader.
+/// Buffered items, and their bytes, for a slow reader.
 pub(crate) const AHEAD_ITEMS: usize = 64;
 pub(crate) const AHEAD_BYTES: usize = 4 << 20;
 
 /// The pipe between a thread and its reader.
 pub(crate) struct Pipe<T> {
     state: Mutex<State<T>>,
-    /// Wakes the thread when there is room, or the reader is gone.
+    /// Wakes the thread when there is space, or the reader is gone.
     room: Condvar,
 }
 
@@ -42,7 +42,7 @@ impl<T> Pipe<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands an item over; false where the reader wants no more.
+    /// Sends an item; false if the reader is gone.
     pub(crate) fn push(
         &self,
         bytes: usize,
@@ -63,7 +63,7 @@ impl<T> Pipe<T> {
             } else if now >= deadline {
                 item = Err(Error::new(
                     ErrorKind::Timeout,
-                    "the export was given up: its next record was not taken in time; begin it again",
+                    "the export was cancelled: its next record was not read in time; start it again",
                 ));
             } else {
                 let pause = (deadline - now).min(Duration::from_millis(100));

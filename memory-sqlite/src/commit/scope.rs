@@ -1,4 +1,4 @@
-//! The row of a scope, as a write transaction reads and changes it.
+//! A scope's row within a write transaction.
 
 use memory_core::{DriftToken, Scope, ScopeDigest};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -21,37 +21,37 @@ impl Target {
     }
 }
 
-/// A row of `scope`: a scope's *space*, which is the set of rows that it has now, and counters over it. Counters include
-/// rows that have expired but are still there.
+/// A row of `scope`: a scope's *space*, which identifies its current set of rows, and counters over it. Counters
+/// include expired rows that still exist.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Space {
-    /// 0: the scope has no row yet.
+    /// 0 if the scope has no row yet.
     pub(crate) id: i64,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) expiring: u64,
-    /// Rows of `vector`; at 0 no write looks there.
+    /// Rows of `vector`; if 0, writes skip that table.
     pub(crate) vectors: u64,
-    /// The highest version given.
+    /// The highest assigned version.
     pub(crate) version: u64,
-    /// No key that is absent now was ever given a version above this one.
+    /// No key that is absent now was ever assigned a version above this one.
     pub(crate) floor: u64,
-    /// Counts everything that a reader could notice.
+    /// Counts every change visible to readers.
     pub(crate) changes: i64,
-    /// Counts every change of an entry; 0: there was none.
+    /// Counts every change of an entry; 0 if there was none.
     pub(crate) generation: u64,
-    /// Another one with every generation.
+    /// Changes with every generation.
     pub(crate) nonce: i64,
-    /// When it was used, as far as is stored.
+    /// The stored time of the last use.
     pub(crate) used_at: i64,
-    /// The number of the intent to remove its SQL database; 0: there is none.
+    /// The number of the intent to remove its SQL database; 0 if there is none.
     pub(crate) leaving: i64,
-    /// Whether it is to be written.
+    /// Whether it must be written.
     pub(crate) dirty: bool,
 }
 
 impl Space {
-    /// Reads the row of a scope. Where it has none, all is zero but for the versions that were given before an erasure.
+    /// Reads the row of a scope. Without one, everything is zero except the versions assigned before an erasure.
     pub(crate) fn read(connection: &Connection, digest: &ScopeDigest) -> Result<Self, Unreadable> {
         let mut statement = connection.prepare_cached(
             "SELECT space, entries, bytes, expiring, version, floor, changes, vectors, generation, nonce, used_at, \
@@ -59,7 +59,7 @@ impl Space {
         )?;
         let mut rows = statement.query([digest.as_bytes()])?;
         let Some(row) = rows.next()? else {
-            // What was erased here does not give its versions again.
+            // Versions from before an erasure are not reused.
             let version = unsigned(erased_version(connection, digest)?, "counter")?;
             return Ok(Self { version, floor: version, ..Self::default() });
         };
@@ -85,7 +85,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Counts a scope anew that another program has changed.
+    /// Recounts a scope that another program has changed.
     fn recount(&mut self, connection: &Connection) -> Result<(), Unreadable> {
         let counted = Counted::of(connection, self.id)?;
         let vectors = vectors_of(connection, self.id)?;
@@ -96,7 +96,7 @@ impl Space {
         Ok(())
     }
 
-    /// Makes the row of a scope that has none; `id` was never given before.
+    /// Inserts the row of a scope; `id` was never used before.
     pub(crate) fn insert(connection: &Connection, target: &Target, id: i64) -> rusqlite::Result<()> {
         let Scope { tenant, kind, id: name } = &target.scope;
         connection

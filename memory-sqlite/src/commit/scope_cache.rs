@@ -1,7 +1,7 @@
-//! A cache of what searches keep of scopes: bounded in bytes, fed with the commits of this process.
+//! A cache of scopes' search structures: bounded in bytes, updated with the commits of this process.
 //!
-//! Why not a library: what is cached grows while it is held, the budget is checked after a search has brought it up to
-//! date, and a scope that did not fit must not be loaded again for every search.
+//! Not a library, because cached values grow while in use, the budget is checked after a search has updated them, and a
+//! scope that did not fit must not be reloaded for every search.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,17 +12,17 @@ use memory_core::ScopeDigest;
 
 use super::feed::Follower;
 
-/// Most scopes whose size is remembered because they did not fit.
+/// Most scopes whose size is kept because they did not fit.
 const OVERSIZED: usize = 10_000;
 
-/// Changes of one scope that wait for its next search.
+/// Pending changes of one scope, for its next search.
 pub(crate) trait Feed: Debug + Default + Send {
     type Change;
 
     fn push(&mut self, change: Self::Change);
 }
 
-/// What is kept of one scope, and the changes that it does not show yet.
+/// The cached value of a scope, and its pending changes.
 #[derive(Debug, Default)]
 pub(crate) struct Cached<F, V> {
     feed: Mutex<F>,
@@ -40,7 +40,7 @@ impl<F, V> Cached<F, V> {
         lock(&self.feed)
     }
 
-    /// Notes the bytes that the value takes; returns those noted before.
+    /// Stores the size of the value; returns the previous one.
     pub(crate) fn weigh(&self, bytes: usize) -> usize {
         self.bytes.swap(bytes, Ordering::Relaxed)
     }
@@ -48,18 +48,18 @@ impl<F, V> Cached<F, V> {
 
 #[derive(Debug)]
 struct Scopes<F, V> {
-    /// With the time of their last use, in searches.
+    /// With the time of the last use, counted in searches.
     cached: HashMap<ScopeDigest, (u64, Arc<Cached<F, V>>)>,
-    /// Scopes that did not fit, and their size then.
+    /// Scopes that did not fit, with their size at that time.
     oversized: HashMap<ScopeDigest, u64>,
     searches: u64,
 }
 
-/// The scopes that were searched lately.
+/// Recently searched scopes.
 #[derive(Debug)]
 pub(crate) struct ScopeCache<F, V> {
     scopes: Mutex<Scopes<F, V>>,
-    /// How many there are, so that a write to an unsearched database takes no lock.
+    /// Their number, so that a write to an unsearched database takes no lock.
     count: AtomicUsize,
     budget: usize,
     barrier: Mutex<()>,
@@ -71,12 +71,12 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         Self { scopes: Mutex::new(scopes), count: AtomicUsize::new(0), budget, barrier: Mutex::new(()) }
     }
 
-    /// Most bytes of all values together.
+    /// Most bytes of all values.
     pub(crate) fn budget(&self) -> usize {
         self.budget
     }
 
-    /// What is kept of a scope, empty at first; `None`: a scope of this size did not fit.
+    /// The cached scope, empty at first; `None` if a scope of this size did not fit.
     pub(crate) fn open(&self, digest: &ScopeDigest, size: u64) -> Option<Arc<Cached<F, V>>> {
         let mut scopes = lock(&self.scopes);
         if let Some(then) = scopes.oversized.get(digest) {
@@ -97,20 +97,20 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         Some(cached)
     }
 
-    /// Waits for commits that are being fed: afterwards every commit of this process that a snapshot shows, taken before,
-    /// has been fed.
+    /// Waits for commits being published: afterwards every commit of this process visible in an earlier snapshot has
+    /// been published.
     pub(crate) fn pass_barrier(&self) {
         drop(lock(&self.barrier));
     }
 
-    /// Drops what is kept of a scope.
+    /// Drops a scope.
     pub(crate) fn forget(&self, digest: &ScopeDigest) {
         let mut scopes = lock(&self.scopes);
         scopes.cached.remove(digest);
         self.count.store(scopes.cached.len(), Ordering::Relaxed);
     }
 
-    /// Drops what is kept of a scope that does not fit at this size.
+    /// Drops a scope that does not fit at this size.
     pub(crate) fn give_up(&self, digest: &ScopeDigest, size: u64) {
         self.forget(digest);
         let mut scopes = lock(&self.scopes);
@@ -120,8 +120,7 @@ impl<F: Feed, V: Default> ScopeCache<F, V> {
         scopes.oversized.insert(*digest, size);
     }
 
-    /// Drops the scopes not used for longest until the rest fits; gives this one up where it alone does not, and
-    /// returns false.
+    /// Drops the least recently used scopes until the rest fits; returns false if this one alone does not fit.
     pub(crate) fn make_room(&self, digest: &ScopeDigest, size: u64) -> bool {
         let mut scopes = lock(&self.scopes);
         let bytes = |cached: &Arc<Cached<F, V>>| cached.bytes.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Threads of this crate's own: waiting on one for a future, and running on one what blocks.
+//! Threads of this crate: waiting for a future on one, and running blocking work on one.
 
 use std::future::Future;
 use std::pin::pin;
@@ -41,7 +41,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs what blocks on a thread of its own.
+/// Runs blocking work on a separate thread.
 pub(crate) async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,7 +1,7 @@
-//! When scopes were last used, as far as it is held in memory.
+//! Recent uses of scopes, held in memory.
 //!
-//! What is stored is never further behind than the *slack*, whatever dies: a use within the granularity of what is stored
-//! is not noted, one within the slack is held in memory, one beyond it is written before it is answered.
+//! The stored times are never behind by more than the *slack*, even after a crash: a use within the granularity of the
+//! stored time is ignored, one within the slack is held in memory, and a later one is written before its call returns.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,29 +11,29 @@ use quick_cache::unsync::Cache;
 
 use crate::config::SqliteConfig;
 
-/// The slack is so many times the granularity.
+/// The slack in units of the granularity.
 const SLACK: i64 = 10;
-/// Scopes of which it is kept what is stored: some 8 MiB.
+/// Scopes whose stored time is cached: about 8 MiB.
 const KNOWN: usize = 80_000;
-/// What became of a use.
+/// How a use was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Noted {
-    /// It need not be written now.
+    /// Nothing must be written now.
     Done,
     /// It is held, and many are: they should be written.
     Full,
-    /// What is stored is not known, or too old.
+    /// The stored time is unknown or too old.
     Ask,
 }
 
-/// Uses that are held, and what is known to be stored.
+/// Held uses, and known stored times.
 #[derive(Debug)]
 pub(crate) struct Uses {
     known: Mutex<Known>,
     granularity: i64,
     slack: i64,
     most: usize,
-    /// Scopes without a moment of their own were used then.
+    /// The assumed use time of scopes without one.
     tracked_since: i64,
 }
 
@@ -63,12 +63,12 @@ impl Uses {
         self.slack
     }
 
-    /// A moment of a row, which may be from before uses were kept.
+    /// The time in a row, which may be from before uses were stored.
     pub(crate) fn at(&self, used_at: i64) -> i64 {
         used_at.max(self.tracked_since)
     }
 
-    /// Notes a use.
+    /// Records a use.
     pub(crate) fn note(&self, digest: &ScopeDigest, now: i64) -> Noted {
         let mut known = self.lock();
         let Some(stored) = known.stored.get(digest).copied() else { return Noted::Ask };
@@ -90,7 +90,7 @@ impl Uses {
         if known.held.len() >= self.most { Noted::Full } else { Noted::Done }
     }
 
-    /// Notes what is stored.
+    /// Records a stored time.
     pub(crate) fn learn(&self, digest: &ScopeDigest, stored: i64) {
         let mut known = self.lock();
         let stored = known.stored.get(digest).copied().unwrap_or(i64::MIN).max(stored);
@@ -108,12 +108,12 @@ impl Uses {
         }
     }
 
-    /// The use of a scope that is held.
+    /// A scope's held use.
     pub(crate) fn held(&self, digest: &ScopeDigest) -> i64 {
         self.lock().held.get(digest).copied().unwrap_or_default()
     }
 
-    /// What is held; one caller at a time, which tells what became of it.
+    /// The held uses, for one caller at a time, who reports the result.
     pub(crate) fn take(&self) -> Vec<(ScopeDigest, i64)> {
         self.lock().held.drain().collect()
     }
