@@ -314,8 +314,8 @@ fn a_refusal_names_the_construct_its_place_and_what_to_do() {
     };
     assert_eq!(
         refusal.to_string(),
-        "`load_extension(` at line 2, column 3: this function is not on the list of allowed functions; what the engine \
-         offers is loaded already"
+        "`load_extension(` at line 2, column 3: this function is not on the list of allowed functions; the available \
+         extensions are already loaded"
     );
 }
 

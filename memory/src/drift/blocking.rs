@@ -1,4 +1,4 @@
-//! Blocking work on a thread of its own, so that the task that awaits it blocks no executor.
+//! Blocking work on a separate thread, so that it does not block an executor.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ struct Slot<T> {
     waker: Option<Waker>,
 }
 
-/// Gives an answer even where the work panicked.
+/// Sends an answer even if the work panics.
 struct Answer<T>(Arc<Mutex<Slot<T>>>);
 
 impl<T> Answer<T> {

@@ -1,4 +1,4 @@
-//! A backend as a session works with it: reads teach, writes carry what was seen.
+//! A backend as used by a session: reads teach it, writes carry what it saw.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +15,15 @@ use memory_core::{DriftChange, Seen};
 use super::key_locks::KeyGuard;
 use super::session::DriftSession;
 
-/// Keys asked for at a time.
+/// Keys per request.
 pub(super) const CHUNK: usize = 256;
-/// Times that `ack` looks again at a scope that others write.
+/// Attempts of `ack` while others write the scope.
 const LOOKS: usize = 8;
 
-/// A backend as one session works with it.
+/// A backend as used by one session.
 ///
-/// With the policy `off` it is the backend itself. `drop_scope` and `import_scope` are not guarded: the session forgets
-/// what it knew of the scope.
+/// With the policy `off` it is the backend itself. `drop_scope` and `import_scope` are not guarded: the session then
+/// forgets the scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded<'a> {
     pub(super) session: &'a DriftSession,
@@ -31,7 +31,7 @@ pub struct Guarded<'a> {
 }
 
 impl DriftSession {
-    /// The backend as this session works with it. The backend must serve the session's policy.
+    /// The backend as used by this session. The backend must serve the session's policy.
     #[must_use]
     pub fn guard<'a>(&'a self, backend: &'a dyn Backend) -> Guarded<'a> {
         Guarded { session: self, backend }
@@ -66,8 +66,8 @@ impl<'a> Guarded<'a> {
         Ok(self.session.views().tick())
     }
 
-    /// Begins a read of the scope that teaches nothing by itself: read from [`backend`](Self::backend), and tell
-    /// [`Reading::showed`] which entries the agent was shown. For answers that may be cut.
+    /// Starts a read of the scope that teaches nothing by itself: read from [`backend`](Self::backend), and pass the
+    /// entries shown to the agent to [`Reading::showed`]. For answers that may be cut.
     ///
     /// # Errors
     /// As reading the scope's token fails.
@@ -82,7 +82,7 @@ impl<'a> Guarded<'a> {
         Ok(Reading { guarded: *self, started })
     }
 
-    /// The backend itself, which teaches the session nothing.
+    /// The backend itself, whose reads teach the session nothing.
     #[must_use]
     pub fn backend(&self) -> &'a dyn Backend {
         self.backend
@@ -102,7 +102,7 @@ impl<'a> Guarded<'a> {
         self.session.locks.lock(places).await
     }
 
-    /// Takes up what was acknowledged outside of this process, where a write was refused before.
+    /// Adopts an acknowledgement from another process after a refused write.
     async fn look_for_ack(&self, scope: &Scope, digest: ScopeDigest) -> Result<()> {
         if !self.session.views().is_unresolved(&digest) {
             return Ok(());
@@ -137,10 +137,10 @@ impl<'a> Guarded<'a> {
         self.clear(cleared);
     }
 
-    /// Takes the scope as it is for seen, and every entry of it that the session remembers.
+    /// Accepts the scope as it is, with every entry that the session tracks.
     ///
     /// # Errors
-    /// `conflict` where the scope is not at `token`: look again at what it holds. As reading fails.
+    /// `conflict` if the scope's token is not `token`: check its contents again. As reading.
     pub async fn ack(&self, scope: &Scope, token: DriftToken) -> Result<()> {
         let digest = scope.digest();
         for _ in 0..LOOKS {
@@ -174,16 +174,16 @@ impl<'a> Guarded<'a> {
     }
 }
 
-/// A read of a scope under way; one that is dropped has shown nothing.
+/// A running read of a scope; if dropped, it has shown nothing.
 #[derive(Debug)]
 pub struct Reading<'a> {
     guarded: Guarded<'a>,
-    /// `None`: the policy is `off`.
+    /// `None` if the policy is `off`.
     started: Option<(ScopeDigest, u64)>,
 }
 
 impl Reading<'_> {
-    /// These entries were shown whole (`None`: that there is none). They are seen from now on.
+    /// Marks these entries as shown entirely, and so seen (`None`: absent).
     pub fn showed<'e>(self, entries: impl IntoIterator<Item = (&'e Key, Option<&'e Entry>)>) {
         let Some((digest, started)) = self.started else { return };
         let mut cleared = BTreeSet::new();
@@ -198,7 +198,7 @@ impl Reading<'_> {
     }
 }
 
-/// What an outcome says that is stored now.
+/// What an outcome says is stored now.
 fn stored(version: u64, expires_at: Option<Timestamp>, change: Option<DriftChange>) -> Seen {
     Seen::Entry { version, expires_at, digest: change.and_then(|change| change.digest) }
 }
@@ -337,10 +337,10 @@ impl Backend for Guarded<'_> {
         }
         let mut named = BTreeSet::new();
         for item in &mut items {
-            // A later item of the same key sees the earlier one, which is this session's own.
+            // A later item with the same key sees the earlier one, which is this session's own write.
             item.options.drift = if named.insert(item.key.clone()) {
                 match self.check(&digest, &item.key, item.options.expect) {
-                    // The scope is compared once, before the items move it.
+                    // The scope is checked once, before the items change it.
                     DriftCheck::Strict(_, Some(seen)) => DriftCheck::Row(seen),
                     DriftCheck::Strict(_, None) => DriftCheck::Observe,
                     check => check,
@@ -401,7 +401,7 @@ impl Backend for Guarded<'_> {
         options: ImportOptions,
     ) -> Result<ImportOutcome> {
         let imported = self.backend.import_scope(scope, records, options).await;
-        // Also where it failed: records before the bad one are stored.
+        // Even on failure: records before the bad one are stored.
         self.session.views().forget(&scope.digest());
         imported
     }

@@ -1,4 +1,4 @@
-//! Writes of one session take locks: two of them at once would each find the other's.
+//! Locks for one session's writes: two concurrent ones would mistake each other for drift.
 
 use std::collections::HashSet;
 use std::future::poll_fn;

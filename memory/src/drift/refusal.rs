@@ -1,4 +1,4 @@
-//! Refusing a write: the scope is saved, and the error says what drifted.
+//! Refusing a write: saves the scope, and reports what drifted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::view::{Kept, Unresolved};
 
 /// Most keys that a refusal names.
 const NAMED_KEYS: usize = 64;
-/// Most bytes of them.
+/// Most bytes of those keys.
 const NAMED_BYTES: usize = 4 << 10;
-/// Most remembered entries that are compared after a refusal.
+/// Most tracked entries that are compared after a refusal.
 const COMPARED: usize = 10_000;
-/// Most pages of the scope that are looked through for entries that nobody of the session has seen.
+/// Most pages of the scope that are searched for entries the session has not seen.
 const PAGES: usize = 100;
 
 /// What differs from what the session saw.
 #[derive(Debug, Default)]
 struct Changed {
-    /// As they are now.
+    /// With their current state.
     keys: BTreeMap<Key, Seen>,
-    /// Whether it is known to be all.
+    /// Whether these are all changes.
     complete: bool,
 }
 
@@ -51,12 +51,12 @@ impl Guarded<'_> {
             .find(|about| about.as_str() == reason);
         let changed = match about.is_some_and(DriftReason::is_of_the_store) {
             true => Changed::default(),
-            // Naming the keys is a courtesy; the refusal stands without.
+            // The names of the keys are optional; without them the refusal stays.
             false => self.changed(scope, digest, keys).await.unwrap_or_default(),
         };
         let observed = self.session.views().token(&digest);
         let strict = self.session.policy == DriftPolicy::Strict;
-        // What the write would have destroyed: of `strict`, everything.
+        // What the write would have overwritten; under `strict`, everything.
         let mut drifted = changed.keys.clone();
         drifted.retain(|key, _| strict || keys.contains(key));
         let backup = self.saved(scope, digest, (observed, actual), &reason, &drifted, &changed.keys).await;
@@ -86,7 +86,8 @@ impl Guarded<'_> {
             .with_detail("remediation", remediation(about, strict, complete, unread))
     }
 
-    /// Saves the scope, unless it was with these entries `drifted` as they are now: own writes since make no new copy.
+    /// Saves the scope, unless it was saved with these entries `drifted` in their current state: own writes since then
+    /// need no new copy.
     async fn saved(
         &self,
         scope: &Scope,
@@ -196,7 +197,7 @@ impl Guarded<'_> {
     }
 }
 
-/// Whether an entry is as it was seen; where it was seen to expire, also where it has.
+/// Whether an entry is as it was seen, or has expired as expected.
 fn same(before: &Seen, now: &Seen, clock: memory_core::Timestamp) -> bool {
     match (before, now) {
         (Seen::Unread(began), Seen::Entry { version, .. }) => version <= began,
@@ -209,7 +210,7 @@ fn same(before: &Seen, now: &Seen, clock: memory_core::Timestamp) -> bool {
     }
 }
 
-/// The keys that a refusal names, those that were to be written first.
+/// The keys in a refusal, those of the write first.
 fn named(written: &[Key], changed: &Changed) -> (Vec<String>, bool) {
     let first = written.iter().filter(|key| changed.keys.contains_key(*key)).collect::<BTreeSet<_>>();
     let rest = changed.keys.keys().filter(|key| !first.contains(*key));
@@ -231,7 +232,7 @@ fn remediation(about: Option<DriftReason>, strict: bool, complete: bool, unread:
              written safely before"
         }
         (Some(DriftReason::FileReplaced), _) => {
-            "have the operator open the store again; nothing can be written safely before"
+            "have the operator reopen the store; nothing can be written safely before that"
         }
         (Some(DriftReason::Silent), true) => {
             "reading alone does not help: have the operator look at `memory drift diff` and have the scope counted anew, on \

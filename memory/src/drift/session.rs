@@ -1,4 +1,4 @@
-//! What one run has seen of the entries it works with.
+//! What one run has seen of its entries.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::system::SystemClock;
 /// Entries that a session tracks, by default.
 pub const DEFAULT_CAPACITY: usize = 10_000;
 
-/// What one run has seen of the entries it works with.
+/// What one run has seen of its entries.
 #[derive(Debug)]
 pub struct DriftSession {
     pub(super) policy: DriftPolicy,
@@ -23,17 +23,17 @@ pub struct DriftSession {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// What a session knows of a scope.
+/// A session's status for a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SessionStatus {
-    /// What it refuses writes for.
+    /// The policy by which it refuses writes.
     pub policy: DriftPolicy,
     /// The token of the scope that it last saw or acknowledged.
     pub observed: Option<DriftToken>,
     /// Entries of the scope that it tracks.
     pub entries: usize,
-    /// Entries of all scopes that it no longer tracks, for lack of room: they are not guarded.
+    /// Entries of all scopes that it no longer tracks for lack of space: they are not guarded.
     pub forgotten: u64,
     /// Whether a write was refused and the change that caused it was not read since.
     pub unresolved: bool,
@@ -66,20 +66,20 @@ impl DriftSession {
         self
     }
 
-    /// Sets the clock that backups are named by.
+    /// Sets the clock for the names of backups.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What it refuses writes for.
+    /// The policy by which it refuses writes.
     #[must_use]
     pub fn policy(&self) -> DriftPolicy {
         self.policy
     }
 
-    /// What it knows of a scope.
+    /// Its status for a scope.
     #[must_use]
     pub fn status(&self, scope: &Scope) -> SessionStatus {
         let views = self.views();

@@ -1,4 +1,4 @@
-//! What a session remembers: of each scope a token, of each entry what was last seen; within a number of entries.
+//! A session's memory: a token per scope, and the last seen state of each entry; limited in entries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -6,57 +6,57 @@ use std::path::PathBuf;
 use memory_core::{DriftChange, Seen};
 use memory_core::{DriftState, DriftToken, Key, ScopeDigest};
 
-/// What is remembered of one entry.
+/// The tracked state of one entry.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     seen: Seen,
-    /// When it was last used; its place in the order.
+    /// The time of its last use; its place in the order.
     used: u64,
-    /// When an own write taught it; 0: a read did.
+    /// The time of the own write that taught it; 0 if a read did.
     written: u64,
 }
 
-/// A refusal whose reasons were not read yet.
+/// A refusal whose causes were not read yet.
 #[derive(Debug)]
 pub(super) struct Unresolved {
-    /// The scope's token when it was refused.
+    /// The scope's token at the refusal.
     pub(super) actual: Option<DriftToken>,
-    /// Entries that are to be read; none: whatever changed was read before or is gone, so that any read will do.
+    /// Entries to read; if empty, all changes were read before or are gone, and any read suffices.
     pub(super) pending: BTreeSet<Key>,
-    /// Whether those are all that drifted, so that reading them clears the whole scope.
+    /// Whether those are all that drifted, so that reading them resolves the whole scope.
     pub(super) complete: bool,
-    /// Where the scope was saved.
+    /// The backup of the scope.
     pub(super) backup: Option<Kept>,
 }
 
-/// Where a scope was saved.
+/// A backup of the scope.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) path: PathBuf,
-    /// What had drifted by then, as it was saved.
+    /// The drifted entries as saved.
     pub(super) drifted: BTreeMap<Key, Seen>,
 }
 
-/// What is remembered of one scope.
+/// The tracked state of one scope.
 #[derive(Debug, Default)]
 struct View {
     token: Option<DriftToken>,
-    /// The highest version given in the scope at that token.
+    /// The scope's highest version at that token.
     version: u64,
     /// The highest version of which nobody can say that it was written by somebody else since the session began: of what
     /// was there then, and of what the session knew and has forgotten.
     began: u64,
     keys: HashMap<Key, Known>,
     unresolved: Option<Unresolved>,
-    /// When a write was last refused.
+    /// The time of the last refused write.
     refused: u64,
 }
 
-/// All that a session remembers.
+/// Everything that a session tracks.
 #[derive(Debug)]
 pub(super) struct Views {
     scopes: HashMap<ScopeDigest, View>,
-    /// Entries by when they were last used.
+    /// Entries by last use.
     order: BTreeMap<u64, (ScopeDigest, Key)>,
     capacity: usize,
     tick: u64,
@@ -64,7 +64,7 @@ pub(super) struct Views {
 }
 
 impl View {
-    /// All that was to be read was. Returns the backup of the drift that is cleared, where that was all of it.
+    /// Everything required was read. Returns the backup of a fully resolved drift.
     fn settle(&mut self) -> Option<PathBuf> {
         let resolved = self.unresolved.take_if(|unresolved| unresolved.complete)?;
         self.token = resolved.actual.or(self.token);
@@ -77,7 +77,7 @@ impl Views {
         Self { scopes: HashMap::new(), order: BTreeMap::new(), capacity, tick: 0, forgotten: 0 }
     }
 
-    /// A tick later than all before.
+    /// A tick after all earlier ones.
     pub(super) fn tick(&mut self) -> u64 {
         self.tick += 1;
         self.tick
@@ -87,7 +87,7 @@ impl Views {
         self.scopes.get(digest).is_some_and(|view| view.token.is_some())
     }
 
-    /// The scope as it is when the session first meets it.
+    /// The scope's state when the session first uses it.
     pub(super) fn meet(&mut self, digest: ScopeDigest, state: DriftState) {
         let view = self.scopes.entry(digest).or_default();
         if view.token.is_none() {
@@ -133,7 +133,7 @@ impl Views {
         (same && !drifted.is_empty()).then(|| kept.clone())
     }
 
-    /// What was last seen of an entry; looking is using.
+    /// The last seen state of an entry; counts as a use.
     pub(super) fn seen(&mut self, digest: &ScopeDigest, key: &Key) -> Option<Seen> {
         let tick = self.tick();
         let known = self.scopes.get_mut(digest)?.keys.get_mut(key)?;
@@ -144,7 +144,7 @@ impl Views {
         Some(known.seen)
     }
 
-    /// What is remembered of a scope's entries, the last used first, at most so many.
+    /// The tracked entries of a scope, most recently used first, at most `most`.
     pub(super) fn all(&self, digest: &ScopeDigest, most: usize) -> Vec<(Key, Seen)> {
         let Some(view) = self.scopes.get(digest) else { return Vec::new() };
         let mut all: Vec<_> = view.keys.iter().collect();
@@ -152,7 +152,7 @@ impl Views {
         all.into_iter().take(most).map(|(key, known)| (key.clone(), known.seen)).collect()
     }
 
-    /// A read that began at `started` saw this. Returns the backup of a drift that is cleared by it.
+    /// Records the result of a read that began at `started`. Returns the backup of a drift that it resolves.
     pub(super) fn read(
         &mut self,
         digest: ScopeDigest,
@@ -162,23 +162,24 @@ impl Views {
     ) -> Option<PathBuf> {
         let view = self.scopes.entry(digest).or_default();
         if view.keys.get(key).is_some_and(|known| known.written > started) {
-            // It may have seen what was there before an own write that has ended since.
+            // It may have seen the state before an own write that has finished since.
             return None;
         }
-        // One that began before the refusal may have seen what was there before the drift.
+        // A read from before the refusal may have seen the state before the drift.
         let after = view.refused < started;
         self.put(digest, key, seen, 0);
         if after { self.resolve(&digest, key) } else { None }
     }
 
-    /// A read that began at `started` was answered, whatever it found. Returns as [`read`](Self::read) does.
+    /// Records that a read that began at `started` was answered, whatever it found. Returns as [`read`](Self::read)
+    /// does.
     pub(super) fn looked(&mut self, digest: &ScopeDigest, started: u64) -> Option<PathBuf> {
         let view = self.scopes.get_mut(digest)?;
         let unresolved = view.unresolved.as_ref()?;
         (unresolved.pending.is_empty() && view.refused < started).then(|| view.settle()).flatten()
     }
 
-    /// An own write stored this. Returns as [`read`](Self::read) does.
+    /// Records an own write. Returns as [`read`](Self::read) does.
     pub(super) fn wrote(
         &mut self,
         digest: ScopeDigest,
@@ -192,7 +193,7 @@ impl Views {
         self.resolve(&digest, key)
     }
 
-    /// An entry is known as it is now.
+    /// An entry's current state is known.
     fn resolve(&mut self, digest: &ScopeDigest, key: &Key) -> Option<PathBuf> {
         let view = self.scopes.get_mut(digest)?;
         let unresolved = view.unresolved.as_mut()?;
@@ -200,8 +201,8 @@ impl Views {
         was_last.then(|| view.settle()).flatten()
     }
 
-    /// An own write took the scope from one token to the next. Where it was not at the token last seen, somebody else
-    /// came between, and that stays to be noticed.
+    /// Records that an own write changed the scope's token. If it started from another token than the last seen one, a
+    /// foreign change came in between and must still be detected.
     fn advance(&mut self, digest: ScopeDigest, change: Option<DriftChange>) {
         let Some(change) = change else { return };
         let view = self.scopes.entry(digest).or_default();
@@ -232,15 +233,15 @@ impl Views {
             if self.forgotten == 0 {
                 tracing::warn!(
                     entries = self.capacity,
-                    "a drift session is full: the entries that were unused longest are no longer guarded"
+                    "a drift session is full: its least recently used entries are no longer guarded"
                 );
             }
             self.forgotten += 1;
         }
     }
 
-    /// A write was refused. What the refusal before named and was not read is still to be read, unless this one names
-    /// `all`. Returns the backup of that refusal, which this one goes beyond.
+    /// Records a refused write. Unread causes of an earlier refusal stay pending unless this one names `all`. Returns
+    /// the backup of the earlier refusal if this one supersedes it.
     pub(super) fn refused(
         &mut self,
         digest: ScopeDigest,
@@ -260,7 +261,8 @@ impl Views {
         (now.backup.as_ref().map(|kept| &kept.path) != Some(&path)).then_some(path)
     }
 
-    /// The scope was acknowledged to be at this state, with its entries as they are. Returns the backup of the drift.
+    /// Records that the scope was acknowledged in this state, with its entries as they are. Returns the backup of the
+    /// drift.
     pub(super) fn acknowledged(
         &mut self,
         digest: ScopeDigest,
@@ -276,7 +278,7 @@ impl Views {
         view.unresolved.take()?.backup.map(|kept| kept.path)
     }
 
-    /// What was seen of a scope is no longer so.
+    /// Forgets what was seen of a scope.
     pub(super) fn forget(&mut self, digest: &ScopeDigest) {
         let Some(view) = self.scopes.remove(digest) else { return };
         for known in view.keys.values() {
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_longest_unused_is_forgotten_and_counted() {
+    fn the_least_recently_used_entry_is_forgotten_and_counted() {
         let digest = Scope::agent("t", "a").unwrap().digest();
         let mut views = Views::new(2);
         views.read(digest, &key("a"), entry(1), 1);

@@ -1,8 +1,8 @@
-//! What two backends serve together.
+//! The common capabilities of two backends.
 
 use memory_core::{Capabilities, Consistency, EmbeddingOwner};
 
-/// What both serve, within the limits of both.
+/// The common capabilities, within the limits of both.
 ///
 /// Never `ReadYourWrites`: a read that falls back does not see earlier writes to the primary.
 pub(super) fn both(one: &Capabilities, other: &Capabilities) -> Capabilities {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_serves_what_both_serve_and_contradicts_itself_nowhere() {
+    fn a_pair_serves_common_capabilities_without_contradictions() {
         let mut words = kv();
         (words.vector_search, words.embedding) = (false, EmbeddingOwner::None);
         (words.sql_dialect, words.max_top_k) = (Some(SqlDialect::Postgres), 7);

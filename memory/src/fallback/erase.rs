@@ -1,4 +1,4 @@
-//! Forgetting in a pair of stores: what waits, then both.
+//! Forgetting in a pair of stores: queued writes first, then both stores.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use super::record::Record;
 use crate::memory::Memory;
 
 impl Journal {
-    /// Removes what waits of a target, and every trace of it in the file; how many writes were removed or made smaller.
-    /// The turn is the caller's.
+    /// Removes a target's queued writes, and every trace of them in the file; returns how many were removed or
+    /// shortened. The caller holds the turn.
     ///
     /// # Errors
     /// `corrupt` for a record that does not read; `unavailable`.
@@ -54,7 +54,7 @@ impl Journal {
                             let text = serde_json::to_string(&left).map_err(|error| {
                                 Error::internal("a write has no JSON form").with_source(error)
                             })?;
-                            // What an attempt expected was of all its keys; it is asked for again.
+                            // An attempt's expectations covered all its keys; they are read again.
                             connection
                                 .execute(
                                     "UPDATE waiting SET record = ?2, bytes = length(CAST(?2 AS BLOB)), expects = NULL, \
@@ -73,11 +73,11 @@ impl Journal {
             _ => return Err(Error::unsupported("erase", "the journal")),
         };
         let connection = self.lock();
-        // Keys that were replayed matter to what waits of their scope, and to nothing else.
+        // Replayed keys matter only to queued writes of their scope.
         connection
             .execute("DELETE FROM written WHERE scope NOT IN (SELECT scope FROM waiting)", [])
             .map_err(failed)?;
-        // Gaps of pages, and the log, hold what went.
+        // Free pages and the log still contain erased data.
         connection.execute_batch("VACUUM").map_err(failed)?;
         let busy: i64 =
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
@@ -101,7 +101,7 @@ impl Journal {
     }
 }
 
-/// Removes what waits of a target in a journal that is there; how many writes.
+/// Removes a target's queued writes from an existing journal; returns how many.
 ///
 /// # Errors
 /// As [`journal_counts`](super::journal_counts).
@@ -112,7 +112,7 @@ pub fn erase_journaled(file: &Path, target: &EraseTarget) -> Result<u64> {
 }
 
 impl Stores {
-    /// FGT-27. What waits goes first: it would be written to the primary after it has forgotten.
+    /// FGT-27. Queued writes go first: otherwise they would be replayed after the primary has forgotten.
     pub(super) async fn erase(&self, target: &EraseTarget) -> Result<Erased> {
         if let Some(journal) = &self.journal {
             let _turn = self.turn.lock().await;
@@ -151,7 +151,7 @@ impl Stores {
     }
 }
 
-/// The error of the one that has not forgotten.
+/// The error of the store that has not forgotten.
 fn half(it: &str, other: &str, error: Error) -> Error {
     let message = format!(
         "{}; the {other} has forgotten, the {it} has not: forget again when it is back",

@@ -1,6 +1,6 @@
-//! The journal: writes that the fallback took and the primary still lacks, in one SQLite file.
+//! The journal: writes that the fallback has and the primary lacks, in one SQLite file.
 //!
-//! A write is here, synced, before the fallback is asked to take it, and before it is acknowledged.
+//! A write is recorded here, synced, before the fallback gets it and before it is acknowledged.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::private;
 /// `mjnl`, in the file's header.
 const APPLICATION_ID: i32 = 0x6d6a_6e6c;
 const FORMAT: i32 = 1;
-/// Most records that wait, those set aside included.
+/// Most records, including those set aside.
 pub(super) const MAX_RECORDS: u64 = 10_000;
 /// Most bytes of them.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// Largest record, in bytes.
 const MAX_RECORD_BYTES: usize = 16 << 20;
-/// How long another process's turn is waited for.
+/// How long to wait for another process's turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether the fallback and the primary have a record's write.
+/// Which of the stores have a record's write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -37,7 +37,7 @@ pub enum JournalState {
     Waiting,
     /// The fallback has the write; the primary may have it.
     Trying,
-    /// The primary did not take it; it is kept for the operator.
+    /// The primary refused it; it is kept for the operator.
     SetAside,
 }
 
@@ -54,11 +54,11 @@ impl JournalState {
     }
 
     fn of(number: i64) -> Result<Self> {
-        Self::ALL.into_iter().find(|state| state.number() == number).ok_or_else(|| damaged("a state is none"))
+        Self::ALL.into_iter().find(|state| state.number() == number).ok_or_else(|| damaged("a state is invalid"))
     }
 }
 
-/// What waits, in numbers.
+/// The journal's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JournalCounts {
@@ -68,7 +68,7 @@ pub struct JournalCounts {
     pub scopes: u64,
     /// Bytes of every record.
     pub bytes: u64,
-    /// Writes that the primary did not take.
+    /// Writes that the primary refused.
     pub set_aside: u64,
 }
 
@@ -78,11 +78,11 @@ pub struct JournalCounts {
 pub struct JournalEntry {
     /// Its number; writes are replayed in the order of theirs.
     pub id: i64,
-    /// Whose it is.
+    /// Its scope.
     pub scope: Scope,
     /// When it was made.
     pub at: Timestamp,
-    /// What became of it so far.
+    /// Its state.
     pub state: JournalState,
     /// `set`, `bulk_insert` or `delete`.
     pub op: &'static str,
@@ -99,12 +99,12 @@ pub(super) struct Row {
     pub(super) id: i64,
     pub(super) scope: Scope,
     pub(super) state: JournalState,
-    /// What the last attempt to replay it expected of the primary.
+    /// What the last replay expected of the primary.
     pub(super) expects: Option<Vec<Expect>>,
     pub(super) record: Record,
 }
 
-/// The turn of one process; ends with it.
+/// One process's exclusive turn; released when dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     _file: File,
@@ -119,11 +119,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens or makes the file, for the pair of stores with this fingerprint.
+    /// Opens or creates the file for the pair of stores with this fingerprint.
     ///
     /// # Errors
-    /// `corrupt` for a foreign, newer or damaged file; `conflict` where writes of another pair wait in it; `unavailable`
-    /// where it cannot be written.
+    /// `corrupt` for a foreign, newer or damaged file; `conflict` if it has queued writes of another pair;
+    /// `unavailable` if it cannot be written.
     pub(super) fn open(path: &Path, fingerprint: &str) -> Result<Self> {
         let journal = Self::connect(path, false)?;
         let mut connection = journal.lock();
@@ -148,7 +148,7 @@ impl Journal {
     /// Opens a file that is there, whatever pair it belongs to.
     ///
     /// # Errors
-    /// `not_found` where it is not; as [`Journal::open`].
+    /// `not_found` if it is missing; as [`Journal::open`].
     pub(super) fn existing(path: &Path) -> Result<Self> {
         Self::connect(path, true)
     }
@@ -174,29 +174,30 @@ impl Journal {
             (APPLICATION_ID, FORMAT, _) => {}
             (0, 0, 0) => connection.execute_batch(SCHEMA).map_err(failed)?,
             (APPLICATION_ID, _, _) => return Err(damaged("it is of a newer version of this program")),
-            _ => return Err(damaged("it is no journal")),
+            _ => return Err(damaged("it is not a journal")),
         }
-        // WAL with full syncs: what is committed outlives a loss of power.
+        // WAL with full syncs: commits survive a loss of power.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.pragma_update(None, "secure_delete", "on").map_err(failed)?;
         Ok(Self { path: path.to_path_buf(), connection: Mutex::new(connection), max_records: MAX_RECORDS })
     }
 
-    /// Lowers the number of records that may wait.
+    /// Lowers the limit of queued records.
     pub(super) fn limit(&mut self, records: u64) {
         self.max_records = records.clamp(1, MAX_RECORDS);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
-        // Each change is one statement or one transaction.
+        // Each change is one statement or transaction.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for other processes that write to the journal; none does until the turn is dropped, or its process ends.
+    /// Waits for other processes that write to the journal, and keeps them out until the turn is dropped or the process
+    /// ends.
     ///
     /// # Errors
-    /// `unavailable` where none of them ends in time.
+    /// `unavailable` if none of them finishes in time.
     pub(super) fn turn(&self) -> Result<Turn> {
         let started = Instant::now();
         loop {
@@ -216,7 +217,7 @@ impl Journal {
     /// The journal's lock, if no other process holds it.
     ///
     /// # Errors
-    /// `unavailable` where the lock cannot be used.
+    /// `unavailable` if the lock cannot be used.
     pub(super) fn try_turn(&self) -> Result<Option<Turn>> {
         let mut path = self.path.clone().into_os_string();
         path.push(".lock");
@@ -233,7 +234,7 @@ impl Journal {
         }
     }
 
-    /// Whether writes of the scope wait.
+    /// Whether the scope has queued writes.
     pub(super) fn holds(&self, scope: &Scope) -> Result<bool> {
         self.lock()
             .prepare_cached("SELECT 1 FROM waiting WHERE scope = ?1 AND state < 3 LIMIT 1")
@@ -241,7 +242,7 @@ impl Journal {
             .map_err(failed)
     }
 
-    /// Whether writes of any scope of the tenant wait.
+    /// Whether any scope of the tenant has queued writes.
     pub(super) fn holds_any(&self, tenant: &TenantId) -> Result<bool> {
         self.lock()
             .prepare_cached("SELECT 1 FROM waiting WHERE tenant = ?1 AND state < 3 LIMIT 1")
@@ -249,10 +250,10 @@ impl Journal {
             .map_err(failed)
     }
 
-    /// Notes a write before the fallback is asked.
+    /// Records a write before the fallback is asked.
     ///
     /// # Errors
-    /// `too_large` for one write, `unavailable` where the journal is full.
+    /// `too_large` for one write, `unavailable` if the journal is full.
     pub(super) fn intend(&self, scope: &Scope, record: &Record) -> Result<i64> {
         let text = serde_json::to_string(record)
             .map_err(|error| Error::internal("a write has no JSON form").with_source(error))?;
@@ -266,8 +267,8 @@ impl Journal {
         {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "the primary store is not available, and the journal of the fallback is full; bring the primary back, and look \
-                 at what was set aside",
+                "the primary store is not available, and the journal of the fallback is full; bring the primary back, and check \
+                 the writes set aside",
             )
             .with_detail("journal_waiting", counts.waiting)
             .with_detail("journal_set_aside", counts.set_aside));
@@ -290,13 +291,13 @@ impl Journal {
         Ok(connection.last_insert_rowid())
     }
 
-    /// The fallback has the write.
+    /// Records that the fallback has the write.
     pub(super) fn confirm(&self, id: i64) -> Result<()> {
         self.change("UPDATE waiting SET state = 1 WHERE id = ?1", id)
     }
 
-    /// The primary has it, its keys in these versions. They are remembered while more of the scope waits, so that what
-    /// a replay wrote is not taken for another's.
+    /// Records that the primary has it, with these versions of its keys. They are kept while the scope has queued
+    /// writes, so that a replay's own write is not mistaken for another's.
     pub(super) fn done(&self, row: &Row, versions: &[(Key, u64)]) -> Result<()> {
         let mut connection = self.lock();
         let mut write = || -> rusqlite::Result<()> {
@@ -318,7 +319,7 @@ impl Journal {
         write().map_err(failed)
     }
 
-    /// The version in which a replay wrote a key of this scope last.
+    /// The version of a replay's last write to a key of this scope.
     pub(super) fn written(&self, scope: &Scope, key: &Key) -> Result<Option<u64>> {
         let version: Option<i64> = self
             .lock()
@@ -332,7 +333,7 @@ impl Journal {
         Ok(version.and_then(|version| u64::try_from(version).ok()))
     }
 
-    /// The fallback refused it.
+    /// Removes a write that the fallback refused.
     pub(super) fn remove(&self, id: i64) -> Result<()> {
         self.change("DELETE FROM waiting WHERE id = ?1", id)
     }
@@ -341,7 +342,7 @@ impl Journal {
         self.lock().execute(sql, [id]).map(drop).map_err(failed)
     }
 
-    /// Notes what an attempt to replay expects of the primary; `None`: it surely did nothing.
+    /// Records what a replay expects of the primary; `None` if it certainly did nothing.
     pub(super) fn trying(&self, id: i64, expects: Option<&[Expect]>) -> Result<()> {
         let text = expects
             .map(serde_json::to_string)
@@ -356,7 +357,7 @@ impl Journal {
             .map_err(failed)
     }
 
-    /// The primary does not take it, for this reason.
+    /// Records that the primary refused it, and why.
     pub(super) fn set_aside(&self, id: i64, why: &str) -> Result<()> {
         self.lock()
             .execute("UPDATE waiting SET state = 3, why = ?2 WHERE id = ?1", params![id, why])
@@ -372,17 +373,17 @@ impl Journal {
             .map_err(failed)
     }
 
-    /// Drops what was set aside.
+    /// Drops the writes set aside.
     pub(super) fn forget_set_aside(&self) -> Result<usize> {
         self.lock().execute("DELETE FROM waiting WHERE state = 3", []).map_err(failed)
     }
 
-    /// The write that is not acknowledged, where one is left.
+    /// The unacknowledged write, if there is one.
     pub(super) fn intended(&self) -> Result<Option<Row>> {
         self.first("state = 0", [])
     }
 
-    /// The oldest write that waits, of this scope or of any.
+    /// The oldest queued write, of this scope or of any.
     pub(super) fn oldest(&self, scope: Option<&Scope>) -> Result<Option<Row>> {
         match scope {
             Some(scope) => self.first("state IN (1, 2) AND scope = ?1", [scope.digest().as_bytes()]),
@@ -400,7 +401,7 @@ impl Journal {
         rows.next().map_err(failed)?.map(read).transpose()
     }
 
-    /// What waits, in order; at most `limit`.
+    /// The queued writes in order, at most `limit`.
     pub(super) fn entries(&self, limit: usize) -> Result<Vec<JournalEntry>> {
         let connection = self.lock();
         let mut statement = connection
@@ -419,7 +420,7 @@ impl Journal {
         Ok(entries)
     }
 
-    /// What waits, in numbers.
+    /// The journal's counts.
     pub(super) fn counts(&self) -> Result<JournalCounts> {
         let count =
             |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
@@ -522,7 +523,7 @@ fn set_about(connection: &Connection, name: &str, value: &str) -> Result<()> {
         .map_err(failed)
 }
 
-/// Makes the file where it is not there, for its owner alone: values lie in it.
+/// Creates a missing file, readable by its owner only, since it contains values.
 fn make(path: &Path) -> Result<()> {
     private::create(path).map(drop).map_err(|error| {
         Error::new(

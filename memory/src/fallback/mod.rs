@@ -1,8 +1,8 @@
 //! A store that answers while another is unreachable: `fallback = "NAME"` of `memory.toml`.
 //!
-//! Each call is the primary's. Where it answers `unavailable` or `timeout`, nothing was written, and the fallback is
-//! asked: for reads always, and the caller can find out ([`observe`]); for writes only with a journal, from which they
-//! are written to the primary, in order, when it is back. `docs/spec/fallback.md` numbers the behaviours.
+//! Each call goes to the primary. If it answers `unavailable` or `timeout` without having written anything, the
+//! fallback is asked: for reads always, and the caller can find out ([`observe`]); for writes only with a journal, from
+//! which they are replayed in order when the primary is back. `docs/spec/fallback.md` numbers the behaviours.
 
 mod both;
 mod erase;
@@ -35,7 +35,7 @@ use primary::{Primary, falls};
 
 pub(crate) use primary::Opens;
 
-/// How long the primary is not tried after it could not be reached, in milliseconds.
+/// How long an unreachable primary is not tried again, in milliseconds.
 pub const DEFAULT_REST_MILLIS: u32 = 1_000;
 
 /// How two stores are paired.
@@ -44,11 +44,11 @@ pub const DEFAULT_REST_MILLIS: u32 = 1_000;
 pub struct FallbackOptions {
     /// The fallback's name, reported when it answers.
     pub name: String,
-    /// The journal that lets it take writes; `None`: it takes none.
+    /// The journal for writes to the fallback; `None`: it takes none.
     pub journal: Option<PathBuf>,
-    /// Most writes that may wait: 1 to 10,000. Default 10,000.
+    /// Limit of queued writes: 1 to 10,000. Default 10,000.
     pub max_waiting: u64,
-    /// How long the primary is not tried after it could not be reached, while the fallback can answer. Default
+    /// How long an unreachable primary is not tried again while the fallback can answer. Default
     /// [`DEFAULT_REST_MILLIS`].
     pub rest_millis: u32,
     /// The source of "now".
@@ -83,16 +83,16 @@ impl FallbackOptions {
 /// Pairs two opened stores.
 ///
 /// # Errors
-/// `capability_unsupported` for a journal without key/value and compare-and-set on both; as the journal cannot be used;
-/// `invalid_argument` where the two have nothing in common.
+/// `capability_unsupported` for a journal without key/value and compare-and-set on both; as opening the journal;
+/// `invalid_argument` if the two have no common capability.
 pub fn pair(primary: Memory, fallback: Memory, options: FallbackOptions) -> Result<Memory> {
     paired(Ok(primary), None, fallback, options)
 }
 
-/// As [`pair`], also where the primary could not be opened.
+/// As [`pair`], even if the primary could not be opened.
 ///
 /// # Errors
-/// As [`pair`]; the primary's own where it failed in a way that no fallback helps against.
+/// As [`pair`]; the primary's error if a fallback cannot help.
 pub(crate) fn paired(
     primary: Result<Memory>,
     opener: Option<Box<dyn Opens>>,
@@ -105,7 +105,7 @@ pub(crate) fn paired(
         Err(error) => return Err(error),
     };
     let of_fallback = fallback.capabilities();
-    // What a primary serves that is not there is not known; it must serve this much when it comes.
+    // The capabilities of a missing primary are unknown; it must serve at least these once it is there.
     let of_primary = primary.as_ref().map_or_else(|| of_fallback.clone(), Memory::capabilities);
     let capabilities = together(&of_primary, &of_fallback, &options.name)?;
     if options.journal.is_some() {
@@ -228,7 +228,7 @@ pub(crate) fn belongs(file: &Path, fingerprint: &str) -> Result<()> {
 /// Refuses to use a store by itself while writes wait for it in a journal.
 ///
 /// # Errors
-/// `conflict` where some do; as the journal cannot be read.
+/// `conflict` if there are any; as reading the journal.
 pub(crate) fn nothing_waits(file: &Path) -> Result<()> {
     if !file.is_file() {
         return Ok(());
@@ -238,8 +238,8 @@ pub(crate) fn nothing_waits(file: &Path) -> Result<()> {
         waiting => Err(Error::new(
             ErrorKind::Conflict,
             format!(
-                "{waiting} writes wait for this store in {}, and it has no `fallback_writes = \"journal\"` any more; set it \
-                 until none waits, or move the file away to give them up",
+                "{waiting} writes are queued for this store in {}, but `fallback_writes = \"journal\"` is no longer set; set it \
+                 until none is left, or move the file away to give them up",
                 file.display()
             ),
         )

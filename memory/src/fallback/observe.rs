@@ -12,7 +12,7 @@ thread_local! {
 #[derive(Debug, Default)]
 struct Observation(Mutex<Option<String>>);
 
-/// Puts an observation in the place of this thread's for as long as it lives.
+/// Replaces this thread's observation while it lives.
 struct Seat(Option<Arc<Observation>>);
 
 impl Seat {
@@ -28,9 +28,9 @@ impl Drop for Seat {
     }
 }
 
-/// Runs a future; the name of the backend that answered in place of another while it ran, where one did.
+/// Runs a future; returns the name of the backend that answered in place of another meanwhile, if any.
 ///
-/// What the future spawns is not seen.
+/// Tasks that the future spawns are not covered.
 pub async fn observe<F: Future>(future: F) -> (F::Output, Option<String>) {
     let observation = Arc::new(Observation::default());
     let mut future = pin!(future);
@@ -53,7 +53,7 @@ pub fn fell_back() -> Option<String> {
     current.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Notes that the backend of this name answered in place of another.
+/// Records that this backend answered in place of another.
 pub(crate) fn note(name: &str) {
     if let Some(current) = CURRENT.with(|current| current.borrow().clone()) {
         *current.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_noted_in_a_call_is_that_calls_own() {
+    async fn observations_belong_to_their_call() {
         let spare = async {
             tokio::task::yield_now().await;
             note("spare");

@@ -24,7 +24,7 @@ pub(super) struct Pair {
     stores: Interposed<Memory, Stores>,
 }
 
-/// The two stores, and what waits between them.
+/// The two stores and the journal.
 #[derive(Debug)]
 pub(super) struct Stores {
     /// The fallback's name in the configuration.
@@ -120,7 +120,7 @@ impl Hook for Stores {
     }
 }
 
-/// Whose waiting writes a request must see.
+/// The queued writes that a request must see.
 enum Whose {
     Nobodys,
     Tenants(TenantId),
@@ -138,7 +138,7 @@ impl Whose {
 }
 
 impl Stores {
-    /// Whether writes wait in the journal that a request must see; they are replayed first where they can be.
+    /// Whether a request must see queued writes; they are replayed first if possible.
     async fn waits(&self, whose: Whose) -> Result<bool> {
         let Some(journal) = &self.journal else { return Ok(false) };
         let holds = || match &whose {
@@ -160,7 +160,7 @@ impl Stores {
         if waits && matches!(request, Request::Scopes { .. }) {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "writes of this tenant wait for the primary store, so no one store knows all its scopes; try again when it is \
+                "writes of this tenant are queued for the primary store, so no single store has all its scopes; try again when it is \
                  back",
             ));
         }
@@ -198,7 +198,7 @@ impl Stores {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 format!(
-                    "writes of this scope wait for the primary store, and `{op}` depends on what it holds; try again when it is \
+                    "writes of this scope are queued for the primary store, and `{op}` depends on its contents; try again when it is \
                      back"
                 ),
             )
@@ -231,7 +231,7 @@ impl Stores {
                 journal.confirm(id).map_err(|error| {
                     Error::new(
                         ErrorKind::OutcomeUnknown,
-                        "the fallback took the write and the journal could not be told; read before writing again",
+                        "the fallback took the write but the journal could not record it; read before writing again",
                     )
                     .with_source(error)
                 })?;
@@ -256,7 +256,7 @@ impl Stores {
                 Err(error) if falls(&error) || error.kind() == ErrorKind::OutcomeUnknown => {
                     return Err(error);
                 }
-                // It would have been refused then, too, and was acknowledged to nobody.
+                // The original would have been refused too, and was not acknowledged.
                 Err(_) => return journal.remove(row.id),
             }
         }
@@ -294,7 +294,7 @@ impl Stores {
             format!("primary: {}; fallback `{}`: {}", primary.message, self.label, fallback.message);
         if let Some(counts) = counts {
             message.push_str(&format!(
-                "; journal: {} writes wait in {} scopes, {} set aside",
+                "; journal: {} writes queued in {} scopes, {} set aside",
                 counts.waiting, counts.scopes, counts.set_aside
             ));
         }
@@ -306,7 +306,7 @@ impl Stores {
         let Some(journal) = &self.journal else {
             return Ok(self.primary.run(request()).await.map(drop)?);
         };
-        // What was written in the run is to go, so what waits of it is not replayed.
+        // The run's writes are to be purged, so its queued ones are not replayed.
         let scope = Scope::new(tenant.clone(), ScopeKind::Run, root_run.clone());
         if journal.holds(&scope)? {
             let _turn = self.turn.lock().await;
@@ -319,13 +319,13 @@ impl Stores {
     }
 }
 
-/// The fallback's error, with what was the matter with the primary.
+/// The fallback's error, with the primary's in its text.
 fn because(worse: Error, primary: &Error) -> Error {
     let message = format!("{}; the primary: {}", worse.message(), primary.message());
     retold(worse, message)
 }
 
-/// The same error in other words.
+/// The same error with another message.
 pub(super) fn retold(error: Error, message: String) -> Error {
     let mut told = Error::new(error.kind(), message).with_retry(error.retry());
     for (name, value) in error.details() {

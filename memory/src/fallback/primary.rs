@@ -1,4 +1,4 @@
-//! The primary: opened when it can be, left alone for a while when it could not be reached.
+//! The primary: opened when possible, and not tried for a while after it was unreachable.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,7 +10,7 @@ use memory_core::{Capabilities, Clock, Error, ErrorKind, HealthStatus, Next, Op,
 use super::both::both;
 use crate::memory::Memory;
 
-/// Opens a backend that could not be opened at once.
+/// Opens a backend that could not be opened at first.
 #[async_trait]
 pub(crate) trait Opens: Send + Sync + Debug {
     /// Opens it; bounded in time.
@@ -30,13 +30,13 @@ pub(super) struct Primary {
     opener: Option<Box<dyn Opens>>,
     opened: Mutex<Option<Memory>>,
     clock: Arc<dyn Clock>,
-    /// Until when it is left alone, in milliseconds since the epoch.
+    /// Until when it is not tried, in milliseconds since the epoch.
     rests_until: AtomicI64,
     rest_millis: i64,
-    /// What the pair advertises with the fallback's capabilities; what comes back must serve it all.
+    /// What the pair advertises with the fallback's capabilities; a primary that comes back must serve all of it.
     fallback: Capabilities,
     needs: Capabilities,
-    /// Whether writes are to be replayed to it.
+    /// Whether writes are replayed to it.
     replays: bool,
 }
 
@@ -69,7 +69,7 @@ impl Primary {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it failed so recently that it is not tried yet.
+    /// Whether it failed so recently that it is not tried.
     pub(super) fn rests(&self) -> bool {
         self.clock.now().as_millis() < self.rests_until.load(Ordering::Acquire)
     }
@@ -82,7 +82,7 @@ impl Primary {
     /// The opened backend.
     ///
     /// # Errors
-    /// As it fails to open; `unavailable` where it came back with less than was promised.
+    /// As opening it fails; `unavailable` if it came back with fewer capabilities.
     pub(super) async fn get(&self) -> Result<Memory> {
         if let Some(memory) = self.now_opened() {
             return Ok(memory);
@@ -96,18 +96,18 @@ impl Primary {
         if lacks_cas || both(&capabilities, &self.fallback) != self.needs {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "the primary store has come back with other capabilities than its fallback promised for it; open the store \
-                 again",
+                "the primary store has come back without capabilities that were advertised for it; reopen the store \
+                 ",
             ));
         }
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone());
         Ok(memory)
     }
 
-    /// Runs a request, and leaves the primary alone for a while where it cannot be reached.
+    /// Runs a request; if the primary cannot be reached, it is not tried for a while.
     ///
     /// # Errors
-    /// As the primary fails.
+    /// As the primary.
     pub(super) async fn run(&self, request: Request) -> Result<Reply, Failed> {
         let by_itself = fails_by_itself(request.op());
         let reply = async {
@@ -140,7 +140,7 @@ impl Primary {
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// Whether it is the primary that cannot be reached, and nothing was written.
+    /// Whether the primary is unreachable and nothing was written.
     pub(super) is_away: bool,
 }
 
@@ -150,8 +150,8 @@ impl From<Failed> for Error {
     }
 }
 
-/// Whether a call may be `unavailable` or `timeout` at a store that is well: its embedder fails, or its statement takes
-/// its time. It would do so at the fallback.
+/// Whether a call may be `unavailable` or `timeout` at a healthy store, because its embedder fails or its statement is
+/// slow. The same would happen at the fallback.
 fn fails_by_itself(op: Op) -> bool {
     matches!(
         op,

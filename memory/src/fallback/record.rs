@@ -1,4 +1,4 @@
-//! A write as the journal keeps it: what it comes to, whenever it is made again.
+//! A journaled write, in a form independent of when it is replayed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use memory_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A write, and when it was made.
+/// A write and its time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) at: Timestamp,
@@ -33,7 +33,7 @@ pub(super) struct Item {
     embed: Embed,
 }
 
-/// A lifetime that does not begin anew when the write is made again.
+/// A lifetime that does not restart on replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Life {
@@ -51,7 +51,7 @@ impl Life {
         }
     }
 
-    /// What is left of it; `None`: nothing.
+    /// The rest of it, if any.
     fn left(self, now: Timestamp) -> Option<Ttl> {
         match self {
             Self::Keep => Some(Ttl::Keep),
@@ -76,7 +76,7 @@ impl Item {
         }
     }
 
-    /// The write once more, under a condition; `None`: its entry has expired.
+    /// The write again, with a precondition; `None` if its entry has expired.
     fn again(&self, expect: Expect, now: Timestamp) -> Option<NewEntry> {
         let ttl = self.life.left(now)?;
         let mut options = SetOptions::default()
@@ -91,7 +91,7 @@ impl Item {
 }
 
 impl Record {
-    /// `None` for what is not journaled.
+    /// `None` if it is not journaled.
     pub(super) fn of(request: &Request, now: Timestamp) -> Option<Self> {
         let change = match request {
             Request::Set { key, value, options, .. } => Change::Put(vec![Item::of(key, value, options, now)]),
@@ -121,7 +121,7 @@ impl Record {
         items.iter().map(|item| &item.key).chain(deleted)
     }
 
-    /// The write without a key; `None`: nothing is left of it.
+    /// The write without a key; `None` if nothing is left.
     pub(super) fn without(self, key: &Key) -> Option<Self> {
         let change = match self.change {
             Change::Put(mut items) => {
@@ -133,15 +133,15 @@ impl Record {
         change.map(|change| Self { at: self.at, change })
     }
 
-    /// The calls that make the write again, if each key is as expected: entries all at once, then the deletes of those
-    /// that have expired in the meantime. Quotas are left out: they were held when the write was acknowledged.
+    /// The calls that repeat the write if each key is as expected: entries all at once, then deletes of those that have
+    /// expired meanwhile. Quotas are left out: they were checked when the write was acknowledged.
     pub(super) fn calls(&self, scope: &Scope, expects: &[Expect], now: Timestamp) -> Vec<Request> {
         let delete = |key: &Key, expect: Expect| Request::Delete {
             scope: scope.clone(),
             key: key.clone(),
             options: memory_core::DeleteOptions::expecting(expect),
         };
-        // Nothing to take away.
+        // Nothing to delete.
         let is_there = |expect: &Expect| *expect != Expect::Absent;
         match &self.change {
             Change::Delete(key) => {
@@ -174,7 +174,7 @@ impl Record {
         }
     }
 
-    /// What the primary's entries, in the order of the keys, have to be for the write to be made over them.
+    /// The preconditions for replaying the write over the primary's entries, in key order.
     pub(super) fn expects(entries: &[Option<Entry>]) -> Vec<Expect> {
         let expect = |entry: &Option<Entry>| match entry {
             Some(entry) => Expect::Version(entry.version),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_comes_back_from_the_file_as_it_was() {
+    fn a_write_survives_the_journal_unchanged() {
         let scope = Scope::agent("t", "a").unwrap();
         let record = Record::of(&set("k", Ttl::Never), at(5)).unwrap();
         let text = serde_json::to_string(&record).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lifetime_goes_on_while_the_write_waits_and_ends_as_a_delete() {
+    fn a_lifetime_continues_while_queued_and_ends_as_a_delete() {
         let scope = Scope::agent("t", "a").unwrap();
         let record = Record::of(&set("k", Ttl::After(Duration::from_millis(100))), at(1_000)).unwrap();
         let calls = record.calls(&scope, &[Expect::Absent], at(1_060));

@@ -1,4 +1,4 @@
-//! The primary is back: what waits is written to it, in order, each write once.
+//! Replays queued writes to the primary when it is back, in order and once each.
 
 use memory_core::{Error, ErrorKind, Expect, GetOptions, Key, Reply, Request, Result, Scope};
 
@@ -6,28 +6,28 @@ use super::journal::{Journal, JournalState, Row};
 use super::pair::Stores;
 use super::primary::falls;
 
-/// Most writes that one call replays; the next goes on.
+/// Most writes per call; the next call continues.
 const MAX_WRITES: usize = 1_000;
-/// How often a write is tried while others write the same keys.
+/// Attempts for a write while others write the same keys.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Keys, and the versions that a replay gave them.
+/// Keys with the versions from their replay.
 type Versions = Vec<(Key, u64)>;
 
-/// Why a write stays where it is.
+/// Why a write stays in the journal.
 enum Stays {
-    /// The primary cannot be reached or does not let us in.
+    /// The primary cannot be reached or refuses access.
     Later,
-    /// The primary does not take it.
+    /// The primary refuses it.
     Refused(&'static str),
 }
 
 impl Stores {
-    /// Replays what waits, of one scope or of all, unless another does so now. Where the primary fails, the rest waits
-    /// on.
+    /// Replays the queued writes of one scope or of all, unless another process is doing so. If the primary fails, the
+    /// rest stays queued.
     ///
     /// # Errors
-    /// As the journal, and the fallback for a write that was not acknowledged.
+    /// As the journal, and as the fallback for an unacknowledged write.
     pub(super) async fn replay(&self, journal: &Journal, scope: Option<&Scope>) -> Result<()> {
         if scope.is_none() && journal.counts()?.waiting == 0 {
             return Ok(());
@@ -46,8 +46,8 @@ impl Stores {
         Ok(())
     }
 
-    /// Writes one record to the primary, over exactly what was read there just before: what is written twice is told
-    /// from what another wrote in between.
+    /// Writes one record to the primary over exactly the state just read there, which distinguishes a repeated write
+    /// from another's write in between.
     async fn replay_one(&self, journal: &Journal, row: &Row) -> Result<Result<Versions, Stays>> {
         let mut resumed = row.expects.clone().filter(|_| row.state == JournalState::Trying);
         for _ in 0..MAX_ATTEMPTS {
@@ -80,16 +80,16 @@ impl Stores {
             let is_resumed = is_resumed || done > 0;
             match outcome {
                 Ok(()) => return Ok(Ok(versions)),
-                // Another wrote between reading and writing: nothing was done, and it can be tried over that.
+                // Another write came between reading and writing: nothing was done, so try again over it.
                 Err(error) if error.kind() == ErrorKind::Conflict && !is_resumed => {
                     journal.trying(row.id, None)?;
                 }
-                // Either the attempt before succeeded and another wrote after it, or another wrote before it.
+                // Either the earlier attempt succeeded and another wrote after it, or another wrote before it.
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     return Ok(Err(Stays::Refused("conflict: another wrote the key while it was replayed")));
                 }
                 Err(error) => {
-                    // The attempt before may have done it all the same.
+                    // The earlier attempt may still have succeeded.
                     if falls(&error) && !is_resumed {
                         journal.trying(row.id, None)?;
                     }
@@ -100,7 +100,7 @@ impl Stores {
         Ok(Err(Stays::Later))
     }
 
-    /// What the primary has under the keys of a record.
+    /// The primary's entries for the keys of a record.
     async fn look(&self, journal: &Journal, row: &Row) -> Result<Result<Vec<Expect>, Stays>> {
         let request = Request::GetMany {
             scope: row.scope.clone(),
@@ -111,7 +111,7 @@ impl Stores {
             return Err(Error::internal("a read was answered by something else"));
         };
         for entry in entries.iter().flatten().filter(|entry| entry.updated_at > row.record.at) {
-            // What was written later may be what a replay wrote.
+            // A later entry may be the replay's own.
             if journal.written(&row.scope, &entry.key)? != Some(entry.version) {
                 return Ok(Err(Stays::Refused("newer: the primary has a later write of the key")));
             }

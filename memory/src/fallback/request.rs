@@ -1,23 +1,23 @@
-//! What may be asked twice, and of whom.
+//! Which requests may be repeated, and at which store.
 
 use memory_core::{BulkOptions, Expect, Reply, Request};
 
-/// Added to versions that the fallback answers, so that none is taken for one of the primary's. Below 2^53 in sum: exact
-/// for readers of JSON whose numbers are doubles.
+/// Added to versions from the fallback, so that none is mistaken for the primary's. The sum is below 2^53: exact for
+/// JSON readers that use doubles.
 pub(super) const FALLBACK_VERSIONS: u64 = 1 << 52;
-/// Before cursors of facts that the fallback answers.
+/// Prefix of fact cursors from the fallback.
 const FALLBACK_CURSOR: &str = "fallback:";
-/// Most items of a bulk that is journaled.
+/// Most items of a journaled bulk insert.
 const MAX_JOURNALED_ITEMS: usize = 1_000;
 
 /// How a request may be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// It changes nothing; the fallback may answer.
+    /// Changes nothing; the fallback may answer.
     Read,
     /// A write whose result does not depend on what is stored; the fallback may take it if it is journaled.
     Write,
-    /// The primary alone can answer.
+    /// Only the primary can answer.
     Primary,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn treatment(request: &Request) -> Treatment {
         | Request::SqlScopes { .. }
         | Request::DescribeTables { .. }
         | Request::SqlUsage { .. } => Treatment::Read,
-        // A cursor is good at the store that made it.
+        // A cursor is valid only at its store.
         Request::Facts { query, .. } if query.cursor.is_none() => Treatment::Read,
         Request::Query { options, .. } if options.tx.is_none() => Treatment::Read,
         Request::Set { options, .. } if options.expect == Expect::Any => Treatment::Write,
@@ -49,13 +49,13 @@ pub(super) fn treatment(request: &Request) -> Treatment {
                 Treatment::Primary
             }
         }
-        // Conditions, sums, reducers and statements depend on what the primary holds; facts and events are named by it;
-        // an add cannot be told from its repetition; and a copy of a scope is the primary's or none.
+        // Conditions, sums, reducers and statements depend on the primary's contents; facts and events have its ids; an
+        // add cannot be told from its repetition; and a copy of a scope must come from the primary.
         _ => Treatment::Primary,
     }
 }
 
-/// The same request once more; `None` for what cannot be asked twice.
+/// A copy of the request; `None` if it cannot be repeated.
 pub(super) fn again(request: &Request) -> Option<Request> {
     Some(match request {
         Request::Get { scope, key, options } => {
@@ -106,7 +106,7 @@ pub(super) fn again(request: &Request) -> Option<Request> {
     })
 }
 
-/// Whether it is about keys and values, which is what journals hold.
+/// Whether it is about keys and values, which is all that journals hold.
 pub(super) fn is_key_value(request: &Request) -> bool {
     matches!(
         request,
@@ -128,7 +128,7 @@ pub(super) fn is_key_value(request: &Request) -> bool {
     )
 }
 
-/// Whether the request goes on with a page of the fallback's; if so it is made what the fallback understands.
+/// Whether the request continues a listing of the fallback; if so it is converted for it.
 pub(super) fn continues_fallback(request: &mut Request) -> bool {
     if let Request::Facts { query, .. } = request
         && let Some(rest) = query.cursor.as_ref().and_then(|cursor| cursor.strip_prefix(FALLBACK_CURSOR))
@@ -139,7 +139,7 @@ pub(super) fn continues_fallback(request: &mut Request) -> bool {
     false
 }
 
-/// The fallback's answer, so that nothing in it is taken for the primary's.
+/// The fallback's answer, marked so that nothing in it is mistaken for the primary's.
 pub(super) fn marked(reply: Reply) -> Reply {
     let mark = |version: &mut u64| *version = version.saturating_add(FALLBACK_VERSIONS);
     match reply {

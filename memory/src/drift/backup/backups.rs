@@ -1,4 +1,4 @@
-//! Where scopes are saved before a write is refused.
+//! Saves scopes before a write is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::file::Folder;
 use super::format::{self, Occasion};
 use super::write;
 
-/// Where scopes are saved.
+/// The folder of backups.
 #[derive(Debug)]
 pub struct Backups {
     root: PathBuf,
@@ -26,12 +26,12 @@ pub struct Backups {
 pub struct Saved {
     /// The file.
     pub path: PathBuf,
-    /// False where the same drift was saved before.
+    /// False if the same drift was saved before.
     pub fresh: bool,
 }
 
 impl Backups {
-    /// Below this folder, which is made where it is missing.
+    /// In this folder, which is created if it is missing.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), limits: BackupLimits::default() }
@@ -50,7 +50,7 @@ impl Backups {
         &self.root
     }
 
-    /// Saves a scope, unless the same drift was saved before; then removes what is over the limits.
+    /// Saves a scope, unless the same drift was saved before; then removes backups over the limits.
     ///
     /// # Errors
     /// `unavailable`, `forbidden`, `invalid_argument` as the file system has it; as reading the scope fails.
@@ -83,7 +83,7 @@ impl Backups {
         let path = self.write(backend, scope, &folder, &occasion).await?;
         let (limits, saved) = (self.limits, path.clone());
         run_blocking(move || {
-            // The backup stands, whatever becomes of the old ones.
+            // The backup is kept even if removing old ones fails.
             if let Err(error) = catalog::retain(&folder, &saved, limits, now) {
                 tracing::warn!(%error, "old backups of a scope could not be removed");
             }
@@ -93,7 +93,7 @@ impl Backups {
         Ok(Saved { path, fresh: true })
     }
 
-    /// Whether a backup is still there.
+    /// Whether a backup still exists.
     pub(in crate::drift) async fn holds(self: Arc<Self>, path: &Path) -> bool {
         let path = path.to_owned();
         run_blocking(move || Ok(format::header(&path).is_ok())).await.unwrap_or(false)
@@ -126,7 +126,7 @@ impl Backups {
         write::write(backend, scope, folder, occasion).await
     }
 
-    /// The bytes of a scope's entries; 0 where the backend does not count them.
+    /// The bytes of a scope's entries; 0 if the backend does not count them.
     async fn size_of(&self, backend: &dyn Backend, scope: &Scope) -> Result<u64> {
         let bytes = backend.stats(scope).await.map_or(0, |stats| stats.bytes);
         if bytes > self.limits.bytes {
@@ -144,7 +144,7 @@ impl Backups {
     /// The backups of a scope, the newest first.
     ///
     /// # Errors
-    /// As reading the folder fails; one that is not there has none.
+    /// As reading the folder; a missing one is empty.
     pub fn list(&self, scope: &Scope) -> Result<Vec<BackupInfo>> {
         match Folder::find(&self.root, &scope.digest())? {
             Some(folder) => catalog::list(&folder),
@@ -152,24 +152,24 @@ impl Backups {
         }
     }
 
-    /// Notes that the drift of a backup was cleared, so that it may be removed when it is old.
+    /// Marks the drift of a backup as resolved, so that the backup may be removed when it is old.
     pub fn resolve(&self, path: &Path) {
         if path.starts_with(&self.root)
             && let Err(error) = catalog::resolve(path)
         {
-            tracing::warn!(%error, "it could not be noted that a drift was cleared; its backup is kept");
+            tracing::warn!(%error, "a backup could not be marked as resolved; it is kept");
         }
     }
 
-    /// What was last acknowledged of a scope, by any process.
+    /// The state of a scope that any process last acknowledged.
     #[must_use]
     pub fn acknowledged(&self, digest: &ScopeDigest) -> Option<DriftToken> {
         let folder = Folder::find(&self.root, digest).ok()??;
         folder.read_small("acknowledged").ok()?.trim().parse().ok()
     }
 
-    /// Acknowledges a state of a scope to the sessions of every process: a write that is sent again after it was
-    /// refused passes, as long as the scope is in that state.
+    /// Acknowledges a state of a scope for the sessions of every process: a refused write succeeds when it is sent
+    /// again, as long as the scope stays in that state.
     ///
     /// # Errors
     /// As writing the file fails.

@@ -13,20 +13,20 @@ use super::file::{Folder, TEMPORARY, database_of, marker_of};
 use super::format::header;
 use crate::private;
 
-/// Most files of a folder that are looked at.
+/// Most files of a folder that are read.
 const FILES: usize = 10_000;
-/// A temporary file of this age belongs to nobody.
+/// Older temporary files are leftovers.
 const STALE: Duration = Duration::from_secs(86_400);
 
-/// How much is kept, and how.
+/// Limits of backups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupLimits {
-    /// Bytes of a scope's entries above which it is saved as a database. Default 16 MiB.
+    /// Scopes with more bytes of entries are saved as a database. Default 16 MiB.
     pub json_bytes: u64,
     /// Most backups of a scope. Default 20.
     pub count: usize,
-    /// Most bytes of a scope's backups; one that holds more is not saved. Default 1 GiB.
+    /// Most bytes of a scope's backups; a larger one is not saved. Default 1 GiB.
     pub bytes: u64,
     /// Oldest backup, in seconds. Default 30 days.
     pub age_seconds: u64,
@@ -50,13 +50,13 @@ pub struct BackupInfo {
     pub generation_observed: Option<DriftToken>,
     /// The token that the refused write found.
     pub generation_actual: Option<DriftToken>,
-    /// Its bytes, those of a database beside it included.
+    /// Its bytes, including its database.
     pub bytes: u64,
     /// Whether the drift was cleared.
     pub resolved: bool,
 }
 
-/// A name as [`Folder::publish`] gives it: the second, and which of that second.
+/// A name from [`Folder::publish`]: the second, and a number within it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     seconds: u64,
@@ -95,7 +95,7 @@ pub(super) fn of_drift(folder: &Folder, actual: DriftToken) -> Result<Option<Pat
     Ok(names(folder)?.into_iter().find(of_it).map(|name| name.path))
 }
 
-/// Every backup that reads as one, the newest first.
+/// Every readable backup, newest first.
 pub(super) fn list(folder: &Folder) -> Result<Vec<BackupInfo>> {
     let info = |name: Name| {
         let header = header(&name.path).ok()?;
@@ -111,9 +111,9 @@ pub(super) fn list(folder: &Folder) -> Result<Vec<BackupInfo>> {
     Ok(names(folder)?.into_iter().filter_map(info).collect())
 }
 
-/// Notes that the drift was cleared.
+/// Marks the drift as resolved.
 pub(super) fn resolve(path: &Path) -> Result<()> {
-    // It may have been removed, or noted, by another process.
+    // Another process may have removed or marked it.
     if !path.exists() {
         return Ok(());
     }
@@ -124,8 +124,8 @@ pub(super) fn resolve(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes what is too old, and what is over the other limits, the oldest first of those whose drift was cleared and then
-/// of the others: never the newest, nor the one just `saved`.
+/// Removes backups that are too old or over the other limits, resolved ones first and then the oldest: never the
+/// newest, nor the one just `saved`.
 pub(super) fn retain(folder: &Folder, saved: &Path, limits: BackupLimits, now: Timestamp) -> Result<()> {
     let now_seconds = u64::try_from(now.as_millis() / 1_000).unwrap_or(0);
     let names = names(folder)?;
@@ -151,7 +151,7 @@ pub(super) fn retain(folder: &Folder, saved: &Path, limits: BackupLimits, now: T
     Ok(())
 }
 
-/// The marker goes last, so that what is left halfway is removed the next time.
+/// The marker goes last, so that an interrupted removal is completed the next time.
 fn remove(path: &Path) -> io::Result<()> {
     for file in [database_of(path), path.to_owned(), marker_of(path)] {
         match fs::remove_file(file) {
@@ -162,7 +162,7 @@ fn remove(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What processes that were killed have left.
+/// Removes leftovers of killed processes.
 fn remove_stale(folder: &Folder, now_seconds: u64) {
     let Ok(files) = fs::read_dir(folder.path()) else { return };
     for found in files.take(FILES).flatten() {

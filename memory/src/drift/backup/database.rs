@@ -1,4 +1,4 @@
-//! A large scope as a database of its own.
+//! A large scope as a separate database.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes a database and what SQLite may have left beside it.
+/// Removes a database and the files SQLite may have left with it.
 pub(super) fn remove(path: &Path) {
     for end in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();
@@ -30,7 +30,7 @@ pub(super) fn remove(path: &Path) {
     }
 }
 
-/// Copies a scope into a store that holds nothing else.
+/// Copies a scope into a new store.
 pub(super) async fn write(
     backend: &dyn memory_core::Backend,
     scope: &Scope,
@@ -52,7 +52,7 @@ pub(super) async fn write(
     .await
 }
 
-/// A store that nobody else knows. What is written to it and read from it passes [`Checked`], as with every other store.
+/// A private store. Like every other store it is used through [`Checked`].
 pub(super) struct Store {
     provider: Arc<SqliteProvider>,
     checked: Checked<Arc<SqliteProvider>>,
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-/// Puts the whole of it into the one file.
+/// Checkpoints the log into the one file.
 fn settle(path: &Path) -> Result<()> {
     let settled = crate::backends::sqlite::connect(path).and_then(|connection| {
         connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))

@@ -1,4 +1,4 @@
-//! Forgetting: backups are copies of what was forgotten.
+//! Forgetting: backups are copies of forgotten data.
 
 use std::fs;
 use std::io::ErrorKind as IoErrorKind;
@@ -13,31 +13,31 @@ use super::format::{Occasion, header};
 use super::read::{Backup, Entries, parse};
 use super::write::text_of;
 
-/// What the name of a folder begins with that is being removed: what is left in it need not tell whose it was.
+/// Prefix of a folder being removed: after that its files need not name its owner.
 const GONE: &str = ".gone-";
 
-/// What holds something of a target.
+/// The backups that contain something of a target.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
-    /// Files and folders that are to go.
+    /// Files and folders to remove.
     pub(crate) going: Vec<PathBuf>,
-    /// Backups of which the rest is kept.
+    /// Backups that keep the rest.
     pub(crate) smaller: Vec<PathBuf>,
-    /// Folders of which nobody can tell whose they are.
+    /// Folders whose owner is unknown.
     pub(crate) unknown: Vec<PathBuf>,
 }
 
-/// What a backup holds of a key.
+/// How much of a backup is a key.
 enum Of {
     Nothing,
-    /// It, and these.
+    /// The key and these others.
     Some(Box<Backup>),
-    /// It alone, or nobody can tell.
+    /// Only the key, or unknown.
     All,
 }
 
 impl Backups {
-    /// What holds something of a target.
+    /// The backups that contain something of a target.
     pub(crate) fn holding(&self, target: &EraseTarget) -> Result<Holding> {
         let mut holding = Holding::default();
         match target {
@@ -52,13 +52,13 @@ impl Backups {
                         path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
                     let is_alone = name.ends_with(".db") && !path.with_extension("json").exists();
                     if name.contains(TEMPORARY) || is_alone {
-                        // Of a process that died; one that lives refuses its write all the same.
+                        // From a dead process; a live one refuses its write anyway.
                         holding.going.push(path);
                     } else if name.ends_with(".json") {
                         match of_key(&path, key)? {
                             Of::Nothing => {}
                             Of::Some(_) => holding.smaller.push(path),
-                            // What tells that its drift was cleared goes last.
+                            // The marker of a resolved drift goes last.
                             Of::All => holding.going.extend(
                                 [database_of(&path), path.clone(), marker_of(&path)]
                                     .into_iter()
@@ -73,7 +73,7 @@ impl Backups {
         Ok(holding)
     }
 
-    /// Puts a backup without a key in the place of one that [`Backups::holding`] found.
+    /// Replaces a backup found by [`Backups::holding`] by one without the key.
     pub(crate) fn without(&self, path: &Path, target: &EraseTarget) -> Result<()> {
         let EraseTarget::Key { scope, key } = target else { return Ok(()) };
         let (Some(folder), Some(name)) =
@@ -92,7 +92,7 @@ impl Backups {
         folder.replace(name, &text, "a backup cannot be written without what is forgotten")
     }
 
-    /// Removes what [`Backups::holding`] found.
+    /// Removes a file found by [`Backups::holding`].
     pub(crate) fn remove(path: &Path) -> Result<()> {
         let removed = if is_folder(path) { remove_folder(path) } else { fs::remove_file(path) };
         match removed {
@@ -131,15 +131,15 @@ impl Backups {
     }
 }
 
-/// A database beside a backup is not looked into, and neither is one that is damaged: they are taken to hold the key
-/// alone, the latter where its text is anywhere in the file.
+/// A separate database is not opened, and neither is a damaged backup: both are assumed to contain only the key, the
+/// latter if the key's text is anywhere in the file.
 fn of_key(path: &Path, key: &Key) -> Result<Of> {
     let parsed = match parse(path) {
         Ok(parsed) => parsed,
         Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::TooLarge) => {
             return Ok(if holds(path, key)? { Of::All } else { Of::Nothing });
         }
-        // Another process has removed it.
+        // Another process removed it.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Of::Nothing),
         Err(error) => return Err(error),
     };
@@ -153,7 +153,7 @@ fn of_key(path: &Path, key: &Key) -> Result<Of> {
     })
 }
 
-/// Whether a file has the key's text, between quotes.
+/// Whether a file contains the quoted key.
 fn holds(path: &Path, key: &Key) -> Result<bool> {
     let text = serde_json::to_string(key)
         .map_err(|error| Error::internal("a key has no JSON form").with_source(error))?;
@@ -172,7 +172,7 @@ fn is_gone(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GONE))
 }
 
-/// A process that dies meanwhile leaves a folder that the next one knows.
+/// If a process dies meanwhile, the next one finds the folder.
 fn remove_folder(path: &Path) -> std::io::Result<()> {
     if is_gone(path) {
         return fs::remove_dir_all(path);

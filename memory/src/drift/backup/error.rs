@@ -1,8 +1,8 @@
-//! Errors of the file system that backups lie in.
+//! Errors of the file system with the backups.
 
 use memory_core::{Error, ErrorKind, Retry};
 
-/// An error of the file system, with what could not be done.
+/// A file system error with the failed action.
 pub(super) fn io_error(what: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |error| {
         let kind = match error.kind() {

@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all, in a folder that nobody else may read.
+//! Files that appear complete or not at all, in a private folder.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -10,9 +10,9 @@ use memory_core::{Error, Result, ScopeDigest, Timestamp};
 use super::error::io_error;
 use crate::private;
 
-/// Tells the temporary files of this process apart.
+/// Distinguishes the temporary files of this process.
 static FILES: AtomicU64 = AtomicU64::new(0);
-/// What a temporary file's name begins with.
+/// Prefix of temporary files.
 pub(super) const TEMPORARY: &str = ".tmp-";
 /// Names tried within a second.
 const TRIES: u32 = 10_000;
@@ -24,7 +24,7 @@ const SMALL: u64 = 4 << 10;
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes it where it is missing.
+    /// Creates it if it is missing.
     pub(super) fn create(root: &Path, digest: &ScopeDigest) -> Result<Self> {
         let failed = io_error("the folder of backups cannot be made");
         private_folder(root, true).map_err(&failed)?;
@@ -33,7 +33,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// `None`: it is not there.
+    /// `None` if it does not exist.
     pub(super) fn find(root: &Path, digest: &ScopeDigest) -> Result<Option<Self>> {
         let path = root.join(digest.to_hex());
         for path in [root, &path] {
@@ -47,7 +47,7 @@ impl Folder {
         Ok(Some(Self(path)))
     }
 
-    /// The one that a backup lies in.
+    /// The folder of a backup.
     #[cfg(feature = "sqlite")]
     pub(super) fn of(backup: &Path) -> Self {
         Self(backup.parent().map(Path::to_path_buf).unwrap_or_default())
@@ -57,19 +57,19 @@ impl Folder {
         &self.0
     }
 
-    /// A name of nothing that is there yet.
+    /// An unused name.
     pub(super) fn temporary(&self) -> PathBuf {
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         self.0.join(format!("{TEMPORARY}{}-{number}", std::process::id()))
     }
 
-    /// A file that was not there, mode 0600.
+    /// A new file with mode 0600.
     pub(super) fn open_temporary(&self) -> Result<(PathBuf, File)> {
         for _ in 0..TRIES {
             let path = self.temporary();
             match private::create_new(&path) {
                 Ok(file) => return Ok((path, file)),
-                // Of a process that had this one's number before.
+                // From an earlier process with the same id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io_error("a backup cannot be written")(error)),
             }
@@ -77,8 +77,8 @@ impl Folder {
         Err(Error::internal("no free name for a temporary file"))
     }
 
-    /// Gives finished files their names, `memory.bak.SECONDS[-N].EXTENSION`, all with the same N; none of them has
-    /// another's. The last named is the one that readers look for.
+    /// Gives complete files their names, `memory.bak.SECONDS[-N].EXTENSION`, all with the same unused N. The last one
+    /// named is the one that readers look for.
     pub(super) fn publish(
         &self,
         at: Timestamp,
@@ -141,7 +141,7 @@ impl Folder {
         Ok(text)
     }
 
-    /// As in SQLite, a file system that cannot sync a folder is no reason to fail.
+    /// As in SQLite, a file system that cannot sync a folder is not an error.
     fn sync(&self) {
         if let Ok(folder) = File::open(&self.0) {
             drop(folder.sync_all());
@@ -149,28 +149,28 @@ impl Folder {
     }
 }
 
-/// The database beside a backup, where there is one.
+/// The database of a backup, if any.
 pub(super) fn database_of(path: &Path) -> PathBuf {
     path.with_extension("db")
 }
 
-/// The marker that says that the drift of a backup was resolved.
+/// The marker of a resolved backup.
 pub(super) fn marker_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".resolved");
     PathBuf::from(name)
 }
 
-/// Opens what is an ordinary file and no link.
+/// Opens a regular file, not a link.
 pub(super) fn open_plain(path: &Path) -> io::Result<File> {
     if !fs::symlink_metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     File::open(path)
 }
 
 fn not_a_folder() -> Error {
-    Error::invalid("the folder of backups is a symbolic link or no folder; remove it, or name another")
+    Error::invalid("the folder of backups is a symbolic link or not a folder; remove it, or name another")
 }
 
 fn private_folder(path: &Path, parents: bool) -> io::Result<()> {
@@ -181,7 +181,7 @@ fn private_folder(path: &Path, parents: bool) -> io::Result<()> {
     }
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link or no folder"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link or not a folder"));
     }
     #[cfg(unix)]
     {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::file::open_plain;
 
-/// What `format` of a backup says.
+/// The `format` of a backup.
 pub(super) const FORMAT: &str = "memory-drift-backup-1";
 
 /// Longest first line of a backup.
@@ -23,7 +23,7 @@ pub(super) struct Occasion {
     pub(super) snapshot: DriftToken,
 }
 
-/// What a backup begins with.
+/// The first line of a backup.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Header {
     format: String,
@@ -45,5 +45,5 @@ pub(super) fn header_of(line: &str) -> Option<Header> {
 pub(super) fn header(path: &Path) -> io::Result<Header> {
     let mut line = String::new();
     io::BufReader::new(open_plain(path)?.take(HEADER)).read_line(&mut line)?;
-    header_of(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no backup"))
+    header_of(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is not a backup"))
 }

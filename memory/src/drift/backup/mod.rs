@@ -1,7 +1,7 @@
-//! The scope as it was when a write was refused, in a file: `memory.bak.SECONDS.json`.
+//! The scope as it was when a write was refused, saved as `memory.bak.SECONDS.json`.
 //!
-//! The files of a scope lie in a folder of its own, named by the scope's digest, which nobody else may read. A file
-//! beside a backup, with `.resolved` after its name, says that the drift it is about was cleared.
+//! The files of a scope are in a private folder named by the scope's digest. A file with the backup's name plus
+//! `.resolved` marks its drift as resolved.
 
 mod backups;
 mod catalog;

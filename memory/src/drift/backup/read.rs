@@ -1,4 +1,4 @@
-//! A backup read, compared and put back. What is read is somebody else's until its sums are right.
+//! Reading, comparing and restoring backups. Contents are untrusted until their checksums match.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -21,7 +21,7 @@ use crate::stream;
 /// Longest backup that is read.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// A backup whose sums are right.
+/// A backup with valid checksums.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Backup {
@@ -33,7 +33,7 @@ pub struct Backup {
     pub generation_actual: Option<DriftToken>,
     /// The token just before the entries were read.
     pub generation_snapshot: DriftToken,
-    /// Whose entries they are.
+    /// The scope of the entries.
     pub scope: Scope,
     /// The entries.
     pub records: Vec<Record>,
@@ -43,30 +43,30 @@ pub struct Backup {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Keys whose entries say something else.
+    /// Keys with different entries.
     pub changed: Vec<Key>,
     /// Keys of the backup that are gone.
     pub vanished: Vec<Key>,
-    /// Keys that the backup does not have.
+    /// Keys missing in the backup.
     pub appeared: Vec<Key>,
 }
 
-/// What putting a backup back did.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Restored {
-    /// What became of its records.
+    /// The outcome for its records.
     #[serde(flatten)]
     pub imported: ImportOutcome,
-    /// Entries that the backup does not have and that were deleted.
+    /// Deleted entries that the backup lacks.
     pub deleted: u64,
 }
 
 impl Backup {
-    /// Reads a backup and checks its sums. Of a database beside it, a copy is opened.
+    /// Reads a backup and checks its checksums. A database with it is opened as a copy.
     ///
     /// # Errors
-    /// `corrupt` for what is no backup or was changed; `too_large` over 1 GiB; as the file system has it.
+    /// `corrupt` for an invalid or modified backup; `too_large` over 1 GiB; as reading the file.
     pub async fn load(path: &Path) -> Result<Self> {
         let Parsed { header, entries, count } = parse(path)?;
         let records = match entries {
@@ -86,7 +86,7 @@ impl Backup {
         Self { timestamp, generation_observed, generation_actual, generation_snapshot, scope, records }
     }
 
-    /// Compares it with what the scope holds now.
+    /// Compares it with the current contents of the scope.
     ///
     /// # Errors
     /// As listing fails.
@@ -112,15 +112,15 @@ impl Backup {
         }
     }
 
-    /// Makes the scope hold what the backup holds: its entries replace those that differ, and others are deleted. Entries that
-    /// say the same stay as they are, with their versions and vectors; those that are put back have the vectors that they had.
+    /// Restores the backup's contents: its entries replace differing ones, and others are deleted. Equal entries keep
+    /// their versions and vectors; restored ones get their old vectors.
     ///
     /// If the store imports atomically ([`Capabilities::atomic_import`]), this is one transaction: readers see all of it or
     /// nothing, also if the process is killed. Writes of others between the comparison and that transaction are overwritten.
     /// Otherwise each entry is an ordinary write, a few to a transaction; if it fails midway, restore again to complete it.
     ///
-    /// Where the store judges how old a copy is ([`Capabilities::erase`]), what was forgotten since it was made is left out,
-    /// and counted.
+    /// If the store knows tombstones ([`Capabilities::erase`]), entries forgotten since the backup was made are left
+    /// out and counted.
     ///
     /// # Errors
     /// As the writes fail.
@@ -143,7 +143,7 @@ impl Backup {
             let record = record?;
             match saved.remove(&record.entry.key) {
                 None => deleted += 1,
-                // As the store has it, with its times and its vectors.
+                // As stored, with its times and vectors.
                 Some(before) if says_the_same(&before.entry, &record.entry) => records.push(Ok(record)),
                 Some(before) => records.push(Ok(before)),
             }
@@ -168,9 +168,9 @@ impl Backup {
     }
 }
 
-const OTHER_COUNT: &str = "it has another number of entries than it says";
+const OTHER_COUNT: &str = "its number of entries is wrong";
 
-/// A backup's text. The sum of entries that are in it is right.
+/// The text of a backup, with a valid checksum of its inline entries.
 pub(super) struct Parsed {
     pub(super) header: Header,
     pub(super) entries: Entries,
@@ -180,7 +180,7 @@ pub(super) struct Parsed {
 /// Where the entries of a backup are.
 pub(super) enum Entries {
     Here(Vec<Record>),
-    /// In a database of this name, with this sum.
+    /// In a database with this name and checksum.
     Beside {
         name: String,
         sha256: String,
@@ -207,12 +207,12 @@ pub(super) fn parse(path: &Path) -> Result<Parsed> {
     }
     let inner = rest.entries.get();
     let inner = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
-    // The line break before the closing bracket is not one of the entries'.
+    // The line break before the closing bracket is not part of the entries.
     let inner = inner.map(|inner| inner.strip_suffix('\n').unwrap_or(inner));
     let mut hash = Sha256::new();
-    hash.update(inner.ok_or_else(|| damaged("its entries are no list"))?.as_bytes());
+    hash.update(inner.ok_or_else(|| damaged("its entries are not a list"))?.as_bytes());
     if hex(hash) != sha256 {
-        return Err(damaged("its entries do not have its sum"));
+        return Err(damaged("the checksum of its entries is wrong"));
     }
     let records: Vec<Record> =
         serde_json::from_str(rest.entries.get()).map_err(|_| damaged("an entry is malformed"))?;
@@ -237,16 +237,16 @@ fn says_the_same(one: &Entry, other: &Entry) -> bool {
 }
 
 fn damaged(why: &'static str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the file is no whole backup of a scope: {why}; take another one"))
+    Error::new(ErrorKind::Corrupt, format!("the file is not a valid backup of a scope: {why}; use another one"))
         .with_retry(Retry::Never)
 }
 
-/// The entries of the database beside a backup.
+/// The entries in the database of a backup.
 #[cfg(feature = "sqlite")]
 async fn database(path: &Path, name: &str, scope: &Scope, sum: &str) -> Result<Vec<Record>> {
     let beside = super::file::database_of(path);
     if beside.file_name().and_then(|beside| beside.to_str()) != Some(name) {
-        return Err(damaged("it names a database that is not its own"));
+        return Err(damaged("it names another backup's database"));
     }
     let failed = io_error("the database of a backup cannot be read");
     let copy = Copied::of(&beside)?;
@@ -255,7 +255,7 @@ async fn database(path: &Path, name: &str, scope: &Scope, sum: &str) -> Result<V
     std::io::copy(&mut file, &mut super::write::Hashing(&mut hash)).map_err(&failed)?;
     drop(file);
     if hex(hash) != sum {
-        return Err(damaged("its database does not have its sum"));
+        return Err(damaged("the checksum of its database is wrong"));
     }
     let store = super::database::Store::open(&copy.0)?;
     let mut exported = store.export(scope).await?;
@@ -273,7 +273,7 @@ async fn database(_: &Path, _: &str, _: &Scope, _: &str) -> Result<Vec<Record>> 
     Err(Error::unsupported("a backup as a database", "this build without the feature `sqlite`"))
 }
 
-/// A copy of a file in its folder, removed when dropped.
+/// A copy of a file in the same folder, removed when dropped.
 #[cfg(feature = "sqlite")]
 struct Copied(std::path::PathBuf);
 

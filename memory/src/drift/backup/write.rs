@@ -17,7 +17,7 @@ use crate::stream::next;
 
 const UNWRITTEN: &str = "a backup cannot be written";
 
-/// The first line, without what closes it.
+/// The first line, without its closing part.
 #[derive(Serialize)]
 struct Header<'a> {
     format: &'a str,
@@ -30,7 +30,7 @@ struct Header<'a> {
     database: Option<&'a str>,
 }
 
-/// Removes a temporary file that did not get its name.
+/// Removes a temporary file that was not renamed.
 struct Unfinished(Option<PathBuf>);
 
 impl Drop for Unfinished {
@@ -41,7 +41,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// A backup as it is written, entry by entry.
+/// A backup being written entry by entry.
 struct Draft<W> {
     out: W,
     hash: Sha256,
@@ -103,7 +103,7 @@ pub(super) fn text_of(scope: &Scope, occasion: &Occasion, records: &[Record]) ->
     draft.end()
 }
 
-/// Writes the text beside a database, and gives both their names.
+/// Writes the text for a database, and names both files.
 #[cfg(feature = "sqlite")]
 pub(super) fn publish_database(
     scope: &Scope,
@@ -152,7 +152,7 @@ fn json<T: Serialize>(value: &T) -> Result<String> {
         .map_err(|error| Error::internal("a backup could not be written as JSON").with_source(error))
 }
 
-/// A sum as something to write to.
+/// A checksum as a writer.
 #[cfg(feature = "sqlite")]
 pub(super) struct Hashing<'a>(pub(super) &'a mut Sha256);
 
