@@ -1,4 +1,4 @@
-//! How the suite opens databases: one for all cases of a configuration, in which every case has tenants of its own.
+//! Opens databases for the suite: one for all cases of a configuration, with separate tenants per case.
 
 use memory_conformance::{Fixture, Harness, SHARED_DATA, SqlSetup, async_trait};
 use memory_core::{Provider, Result};
@@ -7,9 +7,9 @@ use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
 use crate::support::Database;
 use crate::support::sql::Place;
 
-/// Entries in one database, opened anew by each case.
+/// Entries in one database, reopened by each case.
 pub(crate) struct Entries {
-    /// Ends with the value.
+    /// Dropped with this value.
     _database: Database,
     config: PostgresConfig,
     embeds: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Entries {
 
 impl Entries {
     pub(crate) fn new(database: Database) -> Self {
-        // Many cases run at the same time, some with several handles.
+        // Many cases run at once, some with several handles.
         let config = database.config().with_pool_size(4);
         Self { _database: database, config, embeds: true }
     }
@@ -28,7 +28,7 @@ impl Entries {
         self
     }
 
-    /// Serves no vectors.
+    /// Without vectors.
     pub(crate) fn without_embedder(mut self) -> Self {
         self.embeds = false;
         self

@@ -1,6 +1,6 @@
-//! PostgreSQL passes the suite in every configuration: with pgvector, without an embedder, on a server without pgvector,
-//! without prepared statements as behind a pooler in transaction mode, and with agents' SQL. Without a server the
-//! configurations that need it are skipped, which is said.
+//! PostgreSQL passes the suite in every configuration: with pgvector, without an embedder, on a server without
+//! pgvector, without prepared statements as behind a pooler in transaction mode, and with agents' SQL. Without a server
+//! these configurations are skipped with a note.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -26,7 +26,7 @@ use self::harness::{Entries, Sql};
 use self::support::sql::Place;
 use self::support::{Database, PLAIN_SERVER, SERVER};
 
-/// How long a case about SQL may take: it makes databases.
+/// Time limit of a case about SQL, which creates databases.
 const SQL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Every case, on a database of entries.

@@ -1,5 +1,5 @@
-//! Answers that the suite does not ask for: every filter decides as the core's does, and vectors at the ends of their
-//! range are compared as any others.
+//! Answers beyond the suite: every filter decides like the core, and vectors at the limits of their range are compared
+//! like others.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn pick<T: Clone>(random: &mut Random, from: &[T]) -> T {
     from[usize::try_from(random.below(u64::try_from(from.len()).unwrap())).unwrap()].clone()
 }
 
-/// Numbers around every place where integers, floats and decimals could disagree, and texts that sort in odd ways.
+/// Numbers where integers, floats and decimals could disagree, and texts that sort unexpectedly.
 fn scalars() -> Vec<Scalar> {
     let ints = [
         0,
@@ -151,7 +151,7 @@ async fn every_filter_decides_as_the_core_does() {
     }
 }
 
-/// Answers with whatever vector a text spells out.
+/// Embeds a text as the vector it spells out.
 #[derive(Debug)]
 struct Spelled(EmbeddingModel);
 
@@ -177,7 +177,7 @@ fn model(dimensions: usize) -> EmbeddingModel {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_at_the_ends_of_their_range_are_compared_and_come_back_as_they_were() {
+async fn vectors_at_the_limits_are_compared_and_come_back_unchanged() {
     let Some(database) = Database::fresh().await else { return };
     for dimensions in [3, 2_001, 4_001, 16_000, 16_384] {
         let provider = PostgresProvider::open(database.config()).await.unwrap();
@@ -222,7 +222,7 @@ async fn vectors_at_the_ends_of_their_range_are_compared_and_come_back_as_they_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_are_kept_where_the_server_cannot_compare_them_and_found_once_it_can() {
+async fn vectors_the_server_cannot_compare_are_kept_and_found_once_it_can() {
     let Some(database) = Database::fresh().await else { return };
     let client = database.client().await;
     client.batch_execute("DROP EXTENSION vector").await.unwrap();

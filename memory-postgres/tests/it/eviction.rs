@@ -1,4 +1,4 @@
-//! Eviction and ended runs over replicas (GC-3 to GC-6, GC-14, GC-15, RUN-1, RUN-4).
+//! Eviction and ended runs with replicas (GC-3 to GC-6, GC-14, GC-15, RUN-1, RUN-4).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn a_read_of_one_replica_keeps_the_scope_from_another() {
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
     clock.advance(HOUR);
     assert!(reads(&other, &scope).await);
-    // Nothing was flushed, and the replica that read is gone at once.
+    // Nothing was flushed, and the replica that read has exited.
     drop(other);
     let kept = one.evict(&scope, just_before(&clock)).await.unwrap();
     assert_eq!(kept, EvictOutcome::Kept(Kept::Used { last_used_at: clock.now() }));
@@ -54,7 +54,7 @@ async fn a_read_of_one_replica_keeps_the_scope_from_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_of_uses_is_never_the_slack_and_is_written_by_a_flush() {
+async fn held_uses_stay_within_the_slack_and_are_written_by_a_flush() {
     let Some(database) = Database::fresh().await else { return };
     let clock = TestClock::new();
     let one = replica(&database, &clock).await;
@@ -77,7 +77,7 @@ async fn what_is_held_of_uses_is_never_the_slack_and_is_written_by_a_flush() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scopes_from_before_count_as_used_when_the_tables_were_brought_up_to_date() {
+async fn older_scopes_count_as_used_when_the_tables_were_migrated() {
     let Some(database) = Database::fresh().await else { return };
     let one = PostgresProvider::open(database.config()).await.unwrap();
     let scope = Scope::user("acme", "ada").unwrap();
@@ -87,20 +87,20 @@ async fn scopes_from_before_count_as_used_when_the_tables_were_brought_up_to_dat
     let row = client.query_one("SELECT since FROM memory.uses_since", &[]).await.unwrap();
     let since = Timestamp::from_millis_clamped(row.get(0));
     assert_eq!(uses(&one, &scope).await[0].last_used_at, since);
-    // By the server's own clock, which nobody moves: it was used lately.
+    // By the server's clock, which cannot be moved: it was used recently.
     let kept = one.evict(&scope, Timestamp::MAX).await.unwrap();
     assert_eq!(kept, EvictOutcome::Kept(Kept::Used { last_used_at: since }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_agents_sql_is_served_elsewhere_nothing_is_evicted() {
+async fn nothing_is_evicted_if_agents_sql_is_served_elsewhere() {
     let Some(database) = Database::fresh().await else { return };
     let clock = TestClock::new();
     let one = replica(&database, &clock).await;
     let scope = Scope::user("acme", "ada").unwrap();
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
     clock.advance(HOUR);
-    // As a replica does that is opened with a database for agents' SQL.
+    // Like a replica opened with a database for agents' SQL.
     database.client().await.batch_execute("UPDATE memory.uses_since SET sql_since = 0").await.unwrap();
     assert_eq!(one.evict(&scope, clock.now()).await.unwrap(), EvictOutcome::Kept(Kept::InUse));
     let other = replica(&database, &clock).await;
@@ -144,11 +144,11 @@ async fn a_run_that_ends_while_replicas_write_to_it_stays_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_owns_nothing_goes_on_when_older_tables_are_brought_up_to_date() {
+async fn a_role_without_ownership_keeps_working_across_a_migration() {
     let Some(database) = Database::fresh().await else { return };
     older::tables(&database, 2).await;
     let (role, config) = program(&database).await;
-    // As the older program was provisioned.
+    // As the older version provisioned it.
     let client = database.client().await;
     client
         .batch_execute(&format!(

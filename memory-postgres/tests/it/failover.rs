@@ -1,5 +1,5 @@
-//! A primary and its synchronous standby: the primary is killed under load, the standby takes over. Nothing that was
-//! acknowledged is lost, and clients go on by themselves.
+//! A primary and its synchronous standby: the primary is killed under load, the standby takes over. No acknowledged
+//! write is lost, and clients recover.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn key(task: usize, number: usize) -> Key {
     Key::new(format!("{task}/{number}")).unwrap()
 }
 
-/// The standby first: a client must find out who takes writes.
+/// The standby first: clients must find the host that takes writes.
 fn both(primary: &Server, standby: &Server) -> PostgresConfig {
     let url = format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", standby.port, primary.port);
     PostgresConfig::new(url).with_pool_size(8).with_wait_timeout(Duration::from_secs(2))
@@ -92,7 +92,7 @@ async fn no_acknowledged_write_is_lost_and_clients_recover() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_host_takes_writes_that_is_said_and_nothing_hangs() {
+async fn without_a_writable_host_the_error_says_so_and_nothing_hangs() {
     let Some((mut primary, standby)) = pair().await else { return };
     let provider = PostgresProvider::open(both(&primary, &standby)).await.unwrap();
     primary.kill();

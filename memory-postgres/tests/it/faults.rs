@@ -1,4 +1,4 @@
-//! A server that dies, hangs or is full in the middle of things: what is told then, and that it works again after.
+//! A server that dies, hangs or is full during operations: the errors, and recovery.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// Holds up every writer of entries, so that a write is under way for as long as this lives.
+/// Blocks every writer of entries while it lives, so that a write stays in progress.
 async fn hold_up(url: &str) -> tokio_postgres::Client {
     let client = support::connect(url).await;
     client.batch_execute("BEGIN; LOCK TABLE memory.entry IN ACCESS EXCLUSIVE MODE").await.unwrap();
@@ -29,7 +29,7 @@ async fn hold_up(url: &str) -> tokio_postgres::Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_under_way_when_the_server_dies_has_an_unknown_outcome_and_later_ones_work() {
+async fn a_write_in_progress_when_the_server_dies_has_an_unknown_outcome() {
     let Some(programs) = server::programs(server::PROGRAMS) else { return };
     let mut server = Server::new(&programs);
     server.start();
@@ -73,7 +73,7 @@ async fn a_write_that_waits_too_long_is_cancelled_and_says_that_nothing_was_writ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_an_administrator_ends_are_made_again() {
+async fn connections_closed_by_an_administrator_are_reopened() {
     let Some(database) = support::Database::fresh().await else { return };
     let provider = PostgresProvider::open(database.config()).await.unwrap();
     provider.put(&scope(), &key("k"), json("1")).await.unwrap();
@@ -89,7 +89,7 @@ async fn connections_that_an_administrator_ends_are_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_goes_away_leaves_nothing_behind_that_harms_the_next() {
+async fn a_cancelled_call_does_not_harm_the_next() {
     let Some(database) = support::Database::fresh().await else { return };
     let provider = PostgresProvider::open(database.config().with_pool_size(2)).await.unwrap();
     let holder = hold_up(&database.url()).await;
@@ -104,7 +104,7 @@ async fn a_caller_that_goes_away_leaves_nothing_behind_that_harms_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_answers_nothing_does_not_hold_a_caller_for_ever() {
+async fn a_silent_server_does_not_block_a_caller_for_ever() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url =
         format!("postgres://app:hunter2@{}/memory?connect_timeout_ms=200", listener.local_addr().unwrap());

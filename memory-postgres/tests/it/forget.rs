@@ -1,4 +1,4 @@
-//! Forgetting as operators meet it: tables from before it, and roles that own nothing. The sentences are those of
+//! Forgetting for operators: tables from earlier versions, and roles without ownership. The sentences are those of
 //! `docs/spec/forget.md`.
 
 use memory_conformance::stream;
@@ -43,7 +43,7 @@ async fn is_buried(provider: &PostgresProvider, target: &EraseTarget) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_from_before_forgetting_are_updated_with_what_they_hold_and_forget_it() {
+async fn tables_from_before_forgetting_are_migrated_and_can_forget() {
     for version in [1, 3] {
         let Some(database) = Database::fresh().await else { return };
         older::tables(&database, version).await;
@@ -68,7 +68,7 @@ async fn tables_from_before_forgetting_are_updated_with_what_they_hold_and_forge
             old.query_one("SELECT count(*) FROM memory.entry e WHERE e.key <> 'kept'", &[]).await.unwrap();
         assert_eq!(rows.get::<_, i64>(0), 0, "version {version}: nothing is left in a row");
 
-        // A program of the older version goes on, above every version that was given.
+        // A program of the older version continues above every assigned version.
         let (outcome, next) = older::set(&old, "a", "\"green\"").await;
         assert_eq!(outcome, 0, "version {version}");
         assert!(u64::try_from(next).unwrap() > erased.tombstone.version, "version {version}: {next}");
@@ -77,7 +77,7 @@ async fn tables_from_before_forgetting_are_updated_with_what_they_hold_and_forge
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_owns_nothing_forgets_and_cannot_make_it_undone() {
+async fn a_role_without_ownership_forgets_and_cannot_undo_it() {
     let Some(database) = Database::fresh().await else { return };
     let (role, config) = program(&database).await;
     operator::provision(&database.config(), Some(&role)).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_role_that_owns_nothing_forgets_and_cannot_make_it_undone() {
             let goes = target.has_entry(&scope, &key("k"));
             assert_eq!(is_there(&provider, &scope, "k").await, !goes, "{target:?}: {scope}");
         }
-        // Such a role may not vacuum, which the server would tell nobody.
+        // Such a role cannot vacuum, and the server would not report that.
         let owner = erased.remains.iter().find(|text| text.contains("`VACUUM "));
         let owner = owner.unwrap_or_else(|| panic!("{:?}", erased.remains));
         for table in ["entry", "vector", "scope", "garbage"] {
@@ -119,11 +119,11 @@ async fn a_role_that_owns_nothing_forgets_and_cannot_make_it_undone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_without_the_rights_is_told_what_grants_them_and_nothing_is_gone() {
+async fn a_role_without_the_rights_is_refused_with_advice() {
     let Some(database) = Database::fresh().await else { return };
     let (role, config) = program(&database).await;
     operator::provision(&database.config(), Some(&role)).await.unwrap();
-    // As after an update of the tables that was not followed by grants.
+    // As after a schema update without new grants.
     let revoked = format!(
         "REVOKE ALL ON memory.tombstone FROM {role}; \
          REVOKE EXECUTE ON FUNCTION memory.erase_scope(text, smallint, text) FROM {role}"
@@ -147,7 +147,7 @@ async fn a_role_without_the_rights_is_told_what_grants_them_and_nothing_is_gone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_table_that_held_something_of_a_forgotten_scope_is_vacuumed() {
+async fn every_table_of_a_forgotten_scope_is_vacuumed() {
     let Some(database) = Database::fresh().await else { return };
     let provider = PostgresProvider::open(database.config()).await.unwrap();
     provider.put(&ada(), &key("k"), Json::parse("1").unwrap()).await.unwrap();

@@ -1,5 +1,5 @@
-//! A full disk under the server refuses writes with a typed error; nothing acknowledged is lost, reads go on, and so does
-//! writing once there is room.
+//! A full disk under the server refuses writes with a typed error; acknowledged writes stay, reads work, and writes
+//! work again once there is space.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use memory_postgres::{PostgresConfig, PostgresProvider};
 use crate::support;
 use crate::support::server::{self, Server};
 
-/// A file system of this many MiB, which only root can make; taken away at the end.
+/// A file system of this size in MiB, which only root can create; removed at the end.
 struct Small(PathBuf);
 
 impl Small {
@@ -36,7 +36,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        // The server that has files there ends after this: detached, it goes away with them.
+        // The server with files there ends after this: detached, it disappears with them.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -48,14 +48,14 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let Some(small) = Small::mount(&server.data().with_file_name("small"), 24) else { return };
     server.start();
     let admin = support::connect(&server.url("postgres")).await;
-    // The log is elsewhere: where that is full, PostgreSQL stops altogether.
+    // The log is elsewhere: if that is full, PostgreSQL stops entirely.
     admin.batch_execute(&format!("CREATE TABLESPACE small LOCATION '{}'", small.0.display())).await.unwrap();
     admin.batch_execute("CREATE DATABASE memory TEMPLATE template0 TABLESPACE small").await.unwrap();
     let config = PostgresConfig::new(server.url("memory")).with_max_value_bytes(1 << 20);
     let provider = PostgresProvider::open(config).await.unwrap();
     let scope = Scope::agent("acme", "full").unwrap();
     let key = |number: usize| Key::new(format!("entry/{number:05}")).unwrap();
-    // Letters that do not compress to nothing.
+    // Incompressible letters.
     let value = |number: usize| {
         let mut state = number as u64 + 1;
         let letters: String = (0..60_000)

@@ -1,4 +1,4 @@
-//! The drift guard as operators meet it: an update under programs at work, roles that own nothing, and what the doctor says.
+//! The drift guard for operators: updating a live database, roles without ownership, and the doctor's findings.
 
 use memory_core::Seen;
 use memory_core::{
@@ -25,7 +25,7 @@ fn finding<'r>(report: &'r Report, check: &str) -> &'r Finding {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scenario_27_tables_of_version_1_are_updated_under_a_program_at_work_and_the_first_write_is_clean() {
+async fn scenario_27_tables_of_version_1_are_migrated_under_load_and_the_first_write_is_clean() {
     let Some(database) = Database::fresh().await else { return };
     tables(&database, 1).await;
     let old = database.client().await;
@@ -50,7 +50,7 @@ async fn scenario_27_tables_of_version_1_are_updated_under_a_program_at_work_and
         ErrorKind::DriftDetected
     );
 
-    // The program of version 1 goes on with the statement that it prepared, and is noticed.
+    // The program of version 1 continues with its prepared statement, and is detected.
     let before = provider.drift_state(&scope).await.unwrap();
     assert_eq!(set(&old, "k", "4").await, (0, 3));
     let after = provider.drift_state(&scope).await.unwrap();
@@ -62,7 +62,7 @@ async fn scenario_27_tables_of_version_1_are_updated_under_a_program_at_work_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writers_go_on_while_tables_of_version_1_are_updated() {
+async fn writers_continue_while_tables_of_version_1_are_migrated() {
     let Some(database) = Database::fresh().await else { return };
     tables(&database, 1).await;
     let url = database.url();
@@ -86,7 +86,7 @@ async fn writers_go_on_while_tables_of_version_1_are_updated() {
     while !writer.is_finished() && provider.drift_state(&ada()).await.unwrap().version < 20 {
         tokio::task::yield_now().await;
     }
-    // Where the writer has failed, waiting for it says how.
+    // If the writer failed, waiting for it reports how.
     let _ = stop.send(());
     let written = writer.await.unwrap();
     let state = provider.drift_state(&ada()).await.unwrap();
@@ -107,7 +107,7 @@ async fn tables_of_a_later_version_are_refused_and_not_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_owns_nothing_is_guarded_and_cannot_switch_the_guard_off() {
+async fn a_role_without_ownership_is_guarded_and_cannot_disable_the_guard() {
     let Some(database) = Database::fresh().await else { return };
     let (role, config) = program(&database).await;
     operator::provision(&database.config(), Some(&role)).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_program_that_owns_nothing_is_guarded_and_cannot_switch_the_guard_off(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_says_where_triggers_are_off_or_anothers() {
+async fn the_doctor_reports_disabled_and_foreign_triggers() {
     let Some(database) = Database::fresh().await else { return };
     PostgresProvider::open(database.config()).await.unwrap();
     let admin = database.client().await;
@@ -152,7 +152,7 @@ async fn the_doctor_says_where_triggers_are_off_or_anothers() {
     let report = operator::doctor(&database.config()).await.unwrap();
     assert_eq!(finding(&report, "guard").status, Status::Ok);
     assert!(finding(&report, "triggers").message.contains("audit"), "{report:?}");
-    // As `pg_restore --disable-triggers` leaves them.
+    // As after `pg_restore --disable-triggers`.
     let off = "ALTER TABLE memory.entry DISABLE TRIGGER ALL; ALTER TABLE memory.entry ENABLE TRIGGER ALL";
     admin.batch_execute(off).await.unwrap();
     let report = operator::doctor(&database.config()).await.unwrap();

@@ -1,5 +1,5 @@
-//! What the conformance suite does not ask for. Each test has a database of its own, on a server that `cargo xtask test` or
-//! `cargo xtask postgres` starts; without one it is skipped, and says so.
+//! Behaviour beyond the conformance suite. Each test has a separate database on a server started by `cargo xtask test`
+//! or `cargo xtask postgres`; without one it is skipped with a note.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A scope with many vectors is searched by an index of its own, which leaves nothing out that it should find.
+//! A scope with many vectors is searched by its own index, which finds everything it should.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::Database;
 
 const VECTORS: usize = 4_000;
 
-/// Vectors that follow from the text: near those of the same topic.
+/// Vectors derived from the text: near those of the same topic.
 #[derive(Debug)]
 struct Topics(EmbeddingModel);
 
@@ -27,7 +27,7 @@ fn vector(text: &str, dimensions: usize) -> Vec<f32> {
             .map(|_| (random.below(1_000_000) as f64 / 1e6 - 0.5 + shift) as f32)
             .collect::<Vec<f32>>()
     };
-    // All a little to one side, so that nothing points away.
+    // All slightly to one side, so that none are opposite.
     let topic = numbers(text.split(' ').next().unwrap(), 0.2);
     topic.into_iter().zip(numbers(text, 0.0)).map(|(a, b)| a + b).collect()
 }
@@ -67,7 +67,7 @@ async fn fill(provider: &PostgresProvider, scope: &Scope, texts: &[String]) {
     }
 }
 
-/// The share of the due hits that a search finds, over some searches.
+/// The share of expected hits found by some searches.
 async fn recall(
     provider: &PostgresProvider,
     scope: &Scope,
@@ -105,7 +105,7 @@ fn vectors(texts: &[String], dimensions: usize) -> Vec<Vec<f32>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_scope_gets_an_index_that_finds_what_is_due_and_goes_with_it() {
+async fn a_large_scope_gets_an_index_that_finds_every_expected_hit() {
     let Some(database) = Database::fresh().await else { return };
     let client = database.client().await;
     let indexes = async || {

@@ -1,4 +1,4 @@
-//! Opening a database: tables are made once, by whoever comes first, and a newer version's are left alone.
+//! Opening a database: tables are created once, by the first to come, and a newer version's are not touched.
 
 use memory_core::{ErrorKind, HealthStatus, Provider as _};
 use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
@@ -17,7 +17,7 @@ async fn a_database_opens_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_that_open_at_once_make_the_tables_once() {
+async fn replicas_that_open_at_once_create_the_tables_once() {
     let Some(database) = Database::fresh().await else { return };
     let opening: Vec<_> = (0..8).map(|_| tokio::spawn(PostgresProvider::open(database.config()))).collect();
     for provider in opening {
@@ -46,7 +46,7 @@ async fn tables_of_a_newer_version_are_refused_and_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_tables_may_not_be_made_their_absence_is_told() {
+async fn missing_tables_are_reported_without_the_right_to_create_them() {
     let Some(database) = Database::fresh().await else { return };
     let error = PostgresProvider::open(database.config().with_migrate(false)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -54,7 +54,7 @@ async fn where_tables_may_not_be_made_their_absence_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_unavailable_and_no_secret_is_told() {
+async fn a_missing_server_is_unavailable_and_no_secret_is_shown() {
     let nobody = PostgresConfig::new("postgres://app:hunter2@127.0.0.1:1/memory")
         .with_wait_timeout(std::time::Duration::from_millis(200));
     let error = PostgresProvider::open(nobody).await.unwrap_err();
@@ -64,7 +64,7 @@ async fn a_server_that_is_not_there_is_unavailable_and_no_secret_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_not_there_is_not_found() {
+async fn a_missing_database_is_not_found() {
     let Some(database) = Database::fresh().await else { return };
     let url = memory_fakes::postgres::with_database(&database.url(), "no_such_database");
     let error = PostgresProvider::open(PostgresConfig::new(url)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What an operator does: setting a database up for a role of its own, and looking at what is wrong.
+//! An operator's work: setting up a database for a separate role, and diagnosing problems.
 
 use memory_core::{ErrorKind, Provider as _};
 use memory_postgres::operator::{self, Finding, Report, Status};
@@ -16,7 +16,7 @@ fn finding<'r>(report: &'r Report, check: &str) -> &'r Finding {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_owns_nothing_works_after_provisioning() {
+async fn a_role_without_ownership_works_after_provisioning() {
     let Some(database) = Database::fresh().await else { return };
     let (role, config) = program(&database).await;
     let before = PostgresProvider::open(config.clone()).await.unwrap_err();
@@ -39,7 +39,7 @@ async fn a_program_that_owns_nothing_works_after_provisioning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_printed_script_makes_what_opening_makes() {
+async fn the_printed_script_creates_what_opening_creates() {
     let (Some(printed), Some(opened)) = (Database::fresh().await, Database::fresh().await) else { return };
     let script = operator::script(&printed.config(), None, true).unwrap();
     printed.client().await.batch_execute(&script).await.unwrap();
@@ -84,7 +84,7 @@ async fn the_doctor_names_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_a_finding_without_secrets() {
+async fn a_missing_server_is_a_finding_without_secrets() {
     let nobody = PostgresConfig::new("postgres://app:hunter2@127.0.0.1:1/memory")
         .with_wait_timeout(std::time::Duration::from_millis(100));
     let report = operator::doctor(&nobody).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_server_that_is_not_there_is_a_finding_without_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_pgvector_is_told_from_one_where_it_is_not_installed() {
+async fn a_server_without_pgvector_is_distinguished_from_a_missing_installation() {
     if let Some(plain) = Database::plain().await {
         let report = operator::doctor(&plain.config()).await.unwrap();
         assert!(finding(&report, "pgvector").message.contains("the server has no pgvector"), "{report:?}");
@@ -106,7 +106,7 @@ async fn a_server_without_pgvector_is_told_from_one_where_it_is_not_installed() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_for_agents_sql_is_set_up_and_looked_at_too() {
+async fn a_database_for_agents_sql_is_provisioned_and_diagnosed_too() {
     let (Some(database), Some(agents)) = (Database::fresh().await, Database::on(support::SERVER).await)
     else {
         return;

@@ -10,7 +10,7 @@ use memory_postgres::{PostgresConfig, PostgresProvider, Prepared};
 
 use crate::support::{Database, pooler};
 
-/// The database as it looks through a pooler.
+/// The database through a pooler.
 async fn pooled(database: &Database) -> PostgresConfig {
     let url = database.url();
     let server = url.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
@@ -30,7 +30,7 @@ async fn tables_are_made_and_found_through_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_sees_it_and_says_what_to_set() {
+async fn the_doctor_detects_it_and_says_what_to_set() {
     let Some(database) = Database::fresh().await else { return };
     let config = pooled(&database).await;
     let pooling = async |config: PostgresConfig| {
@@ -43,7 +43,7 @@ async fn the_doctor_sees_it_and_says_what_to_set() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_of_many_tasks_go_through_it_whole() {
+async fn writes_of_many_tasks_pass_through_it_intact() {
     let Some(database) = Database::fresh().await else { return };
     let config = pooled(&database).await;
     let provider = Arc::new(PostgresProvider::open(config).await.unwrap());

@@ -1,5 +1,5 @@
-//! Several processes on one database: they agree on every order, one that dies leaves nothing half-done, and whose clock
-//! is wrong does not matter.
+//! Several processes on one database: they agree on the order of operations, a killed one leaves nothing half done, and
+//! a wrong clock does not matter.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,7 +23,7 @@ fn scope() -> Scope {
     Scope::agent("public", "replicas").unwrap()
 }
 
-/// Nanoseconds that all processes of this machine count alike.
+/// Nanoseconds by a clock that all processes of this machine share.
 fn moment() -> u64 {
     u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap()
 }
@@ -32,7 +32,7 @@ async fn open(url: &str) -> PostgresProvider {
     PostgresProvider::open(PostgresConfig::new(url).with_pool_size(6)).await.unwrap()
 }
 
-/// Works on one key with several tasks, and tells what every operation saw.
+/// Works on one key with several tasks, and reports what every operation saw.
 async fn hammer(url: &str, replica: i64) {
     let provider = std::sync::Arc::new(open(url).await);
     child::say("ready");
@@ -57,7 +57,7 @@ async fn work(backend: &dyn Backend, worker: i64) -> Vec<String> {
     let mut known: Option<(u64, i64)> = None;
     let mut state = u64::try_from(worker).unwrap().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for step in 0..STEPS {
-        // No two writes write the same value, so a swap by version is a swap by value.
+        // All written values differ, so a swap by version is a swap by value.
         let fresh = (worker * STEPS + step + 1) * 1_000_000;
         state ^= state << 13;
         state ^= state >> 7;
@@ -115,14 +115,14 @@ fn operation(line: &str) -> Operation {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_two_replicas_see_of_a_key_has_one_order() {
+async fn two_replicas_see_one_order_of_a_keys_writes() {
     if let Some((role, url)) = child::role() {
         return hammer(&url, role.parse().unwrap()).await;
     }
     let Some(database) = Database::fresh().await else { return };
     let url = database.url();
     open(&url).await.close().await.unwrap();
-    let test = "replicas::what_two_replicas_see_of_a_key_has_one_order";
+    let test = "replicas::two_replicas_see_one_order_of_a_keys_writes";
     let history = tokio::task::spawn_blocking(move || {
         let mut replicas = [Child::start(test, "0", &url), Child::start(test, "1", &url)];
         let mut history = Vec::new();
@@ -142,7 +142,7 @@ async fn what_two_replicas_see_of_a_key_has_one_order() {
     assert!(is_linearizable(None, &history), "no order explains what the replicas saw: {history:?}");
 }
 
-/// Inserts one bulk after another, and tells of each before and after.
+/// Inserts one bulk after another, and reports before and after each.
 async fn insert_for_ever(url: &str) {
     let provider = open(url).await;
     for bulk in 0.. {
@@ -160,20 +160,20 @@ async fn insert_for_ever(url: &str) {
 const BULK: usize = 400;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_is_killed_leaves_nothing_half_done_and_nobody_waiting() {
+async fn a_killed_replica_leaves_nothing_half_done_and_blocks_nobody() {
     if let Some((_, url)) = child::role() {
         return insert_for_ever(&url).await;
     }
     let Some(database) = Database::fresh().await else { return };
     let url = database.url();
     let provider = open(&url).await;
-    let test = "replicas::a_replica_that_is_killed_leaves_nothing_half_done_and_nobody_waiting";
+    let test = "replicas::a_killed_replica_leaves_nothing_half_done_and_blocks_nobody";
     for round in 0..6_u64 {
         provider.drop_scope(&scope()).await.unwrap();
         let url = url.clone();
         let done = tokio::task::spawn_blocking(move || {
             let mut replica = Child::start(test, "insert", &url);
-            // Somewhere in the middle of a bulk, another place each time.
+            // During a bulk insert, at a different point each time.
             while replica.line().as_deref() != Some("done 2") {}
             std::thread::sleep(Duration::from_millis(3 + round * 7));
             replica.kill();
@@ -205,7 +205,7 @@ async fn a_replica_that_is_killed_leaves_nothing_half_done_and_nobody_waiting() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_servers_clock_decides_whatever_a_replica_thinks_the_time_is() {
+async fn the_servers_clock_decides_whatever_a_replicas_clock_says() {
     let Some(database) = Database::fresh().await else { return };
     let provider = open(&database.url()).await;
     let client = database.client().await;
@@ -221,7 +221,7 @@ async fn the_servers_clock_decides_whatever_a_replica_thinks_the_time_is() {
     let after = now().await;
     assert!((before - 1..=after).contains(&entry.created_at.as_millis()));
     assert_eq!(entry.expires_at.unwrap().as_millis(), entry.created_at.as_millis() + 400);
-    // A replica that lives an hour ahead by a clock of its own sees it gone; those by the server's do not.
+    // A replica whose own clock is an hour ahead sees it expired; those with the server's clock do not.
     let ahead = std::sync::Arc::new(TestClock::new());
     ahead.set(Timestamp::from_millis(before + 3_600_000).unwrap());
     let other = PostgresProvider::open_with_clock(database.config(), ahead).await.unwrap();

@@ -1,4 +1,4 @@
-//! TLS with a server whose certificate an authority of the test's own signed: what each `sslmode` lets pass.
+//! TLS with a server certificate from a test authority: what each `sslmode` accepts.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn healthy(url: String) -> Result<(), Error> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_mode_lets_pass_what_libpq_says() {
+async fn each_sslmode_accepts_what_libpq_accepts() {
     let Some(programs) = server::programs(server::TLS_PROGRAMS) else { return };
     let authority = Authority::new();
     let (certificate, key) = authority.sign("db.test", &["db.test"]);
@@ -52,7 +52,7 @@ async fn each_mode_lets_pass_what_libpq_says() {
     let (client_certificate, client_key) = authority.sign("certified", &[]);
     let (client_certificate, client_key) =
         (write("client.pem", &client_certificate), write("client.key", &client_key));
-    // The name is the URL's, the address is the loopback's.
+    // The name is the URL's, the address is loopback.
     let url = |user: &str, host: &str, query: &str| {
         format!(
             "postgres://{user}@{host}:{}/postgres?hostaddr=127.0.0.1&schema=of_{}&{query}",
@@ -91,7 +91,7 @@ async fn each_mode_lets_pass_what_libpq_says() {
         healthy(url("certified", "db.test", &format!("sslmode=verify-full&sslrootcert={roots}"))).await;
     assert_eq!(without.unwrap_err().kind().code(), "unauthenticated");
 
-    // By reference: the file is read, and one that others may read is not used.
+    // By reference: the file is read, and a file that others can read is not used.
     let passwords = write("passwords", &format!("db.test:{}:postgres:app:hunter2\n", server.port));
     let by_file = format!("sslmode=require&passfile={passwords}");
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,29 +1,29 @@
 //! The test binary as another process: a replica.
 //!
-//! A test that needs one starts its own binary with its own name and a role; it begins with
-//! `if let Some(role) = child::role() { … return }`.
+//! A test that needs one runs its own binary with its own name and a role; it starts with `if let Some(role) =
+//! child::role() { … return }`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdout, Command, Stdio};
 
 const ROLE: &str = "MEMORY_POSTGRES_TEST_ROLE";
 const GIVEN: &str = "MEMORY_POSTGRES_TEST_GIVEN";
-/// What a child says begins with it, since the test harness writes lines of its own.
+/// Prefix of a child's messages, since the test harness prints too.
 const MARK: &str = "child: ";
 
-/// What this process was started to do, and what it was given; `None` in the process that tests.
+/// The role and arguments of this process; `None` in the main test process.
 pub(crate) fn role() -> Option<(String, String)> {
     Some((std::env::var(ROLE).ok()?, std::env::var(GIVEN).ok()?))
 }
 
-/// Tells the parent, at once and whole.
+/// Sends a complete line to the parent at once.
 pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{MARK}{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// A child that runs; killed where the test ends before it.
+/// A running child; killed if the test ends first.
 pub(crate) struct Child {
     process: std::process::Child,
     output: BufReader<ChildStdout>,
@@ -42,7 +42,7 @@ impl Child {
         Self { process, output }
     }
 
-    /// The next line it says; `None`: it says no more.
+    /// Its next line, if any.
     pub(crate) fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -53,7 +53,7 @@ impl Child {
         }
     }
 
-    /// SIGKILL, wherever it is.
+    /// SIGKILL at any point.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -1,5 +1,5 @@
-//! A pooler in transaction mode, as strict as one can be: after each transaction a client goes on with another of the
-//! server's connections than before, and nothing of a session follows it.
+//! A strict pooler in transaction mode: after each transaction a client gets another server connection, without any
+//! session state.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const SERVERS: usize = 4;
 
 type Idle = Arc<Mutex<VecDeque<TcpStream>>>;
 
-/// Listens on a port of its own for one database of a server that asks for no password; returns the port.
+/// Listens on a separate port for one database of a server without passwords; returns the port.
 pub(crate) async fn start(server: String, database: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -68,7 +68,7 @@ async fn serve(mut client: TcpStream, idle: Idle, free: Arc<Semaphore>) -> Optio
         let mut rest = vec![0; usize::try_from(length).unwrap() - 8];
         client.read_exact(&mut rest).await.ok()?;
         match i32::from_be_bytes(code.try_into().unwrap()) {
-            // TLS is asked for: no.
+            // A TLS request: refused.
             80_877_103 => client.write_all(b"N").await.ok()?,
             196_608 => {
                 let text = String::from_utf8_lossy(&rest).into_owned();
@@ -78,7 +78,7 @@ async fn serve(mut client: TcpStream, idle: Idle, free: Arc<Semaphore>) -> Optio
             _ => return None,
         }
     }
-    // Welcome, an invented process and key, ready.
+    // Authentication ok, a made-up process and key, ready.
     client.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I").await.ok()?;
     loop {
         let (kind, mut first) = message(&mut client).await?;
@@ -87,7 +87,7 @@ async fn serve(mut client: TcpStream, idle: Idle, free: Arc<Semaphore>) -> Optio
         }
         let permit = free.acquire().await.ok()?;
         let mut server = idle.lock().await.pop_front()?;
-        // Requests of a transaction: up to Sync or a simple query, again and again until the server is idle.
+        // A transaction's requests: up to Sync or a simple query, repeated until the server is idle.
         loop {
             let mut kind = first[0];
             server.write_all(&first).await.ok()?;

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own, to be configured, killed and started again.
+//! A separate PostgreSQL server for a test, which can be configured, killed and restarted.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 /// The programs of a server with pgvector; `cargo xtask test` sets it.
 pub(crate) const PROGRAMS: &str = "MEMORY_TEST_POSTGRES_BIN";
-/// The programs of a server that knows TLS.
+/// The programs of a server with TLS.
 pub(crate) const TLS_PROGRAMS: &str = "MEMORY_TEST_POSTGRES_PLAIN_BIN";
 
 const NOBODY: u32 = 65_534;
 
-/// Stops the server and takes its folder away once the test's process ends, however it ends.
+/// Stops the server and removes its folder once the test's process ends in any way.
 const KEEPER: &str = r#"
 folder=$1
 shift
@@ -34,7 +34,7 @@ pub(crate) struct Server {
     keeper: Option<Child>,
 }
 
-/// The programs that a variable names; without it: `None`, after saying so.
+/// The programs named by a variable; `None` without it, after printing a note.
 pub(crate) fn programs(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable).map(PathBuf::from);
     if found.is_none() {
@@ -79,7 +79,7 @@ fn free_port() -> u16 {
 }
 
 impl Server {
-    /// An empty cluster, not yet started, whose superuser `postgres` needs no password on the loopback interface.
+    /// An empty cluster, not yet started, with a superuser `postgres` without password on loopback.
     pub(crate) fn new(programs: &Path) -> Self {
         let server = Self::without_data(programs);
         let mut initdb = Command::new(programs.join("initdb"));
@@ -120,7 +120,7 @@ impl Server {
         fs::write(self.data().join("pg_hba.conf"), lines).unwrap();
     }
 
-    /// Puts a file into the data folder, for the server's eyes alone.
+    /// Puts a private file into the data folder.
     pub(crate) fn file(&self, name: &str, contents: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.data().join(name);
@@ -153,18 +153,18 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Makes a standby a primary.
+    /// Promotes a standby.
     pub(crate) fn promote(&self) {
         run(Command::new(self.programs.join("pg_ctl")).args(["promote", "-w", "-D"]).arg(self.data()));
     }
 
-    /// Ends every process of it at once, as a power cut does.
+    /// Kills all its processes at once, like a power cut.
     pub(crate) fn kill(&mut self) {
         let file = fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
         let postmaster = file.lines().next().unwrap().to_owned();
         let mut all = children_of(&postmaster);
         all.insert(0, postmaster);
-        // Some may have ended by themselves by then.
+        // Some may have exited by then.
         let _ = Command::new("kill").arg("-KILL").args(&all).stderr(Stdio::null()).status().unwrap();
         self.end_keeper();
         let _ = fs::remove_file(self.data().join("postmaster.pid"));
@@ -188,7 +188,7 @@ impl Drop for Server {
     }
 }
 
-/// A primary that acknowledges what its standby has.
+/// A primary that acknowledges only what its standby has.
 pub(crate) async fn pair() -> Option<(Server, Server)> {
     let programs = programs(PROGRAMS)?;
     let mut primary = Server::new(&programs);

@@ -1,4 +1,4 @@
-//! Two fresh databases: one for entries, one for agents' SQL. Both end with the value.
+//! Two fresh databases, for entries and for agents' SQL, dropped with the value.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 use crate::support::{Database, connect};
 
-/// Where agents' SQL is tried.
+/// Databases for tests of agents' SQL.
 #[derive(Debug)]
 pub(crate) struct Place {
     entries: Database,
@@ -17,7 +17,7 @@ pub(crate) struct Place {
     key: NamedTempFile,
 }
 
-/// A file that holds a key, which only its owner may read.
+/// A private file with a key.
 pub(crate) fn key_file() -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(b"0123456789abcdef0123456789abcdef\n").unwrap();
@@ -26,7 +26,7 @@ pub(crate) fn key_file() -> NamedTempFile {
 }
 
 impl Place {
-    /// On the server that a variable names. Without one: `None`, after saying so.
+    /// On the server that a variable names. `None` without one, after printing a note.
     pub(crate) fn fresh(variable: &str) -> Option<Self> {
         let variable = variable.to_owned();
         let made = std::thread::spawn(move || {
@@ -49,7 +49,7 @@ impl Place {
         self.entries.config().with_sql(sql)
     }
 
-    /// What another process needs to open the same: the two URLs and the key's file, each after a space.
+    /// What another process needs to open them: the two URLs and the key's file, separated by spaces.
     pub(crate) fn given(&self) -> String {
         format!("{} {} {}", self.entries.url(), self.agents.url(), self.key.path().display())
     }
@@ -59,7 +59,7 @@ impl Place {
         self.agents.url()
     }
 
-    /// A connection of the superuser's to the database for agents.
+    /// A superuser connection to the database for agents.
     pub(crate) async fn client(&self) -> Client {
         connect(&self.agents.url()).await
     }

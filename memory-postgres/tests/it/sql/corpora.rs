@@ -1,4 +1,4 @@
-//! Statements of the corpora through the whole facet: attacks end as they should, legitimate ones run.
+//! Statements of the corpora through the whole facet: attacks end as expected, legitimate ones run.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ impl Bench {
         options.max_bytes = 1 << 20;
         options.quota_bytes = Some(64 << 20);
         let begun = Instant::now();
-        // The corpora call the scope's own schema so.
+        // The corpora use this name for the scope's own schema.
         let (text, args) =
             (line.text().replace("s_a.", &format!("{}.", lab::names_of(&scope).1)), &line.args);
         let answer = if line.op == "exec" {

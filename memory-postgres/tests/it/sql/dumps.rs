@@ -1,4 +1,4 @@
-//! What a dump does not hold is told, one by one, in the dump and by what restores it.
+//! Objects that a dump cannot contain are reported individually, in the dump and by the restore.
 
 use std::future::poll_fn;
 
@@ -18,7 +18,7 @@ async fn lines_of(mut dump: DumpStream) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dump_cannot_hold_is_told_and_the_rest_comes_back() {
+async fn objects_a_dump_cannot_contain_are_reported_and_the_rest_is_restored() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let (from, to) = (Scope::agent("dumps", "from").unwrap(), Scope::agent("dumps", "to").unwrap());
@@ -32,7 +32,7 @@ async fn what_a_dump_cannot_hold_is_told_and_the_rest_comes_back() {
     let row =
         admin.query_one("SELECT 'mem_s_' || hex, 'mem_r_' || hex FROM mem_sql.scopes", &[]).await.unwrap();
     let (schema, role): (String, String) = (row.get(0), row.get(1));
-    // What only an administrator makes, and what belongs to no table at all.
+    // Objects that only an administrator creates, or that belong to no table.
     admin
         .batch_execute(&format!(
             "SET search_path = {schema}; \
@@ -112,7 +112,7 @@ async fn restored(provider: &PostgresProvider, to: &Scope, lines: Vec<String>) -
     provider.restore(to, Box::pin(stream), RestoreOptions::default()).await.unwrap()
 }
 
-/// What an agent may make in an order, or in words, that the engine does not print.
+/// Objects whose order or spelling of creation the engine does not preserve.
 const ODD: &[(&str, &[&str])] = &[
     (
         "sequences",
@@ -189,7 +189,7 @@ const ODD: &[(&str, &[&str])] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_has_the_same_dump_in_whatever_order_and_words_it_was_made() {
+async fn a_copy_has_the_same_dump_whatever_its_order_of_creation() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     for (number, (which, statements)) in ODD.iter().enumerate() {
@@ -207,7 +207,7 @@ async fn a_copy_has_the_same_dump_in_whatever_order_and_words_it_was_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_restore_will_leave_out_is_told_by_the_dump() {
+async fn the_dump_reports_what_a_restore_will_leave_out() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let (from, to) = (Scope::agent("dumps", "from").unwrap(), Scope::agent("dumps", "to").unwrap());

@@ -1,4 +1,4 @@
-//! Eviction and ended runs where agents' SQL is served: two databases that no transaction spans (GC-3 to GC-15, RUN-1, RUN-2).
+//! Eviction and ended runs with agents' SQL: two databases without common transactions (GC-3 to GC-15, RUN-1, RUN-2).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::support::sql;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Two databases, and a clock that all replicas share.
+/// Two databases, and a clock shared by all replicas.
 struct World {
     place: sql::Place,
     clock: Arc<TestClock>,
@@ -39,19 +39,19 @@ impl World {
         PostgresProvider::open_with_clock(self.place.config(), self.clock.clone()).await.unwrap()
     }
 
-    /// Both databases, as somebody who stops halfway uses them.
+    /// Both databases, as left by a process that stops halfway.
     async fn clients(&self) -> (Client, Client) {
         (support::connect(&self.place.config().url).await, self.place.client().await)
     }
 
-    /// What an eviction, or the end of a run, has done when it dies after it asked: nothing is decided.
+    /// The state of an eviction or run end that dies before the decision.
     async fn ask(&self) -> i64 {
         let (_, agents) = self.clients().await;
         let hex: String = agents.query_one("SELECT hex FROM mem_sql.scopes", &[]).await.unwrap().get(0);
         agents.query_one("SELECT mark FROM mem_sql.leave($1, false)", &[&hex]).await.unwrap().get(0)
     }
 
-    /// And after it was decided.
+    /// And after the decision.
     async fn decide(&self, scope: &Scope) {
         let token = self.ask().await;
         let (entries, agents) = self.clients().await;
@@ -127,12 +127,12 @@ async fn a_statement_of_one_replica_keeps_the_scope_from_another() {
     fill(&one, &scope).await;
     world.clock.advance(HOUR);
     assert_eq!(ask(&other, &scope, "SELECT n FROM t").await.unwrap(), "[[7]]");
-    // Nothing was flushed, and the replica that read is gone at once.
+    // Nothing was flushed, and the replica that read has exited.
     drop(other);
     let before = Timestamp::from_millis_clamped(world.clock.now().as_millis() - 1);
     let kept = one.evict(&scope, before).await.unwrap();
     assert_eq!(kept, EvictOutcome::Kept(Kept::Used { last_used_at: world.clock.now() }));
-    // Having asked leaves nothing that is in anybody's way.
+    // A pending question blocks nobody.
     exec(&one, &scope, "INSERT INTO t VALUES (8)").await.unwrap();
     world.clock.advance(HOUR);
     let bytes = uses(&one, &scope).await[0].bytes();
@@ -147,7 +147,7 @@ async fn a_transaction_of_another_replica_keeps_the_scope_whatever_its_age() {
     let Some(world) = World::new().await else { return };
     let (one, other, scope) = (world.replica().await, world.replica().await, ada());
     one.put(&scope, &key(), Json::from(1)).await.unwrap();
-    // The database's first, of which nothing is committed.
+    // The database's first transaction, with nothing committed.
     let open = other.begin(&by(&scope), &scope, None).await.unwrap();
     world.clock.advance(HOUR);
     assert_eq!(one.evict(&scope, world.clock.now()).await.unwrap(), EvictOutcome::Kept(Kept::InUse));
@@ -156,7 +156,7 @@ async fn a_transaction_of_another_replica_keeps_the_scope_whatever_its_age() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn databases_without_entries_page_go_and_are_known_from_before_uses_were_kept() {
+async fn databases_without_entries_are_listed_and_evicted() {
     let Some(world) = World::new().await else { return };
     let one = world.replica().await;
     let scopes: Vec<Scope> = ["a", "b", "c", "d"].iter().map(|id| Scope::user("acme", id).unwrap()).collect();
@@ -188,7 +188,7 @@ async fn databases_without_entries_page_go_and_are_known_from_before_uses_were_k
             scopes.iter().cloned().zip(wanted).map(|(scope, (a, b))| (scope, a, b)).collect();
         assert_eq!(found, wanted, "pages of {limit}");
     }
-    // As one of an older version made them.
+    // As an older version created them.
     let (entries, _) = world.clients().await;
     entries
         .batch_execute("DELETE FROM memory.scope_use; UPDATE memory.uses_since SET since = 0")
@@ -206,7 +206,7 @@ async fn databases_without_entries_page_go_and_are_known_from_before_uses_were_k
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uses_of_what_is_gone_are_forgotten_and_those_of_databases_are_not() {
+async fn uses_of_dropped_scopes_are_removed_and_those_of_databases_kept() {
     let Some(world) = World::new().await else { return };
     let (one, kept, gone) = (world.replica().await, ada(), Scope::user("acme", "bob").unwrap());
     exec(&one, &kept, "CREATE TABLE t (n int)").await.unwrap();
@@ -223,7 +223,7 @@ async fn uses_of_what_is_gone_are_forgotten_and_those_of_databases_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_eviction_that_died_before_it_was_decided_never_was() {
+async fn an_eviction_that_died_before_the_decision_has_no_effect() {
     let Some(world) = World::new().await else { return };
     let (one, other, scope) = (world.replica().await, world.replica().await, ada());
     fill(&one, &scope).await;
@@ -239,7 +239,7 @@ async fn an_eviction_that_died_before_it_was_decided_never_was() {
                 other.commit(&by(&scope), &scope, &open.tx).await.unwrap();
             }
             _ => {
-                // Who looks decides nothing.
+                // Reading decides nothing.
                 assert_eq!(databases(&one, &scope).await, 1);
                 assert_eq!(one.describe_tables(&by(&scope), &scope).await.unwrap().len(), 1);
                 assert!(one.sql_usage(&scope).await.unwrap().bytes > 0);
@@ -250,7 +250,7 @@ async fn an_eviction_that_died_before_it_was_decided_never_was() {
         assert!(has_entry(&one, &scope).await);
         assert_eq!(ask(&one, &scope, "SELECT min(n) FROM t").await.unwrap(), "[[7]]", "round {round}");
     }
-    // One that comes later settles what another left.
+    // A later one settles what another left.
     world.ask().await;
     world.clock.advance(HOUR);
     assert!(one.evict(&scope, world.clock.now()).await.unwrap().is_evicted());
@@ -262,7 +262,7 @@ async fn fill_again(provider: &PostgresProvider, scope: &Scope) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_eviction_that_died_after_it_was_decided_is_seen_by_nobody_in_part() {
+async fn an_eviction_that_died_after_the_decision_is_never_seen_half_done() {
     let Some(world) = World::new().await else { return };
     let (one, other, scope) = (world.replica().await, world.replica().await, ada());
     for round in 0..8 {
@@ -282,7 +282,7 @@ async fn an_eviction_that_died_after_it_was_decided_is_seen_by_nobody_in_part() 
             }
             5 => exec(&other, &scope, "CREATE TABLE t (n int)").await.unwrap(),
             6 => {
-                // Entries first: what is written begins anew, and the database is not of it.
+                // Entries first: they restart, and the old database is not part of them.
                 other.put(&scope, &key(), Json::from(2)).await.unwrap();
                 let refused = ask(&other, &scope, "SELECT n FROM t").await.unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
@@ -301,7 +301,7 @@ async fn an_eviction_that_died_after_it_was_decided_is_seen_by_nobody_in_part() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_end_died_halfway_has_ended_for_everybody() {
+async fn a_run_whose_end_died_halfway_has_ended() {
     let Some(world) = World::new().await else { return };
     let (one, other) = (world.replica().await, world.replica().await);
     let run = Scope::run("acme", "r1").unwrap();
@@ -324,9 +324,9 @@ async fn a_run_whose_end_died_halfway_has_ended_for_everybody() {
     assert_eq!(world.count("memory.leaving").await, 0);
 }
 
-/// FGT-1: also the names of scopes whose agents only ever read.
+/// FGT-1: also the names of scopes that agents only read.
 #[tokio::test(flavor = "multi_thread")]
-async fn forgetting_a_tenant_leaves_no_name_of_a_scope_that_was_only_read() {
+async fn forgetting_a_tenant_removes_the_names_of_scopes_only_read() {
     let Some(world) = World::new().await else { return };
     let (one, read, written) = (world.replica().await, ada(), Scope::agent("acme", "planner").unwrap());
     assert_eq!(ask(&one, &read, "SELECT 1").await.unwrap(), "[[1]]");
@@ -342,9 +342,9 @@ async fn forgetting_a_tenant_leaves_no_name_of_a_scope_that_was_only_read() {
     assert_eq!(world.count("memory.scope_use").await, 0);
 }
 
-/// FGT-13: a process that does not know of the databases says so, and forgets nothing.
+/// FGT-13: a process unaware of the databases says so, and forgets nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_configured_with_the_databases_forgets_no_scope() {
+async fn a_process_without_the_sql_databases_forgets_no_scope() {
     let Some(world) = World::new().await else { return };
     let (one, scope) = (world.replica().await, ada());
     fill(&one, &scope).await;
@@ -359,7 +359,7 @@ async fn who_is_not_configured_with_the_databases_forgets_no_scope() {
     }
     assert!(one.get(&scope, &key, GetOptions::uncounted()).await.unwrap().is_some());
     assert_eq!(databases(&one, &scope).await, 1);
-    // An entry is in one facet alone.
+    // An entry is in one facet only.
     assert_eq!(without.erase(&EraseTarget::Key { scope: scope.clone(), key }).await.unwrap().entries, 1);
     // The database is gone for good.
     let (entries, _) = world.clients().await;
@@ -369,9 +369,9 @@ async fn who_is_not_configured_with_the_databases_forgets_no_scope() {
     without.erase(&EraseTarget::Scope(scope)).await.unwrap();
 }
 
-/// GC-11: what goes is a beginning of what was written, never something in the middle, in either facet.
+/// GC-11: lost writes are always the oldest, never some in the middle, in either facet.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_meet_evictions_are_there_afterwards() {
+async fn writes_concurrent_with_evictions_are_kept() {
     const WRITES: i64 = 120;
     let Some(world) = World::new().await else { return };
     // By the server's clock.

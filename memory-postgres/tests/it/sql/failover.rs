@@ -1,5 +1,5 @@
-//! Agents' SQL while the primary is killed and its synchronous standby takes over: nothing that was acknowledged is lost,
-//! no statement is there in part, and the next one finds the new primary.
+//! Agents' SQL while the primary is killed and its synchronous standby takes over: no acknowledged statement is lost,
+//! none is half done, and the next one finds the new primary.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,19 +29,19 @@ fn options() -> StatementOptions {
     options
 }
 
-/// The standby first: a client must find out who takes writes.
+/// The standby first: clients must find the host that takes writes.
 fn both(primary: &Server, standby: &Server, database: &str) -> String {
     format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/{database}", standby.port, primary.port)
 }
 
-/// What a writer knows of its rows.
+/// The rows a writer knows of.
 #[derive(Debug, Default)]
 struct Told {
     acknowledged: Vec<i64>,
     unknown: Vec<i64>,
 }
 
-/// Writes two rows a statement, or in a transaction of two statements, until told to stop.
+/// Writes two rows per statement, or in a transaction of two statements, until stopped.
 async fn write(provider: &PostgresProvider, writer: usize, stop: &AtomicBool, count: &AtomicUsize) -> Told {
     let (scope, run) = (scope(writer), run());
     let mut told = Told::default();
@@ -85,7 +85,7 @@ async fn in_transaction(
     let within = || options().in_tx(open.tx.clone());
     for part in ["INSERT INTO t VALUES ($1, 1)", "INSERT INTO t VALUES ($1, 2)"] {
         if let Err(error) = provider.exec(run, scope, part, args, within()).await {
-            // Where it is still open it must not be in the way of the next.
+            // If it is still open it must not block the next.
             let _ = provider.rollback(run, scope, &open.tx).await;
             return Err(error);
         }
@@ -94,7 +94,7 @@ async fn in_transaction(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_acknowledged_statement_is_lost_and_agents_go_on() {
+async fn no_acknowledged_statement_is_lost_and_agents_continue() {
     let Some((mut primary, standby)) = pair().await else { return };
     let admin = support::connect(&primary.url("postgres")).await;
     admin.batch_execute("CREATE DATABASE agents TEMPLATE template0").await.unwrap();

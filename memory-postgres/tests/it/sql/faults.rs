@@ -1,4 +1,4 @@
-//! What others do to the agents' database behind the runtime's back, and many replicas at once.
+//! Changes to the agents' database by others, and many replicas at once.
 
 use memory_core::sql::{SqlFacet as _, SqlScopesQuery, StatementOptions};
 use memory_core::{ErrorKind, Result, RunContext, Scope, ScopeId, TenantId};
@@ -23,7 +23,7 @@ async fn names(place: &sql::Place) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_or_role_that_was_dropped_by_hand_is_made_anew() {
+async fn a_schema_or_role_dropped_by_hand_is_recreated() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let scope = Scope::agent("public", "a").unwrap();
@@ -52,7 +52,7 @@ async fn a_schema_or_role_that_was_dropped_by_hand_is_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_that_end_behind_our_back_cost_nothing_but_transactions() {
+async fn sessions_closed_by_others_cost_only_transactions() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let scope = Scope::agent("public", "a").unwrap();
@@ -74,7 +74,7 @@ async fn sessions_that_end_behind_our_back_cost_nothing_but_transactions() {
     let error = provider.commit(&run, &scope, &state.tx).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TransactionLost, "{error}");
     assert!(exec(&provider, &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[3]]"));
-    // A statement that is under way when its session ends has done nothing.
+    // A statement running when its session ends has no effect.
     let slow = provider.exec(
         &run,
         &scope,
@@ -96,7 +96,7 @@ async fn sessions_that_end_behind_our_back_cost_nothing_but_transactions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_scopes_are_made_at_once_by_four_replicas() {
+async fn four_replicas_create_many_scopes_at_once() {
     const SCOPES: usize = 1_000;
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let mut replicas = Vec::new();
@@ -113,7 +113,7 @@ async fn many_scopes_are_made_at_once_by_four_replicas() {
         for lane in 0..8 {
             let replica = std::sync::Arc::clone(replica);
             tasks.push(tokio::spawn(async move {
-                // Each scope is touched by two replicas at about the same time.
+                // Each scope is used by two replicas at about the same time.
                 for number in (0..SCOPES).filter(|number| number % 16 == lane * 2 + at % 2) {
                     let scope = Scope::agent("public", &format!("s{number}")).unwrap();
                     exec(&replica, &scope, "CREATE TABLE IF NOT EXISTS t (n int)").await.unwrap();
@@ -132,7 +132,7 @@ async fn many_scopes_are_made_at_once_by_four_replicas() {
     assert_eq!(page.scopes.len(), SCOPES);
     let scope = Scope::agent("public", "s7").unwrap();
     assert!(exec(&replicas[3], &scope, "SELECT count(*) FROM t").await.unwrap().contains("[[2]]"));
-    // Roles belong to the whole server: they go with their scopes.
+    // Roles belong to the whole server and are dropped with their scopes.
     let client = place.client().await;
     for page in 0..10 {
         let drop = format!(

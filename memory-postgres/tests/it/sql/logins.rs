@@ -1,5 +1,5 @@
-//! Logins of scopes' roles on a server that checks passwords: what they are made of, how the key is changed while replicas
-//! are at work, and what somebody else does to a role.
+//! Logins of scope roles on a server that checks passwords: their passwords, changing the key while replicas run, and
+//! changes to a role by others.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn exec(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<u
     Ok(done.rows_affected)
 }
 
-/// The password that a role has by a key, as docs/sql.md describes it.
+/// A role's password by a key, as described in docs/sql.md.
 fn password(key: &[u8], role: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     mac.update(b"memory.sql.role.v1\0");
@@ -43,7 +43,7 @@ fn password(key: &[u8], role: &str) -> String {
     mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A server that trusts its superuser alone.
+/// A server that trusts only its superuser.
 async fn strict(programs: &str, hba: &str, settings: &str) -> Option<(Server, Client)> {
     let programs = server::programs(programs)?;
     let mut server = Server::new(&programs);
@@ -66,7 +66,7 @@ async fn role_of(admin: &Client, name: &str) -> String {
     row.unwrap().get(0)
 }
 
-/// Whether the server lets the role in with the password.
+/// Whether the server accepts the role's password.
 async fn lets_in(server: &Server, role: &str, password: &str) -> bool {
     let url = format!("postgres://{role}:{password}@127.0.0.1:{}/agents", server.port);
     match tokio_postgres::connect(&url, tokio_postgres::NoTls).await {
@@ -84,7 +84,7 @@ async fn lets_in(server: &Server, role: &str, password: &str) -> bool {
 
 const SCRAM: &str = "host all all 127.0.0.1/32 scram-sha-256\n";
 
-/// Ends what roles have open, so that they must log in anew.
+/// Closes the roles' sessions, so that they must log in again.
 async fn end_sessions(admin: &Client) {
     let end =
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename::text LIKE 'mem\\_r\\_%'";
@@ -92,7 +92,7 @@ async fn end_sessions(admin: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_logs_in_with_the_password_of_the_key_and_no_other() {
+async fn a_role_logs_in_only_with_the_password_from_the_key() {
     let Some((server, admin)) = strict(server::PROGRAMS, SCRAM, "").await else { return };
     let key = key(FIRST);
     let provider = PostgresProvider::open(config(&server, &key)).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_role_logs_in_with_the_password_of_the_key_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_takes_over_while_replicas_with_the_old_one_are_at_work() {
+async fn a_new_key_takes_over_while_replicas_use_the_old_one() {
     let Some((server, admin)) = strict(server::PROGRAMS, SCRAM, "").await else { return };
     let (old_key, new_key) = (key(FIRST), key(SECOND));
     let old = PostgresProvider::open(config(&server, &old_key)).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_new_key_takes_over_while_replicas_with_the_old_one_are_at_work() {
         exec(&old, &scope(name), "CREATE TABLE t (n int)").await.unwrap();
     }
     let role = role_of(&admin, "a").await;
-    // One replica after another is started with the new key; those that are not yet go on.
+    // Replicas are restarted with the new key one by one; the others keep running.
     let new = PostgresProvider::open(config(&server, &new_key)).await.unwrap();
     for _ in 0..3 {
         for provider in [&new, &old] {
@@ -129,7 +129,7 @@ async fn a_new_key_takes_over_while_replicas_with_the_old_one_are_at_work() {
     assert!(lets_in(&server, &role, &password(SECOND, &role)).await);
     assert!(!lets_in(&server, &role, &password(FIRST, &role)).await, "the old key is of no more use here");
 
-    // A scope that nobody has touched since has the old password until all are changed.
+    // An unused scope keeps the old password until all are changed.
     let untouched = role_of(&admin, "b").await;
     assert!(lets_in(&server, &untouched, &password(FIRST, &untouched)).await);
     assert_eq!(operator::rekey(&config(&server, &new_key)).await.unwrap(), 2);
@@ -141,7 +141,7 @@ async fn a_new_key_takes_over_while_replicas_with_the_old_one_are_at_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_does_to_a_role_is_mended() {
+async fn changes_to_a_role_are_repaired() {
     let Some((server, admin)) = strict(server::PROGRAMS, SCRAM, "").await else { return };
     let key = key(FIRST);
     let provider = PostgresProvider::open(config(&server, &key)).await.unwrap();
@@ -158,7 +158,7 @@ async fn what_somebody_does_to_a_role_is_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_lets_no_role_in_is_told_from_one_that_is_not_there() {
+async fn a_server_that_rejects_roles_is_distinguished_from_a_missing_one() {
     let Some((server, _admin)) = strict(server::PROGRAMS, "", "").await else { return };
     let key = key(FIRST);
     let provider = PostgresProvider::open(config(&server, &key)).await.unwrap();
@@ -168,9 +168,9 @@ async fn a_server_that_lets_no_role_in_is_told_from_one_that_is_not_there() {
     assert!(!format!("{error:?}").contains(&password(FIRST, "mem_r_")[..8]), "{error:?}");
 }
 
-/// TLS with a checked name, the password bound to the certificate, and a host in the list that is not there.
+/// TLS with a checked name, channel binding, and a missing host in the list.
 #[tokio::test(flavor = "multi_thread")]
-async fn roles_come_by_tls_and_find_the_host_that_is_there() {
+async fn roles_connect_by_tls_and_find_the_running_host() {
     let authority = Authority::new();
     let Some(programs) = server::programs(server::TLS_PROGRAMS) else { return };
     let (certificate, key_of_server) = authority.sign("db.test", &["db.test"]);
@@ -187,7 +187,7 @@ async fn roles_come_by_tls_and_find_the_host_that_is_there() {
     std::fs::write(roots.path(), &authority.pem).unwrap();
     let key = key(FIRST);
     let open = async |host: &str, options: &str| {
-        // Nobody listens at the first of the two.
+        // Nothing listens on the first one.
         let agents = format!(
             "postgres://postgres:hunter2@{host}:1,{host}:{}/agents?hostaddr=127.0.0.1,127.0.0.1&{options}",
             server.port

@@ -1,4 +1,4 @@
-//! What a scope's role can see and do by itself, with the validator out of the way: nothing of others.
+//! What a scope's role can see and do without the validator: nothing about others.
 
 use memory_core::sql::{SqlFacet as _, StatementOptions};
 use memory_core::{ErrorKind, Result, RunContext, Scope, ScopeId};
@@ -35,9 +35,9 @@ async fn ask(provider: &PostgresProvider, scope: &Scope, sql: &str) -> Result<St
     Ok(serde_json::to_string(&done).unwrap())
 }
 
-/// Every catalog and view of the engine, by every way to read it.
+/// Every catalog and view of the engine, in every way to read it.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_catalog_shows_what_others_have() {
+async fn no_catalog_shows_other_scopes() {
     for variable in [support::SERVER, support::PLAIN_SERVER] {
         let Some(place) = sql::Place::made(variable).await else { continue };
         let (provider, mine, theirs) = neighbours(place.config()).await;
@@ -108,9 +108,9 @@ async fn no_catalog_shows_what_others_have() {
     }
 }
 
-/// The engine computes what is cast from a constant as it plans, by functions that it calls no other way.
+/// The engine evaluates casts of constants while planning, by functions it does not call otherwise.
 #[tokio::test(flavor = "multi_thread")]
-async fn constants_are_cast_as_columns_are() {
+async fn constants_are_cast_like_columns() {
     for variable in [support::SERVER, support::PLAIN_SERVER] {
         let Some(place) = sql::Place::made(variable).await else { continue };
         let (provider, mine, _) = neighbours(place.config()).await;
@@ -144,9 +144,9 @@ async fn constants_are_cast_as_columns_are() {
     }
 }
 
-/// What a statement sets is gone before the next one, whoever sends it.
+/// Settings made by a statement are gone before the next one, whoever sends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_a_statement_sets_survives() {
+async fn settings_do_not_survive_a_statement() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let (provider, mine, _) = neighbours(place.config()).await;
     for (set, look, due) in [
@@ -174,7 +174,7 @@ async fn nothing_that_a_statement_sets_survives() {
         let answer = ask(&provider, &mine, asks).await;
         assert!(answer.is_err(), "{asks}: {answer:?}");
     }
-    // A role may change its own password; the next session mends it.
+    // A role may change its own password; the next session repairs it.
     ask(&provider, &mine, "ALTER ROLE CURRENT_USER PASSWORD 'mine-now'").await.unwrap();
     assert!(ask(&provider, &mine, "SELECT n FROM own").await.unwrap().contains("[[1]]"));
 }
@@ -193,7 +193,7 @@ async fn a_statement_that_ends_its_transaction_is_refused() {
         let options = || StatementOptions::default().in_tx(state.tx.clone());
         let error = provider.exec(&run, &mine, word, &[], options()).await.unwrap_err();
         let told = error.details().get("transaction").and_then(|told| told.as_str().map(str::to_owned));
-        // What comes later never commits by itself.
+        // Later statements are never committed by themselves.
         let next = provider.exec(&run, &mine, "INSERT INTO own VALUES (2)", &[], options()).await;
         match told.as_deref() {
             Some("lost") => assert_eq!(next.unwrap_err().kind(), ErrorKind::TransactionLost, "{word}"),
@@ -205,15 +205,15 @@ async fn a_statement_that_ends_its_transaction_is_refused() {
         }
         assert!(ask(&provider, &mine, "SELECT n FROM own").await.unwrap().contains("[[1]]"), "after {word}");
     }
-    // The engine keeps a query from writing by itself too.
+    // The engine also keeps a query from writing.
     let run = run_of(&mine);
     let query = provider.query(&run, &mine, "INSERT INTO own VALUES (3)", &[], StatementOptions::default());
     assert_eq!(query.await.unwrap_err().kind(), ErrorKind::ReadOnly);
 }
 
-/// An administrator that is no superuser serves too, and says what stays visible.
+/// An administrator without superuser rights works too, and what stays visible is reported.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plain_administrator_tells_what_stays_visible() {
+async fn an_administrator_without_superuser_reports_what_stays_visible() {
     for variable in [support::SERVER, support::PLAIN_SERVER] {
         let Some(place) = sql::Place::made(variable).await else { continue };
         let name = format!("plain_admin_{}", std::process::id());
@@ -236,7 +236,7 @@ async fn a_plain_administrator_tells_what_stays_visible() {
         ask(&provider, &scope, "CREATE TABLE t (n int)").await.unwrap();
         ask(&provider, &scope, "INSERT INTO t VALUES (1)").await.unwrap();
         assert!(ask(&provider, &scope, "SELECT n FROM t").await.unwrap().contains("[[1]]"));
-        // The validator keeps names private all the same.
+        // The validator still keeps names private.
         for sql in ["SELECT relname FROM pg_class", "SELECT 't'::regclass", "CREATE TEMP TABLE x (n int)"] {
             let error = ask(&provider, &scope, sql).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::StatementRefused, "{sql}: {error}");

@@ -1,4 +1,4 @@
-//! Room: one huge statement is ended soon after it has passed the quota, by whatever way it writes.
+//! Quota: one huge statement is cancelled soon after exceeding it, however it writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,11 +12,11 @@ use crate::support;
 use crate::support::sql;
 
 const QUOTA: u64 = 8 << 20;
-/// What a statement may write beyond its quota until it is ended.
+/// How far a statement may exceed its quota before it is cancelled.
 const OVERSHOOT: i64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_huge_statement_is_ended_soon_after_the_quota() {
+async fn one_huge_statement_is_cancelled_soon_after_the_quota() {
     let Some(place) = sql::Place::made(support::SERVER).await else { return };
     let provider = PostgresProvider::open(place.config()).await.unwrap();
     let scope = Scope::agent("t", "greedy").unwrap();

@@ -1,5 +1,4 @@
-//! A replica that is killed in the middle of agents' SQL: nothing of what it had not committed stays, and the next replica
-//! need not wait for it.
+//! A replica killed during agents' SQL: its uncommitted work is undone, and the next replica need not wait.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::support::child;
 use crate::support::child::Child;
 use crate::support::sql;
 
-/// The longest that a dead replica may keep another one waiting.
+/// Longest time that a dead replica may block another one.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn scope() -> Scope {
@@ -36,7 +35,7 @@ async fn count(provider: &PostgresProvider) -> i64 {
     }
 }
 
-/// Opens a transaction and writes into it, or begins a statement that takes long, and says so.
+/// Opens a transaction and writes, or starts a long statement, and reports it.
 async fn be_killed(role: &str, given: &str) {
     let (urls, key) = given.rsplit_once(' ').unwrap();
     let (entries, agents) = urls.split_once(' ').unwrap();
@@ -57,7 +56,7 @@ async fn be_killed(role: &str, given: &str) {
     match role {
         // Between two statements.
         "between" => std::future::pending::<()>().await,
-        // In the middle of one.
+        // In the middle of a statement.
         _ => exec(&provider, "INSERT INTO t SELECT g FROM generate_series(1, 100000000) g", options).await,
     }
 }
@@ -75,7 +74,7 @@ async fn is_at_work(place: &sql::Place) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_killed_in_a_transaction_leaves_nothing_and_nobody_waiting() {
+async fn a_replica_killed_in_a_transaction_leaves_nothing_and_blocks_nobody() {
     if let Some((role, given)) = child::role() {
         return be_killed(&role, &given).await;
     }
@@ -88,7 +87,7 @@ async fn a_replica_killed_in_a_transaction_leaves_nothing_and_nobody_waiting() {
     {
         let given = given.clone();
         let mut replica = tokio::task::spawn_blocking(move || {
-            let test = "sql::replicas::a_replica_killed_in_a_transaction_leaves_nothing_and_nobody_waiting";
+            let test = "sql::replicas::a_replica_killed_in_a_transaction_leaves_nothing_and_blocks_nobody";
             let mut replica = Child::start(test, role, &given);
             while replica.line().as_deref() != Some("begun") {}
             replica
