@@ -383,8 +383,8 @@ pub trait MemoryLayer: Send + Sync + Debug {
     /// - LAY-11: An `add` that may have stored all or a part is `Unknown` and is not retried.
     /// - LAY-50 to LAY-54: No call shows, changes or counts a fact of another scope.
     ///
+    /// # Errors
     /// `unavailable` if nothing was stored; a write with an unknown outcome is [`AddStatus::Unknown`], not an error.
-    /// [`AddStatus::Unknown`], not an error.
     async fn add(
         &self,
         run: &RunContext,

@@ -24,7 +24,7 @@ impl Reference {
             return state;
         }
         let id = TombstoneId::of(&EraseTarget::Scope(scope.clone()));
-        let buried = self.buried();
+        let buried = self.tombstone_map();
         let given = if self.faults.has(Fault::EraseRaisesOthers) {
             buried.values().map(|tombstone| tombstone.version).max()
         } else {

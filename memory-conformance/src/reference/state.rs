@@ -68,12 +68,12 @@ impl ScopeState {
         Self { faults, ..Self::default() }
     }
 
-    fn is_live(&self, entry: &Entry, now: Timestamp, eyes: Eyes) -> bool {
+    fn is_live(&self, entry: &Entry, now: Timestamp, viewer: Viewer) -> bool {
         let inclusive = self.faults.has(Fault::ExpiryInclusive)
-            || eyes == Eyes::Search && self.faults.has(Fault::SearchExpiryInclusive);
+            || viewer == Viewer::Search && self.faults.has(Fault::SearchExpiryInclusive);
         let expired =
             if inclusive { entry.expires_at.is_some_and(|at| at < now) } else { entry.is_expired(now) };
-        !expired || self.faults.has(Fault::Sees(eyes))
+        !expired || self.faults.has(Fault::Sees(viewer))
     }
 
     /// The entry of a key, unless it has expired.

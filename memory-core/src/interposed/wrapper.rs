@@ -174,6 +174,6 @@ macro_rules! pointers {
 
 operations!(pointers);
 
-fn misanswered(asked: Op, reply: &Reply) -> Error {
+fn wrong_reply(asked: Op, reply: &Reply) -> Error {
     Error::internal(format!("a hook answered `{asked}` with a reply of `{}`", reply.op()))
 }

@@ -54,7 +54,10 @@ impl JournalState {
     }
 
     fn of(number: i64) -> Result<Self> {
-        Self::ALL.into_iter().find(|state| state.number() == number).ok_or_else(|| damaged("a state is invalid"))
+        Self::ALL
+            .into_iter()
+            .find(|state| state.number() == number)
+            .ok_or_else(|| damaged("a state is invalid"))
     }
 }
 

@@ -119,6 +119,7 @@ impl MigrateReport {
 /// - SNP-1, SNP-2, SNP-14 to SNP-19: What is copied, and how it is stored, follows the rules of [`write()`](super::write())
 ///   and [`restore`](super::restore).
 ///
+/// # Errors
 /// `conflict` for scopes with other content in the target; `capability_unsupported` for a store that cannot import a
 /// scope as a whole, for a source that does not list its tenants, and for such a target if extra scopes are to be
 /// removed; `unavailable`: the stores' errors, or it was stopped.

@@ -24,12 +24,12 @@ mutants! {
     "truth.refusal-names-nothing": ["CAP-3"], "a refusal names neither operation nor provider"
         => both(|_, inner| inner.stats = false, refusal_names_nothing);
     "truth.capabilities-waver": ["CAP-5"], "capabilities differ from call to call" => advertise(waver);
-    "truth.contradiction": ["CAP-2"], "vectors are advertised without anybody to embed"
+    "truth.contradiction": ["CAP-2"], "vectors are advertised without an embedder"
         => advertise(|_, inner| inner.embedding = memory_core::EmbeddingOwner::None);
-    "truth.health-down": ["CAP-6"], "a provider just opened says it is down"
+    "truth.health-down": ["CAP-6"], "a freshly opened provider reports that it is down"
         => instead(Request::Health {} => Ok(Reply::Health(Health::new(HealthStatus::Down, "not connected"))));
-    "truth.max-value-lies": ["VAL-3"], "more is advertised than is stored" => both(|_, inner| inner.max_value_bytes *= 2, stores_less);
-    "truth.max-top-k-lies": ["SRC-7"], "fewer hits come than top_k promises" => results(|_, results| results.hits.truncate(100));
+    "truth.max-value-lies": ["VAL-3"], "a larger value limit is advertised than holds" => both(|_, inner| inner.max_value_bytes *= 2, stores_less);
+    "truth.max-top-k-lies": ["SRC-7"], "a search returns fewer hits than top_k allows" => results(|_, results| results.hits.truncate(100));
     "error.leaks-value": ["ERR-2"], "an error quotes the stored value" => around(leaks_value);
     "error.all-internal": ["ERR-1"], "every error is `internal`" => refuse(|_, error| Error::internal(error.message().to_owned()));
     "error.says-nothing": ["ERR-1"], "an error has no message" => refuse(|_, error| worded(&error, error.kind(), String::new()));

@@ -12,28 +12,28 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::{change_scope, everything, kv};
 
 mutants! {
-    "truth.max-key-lies": ["KEY-1"], "longer keys are advertised than there can be"
+    "truth.max-key-lies": ["KEY-1"], "a longer key limit is advertised than holds"
         => advertise(|_, inner| inner.max_key_bytes *= 2);
     "value.parser-stops-early": ["VAL-2"], "values pass through a parser that stops at 127 levels" => around(parser_stops);
     "metadata.long-text-is-cut": ["VAL-4"], "a metadata string is cut at 2,000 characters" => ask(long_text_cut);
     "metadata.fifty-members": ["VAL-4"], "only the first 50 members of the metadata are kept" => ask(fifty_members);
-    "get-many.uncounted": ["GET-4"], "get_many counts no accesses"
+    "get-many.uncounted": ["GET-4"], "get_many does not count accesses"
         => ask(Request::GetMany { options, .. } => options.count_access = false);
     "increment.stores-a-float": ["INC-2"], "the sum is stored as 42.0" => around(stores_a_float);
     "increment.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an increment has no expiry"
         => answer(Reply::Increment(outcome) => outcome.expires_at = None);
-    "increment.tells-old-version": ["SET-7"], "the outcome of an increment has the version before"
+    "increment.tells-old-version": ["SET-7"], "the outcome of an increment has the old version"
         => answer(Reply::Increment(outcome) => outcome.version -= 1);
     "update.expiry-untold": ["SET-7", "TTL-7"], "the outcome of an update has no expiry"
         => answer(Reply::Update(outcome) => outcome.expires_at = None);
-    "update.tells-old-version": ["SET-7"], "the outcome of an update has the version before"
+    "update.tells-old-version": ["SET-7"], "the outcome of an update has the old version"
         => answer(Reply::Update(outcome) => outcome.version -= 1);
-    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is clamped in silence"
+    "bounded.limit-clamped": ["UPD-4"], "a limit out of range is silently clamped"
         => ask_ahead(Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. }
             => *limit = (*limit).clamp(1, MAX_LIST_LIMIT));
-    "export.empty-fails": ["EXP-1"], "a scope that holds nothing cannot be exported" => around(empty_fails);
-    "search.empty-fails": ["SRC-1"], "a scope that holds nothing cannot be searched" => around(empty_fails_search);
-    "version.of-every-scope": ["ISO-4"], "writes to other scopes use up a scope's versions" => around(of_every_scope);
+    "export.empty-fails": ["EXP-1"], "an empty scope cannot be exported" => around(empty_fails);
+    "search.empty-fails": ["SRC-1"], "an empty scope cannot be searched" => around(empty_fails_search);
+    "version.of-every-scope": ["ISO-4"], "writes to other scopes use up versions" => around(of_every_scope);
     "scope.joined-by-colons": ["ISO-1"], "a scope is `tenant:kind:id`"
         => ask(|request| change_scope(request, |scope| named(&format!("{}:{}:{}", scope.tenant, scope.kind, scope.id))));
     "scope.joined-without-kind": ["ISO-1"], "a scope is `tenant/id` in a folder of its kind"

@@ -28,12 +28,12 @@ mutants! {
     "merge.reformats": ["UPD-2"], "untouched members are reformatted" => around(reformats);
     "append.equal-as-floats": ["UPD-3"], "neighbouring integers beyond 2^53 count as equal" => around(equal_as_floats);
     "append.equal-as-text": ["UPD-3"], "1 and 1.0 count as different" => around(equal_as_text);
-    "append.always-appended": ["UPD-3"], "every append says it appended"
+    "append.always-appended": ["UPD-3"], "every append reports that it appended"
         => answer(Reply::Update(outcome) if outcome.appended.is_some() => outcome.appended = Some(true));
     "bounded.trims-tail": ["UPD-4"], "the newest items are dropped" => around(trims_tail);
-    "bounded.one-too-many": ["UPD-4"], "keeps one item more than the limit"
+    "bounded.one-too-many": ["UPD-4"], "one item more than the limit is kept"
         => ask(Request::Update { reducer: Reducer::BoundedList { limit, .. }, .. } => *limit += 1);
-    "bounded.dropped-untold": ["UPD-4"], "does not tell how many were dropped"
+    "bounded.dropped-untold": ["UPD-4"], "the number of dropped items is missing"
         => answer(Reply::Update(outcome) => outcome.dropped = 0);
     "update.drops-metadata": ["UPD-9"], "an update drops metadata and source" => around(update_drops_metadata);
     "update.drops-text": ["UPD-9"], "an update drops the explicit text" => around(update_drops_text);

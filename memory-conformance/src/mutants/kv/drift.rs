@@ -9,12 +9,12 @@ use crate::mutants::requests::{kv, let_others_in, peek};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "drift.listed-unserved": ["DRF-1"], "no policy that is listed is looked at" => ask(|request| relax(request, DriftCheck::compares));
-    "drift.unchecked": ["DRF-2"], "what was seen is not compared" => ask(unchecked);
-    "drift.delete-unchecked": ["DRF-2"], "a delete does not compare"
+    "drift.listed-unserved": ["DRF-1"], "advertised policies are not checked" => ask(|request| relax(request, DriftCheck::compares));
+    "drift.unchecked": ["DRF-2"], "the seen version is not compared" => ask(unchecked);
+    "drift.delete-unchecked": ["DRF-2"], "a delete does not compare versions"
         => ask(Request::Delete { options, .. } if options.drift.compares() => options.drift = DriftCheck::Observe);
-    "drift.vanished-passes": ["DRF-3"], "what is gone is made again" => ask(vanished_passes);
-    "drift.appeared-passes": ["DRF-4"], "what has appeared is written over"
+    "drift.vanished-passes": ["DRF-3"], "an entry that vanished is created again" => ask(vanished_passes);
+    "drift.appeared-passes": ["DRF-4"], "an entry that appeared is overwritten"
         => ask(|request| relax(request, |check| *check == DriftCheck::Row(Seen::Absent)));
     "drift.expiry-refuses": ["DRF-3"], "an expiry counts as a foreign change" => ask(expiry_refuses);
     "drift.row-looks-at-scope": ["DRF-5"], "a row check fails because another row changed" => fault(Fault::DriftRowSeesScope);
@@ -22,24 +22,24 @@ mutants! {
     "drift.refusal-acknowledges": ["DRF-2"], "a refused write succeeds when sent again" => around(acknowledges);
     "drift.strict-unchecked": ["DRF-7"], "the token is not compared"
         => ask(|request| relax(request, |check| matches!(check, DriftCheck::Strict(..))));
-    "drift.deletes-unseen": ["DRF-7", "DRF-11"], "a delete does not move the token" => fault(Fault::DriftDeleteStays);
-    "drift.stored-refused": ["DRF-8"], "what is stored already is refused" => fault(Fault::DriftStoredRefused);
-    "drift.checks-then-writes": ["DRF-9"], "looks first and writes then" => around(checks_then_writes);
-    "drift.untold": ["DRF-10"], "outcomes tell no tokens" => answer(|reply| each(reply, |drift| *drift = None));
-    "drift.told-unasked": ["DRF-10"], "outcomes tell tokens to whoever did not ask"
+    "drift.deletes-unseen": ["DRF-7", "DRF-11"], "a delete does not change the token" => fault(Fault::DriftDeleteStays);
+    "drift.stored-refused": ["DRF-8"], "writing what is already stored is refused" => fault(Fault::DriftStoredRefused);
+    "drift.checks-then-writes": ["DRF-9"], "the check and the write are separate steps" => around(checks_then_writes);
+    "drift.untold": ["DRF-10"], "outcomes have no tokens" => answer(|reply| each(reply, |drift| *drift = None));
+    "drift.told-unasked": ["DRF-10"], "outcomes have tokens that nobody asked for"
         => ask(Request::Set { options, .. } if options.drift == DriftCheck::Off => options.drift = DriftCheck::Observe);
-    "drift.told-after-only": ["DRF-10"], "the token before is that after"
+    "drift.told-after-only": ["DRF-10"], "the token before the write equals the one after it"
         => answer(|reply| each(reply, |drift| if let Some(change) = drift { change.before = change.after; }));
-    "drift.reads-move": ["DRF-11"], "a read that counts moves the token" => fault(Fault::DriftReadMoves);
-    "drift.generation-zero": ["DRF-12"], "the first write leaves the generation at none" => fault(Fault::DriftFromZero);
-    "drift.tokens-of-all": ["DRF-13"], "one token for all scopes" => fault(Fault::DriftOfAllScopes);
-    "drift.retryable": ["DRF-14"], "a refusal asks to be sent again" => refuse(retryable);
-    "drift.reason-untold": ["DRF-14"], "a refusal does not say what happened" => refuse(reason_untold);
-    "drift.bulk-unchecked": ["DRF-15"], "items of a bulk insert are not compared" => ask(bulk_unchecked);
-    "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not compared"
+    "drift.reads-move": ["DRF-11"], "a counted read changes the token" => fault(Fault::DriftReadMoves);
+    "drift.generation-zero": ["DRF-12"], "the first write leaves the scope without a generation" => fault(Fault::DriftFromZero);
+    "drift.tokens-of-all": ["DRF-13"], "all scopes share one token" => fault(Fault::DriftOfAllScopes);
+    "drift.retryable": ["DRF-14"], "a refusal says to retry" => refuse(retryable);
+    "drift.reason-untold": ["DRF-14"], "a refusal does not name its reason" => refuse(reason_untold);
+    "drift.bulk-unchecked": ["DRF-15"], "items of a bulk insert are not checked" => ask(bulk_unchecked);
+    "drift.bulk-scope-unchecked": ["DRF-15"], "the token of a bulk insert is not checked"
         => ask(Request::BulkInsert { options, .. } => options.drift = DriftCheck::Off);
-    "drift.expect-not-exempt": ["DRF-16"], "a precondition is compared with what was seen, too" => fault(Fault::DriftWithExpect);
-    "drift.counters-refused": ["DRF-16"], "an increment is refused for drift"
+    "drift.expect-not-exempt": ["DRF-16"], "a write with a precondition is checked for drift too" => fault(Fault::DriftWithExpect);
+    "drift.counters-refused": ["DRF-16"], "an increment is refused because of drift"
         => instead(Request::Increment { options, .. } if options.drift.compares()
             => Err(Error::new(ErrorKind::DriftDetected, "somebody else counted").with_retry(Retry::Never)));
     "drift.unread-passes": ["DRF-17"], "what was never read is written over"

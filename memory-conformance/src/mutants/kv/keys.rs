@@ -8,15 +8,15 @@ use crate::mutants::requests::{change_keys, change_scope, kv};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "key.lower-cased": ["KEY-2"], "keys differ by case no more" => ask(|request| change_keys(request, str::to_lowercase));
+    "key.lower-cased": ["KEY-2"], "keys are lower-cased" => ask(|request| change_keys(request, str::to_lowercase));
     "key.composed": ["KEY-2"], "keys are normalised" => ask(|request| change_keys(request, compose));
-    "key.trimmed": ["KEY-2"], "outer white space of keys is lost"
+    "key.trimmed": ["KEY-2"], "white space around keys is trimmed"
         => ask(|request| change_keys(request, |key| key.trim().to_owned()));
-    "key.path-cleaned": ["KEY-2"], "`a/./b` and `a//b` are taken for `a/b`" => ask(path_cleaned);
+    "key.path-cleaned": ["KEY-2"], "`a/./b` and `a//b` are the same key as `a/b`" => ask(path_cleaned);
     "key.cut-at-255": ["KEY-1"], "keys are cut at 255 bytes" => ask(cut);
     "scope.tenant-ignored": ["ISO-1"], "tenants share their scopes"
         => ask(|request| change_scope(request, |scope| Ok(Scope { tenant: TenantId::new("everybody")?, ..scope.clone() })));
-    "scope.kind-ignored": ["ISO-1"], "an agent, a user and a run of the same id share a scope"
+    "scope.kind-ignored": ["ISO-1"], "an agent, a user and a run with the same id share a scope"
         => ask(|request| change_scope(request, |scope| Ok(Scope { kind: ScopeKind::Agent, ..scope.clone() })));
     "scope.parts-joined": ["ISO-1"], "a scope is `tenant/kind/id`, so separators in ids collide" => ask(parts_joined);
     "scope.lower-cased": ["ISO-1"], "scope ids are lower-cased" => ask(id_lower_cased);

@@ -29,10 +29,10 @@ mutants! {
     "list.filter-after-limit": ["LST-8"], "a page is cut before it is filtered" => around(filter_after_limit);
     "list.page-of-any-size": ["LST-9"], "a page does not end at 8 MiB" => around(any_size);
     "list.counts": ["LST-10"], "listing raises access counts" => around(list_counts);
-    "list.limit-zero-is-default": ["LST-6"], "a limit of 0 is taken for the default"
+    "list.limit-zero-is-default": ["LST-6"], "a limit of 0 means the default"
         => ask_ahead(Request::List { query, .. } if query.limit == 0 => query.limit = memory_core::limits::DEFAULT_PAGE);
-    "list.prefix-is-cut": ["LST-2"], "a prefix over its limit is cut in silence" => ask_ahead(prefix_cut);
-    "list.limit-clamped": ["LST-6"], "a limit over 1,000 is lowered in silence"
+    "list.prefix-is-cut": ["LST-2"], "a prefix over its limit is silently cut" => ask_ahead(prefix_cut);
+    "list.limit-clamped": ["LST-6"], "a limit over 1,000 is silently lowered"
         => ask_ahead(Request::List { query, .. } => query.limit = query.limit.min(memory_core::limits::MAX_PAGE));
 }
 

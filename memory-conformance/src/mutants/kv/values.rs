@@ -27,7 +27,7 @@ mutants! {
     "text.nul-is-space": ["VAL-6"], "a NUL in the explicit text silently becomes a space" => ask_ahead(text_nul);
     "text.too-long-is-cut": ["VAL-6"], "an explicit text over its limit is silently cut" => ask_ahead(text_cut);
     "text.trimmed": ["VAL-6"], "the explicit text is trimmed" => ask(text_trimmed);
-    "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as none"
+    "text.empty-is-absent": ["VAL-6"], "an empty explicit text comes back as absent"
         => ask(|request| change_options(request, |options| options.text = options.text.take().filter(|text| !text.is_empty())));
 }
 

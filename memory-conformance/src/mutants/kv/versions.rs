@@ -22,15 +22,15 @@ mutants! {
     "cas.conflict-says-nothing": ["VER-6"], "a conflict does not name the current version"
         => refuse(|_, error| if error.kind() == ErrorKind::Conflict { Error::conflict(None) } else { error });
     "cas.retry-refused": ["VER-7"], "a retry after a lost reply is a conflict" => around(retry_refused);
-    "cas.retry-writes": ["VER-7"], "a retry after a lost reply writes once more" => around(retry_writes);
-    "cas.retry-looks-at-value-only": ["VER-7"], "other metadata counts as already stored" => fault(Fault::RetryLooksAtValueOnly);
-    "cas.retry-ignores-lifetime": ["VER-7"], "another lifetime counts as already stored" => fault(Fault::RetryIgnoresLifetime);
-    "cas.refused-set-renews-version": ["SET-6"], "a refused set raises the version" => around(refused_set_renews);
-    "delete.expect-ignored": ["DEL-3"], "deletes whatever the precondition"
+    "cas.retry-writes": ["VER-7"], "a retry after a lost reply writes again" => around(retry_writes);
+    "cas.retry-looks-at-value-only": ["VER-7"], "a retry ignores differing metadata" => fault(Fault::RetryLooksAtValueOnly);
+    "cas.retry-ignores-lifetime": ["VER-7"], "a retry ignores a differing lifetime" => fault(Fault::RetryIgnoresLifetime);
+    "cas.refused-set-renews-version": ["SET-6"], "a refused set uses up a version" => around(refused_set_renews);
+    "delete.expect-ignored": ["DEL-3"], "a delete ignores its precondition"
         => ask(Request::Delete { options, .. } => options.expect = Expect::Any);
-    "delete.absent-conflicts": ["DEL-3"], "a precondition on nothing is a conflict" => around(absent_conflicts);
-    "delete.missing-fails": ["DEL-2"], "deleting what is not there is an error" => around(missing_fails);
-    "delete.always-deleted": ["DEL-2"], "says it deleted what was not there"
+    "delete.absent-conflicts": ["DEL-3"], "deleting an absent entry under a precondition is a conflict" => around(absent_conflicts);
+    "delete.missing-fails": ["DEL-2"], "deleting an absent entry is an error" => around(missing_fails);
+    "delete.always-deleted": ["DEL-2"], "deleting an absent entry reports a deletion"
         => answer(Reply::Delete(outcome) => outcome.deleted = true);
 }
 

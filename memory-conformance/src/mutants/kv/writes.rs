@@ -10,27 +10,27 @@ use crate::mutants::requests::{as_stored, kv, let_others_in, peek};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "get.not-counted": ["GET-4"], "reads are no accesses"
+    "get.not-counted": ["GET-4"], "reads are not counted"
         => ask(Request::Get { options, .. } => *options = GetOptions::uncounted());
-    "get.counted-twice": ["GET-4"], "a read is two accesses" => around(counted_twice);
-    "get.uncounted-counts": ["GET-4"], "a read that should not count does"
+    "get.counted-twice": ["GET-4"], "a read counts twice" => around(counted_twice);
+    "get.uncounted-counts": ["GET-4"], "an uncounted read is counted"
         => ask(Request::Get { options, .. } => *options = GetOptions::default());
-    "get.touches": ["GET-4"], "a read is a write" => around(get_touches);
+    "get.touches": ["GET-4"], "a read counts as a write" => around(get_touches);
     "get-many.drops-absent": ["GET-5"], "absent keys are left out" => around(drops_absent);
     "get-many.drops-repeats": ["GET-5"], "a repeated key is answered only once" => around(drops_repeats);
     "get-many.counts-once": ["GET-5"], "a repeated key counts once" => around(counts_once);
-    "get-many.sorts": ["GET-5"], "answers come in the order of the keys"
+    "get-many.sorts": ["GET-5"], "answers come in key order"
         => ask(Request::GetMany { keys, .. } => keys.sort());
-    "get-many.one-by-one": ["GET-7"], "reads key by key, so writes come between" => around(one_by_one);
-    "get-many.too-many-are-cut": ["GET-6"], "answers the first 1,000 keys only"
+    "get-many.one-by-one": ["GET-7"], "keys are read one by one, with writes in between" => around(one_by_one);
+    "get-many.too-many-are-cut": ["GET-6"], "only the first 1,000 keys are answered"
         => ask_ahead(Request::GetMany { keys, .. } => keys.truncate(memory_core::limits::MAX_GET_MANY));
-    "set.metadata-kept": ["SET-2"], "old metadata stays" => around(metadata_kept);
-    "set.source-kept": ["SET-2"], "an old source stays" => around(source_kept);
-    "set.text-kept": ["SET-2"], "an old explicit text stays" => around(text_kept);
-    "set.always-created": ["SET-3"], "every set says it created"
+    "set.metadata-kept": ["SET-2"], "old metadata is kept" => around(metadata_kept);
+    "set.source-kept": ["SET-2"], "the old source is kept" => around(source_kept);
+    "set.text-kept": ["SET-2"], "the old explicit text is kept" => around(text_kept);
+    "set.always-created": ["SET-3"], "every set reports a creation"
         => answer(Reply::Set(outcome) => outcome.created = true);
-    "set.created-at-moves": ["SET-4"], "`created_at` moves with every write" => fault(Fault::CreatedAtMoves);
-    "set.updated-at-stays": ["SET-4"], "`updated_at` stays where it was" => fault(Fault::UpdatedAtStays);
+    "set.created-at-moves": ["SET-4"], "`created_at` changes with every write" => fault(Fault::CreatedAtMoves);
+    "set.updated-at-stays": ["SET-4"], "`updated_at` never changes" => fault(Fault::UpdatedAtStays);
     "set.count-resets": ["SET-5"], "overwriting resets the access count" => fault(Fault::CountEndsWithWrite);
     "set.first-wins": ["SET-1"], "a second set is lost" => around(first_wins);
     "delete.left-in-list": ["DEL-4", "DEL-1"], "a deleted entry stays in listings" => around(left_in_list);
@@ -40,13 +40,13 @@ mutants! {
     "bulk.preconditions-see-before": ["BLK-3"], "a precondition does not see earlier items" => around(see_before);
     "bulk.outcomes-reversed": ["BLK-1"], "outcomes come in the wrong order"
         => answer(Reply::BulkInsert(outcomes) => outcomes.reverse());
-    "bulk.torn": ["BLK-5"], "readers see a part of a bulk insert" => around(torn);
-    "bulk.skips-existing": ["BLK-1", "BLK-3"], "existing keys are left as they are" => around(skips_existing);
-    "bulk.empty-fails": ["BLK-4"], "no items are an error"
+    "bulk.torn": ["BLK-5"], "readers see half of a bulk insert" => around(torn);
+    "bulk.skips-existing": ["BLK-1", "BLK-3"], "existing keys are not overwritten" => around(skips_existing);
+    "bulk.empty-fails": ["BLK-4"], "an empty bulk insert is an error"
         => instead_ahead(Request::BulkInsert { items, .. } if items.is_empty()
             => Err(Error::invalid("there is nothing to insert; give at least one item")));
-    "bulk.limit-one-less": ["BLK-4"], "10,000 items are one too many" => around(bulk_limit_one_less);
-    "bulk.too-many-are-cut": ["BLK-4"], "items over the limit are left out in silence"
+    "bulk.limit-one-less": ["BLK-4"], "10,000 items are refused" => around(bulk_limit_one_less);
+    "bulk.too-many-are-cut": ["BLK-4"], "items over the limit are silently dropped"
         => ask_ahead(Request::BulkInsert { items, .. } => items.truncate(memory_core::limits::MAX_BULK_ITEMS));
 }
 

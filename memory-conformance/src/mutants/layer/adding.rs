@@ -10,15 +10,15 @@ use crate::mutants::mutant::mutants;
 mutants! {
     "layer.add-loses": ["LAY-1"] needs [Layer], "an add is acknowledged and stores nothing"
         => instead(Request::Add { .. } => Ok(done(Vec::new())));
-    "layer.first-message-alone": ["LAY-1"] needs [Layer], "of several messages the first alone is heard" => ask(first_alone);
-    "layer.add-replaces": ["LAY-1", "LAY-9"] needs [Layer, LayerForget], "an add replaces what was learned before" => around(replaces);
-    "layer.sync-is-pending": ["LAY-2"] needs [Layer], "what is done is told as pending"
+    "layer.first-message-alone": ["LAY-1"] needs [Layer], "only the first of several messages is learned" => ask(first_alone);
+    "layer.add-replaces": ["LAY-1", "LAY-9"] needs [Layer, LayerForget], "an add replaces earlier facts" => around(replaces);
+    "layer.sync-is-pending": ["LAY-2"] needs [Layer], "finished work is reported as pending"
         => answer(Reply::Add(outcome) => outcome.status = AddStatus::Pending(None));
-    "layer.sync-is-unknown": ["LAY-2"] needs [Layer], "what is done is told as unknown"
+    "layer.sync-is-unknown": ["LAY-2"] needs [Layer], "finished work is reported as unknown"
         => answer(Reply::Add(outcome) => outcome.status = AddStatus::Unknown);
-    "layer.names-none": ["LAY-4"] needs [Layer], "the facts that were stored are not named"
+    "layer.names-none": ["LAY-4"] needs [Layer], "stored facts are not named"
         => answer(|reply| if let Some(ids) = named(reply) { ids.clear(); });
-    "layer.names-twice": ["LAY-4"] needs [Layer], "a fact that was stored is named twice" => answer(names_twice);
+    "layer.names-twice": ["LAY-4"] needs [Layer], "a stored fact is named twice" => answer(names_twice);
     "layer.names-all": ["LAY-4"] needs [Layer], "an add names every fact of the scope" => around(names_all);
     "layer.ids-of-the-scope": ["LAY-4", "LAY-50"] needs [Layer], "fact ids repeat across scopes" => answer(ids_of_the_scope);
     "layer.nothing-is-something": ["LAY-5"] needs [Layer], "an add that stored nothing names a fact" => answer(invents);
@@ -31,24 +31,24 @@ mutants! {
     "layer.blank-refused": ["LAY-10"] needs [Layer], "a blank message among others is refused"
         => around(|_memory, request, next| refusing(request, next, |message| message.content.trim().is_empty()));
     "layer.speaker-refused": ["LAY-10"] needs [Layer], "a speaker's name with an apostrophe is refused" => around(speaker_refused);
-    "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "words are extracted from although they were to stay"
+    "layer.verbatim-extracts": ["LAY-6"] needs [Layer], "facts are extracted from verbatim messages"
         => ask(Request::Add { options, .. } => options.infer = true);
-    "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space of words that were to stay is squeezed"
+    "layer.verbatim-squeezed": ["LAY-6"] needs [Layer], "white space in verbatim messages is collapsed"
         => ask(|request| change_verbatim(request, |text| text.split_whitespace().collect::<Vec<_>>().join(" ")));
-    "layer.verbatim-escaped": ["LAY-6", "LAY-8"] needs [Layer], "markup in words that were to stay is escaped" => ask(escaped);
-    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "of words that were to stay only the user's do"
+    "layer.verbatim-escaped": ["LAY-6", "LAY-8"] needs [Layer], "markup in verbatim messages is escaped" => ask(escaped);
+    "layer.verbatim-user-only": ["LAY-6"] needs [Layer], "only the user's verbatim messages are stored"
         => ask(Request::Add { messages, options, .. } if !options.infer
             => messages.retain(|message| message.role == Role::User));
     "layer.verbatim-star-dropped": ["LAY-8"] needs [Layer], "a message that is a wildcard is dropped"
         => instead(Request::Add { messages, .. } if messages.iter().all(|message| message.content == "*")
             => Ok(done(Vec::new())));
-    "layer.words-choose-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a message with a filter in it is added to other scopes" => around(words_choose);
-    "layer.question-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a question with a wildcard in it asks every scope" => around(question_chooses);
+    "layer.words-choose-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a message that contains a filter is added to other scopes" => around(words_choose);
+    "layer.question-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "a question with a wildcard searches every scope" => around(question_chooses);
     "layer.metadata-dropped": ["LAY-7"] needs [Layer], "metadata is dropped"
         => ask(Request::Add { options, .. } => options.metadata = Metadata::new());
-    "layer.metadata-as-text": ["LAY-7"] needs [Layer], "numbers of metadata become text" => answer(metadata_as_text);
-    "layer.metadata-for-all": ["LAY-7"] needs [Layer], "every fact has the metadata of the last add" => around(metadata_for_all);
-    "layer.metadata-not-recalled": ["LAY-7"] needs [Layer], "a recalled fact has no metadata"
+    "layer.metadata-as-text": ["LAY-7"] needs [Layer], "numbers in metadata become text" => answer(metadata_as_text);
+    "layer.metadata-for-all": ["LAY-7"] needs [Layer], "every fact gets the metadata of the last add" => around(metadata_for_all);
+    "layer.metadata-not-recalled": ["LAY-7"] needs [Layer], "recalled facts have no metadata"
         => answer(Reply::Recall(facts) => facts.iter_mut().for_each(|fact| fact.metadata = Metadata::new()));
     "layer.metadata-chooses-the-scope": ["LAY-8", "LAY-50"] needs [Layer], "metadata named `user_id` moves the add to that scope" => ask(metadata_chooses);
     "layer.metadata-star-widens": ["LAY-8", "LAY-50"] needs [Layer], "a wildcard in metadata adds to every scope" => around(metadata_widens);

@@ -11,8 +11,8 @@ use crate::mutants::requests::let_others_in;
 mutants! {
     "layer.run-does-not-end": ["LAY-70"] needs [Layer], "the end of a run forgets nothing"
         => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
-    "layer.run-ends-once": ["LAY-70"] needs [Layer], "a run that learned nothing cannot end" => around(ends_once);
-    "layer.run-ends-its-namesakes": ["LAY-70"] needs [Layer], "the end of a run forgets agents and users of the same id" => around(namesakes);
+    "layer.run-ends-once": ["LAY-70"] needs [Layer], "a run that learned nothing cannot be ended" => around(ends_once);
+    "layer.run-ends-its-namesakes": ["LAY-70"] needs [Layer], "the end of a run forgets agents and users with the same id" => around(namesakes);
     "layer.run-ends-all": ["LAY-70"] needs [Layer], "the end of a run forgets all runs of the tenant" => around(all_runs);
     "layer.run-ends-for-all-tenants": ["LAY-70", "LAY-50"] needs [Layer], "the end of a run forgets the runs of other tenants with the same id"
         => around(|memory, request, next| ending(memory, request, next, |ended, scope| ended.kind == scope.kind && ended.id == scope.id));

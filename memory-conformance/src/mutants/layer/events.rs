@@ -7,21 +7,21 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "what is pending has no event"
+    "layer.event-missing": ["LAY-3"] needs [Layer, LayerEvents], "pending work has no event"
         => answer(Reply::Add(outcome) => outcome.status = AddStatus::Pending(None));
     "layer.event-done-early": ["LAY-3"] needs [Layer, LayerEvents], "an event is done before anything was learned"
         => answer(Reply::Event(status @ EventStatus::Pending) => *status = EventStatus::Done(Vec::new()));
-    "layer.event-names-none": ["LAY-4"] needs [Layer, LayerEvents], "an event that is done names no fact"
+    "layer.event-names-none": ["LAY-4"] needs [Layer, LayerEvents], "a finished event names no facts"
         => answer(Reply::Event(EventStatus::Done(ids)) => ids.clear());
-    "layer.event-never-done": ["LAY-3"] needs [Layer, LayerEvents], "an event fails although all went well"
+    "layer.event-never-done": ["LAY-3"] needs [Layer, LayerEvents], "an event fails although the work succeeded"
         => answer(Reply::Event(status @ EventStatus::Done(_)) => *status = EventStatus::Failed("no reason".to_owned()));
-    "layer.event-of-the-last": ["LAY-3", "LAY-4"] needs [Layer, LayerEvents], "every event answers for the last one" => around(of_the_last);
-    "layer.event-ends-with-its-answer": ["LAY-21"] needs [Layer, LayerEvents], "an event is gone once it was told to be done" => around(ends);
-    "layer.event-within-tenant": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any scope of the tenant may ask about an event" => around(within_tenant);
-    "layer.event-across-tenants": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any tenant may ask about an event" => around(across_tenants);
-    "layer.event-told-in-refusal": ["LAY-20"] needs [Layer, LayerEvents], "the refusal of another's event is `forbidden`: it is told that it exists" => around(told);
-    "layer.event-unknown-is-pending": ["LAY-20"] needs [Layer, LayerEvents], "an event that never was is pending" => around(unknown_pending);
-    "layer.event-by-suffix": ["LAY-20"] needs [Layer, LayerEvents], "the end of an event's id is enough" => around(by_suffix);
+    "layer.event-of-the-last": ["LAY-3", "LAY-4"] needs [Layer, LayerEvents], "every event reports the last one's status" => around(of_the_last);
+    "layer.event-ends-with-its-answer": ["LAY-21"] needs [Layer, LayerEvents], "an event disappears once it was reported as done" => around(ends);
+    "layer.event-within-tenant": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any scope of the tenant can query an event" => around(within_tenant);
+    "layer.event-across-tenants": ["LAY-20", "LAY-50"] needs [Layer, LayerEvents], "any tenant can query an event" => around(across_tenants);
+    "layer.event-told-in-refusal": ["LAY-20"] needs [Layer, LayerEvents], "querying another scope's event is `forbidden`, which reveals that it exists" => around(told);
+    "layer.event-unknown-is-pending": ["LAY-20"] needs [Layer, LayerEvents], "an unknown event is pending" => around(unknown_pending);
+    "layer.event-by-suffix": ["LAY-20"] needs [Layer, LayerEvents], "the end of an event's id suffices" => around(by_suffix);
 }
 
 /// Remembers the events that are given, with their scopes.

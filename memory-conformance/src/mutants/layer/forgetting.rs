@@ -9,39 +9,39 @@ use crate::mutants::mutant::mutants;
 
 mutants! {
     "layer.forgets-nothing": ["LAY-30"] needs [Layer, LayerForget], "forgetting is acknowledged and does nothing" => around(nothing);
-    "layer.forgets-in-the-listing": ["LAY-30"] needs [Layer, LayerForget], "what was forgotten is no longer listed, and still recalled" => around(in_the_listing);
-    "layer.forgets-all-for-some": ["LAY-30"] needs [Layer, LayerForget], "forgetting some forgets all" => around(all_for_some);
-    "layer.forgets-the-first": ["LAY-30"] needs [Layer, LayerForget], "of several ids the first alone is forgotten"
+    "layer.forgets-in-the-listing": ["LAY-30"] needs [Layer, LayerForget], "a forgotten fact is not listed, but still recalled" => around(in_the_listing);
+    "layer.forgets-all-for-some": ["LAY-30"] needs [Layer, LayerForget], "forgetting some facts forgets all" => around(all_for_some);
+    "layer.forgets-the-first": ["LAY-30"] needs [Layer, LayerForget], "only the first of several ids is forgotten"
         => ask(Request::Forget { what: Forget::Ids(ids), .. } => ids.truncate(1));
-    "layer.forgotten-is-asked": ["LAY-32"] needs [Layer, LayerForget], "ids are counted that were not there" => around(counts_asked);
-    "layer.forgotten-is-one": ["LAY-32"] needs [Layer, LayerForget], "what was forgotten is always told to be one"
+    "layer.forgotten-is-asked": ["LAY-32"] needs [Layer, LayerForget], "missing ids are counted as forgotten" => around(counts_asked);
+    "layer.forgotten-is-one": ["LAY-32"] needs [Layer, LayerForget], "the number of forgotten facts is always one"
         => answer(Reply::Forget(outcome) => outcome.forgotten = Some(1));
-    "layer.not-found-hidden": ["LAY-31"] needs [Layer, LayerForget], "ids that were not found are not told"
+    "layer.not-found-hidden": ["LAY-31"] needs [Layer, LayerForget], "missing ids are not reported"
         => answer(Reply::Forget(outcome) => outcome.not_found.clear());
-    "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "an id that was not found is an error" => around(an_error);
-    "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "ids that were found are told as not found" => around(found_too);
-    "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "one id that is not found keeps the others from being forgotten" => around(ends_it);
-    "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant may forget a fact by its id"
+    "layer.not-found-is-an-error": ["LAY-31", "LAY-34"] needs [Layer, LayerForget], "a missing id is an error" => around(an_error);
+    "layer.not-found-for-found": ["LAY-30"] needs [Layer, LayerForget], "existing ids are reported as not found" => around(found_too);
+    "layer.not-found-ends-it": ["LAY-31"] needs [Layer, LayerForget], "a missing id keeps the others from being forgotten" => around(ends_it);
+    "layer.forgets-by-id-alone": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any scope of the tenant can forget a fact by its id"
         => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant == other.tenant));
     "layer.forgets-across-tenants": ["LAY-31", "LAY-50"] needs [Layer, LayerForget], "any tenant can forget a fact by its id"
         => around(|memory, request, next| in_scopes(memory, request, next, |scope, other| scope.tenant != other.tenant));
-    "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is dropped"
+    "layer.forget-trims-ids": ["LAY-31"] needs [Layer, LayerForget], "white space around an id is trimmed"
         => ask(|request| change_ids(request, str::trim));
-    "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "of an id with a path in it the end counts"
+    "layer.forget-reads-paths": ["LAY-31"] needs [Layer, LayerForget], "an id with a path is reduced to its last segment"
         => ask(|request| change_ids(request, |id| id.rsplit('/').next().unwrap_or(id)));
     "layer.forget-reads-wildcards": ["LAY-31", "LAY-8"] needs [Layer, LayerForget], "an id with a wildcard forgets everything"
         => around(|memory, request, next| forget_where(memory, request, next, |id| id.contains('*')));
-    "layer.forget-ids-null": ["LAY-31"] needs [Layer, LayerForget], "the id `null` is none: everything is meant"
+    "layer.forget-ids-null": ["LAY-31"] needs [Layer, LayerForget], "the id `null` means everything"
         => around(|memory, request, next| forget_where(memory, request, next, |id| id == "null"));
-    "layer.forget-all-of-everybody": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets every scope"
+    "layer.forget-all-of-everybody": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all facts empties every scope"
         => around(|memory, request, next| all_of(memory, request, next, |_, _| true));
-    "layer.forget-all-of-the-tenant": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all forgets the scopes of the tenant with the same id" => around(the_tenant);
-    "layer.forget-all-one-page": ["LAY-33"] needs [Layer, LayerForget], "forgetting all forgets the first two" => around(one_page);
-    "layer.forget-all-of-nothing-fails": ["LAY-33", "LAY-34"] needs [Layer, LayerForget], "forgetting all where there is nothing fails" => around(nothing_fails);
-    "layer.forget-all-of-nothing-widens": ["LAY-33"] needs [Layer, LayerForget], "forgetting all where there is nothing forgets everybody's" => around(nothing_widens);
-    "layer.forget-again-fails": ["LAY-34"] needs [Layer, LayerForget], "what was forgotten cannot be forgotten once more" => around(again_fails);
-    "layer.forgotten-for-ever": ["LAY-35"] needs [Layer, LayerForget], "what was forgotten is not learned again" => around(for_ever);
-    "layer.forgets-the-same-words": ["LAY-54"] needs [Layer, LayerForget], "forgetting a fact forgets the same words of every scope" => around(same_words);
+    "layer.forget-all-of-the-tenant": ["LAY-33", "LAY-50"] needs [Layer, LayerForget], "forgetting all facts empties the tenant's scopes with the same id" => around(the_tenant);
+    "layer.forget-all-one-page": ["LAY-33"] needs [Layer, LayerForget], "forgetting all facts forgets only two" => around(one_page);
+    "layer.forget-all-of-nothing-fails": ["LAY-33", "LAY-34"] needs [Layer, LayerForget], "forgetting all facts of an empty scope fails" => around(nothing_fails);
+    "layer.forget-all-of-nothing-widens": ["LAY-33"] needs [Layer, LayerForget], "forgetting all facts of an empty scope empties every scope" => around(nothing_widens);
+    "layer.forget-again-fails": ["LAY-34"] needs [Layer, LayerForget], "forgetting a fact twice fails" => around(again_fails);
+    "layer.forgotten-for-ever": ["LAY-35"] needs [Layer, LayerForget], "a forgotten fact cannot be learned again" => around(for_ever);
+    "layer.forgets-the-same-words": ["LAY-54"] needs [Layer, LayerForget], "forgetting a fact forgets equal facts of other scopes" => around(same_words);
 }
 
 async fn nothing(_memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -21,7 +21,7 @@ mutants! {
     "layer.scope-by-prefix": ["LAY-51"] needs [Layer], "a scope sees those whose id starts with its own" => around(by_prefix);
     "layer.scope-cut-at-100": ["LAY-50"] needs [Layer], "ids are cut at 100 bytes" => ask(|request| change_scope(request, |scope| cut(scope, 100)));
     "layer.scope-cut-at-255": ["LAY-50"] needs [Layer], "ids are cut at 255 bytes" => ask(|request| change_scope(request, |scope| cut(scope, 255)));
-    "layer.long-ids-store-nothing": ["LAY-50", "LAY-1"] needs [Layer], "an id over 100 bytes is acknowledged and stores nothing"
+    "layer.long-ids-store-nothing": ["LAY-50", "LAY-1"] needs [Layer], "an add to an id over 100 bytes is acknowledged but not stored"
         => instead(Request::Add { scope, .. } if scope.id.as_str().len() > 100
             => Ok(Reply::Add(AddOutcome::new(AddStatus::Done(Vec::new())))));
     "layer.star-in-ids": ["LAY-50"] needs [Layer], "an id with a wildcard sees everything"
@@ -33,7 +33,7 @@ mutants! {
     "layer.percent-decoded": ["LAY-50"] needs [Layer], "percent signs in ids are decoded"
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().replace("%2F", "/"))));
     "layer.logic-in-ids": ["LAY-50"] needs [Layer], "an id that is a logic word sees everything" => around(logic);
-    "layer.null-is-no-id": ["LAY-50"] needs [Layer], "the id `null` is none"
+    "layer.null-is-no-id": ["LAY-50"] needs [Layer], "the id `null` counts as absent"
         => around(|memory, request, next| with_those_of(memory, request, next, |_, own, _| own.id.as_str() == "null"));
     "layer.filters-in-ids": ["LAY-50"] needs [Layer], "an id that is a filter filters" => around(filters);
     "layer.query-in-ids": ["LAY-50"] needs [Layer], "an id is cut at `&`" => ask(ends_at_ampersand);

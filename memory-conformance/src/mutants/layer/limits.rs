@@ -7,39 +7,39 @@ use memory_core::limits::{MAX_PAGE, MAX_QUERY_BYTES};
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "layer.door-says-something": ["LAY-60"] needs [Layer], "an add of nothing adds a word" => ask_ahead(says_something);
+    "layer.door-says-something": ["LAY-60"] needs [Layer], "an empty add adds a word" => ask_ahead(says_something);
     "layer.door-cuts-messages": ["LAY-60"] needs [Layer], "messages over the limit are dropped"
         => ask_ahead(|request| if let Some(messages) = messages(request) { messages.truncate(MAX_MESSAGES); });
     "layer.door-cuts-words": ["LAY-60"] needs [Layer], "words over the limit are dropped" => ask_ahead(cuts_words);
     "layer.door-drops-nul": ["LAY-60", "LAY-61"] needs [Layer], "NUL characters are dropped" => ask_ahead(drops_nul);
-    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "names of speakers that do not fit are dropped" => ask_ahead(drops_speakers);
-    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "names of speakers that are too long are cut" => ask_ahead(cuts_speakers);
-    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question asks for anything"
+    "layer.door-drops-speakers": ["LAY-60"] needs [Layer], "invalid speaker names are dropped" => ask_ahead(drops_speakers);
+    "layer.door-cuts-speakers": ["LAY-60"] needs [Layer], "speaker names over the limit are cut" => ask_ahead(cuts_speakers);
+    "layer.door-asks-something": ["LAY-61"] needs [Layer], "a blank question matches anything"
         => ask_ahead(Request::Recall { query, .. } if query.text.trim().is_empty() => query.text = "anything".to_owned());
-    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question that is too long is cut"
+    "layer.door-cuts-questions": ["LAY-61"] needs [Layer], "a question over the limit is cut"
         => ask_ahead(Request::Recall { query, .. } if query.text.is_ascii() => query.text.truncate(MAX_QUERY_BYTES));
     "layer.door-raises-top-k": ["LAY-62"] needs [Layer], "top_k 0 is 1"
         => ask_ahead(Request::Recall { query, .. } => query.top_k = query.top_k.max(1));
-    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is the limit"
+    "layer.door-lowers-top-k": ["LAY-62"] needs [Layer], "top_k over the limit is lowered"
         => ask_ahead(Request::Recall { query, .. } => query.top_k = query.top_k.min(1_000));
     "layer.door-clamps-thresholds": ["LAY-62"] needs [Layer], "a threshold outside 0 to 1 is clamped"
         => ask_ahead(Request::Recall { query, .. }
             => query.threshold = query.threshold.map(|threshold| threshold.clamp(0.0, 1.0)));
-    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a threshold that is no number is none"
+    "layer.door-drops-nan": ["LAY-62"] needs [Layer], "a NaN threshold is ignored"
         => ask_ahead(Request::Recall { query, .. }
             => query.threshold = query.threshold.filter(|threshold| !threshold.is_nan()));
-    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page of 0 has 1"
+    "layer.door-raises-pages": ["LAY-63"] needs [Layer], "a page size of 0 becomes 1"
         => ask_ahead(Request::Facts { query, .. } => query.limit = query.limit.max(1));
-    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page over the limit has the limit"
+    "layer.door-lowers-pages": ["LAY-63"] needs [Layer], "a page size over the limit is lowered"
         => ask_ahead(Request::Facts { query, .. } => query.limit = query.limit.min(MAX_PAGE));
-    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is none"
+    "layer.door-drops-cursors": ["LAY-63"] needs [Layer], "an empty cursor is ignored"
         => ask_ahead(Request::Facts { query, .. } => query.cursor = query.cursor.take().filter(|cursor| !cursor.is_empty()));
-    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor that is too long is none"
+    "layer.door-drops-long-cursors": ["LAY-63"] needs [Layer], "a cursor over the limit is ignored"
         => ask_ahead(Request::Facts { query, .. } => query.cursor = query.cursor.take().filter(|cursor| cursor.len() <= 4_096));
-    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "an id that is named twice counts once" => ask_ahead(merges);
+    "layer.door-merges-ids": ["LAY-64"] needs [Layer, LayerForget], "a repeated id counts once" => ask_ahead(merges);
     "layer.door-cuts-ids": ["LAY-64"] needs [Layer, LayerForget], "ids over the limit are dropped"
         => ask_ahead(Request::Forget { what: Forget::Ids(ids), .. } => ids.truncate(1_000));
-    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting no id forgets all"
+    "layer.door-no-id-is-all": ["LAY-64"] needs [Layer, LayerForget], "forgetting an empty list of ids forgets all"
         => ask_ahead(Request::Forget { what, .. } if matches!(what, Forget::Ids(ids) if ids.is_empty()) => *what = Forget::All);
 }
 

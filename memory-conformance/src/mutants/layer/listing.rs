@@ -10,17 +10,17 @@ use crate::mutants::mutant::mutants;
 mutants! {
     "layer.pages-skip": ["LAY-40"] needs [Layer], "the fact after a cursor is skipped" => around(skip);
     "layer.pages-repeat": ["LAY-40"] needs [Layer], "the first fact is on every page" => around(repeat);
-    "layer.page-one-more": ["LAY-40"] needs [Layer], "a page has one fact more than asked for"
+    "layer.page-one-more": ["LAY-40"] needs [Layer], "a page has one fact too many"
         => ask(Request::Facts { query, .. } => query.limit += 1);
-    "layer.cursor-never": ["LAY-40"] needs [Layer], "there is no page but the first"
+    "layer.cursor-never": ["LAY-40"] needs [Layer], "there is only one page"
         => answer(|reply| if let Some(page) = listed(reply) { page.next = None; });
     "layer.cursor-always": ["LAY-40"] needs [Layer], "the last page has a cursor" => around(always);
-    "layer.cursor-unread": ["LAY-41", "LAY-40"] needs [Layer], "a cursor that cannot be read begins anew" => around(unread);
-    "layer.cursor-has-the-scope": ["LAY-41", "LAY-50"] needs [Layer], "a cursor shows the facts of the scope it was made in" => around(has_the_scope);
-    "layer.cursor-is-a-number": ["LAY-41"] needs [Layer], "a number is a cursor" => around(number);
-    "layer.listed-with-a-full-stop": ["LAY-42"] needs [Layer], "a fact that is listed ends with a full stop"
+    "layer.cursor-unread": ["LAY-41", "LAY-40"] needs [Layer], "an invalid cursor restarts the listing" => around(unread);
+    "layer.cursor-has-the-scope": ["LAY-41", "LAY-50"] needs [Layer], "a cursor lists the scope it was made in" => around(has_the_scope);
+    "layer.cursor-is-a-number": ["LAY-41"] needs [Layer], "any number is accepted as a cursor" => around(number);
+    "layer.listed-with-a-full-stop": ["LAY-42"] needs [Layer], "a full stop is appended to listed facts"
         => answer(|reply| if let Some(page) = listed(reply) { page.facts.iter_mut().for_each(|fact| fact.memory.push('.')); });
-    "layer.listing-leaves-out-the-last": ["LAY-40", "LAY-1"] needs [Layer], "what was learned last is not listed" => around(not_the_last);
+    "layer.listing-leaves-out-the-last": ["LAY-40", "LAY-1"] needs [Layer], "the newest fact is not listed" => around(not_the_last);
 }
 
 fn listed(reply: &mut Reply) -> Option<&mut FactsPage> {

@@ -11,37 +11,37 @@ mutants! {
     "layer.worst-first": ["LAY-12", "LAY-14"] needs [Layer], "the worst fact comes first" => answer(|reply| recalled(reply).reverse());
     "layer.by-age": ["LAY-12", "LAY-14"] needs [Layer], "facts come in the order they were learned"
         => answer(|reply| recalled(reply).sort_by(|a, b| a.id.cmp(&b.id)));
-    "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than were asked for"
+    "layer.top-k-ignored": ["LAY-13"] needs [Layer], "more facts come than top_k"
         => ask(Request::Recall { query, .. } => query.top_k = 1_000);
-    "layer.top-k-cuts-the-best": ["LAY-13"] needs [Layer], "the best fact falls out where the answer is cut" => around(cuts_the_best);
-    "layer.facts-twice": ["LAY-13"] needs [Layer], "a fact comes twice" => answer(twice);
-    "layer.score-nan": ["LAY-14"] needs [Layer], "a score is no number"
+    "layer.top-k-cuts-the-best": ["LAY-13"] needs [Layer], "top_k cuts the best fact" => around(cuts_the_best);
+    "layer.facts-twice": ["LAY-13"] needs [Layer], "a fact is returned twice" => answer(twice);
+    "layer.score-nan": ["LAY-14"] needs [Layer], "a score is NaN"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score = Some(f64::NAN)));
-    "layer.score-in-percent": ["LAY-14"] needs [Layer], "scores are percentages and told as similarities"
+    "layer.score-in-percent": ["LAY-14"] needs [Layer], "percentages are declared as similarities"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score = fact.score.map(|score| score * 100.0)));
-    "layer.score-without-kind": ["LAY-14"] needs [Layer], "a score's kind is that there is none"
+    "layer.score-without-kind": ["LAY-14"] needs [Layer], "scores are declared as absent"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.score_kind = ScoreKind::None));
-    "layer.kind-without-score": ["LAY-14"] needs [Layer], "a fact that is listed has a kind of score and none"
+    "layer.kind-without-score": ["LAY-14"] needs [Layer], "listed facts have a score kind without a score"
         => answer(Reply::Facts(page) => page.facts.iter_mut().for_each(|fact| fact.score_kind = ScoreKind::Cosine));
     "layer.scores-of-others": ["LAY-14"] needs [Layer], "facts have each other's scores" => answer(scores_of_others);
-    "layer.scores-mixed": ["LAY-14"] needs [Layer], "scores of one answer are of several kinds"
+    "layer.scores-mixed": ["LAY-14"] needs [Layer], "one answer mixes several kinds of scores"
         => answer(|reply| if let Some(last) = recalled(reply).last_mut() { last.score_kind = ScoreKind::Rank; });
     "layer.threshold-on-rank": ["LAY-15"] needs [Layer, LayerEvents], "the threshold is applied to the rank again"
         => around(|_memory, request, next| filtered(request, next, |score, threshold| score >= threshold));
     "layer.threshold-ignored": ["LAY-15"] needs [Layer], "the threshold is not applied"
         => ask(Request::Recall { query, .. } => query.threshold = None);
-    "layer.threshold-upside-down": ["LAY-15"] needs [Layer], "a high threshold leaves less out than a low one"
+    "layer.threshold-upside-down": ["LAY-15"] needs [Layer], "a high threshold leaves out fewer facts than a low one"
         => ask(Request::Recall { query, .. } => query.threshold = query.threshold.map(|threshold| (1.0 - threshold) / 2.0));
     "layer.threshold-exclusive": ["LAY-15"] needs [Layer], "a threshold leaves everything out"
         => around(|_, request, next| filtered(request, next, |_, _| false));
-    "layer.nothing-is-not-found": ["LAY-16"] needs [Layer], "a scope that learned nothing cannot be asked" => around(nothing_is_not_found);
-    "layer.nothing-falls-back": ["LAY-16", "LAY-50"] needs [Layer], "a scope that learned nothing answers with another's facts" => around(falls_back);
+    "layer.nothing-is-not-found": ["LAY-16"] needs [Layer], "an empty scope cannot be searched" => around(nothing_is_not_found);
+    "layer.nothing-falls-back": ["LAY-16", "LAY-50"] needs [Layer], "an empty scope answers with another's facts" => around(falls_back);
     "layer.questions-are-learned": ["LAY-17"] needs [Layer], "a question is learned" => around(questions_learned);
-    "layer.recalled-once": ["LAY-17"] needs [Layer, LayerForget], "what was recalled is forgotten" => around(recalled_once);
-    "layer.recalled-in-capitals": ["LAY-42"] needs [Layer], "a fact has other words where it is recalled"
+    "layer.recalled-once": ["LAY-17"] needs [Layer, LayerForget], "a recalled fact is forgotten" => around(recalled_once);
+    "layer.recalled-in-capitals": ["LAY-42"] needs [Layer], "a recalled fact has other words"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.memory = fact.memory.to_uppercase()));
-    "layer.recalled-ids": ["LAY-42"] needs [Layer], "a fact has another id where it is recalled" => answer(other_ids);
-    "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact is as old as the epoch"
+    "layer.recalled-ids": ["LAY-42"] needs [Layer], "a recalled fact has another id" => answer(other_ids);
+    "layer.recalled-now": ["LAY-42"] needs [Layer], "a recalled fact dates from the epoch"
         => answer(|reply| recalled(reply).iter_mut().for_each(|fact| fact.created_at = Some(Timestamp::EPOCH)));
 }
 

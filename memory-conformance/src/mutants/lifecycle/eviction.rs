@@ -11,30 +11,30 @@ use crate::mutants::requests::{everything, kv, let_others_in};
 use crate::reference::fault::Fault;
 
 mutants! {
-    "uses.unordered": ["GC-1"], "scopes come in the reverse order"
+    "uses.unordered": ["GC-1"], "scopes come in reverse order"
         => answer(Reply::ScopeUses(page) => page.scopes.reverse());
     "uses.without-runs": ["GC-1"], "runs are left out"
         => answer(Reply::ScopeUses(page) => page.scopes.retain(|found| found.scope.kind != ScopeKind::Run));
-    "uses.no-bytes": ["GC-1"], "bytes are not told" => answer(|reply| each_use(reply, |found| found.entry_bytes = 0));
+    "uses.no-bytes": ["GC-1"], "bytes are missing" => answer(|reply| each_use(reply, |found| found.entry_bytes = 0));
     "uses.no-cursor": ["GC-2"], "a full page has no cursor" => answer(Reply::ScopeUses(page) => page.next = None);
-    "uses.latest-too-early": ["GC-3"], "the latest use told is a millisecond early" => answer(latest_too_early);
-    "uses.latest-too-late": ["GC-3"], "the latest use told is a day late"
+    "uses.latest-too-early": ["GC-3"], "the latest possible use is a millisecond early" => answer(latest_too_early);
+    "uses.latest-too-late": ["GC-3"], "the latest possible use is a day late"
         => answer(|reply| each_use(reply, |found| *found = found.clone().with_slack(86_400_000)));
-    "uses.in-the-future": ["GC-3"], "the last use told is to come" => answer(in_the_future);
-    "uses.reads-do-not-count": ["GC-3", "GC-4"], "only writes are uses" => fault(Fault::ReadsAreNoUse);
-    "uses.exports-count": ["GC-4"], "an export is a use" => around(exports_count);
-    "evict.only-told": ["GC-5"], "the eviction is told and not done"
+    "uses.in-the-future": ["GC-3"], "the last use is in the future" => answer(in_the_future);
+    "uses.reads-do-not-count": ["GC-3", "GC-4"], "only writes count as uses" => fault(Fault::ReadsAreNoUse);
+    "uses.exports-count": ["GC-4"], "an export counts as a use" => around(exports_count);
+    "evict.only-told": ["GC-5"], "an eviction is reported but not done"
         => instead(Request::Evict { .. } => Ok(Reply::Evict(EvictOutcome::Evicted { bytes: 1 })));
-    "evict.half": ["GC-5"], "one entry stays" => around(half);
-    "evict.used-goes": ["GC-6"], "the moment named is ignored"
+    "evict.half": ["GC-5"], "one entry survives an eviction" => around(half);
+    "evict.used-goes": ["GC-6"], "the time limit is ignored"
         => ask(Request::Evict { unused_since, .. } => *unused_since = Timestamp::MAX);
-    "evict.absent-fails": ["GC-8"], "a scope without anything is an error" => around(absent_fails);
-    "evict.drops-namesakes": ["GC-9"], "other kinds with the id go too" => around(drops_namesakes);
-    "evict.versions-begin-anew": ["GC-10"], "versions begin anew" => fault(Fault::VersionsEndWithEviction);
-    "evict.in-two-steps": ["GC-11"], "what is written during an eviction goes too" => around(two_steps);
-    "reclaim.takes-the-living": ["GC-12"], "an entry that lives is reclaimed" => around(takes_the_living);
-    "run.no-fence": ["RUN-1"], "an ended run is written to" => around(no_fence);
-    "run.fence-for-bulks-open": ["RUN-1"], "bulk inserts pass the fence" => around(bulks_pass);
+    "evict.absent-fails": ["GC-8"], "evicting an empty scope is an error" => around(absent_fails);
+    "evict.drops-namesakes": ["GC-9"], "scopes of other kinds with the same id are evicted too" => around(drops_namesakes);
+    "evict.versions-begin-anew": ["GC-10"], "versions restart after an eviction" => fault(Fault::VersionsEndWithEviction);
+    "evict.in-two-steps": ["GC-11"], "writes during an eviction are lost" => around(two_steps);
+    "reclaim.takes-the-living": ["GC-12"], "a live entry is reclaimed" => around(takes_the_living);
+    "run.no-fence": ["RUN-1"], "writes to an ended run succeed" => around(no_fence);
+    "run.fence-for-bulks-open": ["RUN-1"], "bulk inserts into an ended run succeed" => around(bulks_pass);
     "run.reads-refused": ["RUN-2"], "an ended run cannot be read" => around(reads_refused);
     "run.fence-too-wide": ["RUN-3"], "scopes of other kinds with the run's id are fenced too" => around(too_wide);
     "sql.evict-leaves-database": ["GC-5"] needs [Kv, Sql, Eviction], "only entries are evicted" => around(leaves_database);

@@ -9,39 +9,39 @@ use crate::mutants::mutant::mutants;
 use crate::reference::fault::Fault;
 
 mutants! {
-    "forget.no-tombstone": ["FGT-11", "FGT-7"], "what is erased leaves no tombstone" => fault(Fault::EraseLeavesNoTombstone);
-    "forget.versions-begin-anew": ["FGT-5"], "an erased scope begins at version 1 again" => fault(Fault::EraseForgetsVersions);
+    "forget.no-tombstone": ["FGT-11", "FGT-7"], "erasing leaves no tombstone" => fault(Fault::EraseLeavesNoTombstone);
+    "forget.versions-begin-anew": ["FGT-5"], "an erased scope restarts at version 1" => fault(Fault::EraseForgetsVersions);
     "forget.versions-of-all": ["FGT-1", "ISO-4"], "every scope begins behind the versions of what was erased elsewhere" => fault(Fault::EraseRaisesOthers);
-    "forget.leaves-runs": ["FGT-2"], "the runs of an erased tenant stay" => fault(Fault::EraseLeavesRuns);
+    "forget.leaves-runs": ["FGT-2"], "runs of an erased tenant stay" => fault(Fault::EraseLeavesRuns);
     "forget.keeps-expired": ["FGT-1", "FGT-4"], "expired entries of an erased scope stay" => fault(Fault::EraseKeepsExpired);
     "forget.key-takes-scope": ["FGT-3"], "erasing a key erases its scope" => ask(key_takes_scope);
     "forget.scope-takes-tenant": ["FGT-1"], "erasing a scope erases its tenant" => ask(scope_takes_tenant);
-    "forget.counts-missing": ["FGT-4"], "does not tell what went"
+    "forget.counts-missing": ["FGT-4"], "erasing reports no counts"
         => answer(Reply::Erase(erased) => (erased.scopes, erased.entries, erased.databases) = (0, 0, 0));
-    "forget.nothing-fails": ["FGT-4"], "erasing what is not there is an error" => around(nothing_fails);
-    "forget.copies-unjudged": ["FGT-7"], "an older copy brings everything back" => ask(|request| change_taken(request, |_| Taken::New));
-    "forget.moment-exclusive": ["FGT-7"], "a copy of the tombstone's moment counts as later" => ask(moment_exclusive);
-    "forget.copies-untold": ["FGT-7"], "records that were left out are not told"
+    "forget.nothing-fails": ["FGT-4"], "erasing what does not exist is an error" => around(nothing_fails);
+    "forget.copies-unjudged": ["FGT-7"], "importing an older copy restores everything" => ask(|request| change_taken(request, |_| Taken::New));
+    "forget.moment-exclusive": ["FGT-7"], "a copy from the tombstone's time counts as newer" => ask(moment_exclusive);
+    "forget.copies-untold": ["FGT-7"], "skipped records are not reported"
         => answer(Reply::ImportScope(outcome) => outcome.skipped += std::mem::take(&mut outcome.forgotten));
-    "forget.every-copy-old": ["FGT-8"], "a copy is left out whenever it was taken" => ask(every_copy_old);
-    "forget.writes-judged": ["FGT-8"], "an import that is no copy is judged as one"
+    "forget.every-copy-old": ["FGT-8"], "records are skipped whatever the age of the copy" => ask(every_copy_old);
+    "forget.writes-judged": ["FGT-8"], "an ordinary import is treated as a copy"
         => ask(|request| change_taken(request, |taken| if taken == Taken::New { Taken::Undated } else { taken }));
     "forget.undated-unjudged": ["FGT-9"], "an undated copy is stored"
         => ask(|request| change_taken(request, |taken| if taken == Taken::Undated { Taken::New } else { taken }));
-    "forget.undated-left-out": ["FGT-9"], "a copy without a date is left out whole" => ask(undated_left_out);
-    "forget.list-of-all": ["FGT-11"], "tombstones of one scope are those of all" => ask(list_of_all);
+    "forget.undated-left-out": ["FGT-9"], "an undated copy is skipped entirely" => ask(undated_left_out);
+    "forget.list-of-all": ["FGT-11"], "the tombstones of one scope include all others" => ask(list_of_all);
     "forget.list-reversed": ["FGT-11"], "tombstones come in reverse order"
         => answer(Reply::Tombstones(tombstones) => tombstones.reverse());
     "forget.list-after-ignored": ["FGT-11"], "every page of tombstones is the first"
         => ask(Request::Tombstones { after, .. } => *after = None);
-    "forget.bury-in-vain": ["FGT-12"], "tombstones from elsewhere are dropped"
+    "forget.bury-in-vain": ["FGT-12"], "imported tombstones are dropped"
         => instead(Request::Bury { .. } => Ok(Reply::Bury(())));
-    "forget.bury-erases": ["FGT-12"], "a tombstone from elsewhere takes away what is there" => fault(Fault::BuryErases);
-    "forget.bury-replaces": ["FGT-12"], "of two tombstones the last holds" => fault(Fault::BuryReplaces);
+    "forget.bury-erases": ["FGT-12"], "an imported tombstone deletes existing entries" => fault(Fault::BuryErases);
+    "forget.bury-replaces": ["FGT-12"], "the last of two tombstones wins" => fault(Fault::BuryReplaces);
     "forget.bury-future": ["FGT-12"], "a tombstone may lie in the future" => fault(Fault::BuryUnclamped);
     "forget.sql-stays": ["FGT-13"] needs [Sql, Erase], "the SQL database of an erased scope stays" => ask(scope_takes_key);
-    "forget.sql-goes-with-key": ["FGT-13"] needs [Sql, Erase], "erasing a key takes the SQL database" => ask(key_takes_scope);
-    "forget.sql-copies-unjudged": ["FGT-14"] needs [Sql, Erase], "an older copy brings a database back"
+    "forget.sql-goes-with-key": ["FGT-13"] needs [Sql, Erase], "erasing a key deletes the SQL database" => ask(key_takes_scope);
+    "forget.sql-copies-unjudged": ["FGT-14"] needs [Sql, Erase], "restoring an older copy restores an erased database"
         => ask(Request::Restore { options, .. } => options.taken_at = None);
 }
 

@@ -22,11 +22,11 @@ mutants! {
         => ask(Request::BulkInsert { options, .. } => options.quota = Quota::default());
     "quota.import-escapes": ["QUO-6"], "imports are not limited"
         => ask(Request::ImportScope { options, .. } => options.quota = Quota::default());
-    "quota.bulk-per-item": ["QUO-6"], "each item is held against the scope as it was before" => fault(Fault::QuotaPerItem);
-    "quota.blocks-delete": ["QUO-3"], "at the limit nothing can be deleted" => around(blocks_delete);
-    "quota.blocks-shrinking": ["QUO-3"], "over the limit nothing can be shortened" => fault(Fault::QuotaBlocksShrinking);
-    "quota.whole-tenant": ["ISO-4"], "the entries of the tenant's other scopes count too" => around(whole_tenant);
-    "quota.races": ["QUO-5"], "the limit is checked before the write, apart from it" => around(races);
+    "quota.bulk-per-item": ["QUO-6"], "each item is checked against the scope before the call" => fault(Fault::QuotaPerItem);
+    "quota.blocks-delete": ["QUO-3"], "deletes are refused at the limit" => around(blocks_delete);
+    "quota.blocks-shrinking": ["QUO-3"], "shrinking writes are refused over the limit" => fault(Fault::QuotaBlocksShrinking);
+    "quota.whole-tenant": ["ISO-4"], "entries of the tenant's other scopes count too" => around(whole_tenant);
+    "quota.races": ["QUO-5"], "the limit check and the write are separate steps" => around(races);
     "quota.details-missing": ["QUO-1"], "a refusal gives no figures" => refuse(details_missing);
 }
 

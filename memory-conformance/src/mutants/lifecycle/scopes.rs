@@ -10,29 +10,29 @@ use crate::mutants::requests::{everything, kv};
 
 mutants! {
     "scopes.other-tenants-shown": ["SCO-1", "ISO-1"], "scopes of other tenants are listed" => around(others_shown);
-    "scopes.unordered": ["SCO-1"], "scopes come in the reverse order of their ids"
+    "scopes.unordered": ["SCO-1"], "scopes come in reverse order of id"
         => around(|_, request, next| reordered(request, next, |scope| (scope.kind, scope.id.as_str().chars().rev().collect())));
     "scopes.ordered-by-id": ["SCO-1"], "scopes are ordered by id before kind"
         => around(|_, request, next| reordered(request, next, |scope| (ScopeKind::Agent, scope.id.as_str().to_owned())));
-    "scopes.kind-ignored": ["SCO-3"], "the kind does not limit"
+    "scopes.kind-ignored": ["SCO-3"], "the kind is ignored"
         => ask(Request::Scopes { query, .. } => query.kind = None);
     "scopes.no-cursor": ["SCO-2"], "a full page has no cursor" => answer(Reply::Scopes(page) => page.next = None);
     "scopes.limit-overflows": ["SCO-2"], "a page holds one scope too many"
         => ask(Request::Scopes { query, .. } => query.limit += 1);
     "scopes.bytes-missing": ["SCO-1"], "bytes are not counted"
         => answer(Reply::Scopes(page) => page.scopes.iter_mut().for_each(|info| info.bytes = 0));
-    "tenants.unordered": ["SCO-6"], "tenants come in the reverse order of their ids"
+    "tenants.unordered": ["SCO-6"], "tenants come in reverse order of id"
         => answer(Reply::Tenants(tenants) => tenants.reverse());
     "tenants.one-too-few": ["SCO-6", "SCO-7"], "the last tenant of a page is left out"
         => answer(Reply::Tenants(tenants) => tenants.pop());
     "tenants.after-ignored": ["SCO-7"], "every page of tenants is the first"
         => ask(Request::Tenants { after, .. } => *after = None);
     "drop.first-page-only": ["SCO-4"], "only the first 100 entries are dropped" => around(first_page_only);
-    "drop.count-missing": ["SCO-4"], "does not tell how many entries went"
+    "drop.count-missing": ["SCO-4"], "the number of dropped entries is missing"
         => answer(Reply::DropScope(outcome) => outcome.entries = 0);
     "drop.empty-fails": ["SCO-4"], "dropping an empty scope is an error" => around(empty_fails);
-    "end-run.leaves": ["SCO-5"], "the run's scope stays" => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
-    "end-run.drops-namesakes": ["SCO-5"], "agent and user of the run's id are dropped too" => around(drops_namesakes);
+    "end-run.leaves": ["SCO-5"], "the run's scope is not dropped" => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
+    "end-run.drops-namesakes": ["SCO-5"], "agents and users with the run's id are dropped too" => around(drops_namesakes);
     "end-run.drops-every-run": ["SCO-5"], "every run of the tenant is dropped" => around(drops_every_run);
     "end-run.twice-fails": ["SCO-5"], "ending a run twice fails" => around(twice_fails);
     "stats.bytes-of-values": ["STA-1"], "only the bytes of values count" => around(bytes_of_values);
@@ -40,7 +40,7 @@ mutants! {
         => answer(Reply::Stats(stats) => stats.expiring = 0);
     "stats.expiring-is-all": ["STA-2"], "every entry counts as expiring"
         => answer(Reply::Stats(stats) => stats.expiring = stats.entries);
-    "stats.empty-fails": ["STA-3"], "a scope never written is not found" => around(stats_empty_fails);
+    "stats.empty-fails": ["STA-3"], "stats of an unknown scope fail" => around(stats_empty_fails);
 }
 
 async fn others_shown(memory: &Memory, request: Request, next: Next<'_>) -> Result<Reply> {

@@ -18,7 +18,7 @@ mutants! {
         => exported(|records| records.iter_mut().for_each(|record| record.entry.access_count = 0));
     "export.without-text": ["EXP-1", "EXP-4"], "explicit texts are missing"
         => exported(|records| records.iter_mut().for_each(|record| record.entry.text = None));
-    "export.without-vectors": ["EXP-1"], "vectors are left out" => exported(|records| records.iter_mut().for_each(|record| record.vectors.clear()));
+    "export.without-vectors": ["EXP-1"], "vectors are missing" => exported(|records| records.iter_mut().for_each(|record| record.vectors.clear()));
     "export.unordered": ["EXP-1"], "records come in reverse order"
         => around(|_, request, next| exported(request, next, |records| records.reverse()));
     "export.first-page-only": ["EXP-1"], "the export ends after 100 entries" => exported(|records| records.truncate(100));

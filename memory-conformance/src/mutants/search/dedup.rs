@@ -13,9 +13,9 @@ use crate::reference::fault::Fault;
 use crate::stream;
 
 mutants! {
-    "dedup.ignored": ["DED-1", "DED-2"], "duplicates come all the same"
+    "dedup.ignored": ["DED-1", "DED-2"], "duplicates are not dropped"
         => ask(|request| change(request, |query| query.dedup = None));
-    "dedup.after-trim": ["DED-4"], "duplicates are dropped after the trim" => around(after_trim);
+    "dedup.after-trim": ["DED-4"], "duplicates are dropped after the cut to top_k" => around(after_trim);
     "dedup.keep-drops": ["DED-2"], "`keep` drops" => query(keep_drops);
     "dedup.merge-untold": ["DED-2"], "`merge` names no keys" => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.clear()));
     "dedup.count-untold": ["DED-2"], "duplicates are not counted" => results(|_, results| results.duplicates = 0);
@@ -23,14 +23,14 @@ mutants! {
         => query(|query| query.dedup = query.dedup.map(|dedup| Dedup { policy: dedup.policy, ..Dedup::default() }));
     "dedup.threshold-clamped": ["DED-5"], "a threshold outside [0, 1] is silently clamped" => query_ahead(threshold_clamped);
     "dedup.drops-without-vector": ["DED-3"], "entries without vectors count as duplicates" => around(drops_without_vector);
-    "dedup.across-models": ["DED-6"], "vectors of any model are compared" => fault(Fault::DedupAcrossModels);
-    "dedup.not-by-words": ["DED-6"], "a search by words folds nothing"
+    "dedup.across-models": ["DED-6"], "vectors of different models are compared" => fault(Fault::DedupAcrossModels);
+    "dedup.not-by-words": ["DED-6"], "duplicates stay in a lexical search"
         => query(|query| if query.mode == SearchMode::Lexical { query.dedup = None; });
-    "dedup.not-by-vectors": ["DED-1"], "a search by vectors folds nothing"
+    "dedup.not-by-vectors": ["DED-1"], "duplicates stay in a vector search"
         => query(|query| if query.mode == SearchMode::Vector { query.dedup = None; });
-    "dedup.chains": ["DED-7"], "what resembles a duplicate is one too"
+    "dedup.chains": ["DED-7"], "entries similar to a duplicate are duplicates too"
         => around(|_, request, next| folded(request, next, |seen, resembles| seen.iter().position(|(hit, _)| resembles(hit))));
-    "dedup.merged-backwards": ["DED-8"], "`merged` names the worst first"
+    "dedup.merged-backwards": ["DED-8"], "`merged` lists the worst first"
         => results(|_, results| results.hits.iter_mut().for_each(|hit| hit.merged.reverse()));
     "dedup.merged-into-last": ["DED-1", "DED-8"], "a duplicate merges into the worst similar hit" => around(merged_into_last);
     "dedup.threshold-exclusive": ["DED-9", "DED-1"], "equal vectors are not duplicates" => query(threshold_exclusive);
@@ -39,15 +39,15 @@ mutants! {
     "dedup.counts-folded": ["SRC-13"], "dropped duplicates count as accessed" => around(counts_folded);
     "dedup.keep-overflows": ["SRC-7", "DED-2"], "kept duplicates come in addition to top_k" => around(keep_overflows);
     "embed.failure-fails-the-write": ["EMB-1"], "a failed embedding fails the write" => around(failure_fails);
-    "embed.failure-untold": ["EMB-1"], "a failed embedding is told as stored"
+    "embed.failure-untold": ["EMB-1"], "a failed embedding is reported as stored"
         => answer(Reply::Set(outcome) if matches!(outcome.embedding, Embedding::Failed(_))
             => outcome.embedding = Embedding::Stored);
-    "embed.stale-vector-stays": ["EMB-3"], "overwriting keeps the vector of the old text" => fault(Fault::StaleVectorStays);
-    "embed.reembed-ignores-limit": ["EMB-4"], "reembed does everything in one step"
+    "embed.stale-vector-stays": ["EMB-3"], "overwriting keeps the old vector" => fault(Fault::StaleVectorStays);
+    "embed.reembed-ignores-limit": ["EMB-4"], "reembed ignores its limit"
         => ask(Request::Reembed { options, .. } => options.limit = 10_000);
     "embed.reembed-dry-run-writes": ["EMB-4"], "a dry run writes"
         => ask(Request::Reembed { options, .. } => options.dry_run = false);
-    "vector.mode-is-lexical": ["SRC-12"], "a vector search looks for words"
+    "vector.mode-is-lexical": ["SRC-12"], "a vector search is done by words"
         => query(|query| if query.mode == SearchMode::Vector { query.mode = SearchMode::Lexical; });
 }
 

@@ -15,61 +15,61 @@ mutants! {
     "embed.value-embedded": ["EMB-10"], "the value is embedded instead of the explicit text" => fault(Fault::EmbedsValue);
     "embed.update-forgotten": ["EMB-8"], "an update is not embedded" => fault(Fault::NotEmbedded(Op::Update));
     "embed.increment-forgotten": ["EMB-8"], "an increment is not embedded" => fault(Fault::NotEmbedded(Op::Increment));
-    "embed.bulk-first-only": ["EMB-16"], "a bulk insert embeds its first item alone" => fault(Fault::BulkEmbedsFirst);
-    "embed.bulk-ignores-never": ["EMB-16", "EMB-7"], "`never` is not looked at in a bulk insert"
+    "embed.bulk-first-only": ["EMB-16"], "a bulk insert embeds only its first item" => fault(Fault::BulkEmbedsFirst);
+    "embed.bulk-ignores-never": ["EMB-16", "EMB-7"], "a bulk insert ignores `never`"
         => ask(Request::BulkInsert { items, .. } => items.iter_mut().for_each(|item| item.options.embed = Embed::Auto));
     "embed.never-ignored": ["EMB-3", "EMB-7"], "`never` embeds"
         => ask(Request::Set { options, .. } if options.embed == Embed::Never => options.embed = Embed::Auto);
     "embed.always-ignored": ["EMB-1"], "`always` does not embed"
         => ask(Request::Set { options, .. } if options.embed == Embed::Always => options.embed = Embed::Never);
-    "embed.late-vector-lands": ["EMB-9"], "a vector that comes late is stored whatever came between" => fault(Fault::LateVectorLands);
-    "embed.late-reembed-lands": ["EMB-9"], "a re-embedding's vector is stored whatever came between" => fault(Fault::LateReembedLands);
-    "embed.reason-empty": ["EMB-5"], "a failure comes without a reason" => answer(reason_empty);
-    "embed.bulk-failure-untold": ["EMB-1", "EMB-5"], "failures of a bulk insert are told as stored" => answer(bulk_failure_untold);
+    "embed.late-vector-lands": ["EMB-9"], "a late vector is stored over a newer write" => fault(Fault::LateVectorLands);
+    "embed.late-reembed-lands": ["EMB-9"], "a late vector of a re-embedding is stored over a newer write" => fault(Fault::LateReembedLands);
+    "embed.reason-empty": ["EMB-5"], "a failure has no reason" => answer(reason_empty);
+    "embed.bulk-failure-untold": ["EMB-1", "EMB-5"], "failures in a bulk insert are reported as stored" => answer(bulk_failure_untold);
     "embed.failed-not-found-by-words": ["EMB-5"], "an entry whose embedding failed is not found by words" => around(failed_hidden);
     "embed.dimension-unchecked-by-set": ["EMB-2"], "`set` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Set));
     "embed.dimension-unchecked-by-update": ["EMB-2"], "`update` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Update));
     "embed.dimension-unchecked-by-increment": ["EMB-2"], "`increment` mixes lengths" => fault(Fault::DimensionUnchecked(Op::Increment));
     "embed.dimension-unchecked-by-bulk": ["EMB-2"], "`bulk_insert` mixes lengths" => fault(Fault::DimensionUnchecked(Op::BulkInsert));
-    "embed.dimension-unchecked-by-search": ["EMB-2"], "a search over another length finds nothing, without an error" => fault(Fault::DimensionUnchecked(Op::Search));
-    "embed.dimension-checked-late": ["EMB-2"], "another length is refused when the entry is already written" => fault(Fault::DimensionCheckedLate);
-    "embed.dimension-blocks-reembed": ["EMB-2", "EMB-4"], "re-embedding to another length is refused" => fault(Fault::ReembedRefusesOtherLength);
-    "embed.dimension-unsaid": ["EMB-2"], "a refusal does not say which lengths"
+    "embed.dimension-unchecked-by-search": ["EMB-2"], "a search with another vector length finds nothing and no error" => fault(Fault::DimensionUnchecked(Op::Search));
+    "embed.dimension-checked-late": ["EMB-2"], "another vector length is refused after the entry is written" => fault(Fault::DimensionCheckedLate);
+    "embed.dimension-blocks-reembed": ["EMB-2", "EMB-4"], "re-embedding to another vector length is refused" => fault(Fault::ReembedRefusesOtherLength);
+    "embed.dimension-unsaid": ["EMB-2"], "the error does not name the vector lengths"
         => refuse(ErrorKind::DimensionMismatch => ErrorKind::DimensionMismatch);
-    "embed.models-meet": ["EMB-11", "VEC-1"], "vectors of any model are compared with the query's" => fault(Fault::ModelsMeet);
-    "embed.reembed-touches": ["EMB-12"], "re-embedding is a write of the entry" => fault(Fault::ReembedTouches);
-    "embed.reembed-keeps-others": ["EMB-11"], "re-embedding leaves the other model's vector there" => fault(Fault::ReembedKeepsOthers);
-    "embed.reembed-repeats": ["EMB-4"], "re-embedding takes what is embedded already" => fault(Fault::ReembedRepeats);
-    "embed.reembed-clears-first": ["EMB-13"], "re-embedding removes the old vectors before it has new ones" => fault(Fault::ReembedClearsFirst);
-    "embed.reembed-ends-at-refusal": ["EMB-14"], "re-embedding ends at a text that is refused" => fault(Fault::ReembedEndsAtRefusal);
-    "embed.reembed-stuck-at-refusals": ["EMB-14"], "texts that are refused fill every step" => fault(Fault::RefusalsFillTheStep);
-    "embed.reembed-forgets-text": ["EMB-4"], "re-embedding takes the search text where another was embedded" => fault(Fault::ReembedForgetsText);
-    "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding leaves out entries that have no vector at all" => fault(Fault::ReembedLeavesOutBare);
-    "embed.reembed-failure-swallowed": ["EMB-13"], "a re-embedding whose embedder is away says that all is done" => around(reembed_swallows);
+    "embed.models-meet": ["EMB-11", "VEC-1"], "vectors of different models are compared" => fault(Fault::ModelsMeet);
+    "embed.reembed-touches": ["EMB-12"], "re-embedding counts as a write" => fault(Fault::ReembedTouches);
+    "embed.reembed-keeps-others": ["EMB-11"], "re-embedding keeps the other model's vector" => fault(Fault::ReembedKeepsOthers);
+    "embed.reembed-repeats": ["EMB-4"], "re-embedding repeats what is already embedded" => fault(Fault::ReembedRepeats);
+    "embed.reembed-clears-first": ["EMB-13"], "re-embedding removes the old vectors first" => fault(Fault::ReembedClearsFirst);
+    "embed.reembed-ends-at-refusal": ["EMB-14"], "re-embedding stops at a refused text" => fault(Fault::ReembedEndsAtRefusal);
+    "embed.reembed-stuck-at-refusals": ["EMB-14"], "refused texts fill every step" => fault(Fault::RefusalsFillTheStep);
+    "embed.reembed-forgets-text": ["EMB-4"], "re-embedding uses the search text even if another was embedded" => fault(Fault::ReembedForgetsText);
+    "embed.reembed-leaves-out-bare": ["EMB-4"], "re-embedding skips entries without any vector" => fault(Fault::ReembedLeavesOutBare);
+    "embed.reembed-failure-swallowed": ["EMB-13"], "re-embedding reports success although the embedder is unavailable" => around(reembed_swallows);
     "embed.reembed-failed-untold": ["EMB-14"], "refused texts are not counted"
         => answer(Reply::Reembed(outcome) => outcome.failed = 0);
-    "embed.reembed-remaining-zero": ["EMB-4"], "nothing remains, whatever is left"
+    "embed.reembed-remaining-zero": ["EMB-4"], "the remaining count is always zero"
         => answer(Reply::Reembed(outcome) => outcome.remaining = 0);
-    "embed.dry-run-embeds": ["EMB-15", "EMB-7"], "a dry run asks the embedder" => fault(Fault::DryRunEmbeds);
-    "embed.reembed-limit-clamped": ["EMB-15"], "a limit out of range is clamped in silence"
+    "embed.dry-run-embeds": ["EMB-15", "EMB-7"], "a dry run calls the embedder" => fault(Fault::DryRunEmbeds);
+    "embed.reembed-limit-clamped": ["EMB-15"], "a limit out of range is silently clamped"
         => ask_ahead(Request::Reembed { options, .. } => options.limit = options.limit.clamp(1, 10_000));
     "stats.models-unlisted": ["STA-5"], "a model without a vector is not listed"
         => answer(Reply::Stats(stats) => stats.models.retain(|of| of.rows > 0));
-    "stats.models-first-only": ["STA-4", "STA-5"], "one model is listed alone"
+    "stats.models-first-only": ["STA-4", "STA-5"], "only one model is listed"
         => answer(Reply::Stats(stats) => stats.models.truncate(1));
-    "stats.missing-untold": ["STA-4", "EMB-5"], "nothing is ever missing"
+    "stats.missing-untold": ["STA-4", "EMB-5"], "missing vectors are not counted"
         => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.missing = 0));
     "stats.rows-are-entries": ["STA-4"], "every entry counts as embedded"
         => answer(Reply::Stats(stats)
             => stats.models.iter_mut().for_each(|of| (of.rows, of.missing) = (of.rows + of.missing, 0)));
-    "stats.bytes-untold": ["STA-4"], "vectors take no bytes"
+    "stats.bytes-untold": ["STA-4"], "the bytes of vectors are missing"
         => answer(Reply::Stats(stats) => stats.models.iter_mut().for_each(|of| of.bytes = 0));
-    "import.vectors-become-current": ["EXP-10"], "an imported vector counts as one of the current model" => imported(become_current);
-    "import.first-vector-only": ["EXP-10"], "of a record's vectors one is kept" => imported(|record| record.vectors.truncate(1));
-    "import.embeds-anew": ["EXP-10"], "what was imported is embedded at once" => around(import_embeds);
-    "import.keeps-old-vectors": ["EXP-10"], "a record that replaces an entry leaves its vectors there" => fault(Fault::ImportKeepsOldVectors);
-    "import.bad-vectors-dropped": ["EXP-11"], "a malformed vector is left out in silence" => imported_ahead(bad_vectors_dropped);
-    "import.doubled-vectors-taken": ["EXP-11"], "two vectors of one model are taken"
+    "import.vectors-become-current": ["EXP-10"], "an imported vector is assigned to the current model" => imported(become_current);
+    "import.first-vector-only": ["EXP-10"], "only one of a record's vectors is kept" => imported(|record| record.vectors.truncate(1));
+    "import.embeds-anew": ["EXP-10"], "imported entries are embedded again" => around(import_embeds);
+    "import.keeps-old-vectors": ["EXP-10"], "a replacing record keeps the old vectors" => fault(Fault::ImportKeepsOldVectors);
+    "import.bad-vectors-dropped": ["EXP-11"], "a malformed vector is silently dropped" => imported_ahead(bad_vectors_dropped);
+    "import.doubled-vectors-taken": ["EXP-11"], "two vectors of one model are accepted"
         => imported_ahead(|record| record.vectors.dedup_by(|a, b| a.model == b.model));
     "import.any-model-name": ["EXP-11"], "any model name is accepted" => imported_ahead(any_name);
     "export.vectors-rounded": ["EXP-10"], "vectors are exported as signs" => exported(|records| as_signs(records));

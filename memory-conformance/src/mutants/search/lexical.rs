@@ -27,11 +27,11 @@ mutants! {
         => hits(|query, entry| entry.text.is_none() || shares_word(&query.text, &entry.value.search_text(usize::MAX)));
     "search.value-searched-too": ["SRC-1"], "the value is searched along with the explicit text" => around(value_searched_too);
     "search.numbers-not-indexed": ["SRC-1"], "numbers in values are not found" => hits(numbers_not_indexed);
-    "search.names-not-indexed": ["SRC-1"], "names of members are not found" => hits(names_not_indexed);
-    "search.ids-not-split": ["SRC-3"], "ids are found whole only" => hits(ids_not_split);
-    "search.no-parts-of-ideographs": ["SRC-3"], "text without spaces is found whole only" => hits(no_parts);
-    "search.minus-excludes": ["SRC-14"], "a word behind a minus is left out" => query(minus_excludes);
-    "search.quotes-are-phrases": ["SRC-14"], "quoted words must follow one another" => around(phrases);
+    "search.names-not-indexed": ["SRC-1"], "member names are not found" => hits(names_not_indexed);
+    "search.ids-not-split": ["SRC-3"], "ids are found only as a whole" => hits(ids_not_split);
+    "search.no-parts-of-ideographs": ["SRC-3"], "text without spaces is found only as a whole" => hits(no_parts);
+    "search.minus-excludes": ["SRC-14"], "a word after a minus is excluded" => query(minus_excludes);
+    "search.quotes-are-phrases": ["SRC-14"], "quoted words match as a phrase" => around(phrases);
     "search.star-fails": ["SRC-14"], "`*`, quotes and parentheses are syntax errors"
         => instead(Request::Search { query, .. } if query.text.contains(['*', '"', '(', ')'])
             => Err(Error::invalid("the query has a syntax error; close what you opened")));

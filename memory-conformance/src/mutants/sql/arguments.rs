@@ -8,17 +8,17 @@ use crate::mutants::mutant::mutants;
 
 mutants! {
     "sql.args-spliced": ["ARG-1"] needs [Sql], "texts are pasted into the statement between quotes" => ask(spliced);
-    "sql.args-reversed": ["ARG-2"] needs [Sql], "`?` takes the arguments from the last to the first"
+    "sql.args-reversed": ["ARG-2"] needs [Sql], "`?` takes the arguments in reverse order"
         => ask(|request| change_statement(request, |sql, args| if sql.contains('?') { args.reverse(); }));
-    "sql.args-by-appearance": ["ARG-3"] needs [Sql], "`$n` takes the next argument, whatever n is" => ask(by_appearance);
-    "sql.args-by-spelling": ["ARG-3"] needs [Sql], "`$10` counts as before `$2`" => ask(by_spelling);
-    "sql.args-missing-are-null": ["ARG-4"] needs [Sql], "arguments that are missing are NULL" => ask(padded);
-    "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "arguments too many are left out"
+    "sql.args-by-appearance": ["ARG-3"] needs [Sql], "`$n` takes the next argument, regardless of n" => ask(by_appearance);
+    "sql.args-by-spelling": ["ARG-3"] needs [Sql], "`$10` sorts before `$2`" => ask(by_spelling);
+    "sql.args-missing-are-null": ["ARG-4"] needs [Sql], "missing arguments are NULL" => ask(padded);
+    "sql.args-too-many-dropped": ["ARG-4"] needs [Sql], "surplus arguments are dropped"
         => ask(|request| change_statement(request, |sql, args| args.truncate(due(sql))));
-    "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal is rewritten"
+    "sql.args-in-literals": ["ARG-5"] needs [Sql], "a question mark in a literal counts as a placeholder"
         => ask(|request| change_statement(request, |sql, _| *sql = sql.replace("'? ", "'$ ").replace(" ?'", " $'")));
     "sql.args-by-name": ["ARG-6"] needs [Sql], "named parameters take the next argument" => ask(by_name);
-    "sql.args-without-limit": ["ARG-7"] needs [Sql], "too many arguments are ignored"
+    "sql.args-without-limit": ["ARG-7"] needs [Sql], "arguments over the limit are ignored"
         => ask_ahead(|request| change_statement(request, |_, args| if args.len() > 32_766 { args.clear(); }));
 }
 

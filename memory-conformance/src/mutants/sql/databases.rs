@@ -9,46 +9,46 @@ use crate::mutants::mutant::mutants;
 use crate::mutants::requests::kv;
 
 mutants! {
-    "sql.tables-unsorted": ["TBL-1"] needs [Sql], "tables come in the opposite order"
+    "sql.tables-unsorted": ["TBL-1"] needs [Sql], "tables come in reverse order"
         => answer(|reply| if let Some(tables) = tables(reply) { tables.reverse(); });
-    "sql.tables-without-views": ["TBL-1"] needs [Sql], "views are left out"
+    "sql.tables-without-views": ["TBL-1"] needs [Sql], "views are missing"
         => answer(|reply| if let Some(tables) = tables(reply) { tables.retain(|table| table.kind != "view"); });
     "sql.tables-all-tables": ["TBL-1"] needs [Sql], "a view is called a table"
         => answer(|reply| each_table(reply, |table| "table".clone_into(&mut table.kind)));
     "sql.tables-of-the-engine": ["TBL-1"] needs [Sql], "the engine's own tables are listed"
         => answer(|reply| if let Some(tables) = tables(reply) { tables.push(TableInfo::new("sqlite_schema", "table")); });
-    "sql.tables-plain-names": ["TBL-1"] needs [Sql], "tables whose names need quotes are left out" => answer(plain_names);
-    "sql.tables-cached": ["TBL-1", "TBL-4"] needs [Sql], "tables are told as they were when first asked for" => around(tables_cached);
-    "sql.columns-sorted": ["TBL-2"] needs [Sql], "columns come by name"
+    "sql.tables-plain-names": ["TBL-1"] needs [Sql], "tables whose names need quotes are missing" => answer(plain_names);
+    "sql.tables-cached": ["TBL-1", "TBL-4"] needs [Sql], "the list of tables is cached" => around(tables_cached);
+    "sql.columns-sorted": ["TBL-2"] needs [Sql], "columns are sorted by name"
         => answer(|reply| each_table(reply, |table| table.columns.sort_by(|a, b| a.name.cmp(&b.name))));
     "sql.columns-all-nullable": ["TBL-2"] needs [Sql], "every column allows NULL"
         => answer(|reply| each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.nullable = true)));
     "sql.columns-untyped": ["TBL-2"] needs [Sql], "declared types are missing"
         => answer(|reply| each_table(reply, |table| table.columns.iter_mut().for_each(|column| column.declared_type.clear())));
-    "sql.keys-without-places": ["TBL-2"] needs [Sql], "columns of a primary key are all the first" => answer(without_places);
-    "sql.indexes-missing": ["TBL-3"] needs [Sql], "indexes are not told" => answer(|reply| each_table(reply, |table| table.indexes.clear()));
+    "sql.keys-without-places": ["TBL-2"] needs [Sql], "every column of a primary key has position one" => answer(without_places);
+    "sql.indexes-missing": ["TBL-3"] needs [Sql], "indexes are missing" => answer(|reply| each_table(reply, |table| table.indexes.clear()));
     "sql.indexes-of-all": ["TBL-3"] needs [Sql], "each table has the indexes of all" => answer(indexes_of_all);
-    "sql.scopes-reversed": ["DBS-1"] needs [Sql], "scopes come in the opposite order"
+    "sql.scopes-reversed": ["DBS-1"] needs [Sql], "scopes come in reverse order"
         => answer(Reply::SqlScopes(page) => page.scopes.reverse());
-    "sql.scopes-without-runs": ["DBS-1"] needs [Sql], "runs are left out"
+    "sql.scopes-without-runs": ["DBS-1"] needs [Sql], "runs are missing"
         => answer(Reply::SqlScopes(page) => page.scopes.retain(|(scope, _)| scope.kind != ScopeKind::Run));
     "sql.scopes-of-other-tenants": ["DBS-1", "OWN-1"] needs [Sql], "another tenant's scopes are listed" => around(of_other_tenants);
-    "sql.scopes-limit-ignored": ["DBS-2"] needs [Sql], "a page holds everything"
+    "sql.scopes-limit-ignored": ["DBS-2"] needs [Sql], "the page size is ignored"
         => ask(Request::SqlScopes { query, .. } => query.limit = 1_000);
-    "sql.scopes-page-repeats": ["DBS-2"] needs [Sql], "a page begins with the last scope of the one before" => around(page_repeats);
-    "sql.scopes-pages-by-position": ["DBS-2"] needs [Sql], "a cursor counts the scopes before it" => around(by_position);
-    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are brought into it"
+    "sql.scopes-page-repeats": ["DBS-2"] needs [Sql], "a page starts with the last scope of the previous one" => around(page_repeats);
+    "sql.scopes-pages-by-position": ["DBS-2"] needs [Sql], "a cursor is a position" => around(by_position);
+    "sql.scopes-limit-of-zero": ["DBS-3"] needs [Sql], "limits out of range are clamped"
         => ask_ahead(Request::SqlScopes { query, .. } => query.limit = query.limit.clamp(1, 1_000));
-    "sql.scopes-foreign-cursor": ["DBS-3"] needs [Sql], "a cursor that does not fit begins at the beginning" => around_ahead(foreign_cursor);
-    "sql.drop-always-true": ["DBS-4"] needs [Sql], "a drop tells that something was there"
+    "sql.scopes-foreign-cursor": ["DBS-3"] needs [Sql], "a foreign cursor restarts the listing" => around_ahead(foreign_cursor);
+    "sql.drop-always-true": ["DBS-4"] needs [Sql], "a drop always reports a database"
         => answer(Reply::DropSqlScope(was_there) => *was_there = true);
-    "sql.drop-always-false": ["DBS-4"] needs [Sql], "a drop tells that nothing was there"
+    "sql.drop-always-false": ["DBS-4"] needs [Sql], "a drop never reports a database"
         => answer(Reply::DropSqlScope(was_there) => *was_there = false);
-    "sql.drop-does-nothing": ["DBS-4", "DBS-5"] needs [Sql], "a drop is acknowledged and not done" => around(drop_nothing);
-    "sql.drop-takes-the-user": ["DBS-4"] needs [Sql], "dropping an agent's scope drops the user's of that name" => around(drop_user);
-    "sql.drop-in-lower-case": ["DBS-4"] needs [Sql], "a drop takes scopes along whose ids differ by case" => around(drop_any_case);
-    "sql.late-writes-lost": ["DBS-6", "REF-7"] needs [Sql], "an insert into what is gone is acknowledged" => around(late_writes);
-    "sql.dropped-stays-dropped": ["DBS-7"] needs [Sql], "a scope that was dropped cannot be made anew" => around(stays_dropped);
+    "sql.drop-does-nothing": ["DBS-4", "DBS-5"] needs [Sql], "a drop is acknowledged but not done" => around(drop_nothing);
+    "sql.drop-takes-the-user": ["DBS-4"] needs [Sql], "dropping an agent's scope drops the user's with the same name" => around(drop_user);
+    "sql.drop-in-lower-case": ["DBS-4"] needs [Sql], "a drop includes scopes whose ids differ only by case" => around(drop_any_case);
+    "sql.late-writes-lost": ["DBS-6", "REF-7"] needs [Sql], "an insert into a dropped database is acknowledged but lost" => around(late_writes);
+    "sql.dropped-stays-dropped": ["DBS-7"] needs [Sql], "a dropped scope cannot be recreated" => around(stays_dropped);
     "sql.run-end-leaves-database": ["DBS-8"] needs [Sql], "the end of a run leaves its database" => around(end_leaves);
     "sql.run-end-takes-the-agent": ["DBS-8"] needs [Sql], "the end of a run drops the database of the agent with the same name" => around(end_takes_agent);
     "sql.drop-takes-entries": ["DBS-8"] needs [Kv, Sql], "dropping a scope's entries drops its database" => around(drop_takes);

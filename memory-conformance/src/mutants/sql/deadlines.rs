@@ -15,25 +15,25 @@ use crate::mutants::requests::let_others_in;
 mutants! {
     "sql.quota-ignored": ["QTA-1"] needs [Sql], "quotas are ignored"
         => ask(|request| if let Some(options) = options(request) { options.quota_bytes = None; });
-    "sql.quota-looked-at-before": ["QTA-1"] needs [Sql], "a statement may grow the database past its quota once" => around(looked_at_before);
-    "sql.quota-of-inserts": ["QTA-1"] needs [Sql], "quotas count inserts alone" => ask(of_inserts);
-    "sql.quota-stays": ["QTA-1"] needs [Sql], "the first quota of a scope stays in force" => around(quota_stays);
-    "sql.quota-blocks-deletes": ["QTA-2"] needs [Sql], "at the quota nothing can be deleted" => around(blocks_deletes);
-    "sql.quota-blocks-reading": ["QTA-3"] needs [Sql], "over its quota a scope cannot be used" => around(blocks_reading);
-    "sql.quota-with-a-margin": ["QTA-4"] needs [Sql], "a quarter more than the quota fits" => ask(margin);
-    "sql.quota-untyped": ["QTA-1", "TX-8"] needs [Sql], "a full database is `unavailable`"
+    "sql.quota-looked-at-before": ["QTA-1"] needs [Sql], "a statement may exceed the quota once" => around(looked_at_before);
+    "sql.quota-of-inserts": ["QTA-1"] needs [Sql], "the quota applies only to inserts" => ask(of_inserts);
+    "sql.quota-stays": ["QTA-1"] needs [Sql], "a scope keeps its first quota" => around(quota_stays);
+    "sql.quota-blocks-deletes": ["QTA-2"] needs [Sql], "deletes are refused at the quota" => around(blocks_deletes);
+    "sql.quota-blocks-reading": ["QTA-3"] needs [Sql], "reads are refused over the quota" => around(blocks_reading);
+    "sql.quota-with-a-margin": ["QTA-4"] needs [Sql], "the quota may be exceeded by a quarter" => ask(margin);
+    "sql.quota-untyped": ["QTA-1", "TX-8"] needs [Sql], "exceeding the quota is `unavailable`"
         => refuse(ErrorKind::QuotaExceeded => ErrorKind::Unavailable);
-    "sql.usage-never-shrinks": ["QTA-4"] needs [Sql], "usage is the most that ever was" => around(never_shrinks);
-    "sql.usage-unknown": ["QTA-4", "DBS-1"] needs [Sql], "usage is one page, whatever is stored" => answer(unknown);
-    "sql.usage-of-the-tenant": ["QTA-5"] needs [Sql], "usage counts all of the tenant's scopes" => around(of_the_tenant);
-    "sql.late-is-empty": ["TIM-1"] needs [Sql], "a statement that takes too long answers nothing" => around(late_is_empty);
-    "sql.late-untyped": ["TIM-1", "TX-12"] needs [Sql], "a statement that takes too long is `unavailable`"
+    "sql.usage-never-shrinks": ["QTA-4"] needs [Sql], "usage never shrinks" => around(never_shrinks);
+    "sql.usage-unknown": ["QTA-4", "DBS-1"] needs [Sql], "usage is always one page" => answer(unknown);
+    "sql.usage-of-the-tenant": ["QTA-5"] needs [Sql], "usage includes all of the tenant's scopes" => around(of_the_tenant);
+    "sql.late-is-empty": ["TIM-1"] needs [Sql], "a statement past its deadline returns no rows" => around(late_is_empty);
+    "sql.late-untyped": ["TIM-1", "TX-12"] needs [Sql], "a statement past its deadline is `unavailable`"
         => refuse(ErrorKind::Timeout => ErrorKind::Unavailable);
-    "sql.deadline-of-seconds": ["TIM-1"] needs [Sql], "milliseconds are taken for something longer" => ask(seconds);
-    "sql.late-wedges": ["TIM-2"] needs [Sql], "a scope is not usable after a statement took too long" => around(late_wedges);
-    "sql.lost-updates": ["TIM-3"] needs [Sql], "an update reads first and writes then" => around(lost_updates);
-    "sql.statements-in-steps": ["TIM-4"] needs [Sql], "an update shows rows of its own meanwhile" => around(in_steps);
-    "sql.dropped-half": ["TIM-5"] needs [Sql], "a dropped insert has written its first row" => around(dropped_half);
+    "sql.deadline-of-seconds": ["TIM-1"] needs [Sql], "the deadline in milliseconds is taken for a longer one" => ask(seconds);
+    "sql.late-wedges": ["TIM-2"] needs [Sql], "a scope is unusable after a statement passed its deadline" => around(late_wedges);
+    "sql.lost-updates": ["TIM-3"] needs [Sql], "an update reads and writes in separate steps" => around(lost_updates);
+    "sql.statements-in-steps": ["TIM-4"] needs [Sql], "readers see a half-done update" => around(in_steps);
+    "sql.dropped-half": ["TIM-5"] needs [Sql], "a dropped insert wrote its first row" => around(dropped_half);
     "sql.dropped-query-wedges": ["TIM-5"] needs [Sql], "a dropped query leaves the scope locked" => around(dropped_wedges);
 }
 

@@ -17,12 +17,12 @@ mutants! {
     "sql.dump-loses-indexes": ["DMP-1"] needs [Sql], "indexes are not restored" => around(loses_indexes);
     "sql.dump-loses-triggers": ["DMP-1"] needs [Sql], "triggers are not restored" => around(loses_triggers);
     "sql.dump-loses-awkward-names": ["DMP-1"] needs [Sql], "tables whose names need quotes are not restored" => around(loses_names);
-    "sql.dump-unstable": ["DMP-1"] needs [Sql], "a dump differs from the one before" => around(unstable);
-    "sql.restore-counts-nothing": ["DMP-2"] needs [Sql], "tables and rows that were restored are not counted"
+    "sql.dump-unstable": ["DMP-1"] needs [Sql], "two dumps of the same database differ" => around(unstable);
+    "sql.restore-counts-nothing": ["DMP-2"] needs [Sql], "restored tables and rows are not counted"
         => answer(Reply::Restore(outcome) => (outcome.tables, outcome.rows) = (0, 0));
-    "sql.restore-merges": ["DMP-3"] needs [Sql], "what is not empty is left as it is, and told as restored"
+    "sql.restore-merges": ["DMP-3"] needs [Sql], "a non-empty database is left as it is and reported as restored"
         => around(|_, request, next| forgives(ErrorKind::Conflict, request, next));
-    "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "what is no dump is told as restored"
+    "sql.restore-takes-anything": ["DMP-4"] needs [Sql], "an invalid dump is reported as restored"
         => around(|_, request, next| forgives(ErrorKind::InvalidArgument, request, next));
     "sql.restore-leaves-rest": ["DMP-4"] needs [Sql], "a failed restore leaves a table behind" => around(leaves_rest);
     "sql.restore-errors-untyped": ["DMP-4"] needs [Sql], "an error of the stream is reported as `internal`" => around(errors_untyped);

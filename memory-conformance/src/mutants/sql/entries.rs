@@ -23,11 +23,11 @@ mutants! {
         => around(|_, request, next| needs_database(ENTRIES, request, next));
     "sql.entries-writes-ignored": ["ENT-4"] needs [Kv, Sql, SqlEntries], "writes to the entries succeed and do nothing"
         => around(|_, request, next| writes_to_ignored(ENTRIES, request, next));
-    "sql.entries-counted": ["ENT-5"] needs [Kv, Sql, SqlEntries], "reading the table counts as access" => around(counted);
-    "sql.entries-described": ["ENT-6"] needs [Kv, Sql, SqlEntries], "the table is listed among the agent's own"
+    "sql.entries-counted": ["ENT-5"] needs [Kv, Sql, SqlEntries], "reading the entries table counts as access" => around(counted);
+    "sql.entries-described": ["ENT-6"] needs [Kv, Sql, SqlEntries], "the entries table is listed among the agent's own"
         => answer(|reply| described_as(reply, ENTRIES));
-    "sql.embed-another-each-time": ["EBD-1"] needs [Sql, SqlVectors], "equal texts have different vectors" => around(another_each_time);
-    "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text has the same vector"
+    "sql.embed-another-each-time": ["EBD-1"] needs [Sql, SqlVectors], "equal texts get different vectors" => around(another_each_time);
+    "sql.embed-any-text": ["EBD-1", "EBD-2"] needs [Sql, SqlVectors], "every text gets the same vector"
         => ask(|request| change_texts(request, |text| "a text".clone_into(text)));
     "sql.embed-out-of-place": ["EBD-1"] needs [Sql, SqlVectors], "several vectors are swapped" => ask(out_of_place);
     "sql.embed-similarity": ["EBD-2"] needs [Sql, SqlVectors], "similarities are returned as distances" => answer(similarity);
@@ -38,7 +38,7 @@ mutants! {
         => around(|_, request, next| needs_database(SHARED, request, next));
     "sql.shared-writes-ignored": ["SHR-2"] needs [Sql, SharedSchemas], "writes to shared data succeed and do nothing"
         => around(|_, request, next| writes_to_ignored(SHARED, request, next));
-    "sql.shared-wins": ["SHR-3"] needs [Sql, SharedSchemas], "shared data hides a table of the scope's own" => ask(shared_wins);
+    "sql.shared-wins": ["SHR-3"] needs [Sql, SharedSchemas], "shared data hides the scope's own tables" => ask(shared_wins);
     "sql.shared-until-reopened": ["SHR-3"] needs [Sql, SharedSchemas], "a handle that has read shared data does not see a table that another creates"
         => around(until_reopened);
     "sql.shared-described": ["SHR-4"] needs [Sql, SharedSchemas], "shared tables are listed among the agent's own"

@@ -12,8 +12,8 @@ mutants! {
         => ask(|request| change_scope(request, |scope| scope.kind = ScopeKind::Agent));
     "sql.scope-in-lower-case": ["OWN-1"] needs [Sql], "ids that differ only by case share a database"
         => ask(|request| change_scope(request, |scope| change_id(scope, &scope.id.as_str().to_lowercase())));
-    "sql.scope-as-file-name": ["OWN-1"] needs [Sql], "characters that a file name may not have become `_`" => ask(file_name);
-    "sql.scope-cut": ["OWN-1"] needs [Sql], "ids that are long share a database where their beginnings are the same" => ask(cut);
+    "sql.scope-as-file-name": ["OWN-1"] needs [Sql], "characters not allowed in file names become `_`" => ask(file_name);
+    "sql.scope-cut": ["OWN-1"] needs [Sql], "long ids with the same beginning share a database" => ask(cut);
     "sql.one-database": ["OWN-1", "OWN-2"] needs [Sql], "the agents of a tenant share one database"
         => ask(|request| change_scope(request, |scope| if scope.kind == ScopeKind::Agent { change_id(scope, "one"); }));
     "sql.tenant-of-the-run-unchecked": ["OWN-3"] needs [Sql], "a run may use another tenant's scope" => ask_ahead(tenant_unchecked);

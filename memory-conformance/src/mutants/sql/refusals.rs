@@ -22,9 +22,9 @@ mutants! {
     "sql.engine-errors-untyped": ["REF-7"] needs [Sql], "an engine error is `internal`" => refuse(engine_untyped);
     "sql.constraint-unnamed": ["REF-8"] needs [Sql], "a violated constraint is not named" => refuse(constraint_unnamed);
     "sql.errors-show-arguments": ["REF-8"] needs [Sql], "errors show the arguments" => around(show_arguments);
-    "sql.long-statements-cut": ["REF-9"] needs [Sql], "a statement that is too long is cut"
+    "sql.long-statements-cut": ["REF-9"] needs [Sql], "a statement over the limit is cut"
         => ask_ahead(|request| change_statement(request, |sql, _| if sql.len() > 1 << 20 { "SELECT 1".clone_into(sql); }));
-    "sql.long-statements-untyped": ["REF-9"] needs [Sql], "a statement that nests too deep is an internal error" => around(deep_untyped);
+    "sql.long-statements-untyped": ["REF-9"] needs [Sql], "a statement nested too deeply is an internal error" => around(deep_untyped);
 }
 
 fn first_alone(request: &mut Request) {

@@ -21,20 +21,20 @@ mutants! {
     "sql.no-bytes-are-null": ["DAT-5"] needs [Sql], "empty bytes come back as NULL"
         => answer(|reply| change_values(reply, |value| (*value == SqlValue::Blob(Vec::new())).then_some(SqlValue::Null)));
     "sql.booleans-as-text": ["DAT-6"] needs [Sql], "booleans are stored as words" => ask(booleans);
-    "sql.numerics-as-reals": ["DAT-7"] needs [Sql], "decimal numbers pass through a double" => ask(numerics);
-    "sql.json-parsed": ["DAT-8"] needs [Sql], "JSON arguments are parsed and written anew" => ask(json_parsed);
-    "sql.text-repaired": ["DAT-9"] needs [Sql], "text that is not UTF-8 is repaired in silence" => around(repaired);
-    "sql.truncated-unsaid": ["RES-1"] needs [Sql], "a cut answer is said to be whole"
+    "sql.numerics-as-reals": ["DAT-7"] needs [Sql], "decimal numbers are converted to doubles" => ask(numerics);
+    "sql.json-parsed": ["DAT-8"] needs [Sql], "JSON arguments are parsed and reformatted" => ask(json_parsed);
+    "sql.text-repaired": ["DAT-9"] needs [Sql], "invalid UTF-8 is silently repaired" => around(repaired);
+    "sql.truncated-unsaid": ["RES-1"] needs [Sql], "a truncated answer is not marked"
         => answer(|reply| if let Some(rows) = rows_of(reply) { rows.truncated = false; });
-    "sql.truncated-when-full": ["RES-1"] needs [Sql], "an answer of exactly `max_rows` rows is said to be cut" => around(when_full);
+    "sql.truncated-when-full": ["RES-1"] needs [Sql], "an answer of exactly `max_rows` rows is marked as truncated" => around(when_full);
     "sql.row-cap-ignored": ["RES-1"] needs [Sql], "`max_rows` is ignored"
         => ask(|request| if let Some(options) = options(request) { options.max_rows = usize::MAX; });
-    "sql.row-cap-of-a-thousand": ["RES-1"] needs [Sql], "no more than 1,000 rows come, whatever `max_rows` is"
+    "sql.row-cap-of-a-thousand": ["RES-1"] needs [Sql], "at most 1,000 rows come, whatever `max_rows` is"
         => ask(|request| if let Some(options) = options(request) { options.max_rows = options.max_rows.min(1_000); });
     "sql.byte-cap-ignored": ["RES-2"] needs [Sql], "`max_bytes` is ignored"
         => ask(|request| if let Some(options) = options(request) { options.max_bytes = usize::MAX; });
-    "sql.first-row-always": ["RES-2"] needs [Sql], "the first row comes however big it is" => around(first_row);
-    "sql.cap-stops-the-writing": ["RES-3"] needs [Sql], "a cut RETURNING counts and writes the rows that it answers" => answer(stops_writing);
+    "sql.first-row-always": ["RES-2"] needs [Sql], "the first row is returned however large it is" => around(first_row);
+    "sql.cap-stops-the-writing": ["RES-3"] needs [Sql], "a truncated RETURNING writes only the returned rows" => answer(stops_writing);
     "sql.cap-of-zero": ["RES-4"] needs [Sql], "a cap of 0 counts as 1" => ask_ahead(cap_of_zero);
 }
 

@@ -10,21 +10,21 @@ use crate::mutants::memory::Memory;
 use crate::mutants::mutant::mutants;
 
 mutants! {
-    "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in the opposite order"
+    "sql.rows-reversed": ["SQL-1"] needs [Sql], "rows come in reverse order"
         => answer(Reply::Query(rows) => rows.rows.reverse());
-    "sql.rows-lost": ["SQL-1"] needs [Sql], "the last of several rows is left out"
+    "sql.rows-lost": ["SQL-1"] needs [Sql], "the last of several rows is missing"
         => answer(Reply::Query(rows) if rows.rows.len() > 1 => rows.rows.pop());
-    "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged and not run" => around(forgotten);
-    "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert is run twice" => around(twice);
-    "sql.handles-cache": ["SQL-2", "TIM-6"] needs [Sql], "a handle goes on answering what it saw before another wrote" => around(handles_cache);
-    "sql.handles-apart": ["SQL-2", "TIM-6", "DBS-6"] needs [Sql], "each handle has databases of its own" => around(handles_apart);
-    "sql.exec-answers-no-select": ["SQL-9"] needs [Sql], "`exec` runs a SELECT and answers nothing" => around(silent_select);
-    "sql.affected-of-before": ["SQL-3"] needs [Sql], "a statement that changed nothing tells the count of the one before" => around(count_before);
+    "sql.insert-forgotten": ["SQL-2"] needs [Sql], "an insert is acknowledged but not run" => around(forgotten);
+    "sql.insert-twice": ["SQL-1", "TIM-5"] needs [Sql], "an insert runs twice" => around(twice);
+    "sql.handles-cache": ["SQL-2", "TIM-6"] needs [Sql], "a handle caches answers across another handle's writes" => around(handles_cache);
+    "sql.handles-apart": ["SQL-2", "TIM-6", "DBS-6"] needs [Sql], "each handle has separate databases" => around(handles_apart);
+    "sql.exec-answers-no-select": ["SQL-9"] needs [Sql], "`exec` of a SELECT returns no rows" => around(silent_select);
+    "sql.affected-of-before": ["SQL-3"] needs [Sql], "a statement without changes reports the previous count" => around(count_before);
     "sql.affected-at-most-one": ["SQL-3"] needs [Sql], "`rows_affected` is 1 for any number of rows"
         => answer(Reply::Exec(outcome) => outcome.rows_affected = outcome.rows_affected.min(1));
-    "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are not answered"
+    "sql.returning-dropped": ["SQL-4"] needs [Sql], "rows of RETURNING are missing"
         => answer(Reply::Exec(outcome) => outcome.returning = None);
-    "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns have numbers for names" => answer(unnamed);
+    "sql.columns-unnamed": ["SQL-1", "SQL-5"] needs [Sql], "columns are named by number" => answer(unnamed);
     "sql.columns-only-with-rows": ["SQL-5"] needs [Sql], "an answer without rows has no columns" => answer(columns_with_rows);
     "sql.columns-once": ["SQL-5"] needs [Sql], "a repeated column name is returned once" => answer(columns_once);
     "sql.failure-empties": ["SQL-6", "TIM-1", "TX-8"] needs [Sql], "a failing statement empties its table" => around(failure_empties);

@@ -13,33 +13,33 @@ mutants! {
     "sql.tx-ignored": ["TX-1", "TX-2"] needs [Sql, SqlTransactions], "statements in a transaction are committed immediately" => around(ignored);
     "sql.commit-rolls-back": ["TX-2"] needs [Sql, SqlTransactions], "`commit` rolls back" => around(commit_rolls_back);
     "sql.rollback-commits": ["TX-2"] needs [Sql, SqlTransactions], "`rollback` commits" => around(rollback_commits);
-    "sql.dirty-reads": ["TX-2", "TX-14"] needs [Sql, SqlTransactions], "queries see what a transaction has not committed" => around(dirty_reads);
-    "sql.own-writes-unseen": ["TX-2"] needs [Sql, SqlTransactions], "queries of a transaction do not see what it wrote"
+    "sql.dirty-reads": ["TX-2", "TX-14"] needs [Sql, SqlTransactions], "queries see uncommitted changes" => around(dirty_reads);
+    "sql.own-writes-unseen": ["TX-2"] needs [Sql, SqlTransactions], "a transaction does not see its own writes"
         => ask(Request::Query { options, sql, .. } if sql != "SELECT 1" => options.tx = None);
-    "sql.unnamed-joins": ["TX-3"] needs [Sql, SqlTransactions], "what a run writes while it has a transaction open goes with it" => around(unnamed_joins);
-    "sql.unknown-tx-falls-through": ["TX-4", "TX-8"] needs [Sql, SqlTransactions], "a statement in an unknown transaction commits by itself" => around(falls_through);
-    "sql.tx-of-any-scope": ["TX-4", "OWN-1"] needs [Sql, SqlTransactions], "a transaction takes statements of any scope along" => around(any_scope);
-    "sql.tx-names-return": ["TX-15"] needs [Sql, SqlTransactions], "transactions are numbered by how many are open" => around(names_return);
-    "sql.savepoint-rolls-all-back": ["TX-5"] needs [Sql, SqlTransactions], "rolling a savepoint back ends the transaction" => around(rolls_all_back);
-    "sql.savepoint-ignored": ["TX-5"] needs [Sql, SqlTransactions], "a savepoint counts and marks nothing" => around(savepoint_ignored);
+    "sql.unnamed-joins": ["TX-3"] needs [Sql, SqlTransactions], "a run's statements outside its open transaction join it" => around(unnamed_joins);
+    "sql.unknown-tx-falls-through": ["TX-4", "TX-8"] needs [Sql, SqlTransactions], "a statement in an unknown transaction is committed immediately" => around(falls_through);
+    "sql.tx-of-any-scope": ["TX-4", "OWN-1"] needs [Sql, SqlTransactions], "a transaction accepts statements for any scope" => around(any_scope);
+    "sql.tx-names-return": ["TX-15"] needs [Sql, SqlTransactions], "transaction ids are reused" => around(names_return);
+    "sql.savepoint-rolls-all-back": ["TX-5"] needs [Sql, SqlTransactions], "rolling back a savepoint ends the transaction" => around(rolls_all_back);
+    "sql.savepoint-ignored": ["TX-5"] needs [Sql, SqlTransactions], "a savepoint is counted but not set" => around(savepoint_ignored);
     "sql.savepoint-commits-all": ["TX-5"] needs [Sql, SqlTransactions], "committing a savepoint ends the transaction" => around(commits_all);
     "sql.depth-always-one": ["TX-1", "TX-5"] needs [Sql, SqlTransactions], "`depth` is 1 while the transaction is open"
         => answer(|reply| if let Some(state) = state_of(reply) { state.depth = state.depth.min(1); });
     "sql.depth-from-zero": ["TX-1"] needs [Sql, SqlTransactions], "`depth` counts savepoints"
         => answer(|reply| if let Some(state) = state_of(reply) { state.depth = state.depth.saturating_sub(1); });
-    "sql.savepoints-without-limit": ["TX-6"] needs [Sql, SqlTransactions], "a savepoint too deep is made up" => around(no_depth_limit);
-    "sql.limits-untyped": ["TX-6", "TX-7"] needs [Sql, SqlTransactions], "what is over a limit of transactions is `unavailable`"
+    "sql.savepoints-without-limit": ["TX-6"] needs [Sql, SqlTransactions], "a savepoint over the limit is only pretended" => around(no_depth_limit);
+    "sql.limits-untyped": ["TX-6", "TX-7"] needs [Sql, SqlTransactions], "exceeding a transaction limit is `unavailable`"
         => refuse(ErrorKind::TransactionLimit => ErrorKind::Unavailable);
-    "sql.tx-limit-leaks": ["TX-7"] needs [Sql, SqlTransactions], "a transaction that has ended counts as open" => around(limit_leaks);
-    "sql.failure-ends-tx": ["TX-8"] needs [Sql, SqlTransactions], "a statement that fails rolls the transaction back" => around(failure_ends);
-    "sql.failure-untold": ["TX-8", "TX-16"] needs [Sql, SqlTransactions], "an error does not say what became of the transaction"
+    "sql.tx-limit-leaks": ["TX-7"] needs [Sql, SqlTransactions], "an ended transaction counts as open" => around(limit_leaks);
+    "sql.failure-ends-tx": ["TX-8"] needs [Sql, SqlTransactions], "a failing statement rolls back the transaction" => around(failure_ends);
+    "sql.failure-untold": ["TX-8", "TX-16"] needs [Sql, SqlTransactions], "an error does not give the transaction's state"
         => refuse(|_, error| Error::new(error.kind(), error.message().to_owned()));
-    "sql.refused-commit-succeeds": ["TX-16"] needs [Sql, SqlTransactions], "a commit that the engine refuses is told as done" => around(refused_commit);
-    "sql.tx-of-its-thread": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is lost to calls from another thread" => around(of_its_thread);
-    "sql.tx-for-a-while": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is lost a while after it began, used or not" => around(for_a_while);
-    "sql.run-end-leaves-tx": ["TX-10", "DBS-8"] needs [Sql, SqlTransactions], "the end of a run leaves what it has open"
+    "sql.refused-commit-succeeds": ["TX-16"] needs [Sql, SqlTransactions], "a refused commit is reported as done" => around(refused_commit);
+    "sql.tx-of-its-thread": ["TX-9"] needs [Sql, SqlTransactions], "a transaction is unknown to calls from another thread" => around(of_its_thread);
+    "sql.tx-for-a-while": ["TX-9"] needs [Sql, SqlTransactions], "a transaction expires even if it is used" => around(for_a_while);
+    "sql.run-end-leaves-tx": ["TX-10", "DBS-8"] needs [Sql, SqlTransactions], "the end of a run leaves its transactions open"
         => instead(Request::EndRun { .. } => Ok(Reply::EndRun(())));
-    "sql.run-end-in-its-scope": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back in its own scope alone" => around(end_in_its_scope);
+    "sql.run-end-in-its-scope": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back only in its own scope" => around(end_in_its_scope);
     "sql.run-end-ends-all": ["TX-10"] needs [Sql, SqlTransactions], "the end of a run rolls back every transaction" => around(end_ends_all);
     "sql.readers-wait": ["TX-11"] needs [Sql, SqlTransactions], "a query next to an open transaction fails" => around(readers_wait);
     "sql.writers-give-up": ["TX-12"] needs [Sql, SqlTransactions], "a write next to an open transaction fails at once" => around(writers_give_up);

@@ -135,7 +135,7 @@ fn a_scope_with_an_idle_transaction_of_another_process_stays_until_that_dies() {
     place.fill();
     let test = concat!(
         module_path!(),
-        "::a_scope_with_another_processs_transaction_is_kept_until_that_process_dies"
+        "::a_scope_with_an_idle_transaction_of_another_process_stays_until_that_dies"
     );
     let mut other = obedient(test, &path);
     assert_eq!(other.ask("begin"), "begun");
@@ -161,7 +161,7 @@ fn a_use_of_another_process_counts_before_it_is_answered_also_where_that_dies_at
     place.fill();
     let test = concat!(
         module_path!(),
-        "::another_processs_use_is_stored_before_it_returns_even_if_that_process_dies"
+        "::a_use_of_another_process_counts_before_it_is_answered_also_where_that_dies_at_once"
     );
     for (order, answer) in [("get k", "true"), ("rows", "1"), ("exec INSERT INTO t VALUES (2)", "done")] {
         let mut other = obedient(test, &path);

@@ -46,7 +46,8 @@ fn a_disk_that_is_full_in_the_midst_of_a_statement_leaves_nothing_of_it() {
     if child::role().is_some() {
         return under_a_file_size_limit();
     }
-    let test = concat!(module_path!(), "::a_disk_that_fills_up_during_a_statement_leaves_nothing_of_it");
+    let test =
+        concat!(module_path!(), "::a_disk_that_is_full_in_the_midst_of_a_statement_leaves_nothing_of_it");
     let folder = folder();
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\""]);

@@ -237,8 +237,11 @@ fn says_the_same(one: &Entry, other: &Entry) -> bool {
 }
 
 fn damaged(why: &'static str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the file is not a valid backup of a scope: {why}; use another one"))
-        .with_retry(Retry::Never)
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the file is not a valid backup of a scope: {why}; use another one"),
+    )
+    .with_retry(Retry::Never)
 }
 
 /// The entries in the database of a backup.

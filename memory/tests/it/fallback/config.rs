@@ -77,7 +77,7 @@ async fn a_primary_replaced_by_another_database_is_not_used() {
     *far.0.faults.less.lock().unwrap() = Some(|capabilities| capabilities.stats = false);
     far.0.is_away.store(false, Ordering::SeqCst);
     let error = set(&memory, "k", "1").await.unwrap_err();
-    assert!(error.message().contains("other capabilities"), "{error}");
+    assert!(error.message().contains("without capabilities"), "{error}");
 }
 
 #[tokio::test]
