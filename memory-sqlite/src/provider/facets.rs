@@ -152,7 +152,7 @@ impl Provider for SqliteProvider {
 
     async fn bury(&self, tombstones: &[Tombstone]) -> Result<()> {
         let buried = tombstones.to_vec();
-        self.store.writer.submit(Cost::slow(0), move |batch| tombstones::bury(batch, &buried)).await
+        self.store.writer.submit(Cost::slow(0), move |batch| tombstones::put_all(batch, &buried)).await
     }
 }
 

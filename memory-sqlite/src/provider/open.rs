@@ -81,7 +81,7 @@ impl SqliteProvider {
 
     /// Finishes an eviction or the end of a run in which a process died. Nobody sees half of it in any case.
     fn finish_what_was_left(&self) {
-        let found = self.store.readers.inline(eviction::leaving);
+        let found = self.store.readers.inline(eviction::intents);
         if matches!(found, Some(Ok(scopes)) if !scopes.is_empty())
             && let Err(error) = wait_for(self.sql.complete_all())
         {

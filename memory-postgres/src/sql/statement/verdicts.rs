@@ -89,8 +89,8 @@ fn decide(sql: &str, mode: Mode, policy: &Policy, stages: Stages) -> Result<Judg
         StatementKind::Select
     };
     let (text, arguments) = numbered.into_parts();
-    let asks_places = asks_places(&text);
-    Ok(Judged { kind, text: text.into(), arguments, asks_places })
+    let reads_positions = reads_positions(&text);
+    Ok(Judged { kind, text: text.into(), arguments, reads_positions })
 }
 
 /// Whether a text contains `currval` or `lastval` anywhere; an escape in a quoted name could spell them too.
