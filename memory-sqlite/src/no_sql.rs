@@ -104,7 +104,7 @@ impl Engine {
         let rows = self
             .store
             .read_on_worker(move |connection| {
-                Ok(eviction::used_rows(connection, &of, after.as_ref(), kind, limit, now)?)
+                eviction::used_rows(connection, &of, after.as_ref(), kind, limit, now)
             })
             .await?;
         let more = rows.len() > query.limit;
