@@ -64,7 +64,7 @@ impl Engine {
 
     pub(crate) async fn complete_all(&self) -> Result<u64> {
         self.check()?;
-        let scopes = self.store.read(eviction::leaving).await?;
+        let scopes = self.store.read(eviction::intents).await?;
         for scope in &scopes {
             // Their files are gone, so nothing is left to remove.
             let target = Target::of(scope);
