@@ -14,6 +14,5 @@ mod harness;
 mod mutants;
 
 fn main() -> std::process::ExitCode {
-    memory_sqlite::prepare_process();
     cli::main()
 }

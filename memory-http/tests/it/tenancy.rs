@@ -140,7 +140,7 @@ fn a_name_that_would_have_to_be_cut_is_refused() {
     let error = keys.remote_id(&Scope::agent(&"x".repeat(60), "a").unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     options.prefix = Some("a-prefix-that-leaves-no-room-{tenant}.".into());
-    assert!(Keyring::load(&options).unwrap_err().message().contains("no room"));
+    assert!(Keyring::load(&options).unwrap_err().message().contains("no space"));
 }
 
 fn run(tenant: &str) -> RunContext {

@@ -92,6 +92,7 @@ fn failed(error: rusqlite::Error) -> Error {
 impl Floor {
     /// Creates the file and stores every key.
     pub(super) fn create(path: &Path, workload: Arc<Workload>) -> Result<Self> {
+        memory_sqlite::prepare_process();
         let connection = Connection::open(path).map_err(failed)?;
         let mut floor = Self { connection, workload, random: Random::new(1), inserted: 0 };
         floor.load().map_err(failed)?;

@@ -50,6 +50,7 @@ impl Outside {
         };
         std::fs::create_dir_all(canary).map_err(failed)?;
         std::fs::write(canary.join("canary.txt"), SECRET).map_err(failed)?;
+        memory_sqlite::prepare_process();
         let bait = rusqlite::Connection::open(canary.join("canary.db")).and_then(|database| {
             database.execute_batch(&format!(
                 "PRAGMA journal_mode=DELETE; CREATE TABLE secrets(s); INSERT INTO secrets VALUES('{SECRET}');"

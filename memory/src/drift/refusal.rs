@@ -232,7 +232,7 @@ fn remediation(about: Option<DriftReason>, strict: bool, complete: bool, unread:
              written safely before"
         }
         (Some(DriftReason::FileReplaced), _) => {
-            "have the operator reopen the store; nothing can be written safely before that"
+            "have the operator open the store again; nothing can be written safely before that"
         }
         (Some(DriftReason::Silent), true) => {
             "reading alone does not help: have the operator look at `memory drift diff` and have the scope counted anew, on \

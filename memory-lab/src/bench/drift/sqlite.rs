@@ -53,6 +53,7 @@ impl Engine for Sqlite {
 
     /// To a table that is nobody's entries.
     fn others_commit(&mut self, name: &'static str) -> Result<()> {
+        memory_sqlite::prepare_process();
         rusqlite::Connection::open(self.file(name))
             .and_then(|foreign| foreign.execute_batch("UPDATE sequence SET last = last"))
             .map_err(|error| Error::internal("another connection could not commit").with_source(error))

@@ -24,6 +24,7 @@ pub(super) fn read_all(vectors: &Vectors) {
 /// Reads every stored vector through SQLite, which the first search cannot do without.
 pub(super) fn read_blobs(file: &Path) -> Result<u64> {
     let read = || -> rusqlite::Result<u64> {
+        memory_sqlite::prepare_process();
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let mut statement = connection.prepare("SELECT data FROM vector ORDER BY id")?;
         let mut rows = statement.query([])?;

@@ -133,6 +133,7 @@ impl Worker {
 }
 
 fn open(file: &Path) -> rusqlite::Result<Connection> {
+    memory_sqlite::prepare_process();
     Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 

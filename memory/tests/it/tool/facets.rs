@@ -314,7 +314,7 @@ async fn a_statement_is_given_in_exactly_one_of_two_fields() {
     ok(&tool, r#"{"op":"sql_exec","sql":"B"}"#).await;
     assert_eq!(fake.ran().iter().map(|(sql, _)| sql.as_str()).collect::<Vec<_>>(), ["A", "B"]);
     let (code, message, _) = refused(&tool, r#"{"op":"sql_exec","sql":"C","statement":"D"}"#).await;
-    assert!(code == "invalid_argument" && message.contains("another name of `sql`"), "{message}");
+    assert!(code == "invalid_argument" && message.contains("another name for `sql`"), "{message}");
     assert_eq!(self::code(&tool, r#"{"op":"get","key":"k","statement":"D"}"#).await, "invalid_argument");
 }
 
