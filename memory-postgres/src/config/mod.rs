@@ -356,7 +356,7 @@ mod tests {
             ("postgres://app:hunter2@db/m?pool_sise=3", "pool_sise"),
             ("postgres://app:hunter2@db/m?pool_size=hunter2x", "pool_size"),
             ("postgres://app:hunter2@db/m?pool_size=0", "pool_size"),
-            ("postgres://app:hunter2@db/m?pool_size=1&pool_size=2", "twice"),
+            ("postgres://app:hunter2@db/m?pool_size=1&pool_size=2", "repeated"),
             ("postgres://app:hunter2@db/m?prepared=maybe", "prepared"),
             ("postgres://app:hunter2@db/m?base_dir=x", "base_dir"),
         ] {

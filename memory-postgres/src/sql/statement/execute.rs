@@ -36,6 +36,9 @@ pub(crate) struct Asked {
     pub(crate) only_reads: bool,
     /// Whether this kind of statement is worth preparing.
     pub(crate) comes_again: bool,
+    /// Whether it may be kept prepared. With shared schemas it may not: the server would go on reading a shared table after another
+    /// session has created the scope's own table of that name.
+    pub(crate) may_be_kept: bool,
     /// Whether to check the quota afterwards.
     pub(crate) checks_quota: bool,
 }
@@ -182,7 +185,7 @@ async fn fly(
     let session = &mut *exchange.session;
     if types.are_parsed {
         session.bind(&asked.values);
-    } else if asked.comes_again && asked.text.len() <= LONGEST_KEPT {
+    } else if asked.may_be_kept && asked.text.len() <= LONGEST_KEPT {
         session.bind_kept(&asked.text, &types.oids, &asked.values);
     } else {
         session.parse(&asked.text, &types.oids);

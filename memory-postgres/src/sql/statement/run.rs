@@ -151,6 +151,7 @@ impl Engine {
             max_bytes: call.options.max_bytes,
             only_reads: !writes || kind.reads_only(),
             comes_again: comes_again(*kind),
+            may_be_kept: comes_again(*kind) && self.config.shared.is_empty(),
             checks_quota: writes,
         })
     }
