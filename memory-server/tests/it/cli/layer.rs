@@ -72,7 +72,7 @@ fn what_is_printed_is_for_people() {
     assert!(forgotten.starts_with("forgotten: 1\nremains: mem0 keeps the last 10 messages"), "{forgotten}");
     let gone = user.run(&["--backend", "mem0", "forget", id]);
     assert_eq!(gone.code, Some(1));
-    assert!(gone.stdout.starts_with(&format!("forgotten: 0\nwas not there: {id}\n")), "{gone:?}");
+    assert!(gone.stdout.starts_with(&format!("forgotten: 0\nnot found: {id}\n")), "{gone:?}");
 }
 
 #[test]

@@ -163,6 +163,7 @@ fn a_client_that_disconnects_in_mid_call_leaves_nothing_half_done() {
 
 /// Holds the database's write lock until dropped.
 fn locked(place: &Place) -> Connection {
+    memory::sqlite::prepare_process();
     let connection = Connection::open(place.database()).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     connection

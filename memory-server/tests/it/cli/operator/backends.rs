@@ -239,7 +239,8 @@ fn config_check_names_everything_that_is_wrong_and_opens_nothing() {
     let findings = checked["findings"].as_array().unwrap();
     let problems: Vec<String> =
         findings.iter().filter(|found| found["status"] == "problem").map(ToString::to_string).collect();
-    for named in ["speed", "nonsense", "[agents.x]", "none is not there", "password_env", "[backends.far]"] {
+    for named in ["speed", "nonsense", "[agents.x]", "none does not exist", "password_env", "[backends.far]"]
+    {
         assert!(problems.iter().any(|found| found.contains(named)), "{named} is not among {problems:#?}");
     }
     assert!(findings.iter().any(|found| found["line"] == 3), "{findings:#?}");

@@ -135,6 +135,7 @@ fn a_file_whose_triggers_were_dropped_is_refused_and_repaired() {
     json(&["set", "k", "1"]);
     let before = json(&["drift", "status"]);
     assert!(text(&["drift", "repair"]).starts_with("nothing to repair"));
+    memory::sqlite::prepare_process();
     let conn = rusqlite::Connection::open(&file).unwrap();
     conn.execute_batch("DROP TRIGGER entry_updated; UPDATE entry SET value = '2'").unwrap();
     drop(conn);
