@@ -51,6 +51,8 @@ impl What {
 }
 
 fn copy(from: &Path, to: &Path) {
+    // Stores that were dropped remove their logs when they close.
+    assert!(memory::sqlite::wait_until_closed(std::time::Duration::from_secs(30)));
     std::fs::create_dir_all(to).unwrap();
     for item in std::fs::read_dir(from).unwrap() {
         let item = item.unwrap();

@@ -142,6 +142,8 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// The files that contain the text, in bytes or name.
 pub(crate) fn holding(folder: &Path, text: &str) -> Vec<String> {
+    // Stores that were dropped remove their logs when they close.
+    assert!(memory::sqlite::wait_until_closed(std::time::Duration::from_secs(30)));
     let holds = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap();
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
