@@ -1,15 +1,35 @@
 //! TLS by rustls with the ring provider and the operating system's roots.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use memory_core::{Error, Result};
+use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
+/// Trusts the system's roots alone. Reading and parsing them takes milliseconds, so a process does it once.
+static SYSTEM: OnceLock<ClientConfig> = OnceLock::new();
+
 /// TLS 1.2 and 1.3 with the system's roots and `extra` ones.
 pub(crate) fn config(extra: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
+    if !extra.is_empty() {
+        return new_config(extra);
+    }
+    let mut config = match SYSTEM.get() {
+        Some(config) => config.clone(),
+        None => {
+            let config = new_config(extra)?;
+            SYSTEM.get_or_init(|| config).clone()
+        }
+    };
+    // No client resumes the session of another.
+    config.resumption = Resumption::default();
+    Ok(config)
+}
+
+fn new_config(extra: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
